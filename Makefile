@@ -1,0 +1,50 @@
+# Two commands for a fresh machine: `make demo` and `make test`. The rest is for those who work on Sudare.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.PHONY: demo test check format papers bench docs clean
+
+demo: $(STAMP)
+	$(BIN)/sudare demo --out demo
+
+test: $(STAMP) check
+	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/contracts/test_rooms.py
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+papers: $(STAMP)
+	$(BIN)/python -m papers
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs
+	$(BIN)/python docs/pictures/make.py
+	$(BIN)/mkdocs build --strict
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Sudare needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(VENV)/.bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	touch $@
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,pictures]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo site

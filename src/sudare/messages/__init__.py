@@ -1,0 +1,46 @@
+"""What Sudare says, in the language of the one who reads it.
+
+The English text is the key; `messages/ja/*.toml` hold the Japanese. A text without translation is said in English,
+and a test fails for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tomllib
+from importlib import resources
+
+
+def language() -> str:
+    """Tell which language to speak: SUDARE_LANG, else the locale; 'ja' or 'en'.
+
+    >>> language() in ("en", "ja")
+    True
+    """
+    for variable in ("SUDARE_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        chosen = os.environ.get(variable)
+        if chosen:
+            return "ja" if chosen.lower().startswith("ja") else "en"
+    return "en"
+
+
+def say(text: str, /, *, lang: str | None = None, **values: object) -> str:
+    """Render a template in the reader's language.
+
+    >>> say("k ({k}) must be at least 2", lang="en", k=1)
+    'k (1) must be at least 2'
+    """
+    if (lang or language()) == "ja":
+        text = catalogue().get(text, text)
+    return text.format(**values) if values else text
+
+
+@functools.cache
+def catalogue() -> dict[str, str]:
+    """Read the Japanese texts, keyed by the English ones."""
+    texts: dict[str, str] = {}
+    for page in sorted(resources.files(__name__).joinpath("ja").iterdir(), key=lambda page: page.name):
+        if page.name.endswith(".toml"):
+            texts.update(tomllib.loads(page.read_text(encoding="utf-8")))
+    return texts
