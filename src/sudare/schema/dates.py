@@ -1,0 +1,208 @@
+"""Days cut into bins: days, weeks, months, years, or edges of one's own."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cached_property
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+from sudare.errors import SchemaError
+from sudare.schema.labels import MOST_BINS, Labels, label_array, take
+from sudare.schema.radix import Codes
+from sudare.schema.raw import date_of, trimmed
+
+_WIDTH = re.compile(r"([1-9][0-9]{0,4}) (day|week|month|year)s?")
+_INTERVAL = re.compile(r"\[([0-9-]+),([0-9-]+)([)\]])")
+_PERIOD = re.compile(r"([0-9]{4})(-([0-9]{2}))?")
+_DAYS = {"day": 1, "week": 7}
+_MONTHS = {"month": 1, "year": 12}
+_AFTER = date.max.toordinal() + 1  # the day after the last one that a date can hold
+
+
+@dataclass(frozen=True)
+class DateBins:
+    """Bins of days [e0, e1), [e1, e2), ..., [e(n-1), e(n)]: the last edge is the last day, included.
+
+    Whole years, whole months and single days have short labels, other bins their interval.
+
+    >>> bins = DateBins.of_width("2024-01-01", "2024-12-31", "1 month")
+    >>> import numpy as np
+    >>> bins.size, bins.labels(np.array([0, 11])).tolist()
+    (12, ['2024-01', '2024-12'])
+    >>> bins.encode("2024/2/29"), bins.encode("2025-01-01")
+    (1, None)
+    """
+
+    edges: tuple[date, ...]
+    kind: ClassVar[Literal["date"]] = "date"
+    is_ordered: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", tuple(_edge(edge) for edge in self.edges))
+        if len(self.edges) < 2:
+            raise SchemaError(
+                "bins need at least 2 edges ({count} given); list where every bin starts, then the end",
+                count=len(self.edges),
+            )
+        for low, high in pairwise(self.edges[:-1]):
+            if not low < high:
+                raise SchemaError("edges must increase ({low} is followed by {high}); sort them", low=low, high=high)
+        if self.edges[-2] > self.edges[-1]:
+            raise SchemaError(
+                "edges must increase ({low} is followed by {high}); sort them", low=self.edges[-2], high=self.edges[-1]
+            )
+
+    @classmethod
+    def of_width(cls, start: str | date, stop: str | date, width: str) -> DateBins:
+        """Cut the days from start to stop, both included, into bins of one width such as "7 days" or "1 month".
+
+        Error: SchemaError if the last bin does not end on stop; it names the stops that would do.
+        """
+        first, last = _edge(start), _edge(stop)
+        number, unit = _width(width)
+        if first > last:
+            raise SchemaError("bins need start ({start}) not after stop ({stop})", start=first, stop=last)
+        if unit in _MONTHS and first.day > 28:
+            raise SchemaError("start ({start}) must be a day that every month has; use the 1st", start=first)
+        starts = _starts(first, last, number, unit)
+        reached = _ordinal_after(first, len(starts) * number, unit)
+        if reached != last.toordinal() + 1:
+            below = date.fromordinal(starts[-1] - 1) if len(starts) > 1 else None
+            above = date.fromordinal(reached - 1) if reached <= _AFTER else None
+            raise SchemaError(
+                "width ({width}) does not reach stop ({stop}), the last day, exactly from start ({start}); "
+                "set stop to {choices}, or give edges",
+                width=width,
+                stop=last,
+                start=first,
+                choices=" / ".join(str(day) for day in (below, above) if day),
+            )
+        return cls((*(date.fromordinal(ordinal) for ordinal in starts), last))
+
+    @property
+    def size(self) -> int:
+        """Count the bins."""
+        return len(self.edges) - 1
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """Ordinals where bins start, and the day after the last."""
+        return [*(edge.toordinal() for edge in self.edges[:-1]), self.edges[-1].toordinal() + 1]
+
+    @cached_property
+    def _labels(self) -> Labels:
+        labels = [_label(low, high) for low, high in pairwise(self._bounds)]
+        if labels[-1].startswith("["):
+            labels[-1] = f"[{self.edges[-2]},{self.edges[-1]}]"
+        return label_array(labels)
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        return {label: code for code, label in enumerate(self._labels)}
+
+    def labels(self, codes: Codes) -> Labels:
+        """Write bins as days, months, years or intervals."""
+        return take(self._labels, codes)
+
+    def code(self, label: str) -> int:
+        """Find the bin with this label; KeyError if there is none."""
+        return self._codes[label]
+
+    def codes(self, label: str) -> range:
+        """Find the bins that a day, month, year or interval is made of; KeyError if it cuts one or leaves the range.
+
+        >>> DateBins.of_width("2023-01-01", "2024-12-31", "1 month").codes("2024")
+        range(12, 24)
+        """
+        if label in self._codes:
+            return range(self._codes[label], self._codes[label] + 1)
+        low, high = _period(label)
+        positions = {bound: position for position, bound in enumerate(self._bounds)}
+        if low not in positions or high not in positions or low >= high:
+            raise KeyError(label)
+        return range(positions[low], positions[high])
+
+    def text(self, value: object) -> str:
+        """Write a raw value as the text that is compared with marks of missing values."""
+        return trimmed(value)
+
+    def encode(self, value: object) -> int | None:
+        """Find the bin of a raw day; None if it is outside or no day."""
+        day = date_of(value)
+        return self._bin(day) if day is not None and self.edges[0] <= day <= self.edges[-1] else None
+
+    def clamp(self, value: object) -> int | None:
+        """Find the bin of a raw day, days outside taken to the nearest end; None if it is no day."""
+        day = date_of(value)
+        return None if day is None else self._bin(max(self.edges[0], min(day, self.edges[-1])))
+
+    def _bin(self, day: date) -> int:
+        return bisect_right(self._bounds, day.toordinal()) - 1
+
+    def merged(self, starts: Iterable[int]) -> DateBins:
+        """Join neighbouring bins into wider ones that begin at the given codes."""
+        return DateBins((*(self.edges[start] for start in starts), self.edges[-1]))
+
+
+def _edge(value: str | date) -> date:
+    day = date_of(value)
+    if day is None:
+        raise SchemaError('an edge ({edge}) must be a day such as "2024-01-31"', edge=value)
+    return day
+
+
+def _width(width: str) -> tuple[int, str]:
+    found = _WIDTH.fullmatch(width) if isinstance(width, str) else None
+    if found is None:
+        raise SchemaError(
+            'width ({width}) must be like "1 day", "7 days", "1 month", "3 months" or "1 year"', width=width
+        )
+    return int(found.group(1)), found.group(2)
+
+
+def _starts(first: date, last: date, number: int, unit: str) -> list[int]:
+    starts: list[int] = []
+    while (ordinal := _ordinal_after(first, len(starts) * number, unit)) <= last.toordinal():
+        starts.append(ordinal)
+        if len(starts) > MOST_BINS:
+            raise SchemaError("bins would be more than {most}; widen them", most=MOST_BINS)
+    return starts
+
+
+def _ordinal_after(first: date, number: int, unit: str) -> int:
+    if unit in _DAYS:
+        return first.toordinal() + number * _DAYS[unit]
+    months = first.year * 12 + first.month - 1 + number * _MONTHS[unit]
+    if months >= 10000 * 12:
+        return _AFTER + (months - 10000 * 12) * 31 + first.day - 1  # beyond any date; only compared
+    return date(months // 12, months % 12 + 1, first.day).toordinal()
+
+
+def _label(low: int, high: int) -> str:
+    first = date.fromordinal(low)
+    if high == low + 1:
+        return first.isoformat()
+    if first.day == 1 and first.month == 1 and high == _ordinal_after(first, 1, "year"):
+        return f"{first.year:04d}"
+    if first.day == 1 and high == _ordinal_after(first, 1, "month"):
+        return f"{first.year:04d}-{first.month:02d}"
+    return f"[{first},{first + timedelta(days=high - low)})" if high < _AFTER else f"[{first},"
+
+
+def _period(label: str) -> tuple[int, int]:
+    """Read a label as ordinals [low, high); KeyError if it is none."""
+    interval, period = _INTERVAL.fullmatch(label), _PERIOD.fullmatch(label)
+    if interval:
+        low, high = date_of(interval.group(1)), date_of(interval.group(2))
+        if low and high:
+            return low.toordinal(), high.toordinal() + (interval.group(3) == "]")
+    elif period and (first := date_of(f"{period.group(1)}-{period.group(3) or '01'}-01")):
+        return first.toordinal(), _ordinal_after(first, 1, "month" if period.group(3) else "year")
+    elif day := date_of(label):
+        return day.toordinal(), day.toordinal() + 1
+    raise KeyError(label)

@@ -1,0 +1,141 @@
+"""Combinations that cannot occur: boxes of codes, counted and coarsened exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import SchemaError
+from sudare.schema.attribute import Attribute
+from sudare.schema.labels import shown
+
+Sizes = Mapping[str, int]
+Box = tuple[tuple[str, frozenset[int]], ...]
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A box: the product of sets of codes, one set for each attribute named; attributes not named are free.
+
+    >>> Impossible((("age", frozenset({0, 1})), ("marital", frozenset({2})))).names
+    ('age', 'marital')
+    """
+
+    values: Box
+
+    def __post_init__(self) -> None:
+        pairs = self.values.items() if isinstance(self.values, Mapping) else self.values
+        values = tuple(sorted((name, frozenset(int(code) for code in codes)) for name, codes in pairs))
+        object.__setattr__(self, "values", values)
+        if not values or len(set(self.names)) < len(values):
+            raise SchemaError("an impossible combination must name at least one attribute, each once")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the attributes that the box restricts, sorted."""
+        return tuple(name for name, _ in self.values)
+
+
+def box_of(attributes: Iterable[Attribute], labels: Mapping[str, Iterable[str]]) -> Impossible:
+    """Make a box from labels; unions of bins such as "[0,15)" and coarser mesh cells are welcome.
+
+    >>> from sudare.schema.domain import NumberBins
+    >>> age = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
+    >>> box_of([age], {"age": ["[0,15)"]}).values
+    (('age', frozenset({0, 1, 2})),)
+    """
+    known = {attribute.name: attribute for attribute in attributes}
+    for name in labels:
+        if name not in known:
+            raise SchemaError(
+                "there is no attribute {name}; the schema has {known}", name=name, known=shown([*known], 20)
+            )
+    return Impossible(tuple((name, _codes(known[name], texts)) for name, texts in labels.items()))
+
+
+def _codes(attribute: Attribute, labels: Iterable[str]) -> frozenset[int]:
+    codes: set[int] = set()
+    for label in labels:
+        try:
+            codes.update(attribute.codes(label))
+        except SchemaError:
+            raise SchemaError(
+                "{label} is no value of {name}, nor made up of some; it has {known}",
+                label=label,
+                name=attribute.name,
+                known=attribute.some_labels,
+            ) from None
+    if not codes:
+        raise SchemaError("an impossible combination needs at least one value of {name}", name=attribute.name)
+    return frozenset(codes)
+
+
+def are_impossible(
+    boxes: Iterable[Impossible], names: Sequence[str], columns: NDArray[np.integer]
+) -> NDArray[np.bool_]:
+    """Tell which rows of codes (m, d) lie in a box."""
+    covered = np.zeros(len(columns), dtype=np.bool_)
+    for box in boxes:
+        inside = np.ones(len(columns), dtype=np.bool_)
+        for name, codes in box.values:
+            inside &= np.isin(columns[:, names.index(name)], np.fromiter(codes, dtype=np.int64))
+        covered |= inside
+    return covered
+
+
+def merged(boxes: Sequence[Impossible], sizes: Sizes) -> tuple[Impossible, ...]:
+    """Join boxes that differ in one attribute only, and free attributes that a box admits wholly.
+
+    So ages 0-4 and ages 5-9, both impossible with "married", become one fact about 0-9 that survives coarsening.
+
+    >>> halves = [Impossible((("a", frozenset({code})), ("b", frozenset({0})))) for code in (0, 1)]
+    >>> merged(halves, {"a": 2, "b": 2})
+    (Impossible(values=(('b', frozenset({0})),)),)
+    """
+    before: list[Impossible] = []
+    current = list(dict.fromkeys(boxes))
+    while current != before:
+        before = current
+        for name in sorted({name for box in current for name in box.names}):
+            current = _merged_along(name, current, sizes[name])
+    return tuple(current)
+
+
+def _merged_along(name: str, boxes: Sequence[Impossible], size: int) -> list[Impossible]:
+    groups: dict[Box, frozenset[int] | None] = {}  # None: the attribute is free
+    for box in boxes:
+        values = dict(box.values)
+        codes = values.pop(name, None)
+        rest = tuple(values.items())
+        known = groups.get(rest, frozenset())
+        joined = None if codes is None or known is None else known | codes
+        groups[rest] = None if joined is None or len(joined) == size else joined
+        if not rest and groups[rest] is None:
+            raise SchemaError("the impossible combinations leave nothing possible; take one out")
+    return [Impossible(rest if codes is None else (*rest, (name, codes))) for rest, codes in groups.items()]
+
+
+def coarsened(
+    boxes: Sequence[Impossible], attributes: Sequence[Attribute], levels: Mapping[str, int]
+) -> tuple[Impossible, ...]:
+    """Shrink boxes to the whole groups that they cover; a box that covers none is dropped."""
+    sizes = {attribute.name: attribute.size for attribute in attributes}
+    known = {attribute.name: attribute for attribute in attributes}
+    coarse = []
+    for box in merged(boxes, sizes) if any(levels.values()) else boxes:
+        values = tuple((name, _whole_groups(known[name], codes, levels.get(name, 0))) for name, codes in box.values)
+        if all(codes for _, codes in values):
+            coarse.append(Impossible(values))
+    return tuple(coarse)
+
+
+def _whole_groups(attribute: Attribute, codes: frozenset[int], level: int) -> frozenset[int]:
+    if level == 0 or attribute.hierarchy is None:
+        return codes
+    groups = attribute.hierarchy.lift(np.arange(attribute.size), level)
+    members = np.bincount(groups)
+    held = np.bincount(groups[np.fromiter(codes, dtype=np.int64)], minlength=len(members))
+    return frozenset(np.flatnonzero(held == members).tolist())

@@ -1,0 +1,160 @@
+"""What a raw value of a column means, before any domain: its text, its exact number, its day.
+
+Sources rebuild these rules in SQL; the patterns are written without look-around or back-references so that engines
+with simpler regular expressions can use them as they stand.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from sudare.errors import SchemaError
+
+NUMBER_TEXT = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+"""Plain decimal text. No exponent, no thousands mark, no full-width digit is guessed at."""
+
+DATE_TEXT = (
+    r"([0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}|[0-9]{8})"
+    r"([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?(Z|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
+)
+"""A day, and perhaps a time of day, which is dropped as it stands (no change of time zone)."""
+
+_NUMBER = re.compile(NUMBER_TEXT)
+_DATE = re.compile(DATE_TEXT)
+_LONGEST_NUMBER = 400  # characters; longer texts are no measurements
+_DIRECTIVES = frozenset("YymdjHMSf%")  # numeric only: names of months depend on the machine's language
+BLANKS = " \t\r\n\u3000"
+
+
+def text_of(value: object) -> str:
+    """Write a raw value as the text that a category compares with.
+
+    >>> text_of(7), text_of(True), text_of(date(2024, 1, 5))
+    ('7', 'true', '2024-01-05')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def trimmed(value: object) -> str:
+    """Write a raw value as text without surrounding blanks (also the full-width one)."""
+    return text_of(value).strip(BLANKS)
+
+
+def is_null(value: object) -> bool:
+    """Tell whether an engine's or frame's value stands for nothing: None, NaN, NaT, NA.
+
+    >>> is_null(None), is_null(float("nan")), is_null("")
+    (True, True, False)
+    """
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # true of NaN and NaT alone
+    except (TypeError, ArithmeticError):
+        return True  # pandas' NA and signalling NaN cannot be compared at all
+
+
+def number_of(value: object) -> Fraction | float | None:
+    """Read a raw number exactly; an infinite float stays a float; None if it is no number.
+
+    A float means the shortest decimal that prints it: 0.1 is 1/10.
+
+    >>> number_of(" 0.3 "), number_of(0.1), number_of("1e3"), number_of("１２")
+    (Fraction(3, 10), Fraction(1, 10), None, None)
+    """
+    if isinstance(value, str):
+        text = value.strip(BLANKS)
+        return Fraction(text) if len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text) else None
+    if isinstance(value, bool) or is_null(value):
+        return None
+    if isinstance(value, float) or (isinstance(value, Decimal) and not value.is_finite()):
+        return float(value) if math.isinf(value) else Fraction(repr(float(value)))
+    if isinstance(value, Decimal) and abs(value.adjusted()) > _LONGEST_NUMBER:
+        return None
+    if isinstance(value, int | Decimal | Fraction):
+        return Fraction(value)
+    return number_of(str(value)) if hasattr(value, "__index__") or hasattr(value, "__float__") else None
+
+
+def date_of(value: object, date_format: str | None = None) -> date | None:
+    """Read a raw day: a date, or text as YYYY-MM-DD, YYYY/M/D, YYYYMMDD or `date_format`; None if it is none.
+
+    >>> date_of("2024/1/5"), date_of("20240105 10:30")
+    (datetime.date(2024, 1, 5), datetime.date(2024, 1, 5))
+    >>> date_of("2024年1月5日", "%Y年%m月%d日")
+    datetime.date(2024, 1, 5)
+    """
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    text = trimmed(value)
+    return _plain_date(text) if date_format is None else _formatted_date(text, date_format)
+
+
+def _plain_date(text: str) -> date | None:
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return None
+    day = found.group(1)
+    parts = [day[:4], day[4:6], day[6:]] if day.isdigit() else re.split("[-/]", day)
+    return _day(*map(int, parts))
+
+
+def _formatted_date(text: str, date_format: str) -> date | None:
+    if any(mark.isdecimal() and not mark.isascii() for mark in text):
+        return None  # strptime would quietly read full-width digits
+    try:
+        return datetime.strptime(text, date_format).date()
+    except ValueError:
+        return None
+
+
+def _day(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def check_date_format(date_format: str) -> None:
+    """Refuse a format whose meaning depends on the machine, or that does not tell the year.
+
+    >>> check_date_format("%Y年%m月%d日")
+    """
+    used = re.findall(r"%(.?)", date_format, flags=re.DOTALL)
+    unknown = sorted({mark for mark in used if mark not in _DIRECTIVES or not mark})
+    if unknown or not {"Y", "y"} & set(used):
+        raise SchemaError(
+            "format ({format}) must hold %Y (or %y) and may hold only %m %d %j %H %M %S %f besides; "
+            "write it like %Y年%m月%d日",
+            format=date_format,
+        )
+
+
+def decimal_text(value: Fraction) -> str:
+    """Print a fraction exactly: as a decimal where it has one, else as a/b.
+
+    >>> decimal_text(Fraction(-3, 8)), decimal_text(Fraction(5)), decimal_text(Fraction(1, 3))
+    ('-0.375', '5', '1/3')
+    """
+    places, rest = 0, value.denominator
+    for prime in (2, 5):
+        power = 0
+        while rest % prime == 0:
+            rest, power = rest // prime, power + 1
+        places = max(places, power)
+    if rest != 1:
+        return f"{value.numerator}/{value.denominator}"
+    if places == 0:
+        return str(value.numerator)
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    return f"{'-' if value < 0 else ''}{digits[:-places]}.{digits[-places:]}"

@@ -1,0 +1,30 @@
+"""What every test may lean on: repeatable properties, and the public data beside the repository."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# The same examples on every machine and every run: a red test is a change of the code, not of the dice.
+settings.register_profile("sudare", derandomize=True, deadline=None, max_examples=50, print_blob=True)
+settings.load_profile("sudare")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of public data sets: SUDARE_SHARED, else ../shared beside the checkout; skips without it."""
+    folder = Path(os.environ.get("SUDARE_SHARED", ROOT.parent / "shared"))
+    if not (folder / "data").is_dir():
+        pytest.skip("no public data sets beside the checkout; set SUDARE_SHARED to the folder that holds data/")
+    return folder
