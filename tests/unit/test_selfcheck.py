@@ -1,0 +1,77 @@
+"""What `sudare verify` shows about the noise: all of it passes, it can fail, and it is said in both languages."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sudare.mechanisms import geometric_noise, selfcheck
+from sudare.mechanisms.rng import Rng
+from sudare.mechanisms.selfcheck import Check, check_noise
+from sudare.messages import catalogue, say
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same checks with fewer draws."""
+    monkeypatch.setattr(selfcheck, "DRAWS", 4_000_000)
+    monkeypatch.setattr(selfcheck, "SPLIT_DRAWS", 4_000_000)
+    monkeypatch.setattr(selfcheck, "CHOICES", 2000)
+    monkeypatch.setattr(selfcheck, "SCALES", (Fraction(1, 1000), Fraction(20), Fraction(1000)))
+
+
+def failures(checks: list[Check]) -> list[str]:
+    return [check.name for check in checks if not check.passed]
+
+
+def test_every_check_passes_and_progress_reaches_the_end(short: None) -> None:
+    shares: list[float] = []
+
+    checks = check_noise(shares.append)
+
+    assert failures(checks) == []
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_every_text_has_its_japanese_and_every_value_its_place(short: None) -> None:
+    checks = check_noise()
+
+    assert all(check.name in catalogue() and check.detail in catalogue() for check in checks)
+    assert all("{" not in say(check.detail, lang=lang, **check.values) for check in checks for lang in ("en", "ja"))
+    assert all("{" not in check.name for check in checks)
+    assert json.dumps([dict(check.values) for check in checks])
+
+
+def test_noise_of_a_scale_2_percent_too_small_fails(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def weak(size: int, *, scale: Fraction, rng: Rng) -> np.ndarray:
+        return geometric_noise(size, scale=scale * Fraction(98, 100), rng=rng)
+
+    monkeypatch.setattr(selfcheck, "geometric_noise", weak)
+
+    assert "the noise has the stated law" in failures(check_noise())
+
+
+def test_a_spoilt_table_fails(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = selfcheck.split_scale(Fraction(20)).top
+    table = machine.table.copy()
+    table[40_000] += 1
+    monkeypatch.setattr(machine, "table", table)
+
+    failed = [check for check in check_noise() if not check.passed]
+
+    assert failed[0].name == "the tables of the noise are the stated law"
+    assert "cell 40000" in say(failed[0].detail, lang="en", **failed[0].values)
+
+
+def test_choices_of_twice_the_epsilon_fail(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    bold = importlib.import_module("sudare.mechanisms.exponential").exponential
+    monkeypatch.setattr(
+        selfcheck, "exponential", lambda *args, epsilon, **rest: bold(*args, epsilon=2 * epsilon, **rest)
+    )
+
+    assert "the exponential mechanism has the stated law" in failures(check_noise())
