@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 
 
@@ -30,6 +31,15 @@ def say(text: str, /, *, lang: str | None = None, **values: object) -> str:
 
     >>> say("k ({k}) must be at least 2", lang="en", k=1)
     'k (1) must be at least 2'
+    """
+    return render(text, values, lang=lang)
+
+
+def render(text: str, values: Mapping[str, object], *, lang: str | None = None) -> str:
+    """Render a template whose values come as one thing, as those of an error do.
+
+    >>> render("{n} rows", {"n": 3}, lang="en")
+    '3 rows'
     """
     if (lang or language()) == "ja":
         text = catalogue().get(text, text)

@@ -1,0 +1,195 @@
+"""A release is written whole or not at all, and what is not as certified is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import resource
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sudare.errors import ParameterError, ReleaseError
+from sudare.releases import Certificate, Coded, Frame, Release
+
+LABELS = np.array(["[0,5)", "東京,都", 'a "b"', None], dtype=object)
+
+
+def certificate(**changed: object) -> Certificate:
+    facts = {
+        "method": "microdata",
+        "parameters": {"epsilon": "1/2"},
+        "guarantee": {"epsilon": "1/2", "statement": {"en": "promise", "ja": "約束"}},
+        "neighbours": "replace",
+        "unit": {"kind": "row"},
+        "spends": ({"purpose": "noise in every cell", "epsilon": "1/2", "cost": "1/2"},),
+        "schema": {"origin": "declared"},
+        "expected_error": {"cell_standard_deviation": 5.6},
+        "measures": {},
+        "versions": {"sudare": "0"},
+        "created": "2026-01-01T00:00:00+00:00",
+        "private": True,
+        "ledger_head": "ab",
+    }
+    return Certificate(**{**facts, **changed})  # type: ignore[arg-type]
+
+
+def release(rows: int = 6, **changed: object) -> Release:
+    frame = Frame({"label": Coded(np.arange(rows) % 4, LABELS), "count": np.arange(rows)})
+    return Release({"records": frame}, certificate(**changed))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_a_saved_release_loads_as_it_was(tmp_path: Path, file_format: str) -> None:
+    release().save(tmp_path / "out", file_format=file_format)  # type: ignore[arg-type]
+    found = Release.load(tmp_path / "out").frames["records"].decode()
+
+    assert found["label"].tolist() == [*LABELS.tolist(), *LABELS.tolist()[:2]]
+    assert [int(count) for count in found["count"]] == list(range(6))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_an_empty_table_can_be_published(tmp_path: Path, file_format: str) -> None:
+    release(0).save(tmp_path / "out", file_format=file_format)  # type: ignore[arg-type]
+
+    assert Release.load(tmp_path / "out").frames["records"].rows == 0
+
+
+def test_row_order_is_kept_as_given(tmp_path: Path) -> None:
+    order = np.random.default_rng(1).permutation(300_000)
+    Release({"records": Frame({"n": order})}, certificate()).save(tmp_path / "out")
+
+    assert np.array_equal(Release.load(tmp_path / "out").frames["records"].decode()["n"], order)
+
+
+def test_a_directory_that_exists_is_refused_and_untouched(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ReleaseError, match="exists"):
+        release().save(tmp_path / "out")
+
+    assert list(tmp_path.rglob("*")) == [tmp_path / "out"]
+
+
+def test_a_seeded_release_is_not_saved_unless_one_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="protects nobody"):
+        release(private=False).save(tmp_path / "out")
+    release(private=False).save(tmp_path / "out", even_if_not_private=True)
+
+    assert "NOT PRIVATE" in (tmp_path / "out" / "certificate.md").read_text()
+
+
+def test_an_interrupt_in_the_middle_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sudare.releases.release.digest", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        release().save(tmp_path / "out")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_nothing_and_says_so(tmp_path: Path) -> None:
+    """A file size limit stands in for the full disk: the write fails in the same place."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(ReleaseError, match="no space is left"):
+            Release({"records": Frame({"n": np.random.default_rng(1).random(500_000)})}, certificate()).save(
+                tmp_path / "out"
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_place_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    with pytest.raises(ReleaseError, match="cannot be written"):
+        release().save(tmp_path / "out")
+
+
+def test_a_missing_parent_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="is not a directory; make it first"):
+        release().save(tmp_path / "none" / "out")
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="must be parquet or csv"):
+        release().save(tmp_path / "out", file_format="xlsx")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["records.parquet", "certificate.md"])
+def test_a_changed_file_is_refused(tmp_path: Path, name: str) -> None:
+    release().save(tmp_path / "out")
+    with (tmp_path / "out" / name).open("ab") as file:
+        file.write(b" ")
+
+    with pytest.raises(ReleaseError, match="hash differs"):
+        Release.load(tmp_path / "out")
+
+
+def test_an_added_or_missing_file_is_refused(tmp_path: Path) -> None:
+    release().save(tmp_path / "out")
+    (tmp_path / "out" / "more.parquet").write_bytes(b"")
+    with pytest.raises(ReleaseError, match=r"more\.parquet"):
+        Release.load(tmp_path / "out")
+    (tmp_path / "out" / "more.parquet").unlink()
+    (tmp_path / "out" / "records.parquet").unlink()
+
+    with pytest.raises(ReleaseError, match=r"records\.parquet"):
+        Release.load(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"format": 2}, "format this version does not know"),
+        ({"method": "magic"}, "method .magic."),
+        ({"surprise": 1}, "surprise"),
+        ({"payload": None}, "payload"),
+    ],
+)
+def test_a_certificate_from_elsewhere_is_refused(tmp_path: Path, change: dict[str, object], told: str) -> None:
+    release().save(tmp_path / "out")
+    file = tmp_path / "out" / "certificate.json"
+    changed = {**json.loads(file.read_text()), **change}
+    file.write_text(
+        json.dumps({key: value for key, value in changed.items() if value is not None or key == "ledger_head"})
+    )
+
+    with pytest.raises(ReleaseError, match=told):
+        Release.load(tmp_path / "out")
+
+
+def test_what_is_not_a_release_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="is not a release"):
+        Release.load(tmp_path)
+    (tmp_path / "certificate.json").write_text("{")
+
+    with pytest.raises(ReleaseError, match="not JSON"):
+        Release.load(tmp_path)
+
+
+def test_the_certificate_survives_json() -> None:
+    paper = certificate()
+
+    assert Certificate.from_json(paper.to_json()) == dataclasses.replace(paper)
+
+
+def test_the_words_are_in_both_languages() -> None:
+    assert "What was spent" in certificate().words("en")
+    assert "使ったプライバシー予算" in certificate().words("ja")
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ReleaseError, match="one length"):
+        Frame({"a": np.arange(2), "b": np.arange(3)})
