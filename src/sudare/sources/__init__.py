@@ -1,0 +1,103 @@
+"""The only room that sees rows.
+
+`open` gives a source: rows in an engine, seen through a schema. It counts, checks, recodes and writes; what it counts
+goes on to the methods, and what it tells about rows stays with the steward.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sudare.sources.base import Findings, Note, Problem, Progress, Rows, Source
+
+if TYPE_CHECKING:
+    from sudare.schema import Schema
+    from sudare.schema.infer import ColumnFacts
+    from sudare.sources.table import TableSource
+
+__all__ = ["Findings", "Note", "Problem", "Rows", "Source", "describe", "open"]
+
+
+def open(
+    data: object,
+    schema: Schema,
+    *,
+    encoding: str | None = None,
+    count_column: str | None = None,
+    memory_limit: str | None = None,
+    spill_directory: str | Path | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    salt: bytes | None = None,
+) -> TableSource:
+    """Open a table: a path or pattern of CSV, TSV, text (also .gz) or Parquet files, or a pandas, Polars, Arrow frame.
+
+    `encoding` of text files is found out if it is not given: by its mark, else UTF-8, else CP932 (Shift_JIS).
+    `count_column`: the table is already aggregated, and this column tells how many rows a row stands for.
+    `memory_limit` ("2GB") and `spill_directory` bound the engine; `progress` is told the share done of long work.
+    `salt` fixes which rows a person keeps, for tests only.
+
+    Error: SourceError if the data cannot be read; columns that the schema declares are looked for when they are needed.
+
+    >>> import tempfile
+    >>> from sudare.schema import Attribute, Schema, Values
+    >>> schema = Schema(name="pets", attributes=(Attribute(name="pet", domain=Values(("cat", "dog"))),))
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     path = Path(place, "pets.csv")
+    ...     _ = path.write_text("pet\\ndog\\ncat\\ndog\\n")
+    ...     with open(path, schema) as source:
+    ...         source.count().dense()
+    array([1, 2])
+    """
+    from sudare.sources.duckdb import DuckEngine
+    from sudare.sources.table import TableSource
+
+    engine = DuckEngine(
+        data,
+        encoding=encoding,
+        memory_limit=memory_limit,
+        spill_directory=spill_directory,
+        threads=threads,
+        progress=progress,
+    )
+    try:
+        return TableSource(engine, schema, count_column=count_column, salt=salt)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def describe(
+    data: object,
+    *,
+    encoding: str | None = None,
+    memory_limit: str | None = None,
+    spill_directory: str | Path | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> list[ColumnFacts]:
+    """Tell what the columns of a table hold, for `schema init` to propose a schema. Holds values of the table.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     path = Path(place, "ages.csv")
+    ...     _ = path.write_text("age\\n31\\n7\\n\\n")
+    ...     [(one.name, one.type, one.low, one.high, one.has_missing) for one in describe(path)]
+    [('age', 'integer', 7, 31, True)]
+    """
+    from sudare.sources.duckdb import DuckEngine
+    from sudare.sources.facts import facts
+
+    engine = DuckEngine(
+        data,
+        encoding=encoding,
+        memory_limit=memory_limit,
+        spill_directory=spill_directory,
+        threads=threads,
+        progress=progress,
+    )
+    try:
+        return [facts(engine, column) for column in engine.columns if column.name]
+    finally:
+        engine.close()

@@ -1,0 +1,121 @@
+"""What a source can do, and what it tells the steward. The only room that sees rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.counts import Counts
+from sudare.schema import Schema
+
+Progress = Callable[[float], None]
+"""Told the share of the work that is done, 0 to 1."""
+
+Labels = NDArray[np.object_]
+
+MISSING = "missing, but missing is not declared"
+UNREADABLE = "not a value of this kind"
+OUTSIDE = "outside the declared values"
+TAKEN_AS_OTHER = "outside the declared values, taken as (other)"
+CLAMPED = "outside the declared range, taken to the nearest end"
+IMPOSSIBLE = "a combination that is declared impossible"
+NO_COLUMN = "declared, but not a column of the data"
+NO_PERSON = "rows without a person"
+NO_COUNT = "not a whole number, 0 or more"
+WRONG_TYPE = "a type of column that cannot be read"
+
+TOLERATED = frozenset({TAKEN_AS_OTHER, CLAMPED})
+"""What the schema declares a way out for: told, but it does not keep a table from being counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """Rows that do not fit: which attribute, in what way, how many, and a few examples. For the steward's eyes only.
+
+    `problem` is an English text that `messages.say` knows in other languages.
+    """
+
+    attribute: str
+    problem: str
+    rows: int
+    examples: tuple[str, ...] = ()
+
+    @property
+    def is_refused(self) -> bool:
+        """Tell whether such rows keep the table from being counted."""
+        return self.problem not in TOLERATED
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """Something to know that is no problem: a template for `messages.say` and its values."""
+
+    text: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Findings:
+    """Everything in the data that does not fit the schema. Holds values of the table: it stays with the steward.
+
+    >>> findings = Findings(problems=(Problem(attribute="age", problem=OUTSIDE, rows=2, examples=("130", "-1")),))
+    >>> findings.fits, findings.without_examples().problems[0].examples
+    (False, ())
+    """
+
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Tell whether every row can be counted."""
+        return not any(problem.is_refused for problem in self.problems)
+
+    def without_examples(self) -> Findings:
+        """Give the same findings without a value of the table."""
+        return dataclasses.replace(
+            self, problems=tuple(dataclasses.replace(problem, examples=()) for problem in self.problems)
+        )
+
+
+class Rows(Protocol):
+    """The table with other values in place of its own: ready to be written, never held in memory."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Name the columns that will be written, in order."""
+
+    def write(self, path: str | Path, *, shuffle: bool = True) -> Path:
+        """Write the rows to a new Parquet or CSV file."""
+
+
+class Source(Protocol):
+    """A handle to rows in an engine. Methods see it as `counts.Countable`; k-anonymity also recodes and writes."""
+
+    @property
+    def schema(self) -> Schema:
+        """The public facts of the rows."""
+
+    def count(self, by: Sequence[str] | None = None) -> Counts:
+        """Count the rows over the chosen attributes (all of them by default), in the order asked for."""
+
+    def check(self) -> Findings:
+        """Tell everything that does not fit the schema, with counts and examples: for the steward's eyes only."""
+
+    def recode(self, levels: Mapping[str, int], *, others: bool = False) -> Rows:
+        """Replace values by the labels of a level of their hierarchy."""
+
+    def apply(self, labels: Mapping[str, Labels], *, others: bool = False) -> Rows:
+        """Replace values by given labels, one for each code of the attribute."""
+
+    def write(self, path: str | Path, *, shuffle: bool = True) -> Path:
+        """Write the rows with values as the schema labels them: `recode({}).write(path)`."""
+
+    def close(self) -> None:
+        """Give back memory and temporary files."""

@@ -1,0 +1,90 @@
+"""What an engine must offer so that the queries of this room run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+Family = Literal["text", "integer", "wide", "decimal", "float", "boolean", "day", "moment", "other"]
+"""Types as the queries see them. integer: within int64; wide: longer integers; moment: a time of a day, no zone."""
+
+ROWS = "sudare_rows"
+"""The table or view that holds the raw rows; its columns are named by `Column.place`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """A column of the data: its name there, its name in `ROWS`, and what kind of values it holds."""
+
+    name: str
+    place: str
+    family: Family
+    type: str
+    digits: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lookup:
+    """A small table of unique keys and what each stands for: columns `k` and `v`."""
+
+    name: str
+    keys: NDArray[Any]
+    values: NDArray[Any]
+    key: Literal["text", "integer", "day"]
+    value: Literal["text", "integer"] = "integer"
+
+
+class Engine(Protocol):
+    """A database that can count. Queries arrive as sqlglot trees and leave as NumPy arrays or files.
+
+    Error: whatever goes wrong inside becomes a SourceError of one line that holds no value of the table.
+    """
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of `ROWS`, in the order of the data."""
+
+    @property
+    def name(self) -> str:
+        """What the data are called in messages: a path, or the kind of frame."""
+
+    @property
+    def has_named_columns(self) -> bool:
+        """Tell whether column names are certainly names; the first line of a text file might be a row."""
+
+    def arrays(self, query: exp.Query) -> dict[str, NDArray[Any]]:
+        """Run a query; columns as arrays, masked where a value is NULL."""
+
+    def stream(self, query: exp.Query) -> Iterator[tuple[Any, ...]]:
+        """Run a query; rows as Python values, a few at a time."""
+
+    def keep(self, name: str, query: exp.Query) -> None:
+        """Store the result of a query as a temporary table."""
+
+    def add(self, lookup: Lookup) -> None:
+        """Store a lookup as a temporary table."""
+
+    def define(self, name: str, meaning: Callable[[object], int | None], column: Column) -> None:
+        """Make a Python function of the values of a column callable in queries; it is asked once for each value."""
+
+    def save(self, query: exp.Query, path: Path, *, form: Literal["parquet", "csv"]) -> None:
+        """Write the result of a query to a file."""
+
+    def close(self) -> None:
+        """Give back memory and temporary files."""
+
+
+def flags(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell where an array of a result is NULL.
+
+    >>> flags(np.ma.masked_array([1, 2], mask=[False, True])).tolist()
+    [False, True]
+    """
+    return np.asarray(np.ma.getmaskarray(array), dtype=np.bool_)
