@@ -1,0 +1,101 @@
+"""The method's parameters, promise and order of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from sudare.counts import Countable, Counts
+from sudare.errors import ParameterError
+from sudare.mechanisms import Rng, system_rng
+from sudare.methods.certify import certificate, named
+from sudare.methods.microdata.preview import Preview, foresee
+from sudare.methods.microdata.projection import check_schema, project
+from sudare.methods.microdata.records import records
+from sudare.methods.microdata.sensitivity import Budget, plan
+from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
+from sudare.privacy.guarantee import check_neighbours
+from sudare.releases import Release
+from sudare.schema import Schema, Unit
+
+METHODS = ("auto", "projection")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Microdata:
+    """Publish records with the columns of the original table.
+
+    The table of all cells gets two-sided geometric noise, the nearest valid table is found (no negative cell, whole
+    numbers, the right total), and its cells are written out as records in random order.
+
+    Guarantee: epsilon-DP for the declared unit and neighbours. Proof: proofs/microdata.md
+    Error: before the repair every cell has variance 2a/(1-a)^2, a = exp(-epsilon/sensitivity); the repair lowers it.
+    Source: Terada, Yamaguchi, Hongo 2017, section 4.
+
+    >>> Microdata(epsilon="1/2").guarantee().epsilon
+    Fraction(1, 2)
+    """
+
+    epsilon: Fraction | str | int | float
+    neighbours: Neighbours | None = None  # None: the ledger's, else replace-one
+    method: Literal["auto", "projection"] = "auto"
+    by: tuple[str, ...] | None = None  # the attributes to publish; all of them by default
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
+        if self.neighbours is not None:
+            check_neighbours(self.neighbours)
+        if self.method not in METHODS:
+            raise ParameterError("method ({method}) must be auto or projection", method=self.method)
+        if self.by is not None:
+            object.__setattr__(self, "by", tuple(self.by))
+
+    def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
+        """Tell the promise before any data is opened."""
+        relation = self.neighbours or neighbours or "replace"
+        return Guarantee(epsilon=Fraction(self.epsilon), neighbours=relation, unit=unit or Unit())
+
+    def preview(self, schema: Schema, *, rows: int | None = None, neighbours: Neighbours | None = None) -> Preview:
+        """Tell the expected error from public facts, before anything is spent."""
+        chosen = self._chosen(schema)
+        return foresee(chosen, self._budget(chosen, neighbours), rows=rows)
+
+    def publish(
+        self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
+    ) -> Release:
+        """Count, spend, draw, and return the release; an interrupt after the spend leaves it recorded."""
+        purse = ledger if ledger is not None else Unrecorded()
+        randomness = rng if rng is not None else system_rng()
+        schema = self._chosen(source.schema)
+        schema.require_confirmed()
+        budget = self._budget(schema, purse.neighbours)
+        counts = source.count(schema.names)
+        spends = purse.spend(budget.parts, guarantee=budget.guarantee)
+        table = self.draw(counts, neighbours=budget.guarantee.neighbours, rng=randomness)
+        paper = certificate(
+            method="microdata",
+            parameters=named(self, neighbours=budget.guarantee.neighbours, method="projection"),
+            guarantee=budget.guarantee,
+            spends=spends,
+            ledger_head=spends[-1].head,
+            schema=schema,
+            expected_error=foresee(schema, budget).to_dict(),
+            private=randomness.is_private,
+        )
+        return Release({"records": records(table, rng=randomness)}, paper)
+
+    def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
+        """Turn private counts into the published table: the step that the promise is about.
+
+        It does not spend; `publish` does so first. Audits call it many times.
+        """
+        return project(counts, self._budget(counts.schema, neighbours), rng=rng)
+
+    def _chosen(self, schema: Schema) -> Schema:
+        chosen = schema.select(self.by) if self.by is not None else schema
+        check_schema(chosen)
+        return chosen
+
+    def _budget(self, schema: Schema, neighbours: Neighbours | None) -> Budget:
+        return plan(self.guarantee(unit=schema.unit, neighbours=neighbours))

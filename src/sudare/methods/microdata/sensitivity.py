@@ -1,0 +1,61 @@
+"""How much one unit of privacy can change the table, and how the epsilon is split accordingly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sudare.privacy import Guarantee
+
+CELLS = "noise in every cell"
+TOTAL = "noise in the number of records"
+TOTAL_SHARE = Fraction(1, 20)  # of epsilon, when the number of records is private
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """The plan of a run: sensitivities in L1 and the epsilon of each measurement.
+
+    `total_epsilon` is None when the number of records is public: replace-one with one row a unit.
+    """
+
+    guarantee: Guarantee
+    cells_sensitivity: int
+    cells_epsilon: Fraction
+    total_sensitivity: int
+    total_epsilon: Fraction | None
+
+    @property
+    def cells_scale(self) -> Fraction:
+        """Scale of the noise of a cell."""
+        return self.cells_sensitivity / self.cells_epsilon
+
+    @property
+    def parts(self) -> Mapping[str, Fraction]:
+        """What is spent, by purpose; adds up to the guarantee."""
+        cells = {CELLS: self.cells_epsilon}
+        return cells if self.total_epsilon is None else {TOTAL: self.total_epsilon, **cells}
+
+
+def plan(guarantee: Guarantee) -> Budget:
+    """Derive sensitivities from neighbours and unit (proofs/microdata.md).
+
+    Replacing one row moves one record between two cells: 2. A person with at most r rows: 2r, and the number of rows
+    then changes by up to r - 1, so it is measured. Adding or removing: 1 or r, and the number of rows is private.
+
+    >>> from sudare.schema import Unit
+    >>> plan(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit())).cells_sensitivity
+    2
+    """
+    rows = guarantee.unit.max_rows if guarantee.unit.kind == "person" else 1
+    replace = guarantee.neighbours == "replace"
+    total_is_public = replace and rows == 1
+    total = None if total_is_public else guarantee.epsilon * TOTAL_SHARE
+    return Budget(
+        guarantee=guarantee,
+        cells_sensitivity=2 * rows if replace else rows,
+        cells_epsilon=guarantee.epsilon - (total or 0),
+        total_sensitivity=rows - 1 if replace else rows,
+        total_epsilon=total,
+    )
