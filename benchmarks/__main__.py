@@ -1,0 +1,17 @@
+"""`python -m benchmarks [NAME ...]`: side by side with the peers, ratios in one run."""
+
+import importlib
+import sys
+
+NAMES = ("start", "noise", "ledger", "audit", "counting")
+
+
+def main(names: list[str]) -> int:
+    for name in names or NAMES:
+        print(f"== {name}")
+        importlib.import_module(f"benchmarks.{name}").main([])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,324 @@
+"""The rooms and their walls, read off the source: imports point one way, each engine stays in its file."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import functools
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "sudare"
+
+# A room may import itself and the rooms of earlier lines; rooms on one line do not see each other.
+ORDER = (
+    ("errors", "messages"),
+    ("schema",),
+    ("counts",),
+    ("privacy",),
+    ("mechanisms",),
+    ("repair",),
+    ("releases",),
+    ("sources", "methods", "baselines"),
+    ("evaluate", "report"),
+    ("run",),
+    ("testing",),
+    ("cli", "studio"),
+    ("__main__",),
+)
+RANK = {room: rank for rank, line in enumerate(ORDER) for room in line}
+WALLS = {
+    ("methods", "sources"),
+    ("report", "counts"),
+    ("releases", "counts"),
+    ("testing", "cli"),
+    ("testing", "studio"),
+}
+# Packages that only some files may import: package -> patterns of paths below sudare/.
+ENGINES = {
+    "duckdb": ("sources/duckdb.py", "releases/parquet.py"),
+    "sqlglot": ("sources/*",),
+    "cryptography": ("mechanisms/rng.py",),
+    "sqlite3": ("privacy/ledger*.py",),
+    "numpy.random": ("run/*", "baselines/*"),  # never where a private value or a release is made
+    "scipy": ("evaluate/*", "methods/location/*"),
+}
+LATE = ("scipy", "rich")  # slow to import: only inside functions
+FILES = {"errors", "__main__"}  # rooms of one file
+DOORS = {"cli", "studio", "testing", "__main__"}  # the only rooms that may use the public names of `import sudare`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """One import: the dotted name it reaches for, where it stands, and whether it runs at start-up."""
+
+    path: str
+    line: int
+    target: str
+    at_start: bool
+
+    @property
+    def room(self) -> str:
+        """The room of the importing file."""
+        return Path(self.path).parts[0].removesuffix(".py")
+
+
+def breaches(package: Path) -> list[str]:
+    """Every broken rule of the tree below `package`, one line each."""
+    found = [line for path in sorted(package.rglob("*.py")) for line in _breaches_of(path, package)]
+    return found + _logic_at_the_front_door(package / "__init__.py")
+
+
+def _breaches_of(path: Path, package: Path) -> list[str]:
+    relative = path.relative_to(package).as_posix()
+    if relative == "__init__.py":  # the public names: exempt from the order
+        return []
+    room = relative.split("/")[0].removesuffix(".py")
+    if room not in RANK:
+        return [f"{relative}: {room} is not a room; give it a place in ORDER"]
+    verdicts = ((found, _verdict(found)) for found in imports(path.read_text(encoding="utf-8"), relative))
+    return [f"{found.path}:{found.line}: {reason}" for found, reason in verdicts if reason]
+
+
+def _verdict(found: Import) -> str | None:
+    if found.target == "?":
+        return None if found.room in DOORS else "an import by a name that cannot be read from the source"
+    top, *rest = found.target.split(".")
+    if top == "sudare":
+        return _verdict_on_room(found.room, rest)
+    return _verdict_on_package(found)
+
+
+def _verdict_on_room(room: str, rest: list[str]) -> str | None:
+    if not rest or rest[0] not in RANK:
+        return None if room in DOORS else f"{room} imports the public names; import from the room instead"
+    target = rest[0]
+    if (room, target) in WALLS:
+        return f"{room} must never import {target}"
+    if target == room or RANK[target] < RANK[room]:
+        return None
+    return f"{room} may not import {target}: imports point from the edges to the core only"
+
+
+def _verdict_on_package(found: Import) -> str | None:
+    for package, allowed in ENGINES.items():
+        inside = found.target == package or found.target.startswith(package + ".")
+        if inside and not any(fnmatch.fnmatch(found.path, pattern) for pattern in allowed):
+            return f"{package} may be imported only in {', '.join(allowed)}"
+    if found.at_start and found.target.split(".")[0] in LATE:
+        return f"{found.target.split('.')[0]} is slow to import: import it inside the function that needs it"
+    return None
+
+
+@functools.cache
+def imports(text: str, relative: str) -> tuple[Import, ...]:
+    """Every import of a file: at the top, in a function, under TYPE_CHECKING, relative, or by importlib."""
+    tree = ast.parse(text)
+    late, numpy = _late_nodes(tree), _names_of_numpy(tree)
+    package = ["sudare", *relative.split("/")[:-1]]
+    return tuple(
+        Import(path=relative, line=node.lineno, target=target, at_start=node not in late)
+        for node in ast.walk(tree)
+        for target in _targets(node, package, numpy)
+    )
+
+
+def _targets(node: ast.AST, package: list[str], numpy: set[str]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        kept = package[: len(package) - node.level + 1] if node.level else []
+        base = ".".join([*kept, *([node.module] if node.module else [])])
+        return [f"{base}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Attribute) and node.attr == "random" and isinstance(node.value, ast.Name):
+        return ["numpy.random"] if node.value.id in numpy else []
+    if isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__"):
+        first = node.args[0] if node.args else None
+        return _by_name(first.value if isinstance(first, ast.Constant) else None, package)
+    return []
+
+
+def _by_name(name: object, package: list[str]) -> list[str]:
+    if not isinstance(name, str):
+        return ["?"]
+    dots = len(name) - len(name.lstrip("."))
+    return [".".join([*package[: len(package) - dots + 1], name[dots:]]) if dots else name]
+
+
+def _called(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _names_of_numpy(tree: ast.AST) -> set[str]:
+    aliases = (alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names)
+    return {alias.asname or alias.name for alias in aliases if alias.name == "numpy"}
+
+
+def _late_nodes(tree: ast.AST) -> set[ast.AST]:
+    """Nodes that do not run when the module is imported: bodies of functions and of `if TYPE_CHECKING`."""
+    late: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if guarded or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            late.update(ast.walk(node))
+    return late
+
+
+def _logic_at_the_front_door(door: Path) -> list[str]:
+    """`sudare/__init__.py` holds names: imports, literals, and the functions that look a name up."""
+    found = []
+    for node in ast.parse(door.read_text(encoding="utf-8")).body:
+        is_name = isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr)
+        is_lookup = isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__")
+        is_typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if not (is_name or is_lookup or is_typing):
+            found.append(f"__init__.py:{node.lineno}: the front door holds names, no logic")
+    return found
+
+
+def test_imports_point_one_way_and_every_wall_stands() -> None:
+    found = breaches(SOURCE)
+
+    assert not found, "\n".join(found)
+
+
+def test_every_room_of_the_tree_has_a_place_in_the_order() -> None:
+    rooms = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+
+    assert rooms - {"__init__", "__pycache__"} <= set(RANK)
+
+
+# --- the check itself can fail: a broken import is planted for every rule ---------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the source, with an empty file in every room."""
+    copied = tmp_path / "sudare"
+    shutil.copytree(SOURCE, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    for room in RANK.keys() - FILES:
+        (copied / room / "inner").mkdir(parents=True, exist_ok=True)
+    return copied
+
+
+def _planted(tree: Path, file: str, text: str) -> list[str]:
+    """The breaches that appear when `text` stands in `file`."""
+    before = set(breaches(tree))
+    (tree / file).write_text(text + "\n", encoding="utf-8")
+    return [line for line in breaches(tree) if line not in before]
+
+
+WRONG_WAYS = [(room, target) for room in RANK for target in RANK if room != target and RANK[target] >= RANK[room]]
+
+
+@pytest.mark.parametrize(("room", "target"), sorted(set(WRONG_WAYS) | WALLS))
+def test_an_import_against_the_order_or_through_a_wall_is_found(tree: Path, room: str, target: str) -> None:
+    file = f"{room}.py" if room in FILES else f"{room}/inner/planted.py"
+
+    found = _planted(tree, file, f"from sudare.{target} import thing")
+
+    assert any(target in line for line in found)
+
+
+FORMS = [
+    "import sudare.sources",
+    "import sudare.sources.duckdb as engine",
+    "from sudare import sources",
+    "from sudare.sources import open as opened",
+    "from ..sources import duckdb",
+    "from ..sources.duckdb import read",
+    "from .. import sources",
+    "def read():\n    import sudare.sources",
+    "async def read():\n    from ..sources import duckdb",
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sudare.sources import Source",
+    "import typing\nif typing.TYPE_CHECKING:\n    from ..sources import Source",
+    "try:\n    import sudare.sources\nexcept ImportError:\n    pass",
+    "import importlib\nimportlib.import_module('sudare.sources')",
+    "from importlib import import_module\nimport_module('..sources', __package__)",
+    "__import__('sudare.sources')",
+    "import importlib\nimportlib.import_module('sudare.' + 'sources')",
+    "import importlib\ndef read(name):\n    return importlib.import_module(f'sudare.{name}')",
+    "import sudare\nsudare.open",
+    "import sudare as sd",
+    "from sudare import open",
+]
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_a_method_cannot_reach_a_source_by_any_form_of_import(tree: Path, text: str) -> None:
+    found = _planted(tree, "methods/planted.py", text)
+
+    assert found != []
+
+
+ENGINE_BREACHES = [
+    ("duckdb", "sources/postgres.py"),
+    ("duckdb", "releases/frame.py"),
+    ("duckdb", "cli/planted.py"),
+    ("sqlglot", "methods/planted.py"),
+    ("cryptography", "mechanisms/planted.py"),
+    ("cryptography", "privacy/planted.py"),
+    ("sqlite3", "privacy/planted.py"),
+    ("sqlite3", "releases/planted.py"),
+    ("numpy.random", "mechanisms/planted.py"),
+    ("scipy", "methods/planted.py"),
+    ("scipy.special", "counts/planted.py"),
+]
+
+
+@pytest.mark.parametrize(("package", "file"), ENGINE_BREACHES)
+def test_a_package_outside_its_file_is_found(tree: Path, package: str, file: str) -> None:
+    found = _planted(tree, file, f"def late():\n    import {package}")
+
+    assert any(f"{package.split('.')[0]}" in line for line in found)
+
+
+def test_random_numbers_of_numpy_are_found_through_the_attribute(tree: Path) -> None:
+    found = _planted(tree, "repair/planted.py", "import numpy as np\nnoise = np.random.default_rng(0)")
+
+    assert any("numpy.random" in line for line in found)
+
+
+@pytest.mark.parametrize(("package", "file"), [("scipy", "evaluate/planted.py"), ("rich.table", "cli/planted.py")])
+def test_a_slow_package_at_the_top_of_a_file_is_found(tree: Path, package: str, file: str) -> None:
+    found = _planted(tree, file, f"import {package}")
+
+    assert any("slow" in line for line in found)
+
+
+@pytest.mark.parametrize("text", ["def area():\n    return 1", "class Thing:\n    pass", "for x in ():\n    pass"])
+def test_logic_at_the_front_door_is_found(tree: Path, text: str) -> None:
+    found = _planted(tree, "__init__.py", text)
+
+    assert any("front door" in line for line in found)
+
+
+def test_a_room_nobody_planned_is_found(tree: Path) -> None:
+    (tree / "utils").mkdir()
+
+    found = _planted(tree, "utils/planted.py", "x = 1")
+
+    assert any("not a room" in line for line in found)
+
+
+ALLOWED = [
+    ("methods/planted.py", "from sudare.releases import Release\nfrom ..counts import Counts"),
+    ("evaluate/planted.py", "def bound():\n    from scipy.special import betaincinv"),
+    ("cli/planted.py", "import sudare as sd\nfrom sudare.testing import check_method"),
+    ("testing/planted.py", "from sudare.run import run\nfrom sudare.evaluate import audit"),
+    ("sources/planted.py", "import sqlglot\nfrom . import base"),
+    ("privacy/ledger_file.py", "import sqlite3"),
+    ("run/planted.py", "import numpy as np\nyears = np.random.default_rng(0)"),
+]
+
+
+@pytest.mark.parametrize(("file", "text"), ALLOWED)
+def test_what_the_design_allows_is_not_blamed(tree: Path, file: str, text: str) -> None:
+    found = _planted(tree, file, text)
+
+    assert not found, "\n".join(found)
