@@ -1,0 +1,63 @@
+"""The command line: argv -> run -> text. Heavy rooms are imported only by the command that needs them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0 done, 1 refused, 2 usage.
+
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    sudare ...
+    0
+    """
+    try:
+        return _run(argv)
+    except KeyboardInterrupt:  # before the command line could say anything
+        return 1
+
+
+def _run(argv: list[str] | None) -> int:
+    import click
+
+    from sudare.cli.app import app
+    from sudare.cli.usage import usage_line
+    from sudare.errors import SudareError
+    from sudare.messages import render, say
+
+    try:
+        app(args=argv, prog_name="sudare", standalone_mode=False)
+    except click.UsageError as error:
+        return _refuse(usage_line(error), 2)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _refuse(say("interrupted; nothing half-written was left, and what was spent stays recorded"), 1)
+    except SudareError as error:
+        return _refuse(render(error.text, error.values), 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError:
+        return _refuse(say("memory ran out; use fewer attributes, coarser bins or --memory-limit"), 1)
+    except OSError as error:
+        return _refuse(say("{file}: {reason}", file=error.filename or "sudare", reason=error.strerror or "?"), 1)
+    except Exception as error:  # a traceback could show values of the table
+        if os.environ.get("SUDARE_DEBUG"):
+            raise
+        return _refuse(
+            say(
+                "a fault in Sudare itself ({kind}); please report it."
+                " SUDARE_DEBUG=1 shows where, and may show private values",
+                kind=type(error).__name__,
+            ),
+            1,
+        )
+    return 0
+
+
+def _refuse(line: str, code: int) -> int:
+    print(f"sudare: {line}", file=sys.stderr)  # noqa: T201
+    return code

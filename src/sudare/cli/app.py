@@ -1,0 +1,81 @@
+"""The tree of commands, known by name before any of them is imported."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from sudare.cli.words import Worded
+from sudare.messages import say
+
+
+class LazyGroup(Worded, click.Group):
+    """A group that imports a command only when it is run; `--help` needs none of them."""
+
+    def __init__(self, name: str, *, places: dict[str, tuple[str, str]], help: str) -> None:
+        super().__init__(name, help=help, no_args_is_help=True)
+        self.places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order a steward meets them."""
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in self.places:
+            return None
+        module, attribute = self.places[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the commands that exist when one is not known."""
+        if args and args[0] not in self.places and not args[0].startswith("-"):
+            known = ", ".join(self.places)
+            raise click.UsageError(say("there is no command {name}; there are {known}", name=args[0], known=known), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options, then commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line a command, without importing it."""
+        with formatter.section(say("Commands")):
+            formatter.write_dl([(name, text) for name, (_, text) in self.places.items()])
+
+
+def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"sudare {version('sudare')}")
+        ctx.exit()
+
+
+app = LazyGroup(
+    "sudare",
+    help=say("Publish what a table says about people without showing the people."),
+    places={
+        "demo": ("sudare.cli.demo:demo", say("the main job on built-in data, in under a minute")),
+        "schema": ("sudare.cli.schema:schema", say("propose, check and describe schema files")),
+        "preview": ("sudare.cli.publish:preview", say("cost and expected error, before anything is spent")),
+        "publish": ("sudare.cli.publish:publish", say("turn a private table into a release")),
+        "ledger": ("sudare.cli.ledger:ledger", say("keep the budget of a protected table")),
+        "verify": ("sudare.cli.verify:verify", say("check the noise, or a stored release")),
+    },
+)
+app.params.append(
+    click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_version,
+        help=say("show the version"),
+    )
+)

@@ -1,0 +1,108 @@
+"""`sudare ledger create|show|verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sudare.cli.app import LazyGroup
+from sudare.cli.terminal import json_option, print_json, table
+from sudare.cli.words import Worded
+from sudare.messages import say
+
+ledger = LazyGroup(
+    "ledger",
+    help=say("A ledger keeps the budget of one protected table: every spend, exact, never refunded."),
+    places={
+        "create": ("sudare.cli.ledger:create", say("make a ledger with a budget")),
+        "show": ("sudare.cli.ledger:show", say("list what was spent and what is left")),
+        "verify": ("sudare.cli.ledger:verify", say("check the chain of spends")),
+    },
+)
+
+
+@click.command(cls=Worded, help=say("Make a ledger with a budget."))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--epsilon", required=True, help=say("the whole budget, exact: 2, 1/2, 0.1"))
+@click.option(
+    "--neighbours",
+    type=click.Choice(["replace", "add-remove"]),
+    default="replace",
+    show_default=True,
+    help=say("what one person may change"),
+)
+@click.option("--name", default="", help=say("what the ledger is for"))
+def create(file: Path, epsilon: str, neighbours: str, name: str) -> None:
+    """Make the file and print its head."""
+    from sudare.privacy import Ledger
+
+    with Ledger.create(file, epsilon=epsilon, neighbours=neighbours, name=name) as made:  # type: ignore[arg-type]
+        click.echo(
+            say(
+                "{file}: budget epsilon {budget}, neighbours {relation}",
+                file=file,
+                budget=made.budget,
+                relation=neighbours,
+            )
+        )
+        click.echo(say("head of the ledger: {head} (keep it elsewhere too)", head=made.head))
+
+
+@click.command(cls=Worded, help=say("List what was spent and what is left."))
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def show(file: Path, as_json: bool) -> None:
+    """Print the entries."""
+    from sudare.privacy import Ledger
+
+    with Ledger.open(file) as opened:
+        spends = opened.entries()
+        facts = {
+            "name": opened.name,
+            "neighbours": opened.neighbours,
+            "unit": None if opened.unit is None else opened.unit.text,
+            "budget": str(opened.budget),
+            "spent": str(opened.spent),
+            "left": str(opened.left),
+            "head": opened.head,
+        }
+    if as_json:
+        print_json(facts | {"spends": [spend.to_dict() for spend in spends]})
+        return
+    for name, value in facts.items():
+        click.echo(f"{say(name)}: {value if value is not None else '-'}")
+    if spends:
+        table(
+            [(str(one.seq), one.time, str(one.epsilon), str(one.cost), say(one.purpose)) for one in spends],
+            head=("#", say("time"), "epsilon", say("charged"), say("purpose")),
+        )
+
+
+@click.command(cls=Worded, help=say("Check the chain of spends, and that a head kept elsewhere is in it."))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--head", help=say("a head printed earlier or found in a certificate"))
+@json_option
+def verify(file: Path, head: str | None, as_json: bool) -> None:
+    """Recompute everything."""
+    from sudare.privacy import Ledger
+
+    with Ledger.open(file) as opened:
+        opened.verify(head=head)
+        facts = {
+            "verified": True,
+            "spends": len(opened.entries()),
+            "spent": str(opened.spent),
+            "head": opened.head,
+        }
+    if as_json:
+        print_json(facts)
+        return
+    click.echo(
+        say(
+            "the chain of {spends} spends is whole; spent {spent}",
+            spends=facts["spends"],
+            spent=facts["spent"],
+        )
+    )
+    click.echo(say("head of the ledger: {head} (keep it elsewhere too)", head=facts["head"]))

@@ -1,0 +1,107 @@
+"""`sudare schema init|check|json`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sudare.cli.app import LazyGroup
+from sudare.cli.interrupt import held_interrupts
+from sudare.cli.terminal import json_option, print_json, progress, table
+from sudare.cli.words import Worded
+from sudare.errors import SchemaError
+from sudare.messages import render, say
+
+if TYPE_CHECKING:
+    from sudare.sources import Findings
+
+schema = LazyGroup(
+    "schema",
+    help=say("A schema declares the public facts of a table: its attributes, their values, who is protected."),
+    places={
+        "init": ("sudare.cli.schema:init", say("propose a schema for a table, marked as inferred")),
+        "check": ("sudare.cli.schema:check", say("tell what in a table does not fit its schema")),
+        "json": ("sudare.cli.schema:json_schema", say("print the JSON schema of schema files, for editors")),
+    },
+)
+
+
+@click.command(
+    cls=Worded,
+    help=say("Propose a schema for DATA. It is read off the data, so it must be confirmed by hand."),
+)
+@click.argument("data")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help=say("file to write (default: standard output)"))
+@click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)"))
+def init(data: str, out: Path | None, encoding: str | None) -> None:
+    """Describe the columns and write the proposal."""
+    with held_interrupts():
+        from sudare.schema.infer import propose
+        from sudare.sources import describe
+
+    if out is not None and out.exists():
+        raise SchemaError("{file} exists; choose another name or remove it", file=out)
+    with progress(say("reading")):
+        text = propose(describe(data, encoding=encoding), name=out.stem if out is not None else Path(data).stem)
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    out.write_text(text, encoding="utf-8")
+    click.echo(say("{file} written. Its values were read off the data: check each one,", file=out))
+    click.echo(say('then set `inferred = "confirmed"` in it; no private release is made before that.'))
+
+
+@click.command(
+    cls=Worded,
+    help=say("Tell everything in DATA that does not fit the schema, with counts: for the steward's eyes only."),
+)
+@click.argument("data")
+@click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
+@click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)"))
+@click.option("--no-examples", is_flag=True, help=say("show no values of the table"))
+@json_option
+def check(data: str, schema_file: Path, encoding: str | None, no_examples: bool, as_json: bool) -> None:
+    """Print the findings; exit 1 when something does not fit."""
+    with held_interrupts():
+        from sudare.schema import Schema
+        from sudare.sources import open as open_source
+
+    with progress(say("checking")) as moved:
+        source = open_source(data, Schema.read(schema_file), encoding=encoding, progress=moved)
+        with contextlib.closing(source):
+            findings = source.check()
+    if no_examples:
+        findings = findings.without_examples()
+    if as_json:
+        print_json(dataclasses.asdict(findings) | {"fits": findings.fits})
+    else:
+        _tell(findings)
+    if not findings.fits:
+        raise click.exceptions.Exit(1)
+
+
+def _tell(findings: Findings) -> None:
+    if findings.problems:
+        click.echo(say("NOT FOR PUBLICATION: counts and values of the table, for the steward's eyes only."))
+        table(
+            [
+                (one.attribute, say(one.problem), str(one.rows), ", ".join(map(str, one.examples)))
+                for one in findings.problems
+            ],
+            head=(say("attribute"), say("problem"), say("rows"), say("examples")),
+        )
+    for note in findings.notes:
+        click.echo(render(note.text, note.values))
+    click.echo(say("the table fits its schema") if findings.fits else say("the table does not fit its schema"))
+
+
+@click.command("json", cls=Worded, help=say("Print the JSON schema of schema files, for editors."))
+def json_schema() -> None:
+    """Print it."""
+    from sudare.schema.file import json_schema as described
+
+    print_json(described())

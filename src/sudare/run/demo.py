@@ -1,0 +1,118 @@
+"""The main job on built-in data: made-up sales, a schema, a ledger, a release, and how far it is from the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from sudare.errors import ReleaseError
+from sudare.evaluate import counts_of, ks_distance, l2_distance
+from sudare.methods.microdata import Microdata
+from sudare.privacy import Ledger
+from sudare.releases import Release
+from sudare.run.publish import publish_release
+from sudare.run.sales import sales
+from sudare.schema import Schema
+from sudare.sources import open as open_source
+
+ITEMS = 40
+RECORDS = 100_000
+SHOWN = 8
+
+SCHEMA = """\
+[sudare]
+schema = 1
+name = "sales"
+
+[unit]
+kind = "row"
+
+[[attribute]]
+name = "item"
+kind = "category"
+values = [{items}]
+
+[[attribute]]
+name = "sex"
+kind = "category"
+values = ["M", "F"]
+
+[[attribute]]
+name = "age"
+kind = "number"
+bins = {{ start = 20, stop = 70, width = 10 }}
+"""
+
+
+class Step(Protocol):
+    """Called before each step with a template and its values."""
+
+    def __call__(self, text: str, /, **values: object) -> None:
+        """Say it."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demo:
+    """What the steward sees at the end; holds true counts and is not for publication."""
+
+    comparison: Sequence[tuple[str, ...]]
+    l2: float
+    ks: float
+
+
+def run_demo(out: Path, *, say_step: Step) -> Demo:
+    """Make the data, publish them, and compare with the truth; on failure nothing is left."""
+    if out.exists():
+        raise ReleaseError("{target} exists; choose another directory or remove it", target=out)
+    try:
+        return _run(out, say_step)
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise
+
+
+def _run(out: Path, say_step: Step) -> Demo:
+    data, schema_file, ledger_file = out / "sales.csv", out / "sales.toml", out / "sales.ledger"
+    out.mkdir(parents=True)
+    say_step("1. {rows} made-up sales records -> {file}", rows=RECORDS, file=data)
+    _write_sales(data)
+    say_step("2. public facts: items, sexes, age bins -> {file}", file=schema_file)
+    schema_file.write_text(SCHEMA.format(items=", ".join(f'"h{k}"' for k in range(1, ITEMS + 1))), encoding="utf-8")
+    say_step("3. a ledger with a budget of epsilon 1 -> {file}", file=ledger_file)
+    Ledger.create(ledger_file, epsilon=1, name="sales").close()
+    say_step("4. records under epsilon 1/2 -> {out}", out=out / "release")
+    done = publish_release(
+        Microdata(epsilon="1/2"),
+        str(data),
+        schema_file=schema_file,
+        out=out / "release",
+        ledger_file=ledger_file,
+    )
+    say_step("   spent 1/2; {left} of {budget} is left", left=done.left, budget=done.budget)
+    return _compare(data, Schema.read(schema_file), Release.load(out / "release"))
+
+
+def _write_sales(file: Path) -> None:
+    rows = sales(items=ITEMS, records=RECORDS, seed=2017)
+    years = np.random.default_rng(2018).integers(0, 10, size=RECORDS)
+    lines = (
+        f"h{item + 1},{'MF'[sex]},{20 + 10 * decade + year}"
+        for (item, sex, decade), year in zip(rows, years, strict=True)
+    )
+    file.write_text("item,sex,age\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _compare(data: Path, schema: Schema, release: Release) -> Demo:
+    with contextlib.closing(open_source(str(data), schema)) as source:
+        truth = source.count()
+    published = counts_of(release)
+    before, after = (table.project(["item"]).dense() for table in (truth, published))
+    shown = [(f"h{k + 1}", f"{before[k]:,}", f"{after[k]:,}") for k in range(SHOWN)]
+    return Demo(comparison=shown, l2=l2_distance(truth, published).value, ks=ks_distance(truth, published).value)

@@ -1,0 +1,89 @@
+"""Checks a user can run: of the noise of this installation, or of a stored release."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.counts import Counts
+from sudare.evaluate import audit
+from sudare.mechanisms import system_rng
+from sudare.mechanisms.selfcheck import Check, check_noise
+from sudare.methods.microdata import Microdata
+from sudare.privacy import Ledger
+from sudare.releases import Release
+from sudare.schema import Attribute, Schema, Unit, Values
+
+RUNS = 30_000
+PROMISE = Fraction(1)
+
+
+def verify_release(directory: Path, *, ledger_file: Path | None = None) -> list[Check]:
+    """Check the files of a release against its certificate, and its spend against a ledger."""
+    release = Release.load(directory)
+    paper = release.certificate
+    checks = [
+        Check("files", True, "{files} files are those the certificate names", {"files": len(paper.payload)}),
+        Check(
+            "made with secret randomness",
+            paper.private,
+            "promised epsilon {epsilon}" if paper.private else "seeded for tests: it protects nobody",
+            {"epsilon": paper.guarantee.get("epsilon", "-")} if paper.private else {},
+        ),
+    ]
+    if ledger_file is not None:
+        with Ledger.open(ledger_file) as ledger:
+            ledger.verify(head=paper.ledger_head)
+        checks.append(
+            Check(
+                "ledger",
+                True,
+                "the spend of this release is in the chain of {file}",
+                {"file": str(ledger_file)},
+            )
+        )
+    return checks
+
+
+def verify_installation(*, progress: Callable[[float], None] | None = None) -> list[Check]:
+    """Check the noise, then a whole method on neighbouring tables, with the noise right and with half of it."""
+    checks = check_noise(progress=(lambda share: progress(share / 2)) if progress else None)
+    for step, (name, epsilon, must_hold) in enumerate(
+        (
+            ("audit of microdata on neighbouring tables", PROMISE, True),
+            ("the same audit with half the noise", 2 * PROMISE, False),
+        )
+    ):
+        checks.append(_audit(name, epsilon, must_hold))
+        if progress:
+            progress((3 + step) / 4)
+    return checks
+
+
+def _audit(name: str, epsilon: Fraction, must_hold: bool) -> Check:
+    """The promise must hold for the true method, and be seen to break for the weakened one."""
+    method = Microdata(epsilon=epsilon, method="projection")
+    first, second = neighbours()
+    found = audit(_many(method, first), _many(method, second), runs=RUNS)
+    holds = found.epsilon_low <= float(PROMISE)
+    told = {"low": f"{found.epsilon_low:.3f}", "promise": str(PROMISE)}
+    text = "epsilon is at least {low}; promised {promise}"
+    return Check(name, holds == must_hold and math.isfinite(found.epsilon_low), text, told)
+
+
+def neighbours() -> tuple[Counts, Counts]:
+    """Two tables of three cells that differ in one record."""
+    cell = Attribute(name="cell", domain=Values(values=("a", "b", "c")))
+    schema = Schema(name="audit", unit=Unit(), attributes=(cell,))
+    return tuple(Counts.from_columns(schema, [[0], [1], [2]], values) for values in ([20, 1, 9], [19, 2, 9]))  # type: ignore[return-value]
+
+
+def _many(method: Microdata, counts: Counts) -> Callable[[int], NDArray[np.int64]]:
+    unsalted = dataclasses.replace(method)
+    return lambda runs: np.array([unsalted.draw(counts, rng=system_rng()).dense()[:2] for _ in range(runs)])

@@ -1,0 +1,150 @@
+"""The main job from end to end: publish, spend, refuse, verify."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sudare.releases import Release
+
+PUBLISH = ("publish", "microdata", "members.csv", "--schema", "members.toml", "--epsilon", "1/2")
+
+
+def test_a_table_is_published_and_the_second_release_is_refused_when_the_budget_is_gone(
+    place: Path, sudare: Callable[..., object]
+) -> None:
+    assert sudare("ledger", "create", "m.ledger", "--epsilon", "0.8").code == 0
+    first = sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger")
+    second = sudare(*PUBLISH, "--out", "two", "--ledger", "m.ledger")
+
+    assert first.code == 0
+    assert "3000 records published" in first.out
+    assert "3/10 of 4/5 is left" in first.out
+    assert second.code == 1
+    assert "1/2" in second.err
+    assert "3/10" in second.err
+    assert second.err.count("\n") == 1
+    assert not (place / "two").exists()
+
+
+def test_what_was_published_verifies_against_files_and_ledger(place: Path, sudare: Callable[..., object]) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger")
+
+    assert sudare("verify", "one", "--ledger", "m.ledger").code == 0
+    assert sudare("ledger", "verify", "m.ledger").code == 0
+    with (place / "one" / "records.parquet").open("ab") as file:
+        file.write(b"x")
+    broken = sudare("verify", "one")
+
+    assert broken.code == 1
+    assert "hash differs" in broken.err
+
+
+def test_the_certificate_has_every_entry_the_design_names(place: Path, sudare: Callable[..., object]) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    told = json.loads(sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger", "--json").out)
+    paper = json.loads((place / "one" / "certificate.json").read_text())
+
+    assert set(paper) >= {
+        "method", "parameters", "guarantee", "neighbours", "unit", "spends", "schema", "expected_error", "measures",
+        "versions", "payload", "ledger_head",
+    }  # fmt: skip
+    assert paper["parameters"]["epsilon"] == "1/2"
+    assert paper["ledger_head"] == told["ledger_head"]
+    assert paper["ledger_head"] == json.loads(sudare("ledger", "show", "m.ledger", "--json").out)["head"]
+
+
+def test_an_add_remove_release_costs_twice_under_a_replace_ledger(place: Path, sudare: Callable[..., object]) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    done = sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger", "--neighbours", "add-remove")
+
+    assert done.code == 0
+    assert "0 of 1 is left" in done.out
+
+
+def test_a_replace_release_is_refused_under_an_add_remove_ledger(place: Path, sudare: Callable[..., object]) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1", "--neighbours", "add-remove")
+    refused = sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger", "--neighbours", "replace")
+    followed = sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger")
+
+    assert refused.code == 1
+    assert followed.code == 0
+    assert json.loads((place / "one" / "certificate.json").read_text())["neighbours"] == "add-remove"
+
+
+def test_csv_comes_out_with_labels(place: Path, sudare: Callable[..., object]) -> None:
+    sudare(*PUBLISH, "--out", "one", "--format", "csv")
+    lines = (place / "one" / "records.csv").read_text().splitlines()
+
+    assert lines[0] == "item,age"
+    assert len(lines) == 3001
+    assert {line.split(",", 1)[0] for line in lines[1:]} <= {"h1", "h2", "h3"}
+
+
+def test_a_seeded_release_is_repeatable_and_says_it_protects_nobody(place: Path, sudare: Callable[..., object]) -> None:
+    first = sudare(*PUBLISH, "--out", "one", "--seed-for-tests", "7")
+    sudare(*PUBLISH, "--out", "two", "--seed-for-tests", "7")
+    verified = sudare("verify", "one")
+
+    assert "NOT PRIVATE" in first.out
+    assert (place / "one" / "records.parquet").read_bytes() == (place / "two" / "records.parquet").read_bytes()
+    assert verified.code == 1
+
+
+def test_aggregated_data_is_counted_by_its_column(place: Path, sudare: Callable[..., object]) -> None:
+    (place / "sums.csv").write_text("item,age,n\nh1,10,500\nh2,30,0\nh3,99,250\n")
+    done = sudare(
+        "publish", "microdata", "sums.csv", "--schema", "members.toml", "--epsilon", "1", "--out", "one", "--count", "n"
+    )
+
+    assert done.code == 0
+    assert "750 records" in done.out
+
+
+def test_a_shift_jis_table_is_published_as_it_is(place: Path, sudare: Callable[..., object]) -> None:
+    (place / "会員.csv").write_bytes(
+        "商品,年齢\n和菓子①,20\n髙級茶,35\n".encode("cp932") * 1 + "和菓子①,61\n".encode("cp932") * 40
+    )
+    (place / "会員.toml").write_text(
+        '[sudare]\nschema = 1\nname = "会員"\n[unit]\nkind = "row"\n'
+        '[[attribute]]\nname = "商品"\nkind = "category"\nvalues = ["和菓子①", "髙級茶"]\n'
+        '[[attribute]]\nname = "年齢"\nkind = "number"\nbins = { start = 0, stop = 100, width = 50 }\n'
+    )
+    done = sudare("publish", "microdata", "会員.csv", "--schema", "会員.toml", "--epsilon", "5", "--out", "公開")
+
+    assert done.code == 0
+    assert set(Release.load(place / "公開").frames["records"].decode()["商品"]) <= {"和菓子①", "髙級茶"}
+
+
+def test_preview_spends_nothing_and_opens_nothing(place: Path, sudare: Callable[..., object]) -> None:
+    (place / "members.csv").unlink()
+    told = json.loads(sudare("preview", "microdata", "--schema", "members.toml", "--epsilon", "1", "--json").out)
+
+    assert told["expected_error"]["cells"] == 15
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_every_help_page_opens(lang: str, sudare: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDARE_LANG", lang)
+    for words in ([], ["demo"], ["schema"], ["schema", "init"], ["schema", "check"], ["schema", "json"],
+                  ["publish"], ["publish", "microdata"], ["preview", "microdata"],
+                  ["ledger", "create"], ["ledger", "show"], ["ledger", "verify"], ["verify"]):  # fmt: skip
+        page = sudare(*words, "--help", process=not words)
+
+        assert page.code == 0
+        assert (("使い方" in page.out) if lang == "ja" else ("Usage:" in page.out)) or words
+
+
+def test_every_field_of_microdata_has_a_flag() -> None:
+    import dataclasses
+
+    from sudare.cli.publish import publish_microdata
+    from sudare.methods.microdata import Microdata
+
+    flags = {option for parameter in publish_microdata.params for option in parameter.opts}
+
+    assert {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Microdata)} <= flags
