@@ -87,15 +87,14 @@ class Enclosure:
         return other
 
 
-def enclose(evaluate: Callable[[int], Enclosure], bits: int) -> tuple[int, int]:
+def enclose(evaluate: Callable[[int], Enclosure], bits: int, *, guard: int = FIRST_GUARD_BITS) -> tuple[int, int]:
     """Bound 2**bits * v by integers at most 2 apart, where evaluate(b) encloses v at b bits.
 
-    Works with more bits than asked for until the result is narrow enough.
+    Works with more bits than asked for until the result is narrow enough, at first with `guard` of them.
 
     >>> enclose(lambda bits: exp_minus(Fraction(1), bits) ** 2, 32)
     (581260615, 581260616)
     """
-    guard = FIRST_GUARD_BITS
     while guard <= MOST_GUARD_BITS:
         try:
             wide = evaluate(bits + guard)

@@ -124,7 +124,9 @@ class StratumCount:
         """Bound 2**bits * P[X <= k] by integers at most 2 apart."""
         if k >= self.trials:
             return 1 << bits, 1 << bits
-        return enclose(lambda more: _sums(self, more, k), bits)
+        # (1-q)^trials loses as many bits as the trials have, and its smallness some more
+        guard = self.trials.bit_length() + 3 * MEAN_PER_DRAW
+        return enclose(lambda more: _sums(self, more, k), bits, guard=guard)
 
 
 def _sums(law: StratumCount, bits: int, k: int) -> Enclosure:
