@@ -158,13 +158,26 @@ def test_another_value_in_any_field_of_any_row_is_found(field, value):
             check(path)
 
 
-@pytest.mark.parametrize("column", range(7))
-def test_text_turned_into_bytes_is_found(column):
+@pytest.mark.parametrize(
+    ("table", "row", "column"),
+    [("genesis", 0, column) for column in range(7)]
+    + [("spends", row, column) for row in (0, 4, 5) for column in range(1, 9)],
+)
+def test_text_turned_into_bytes_is_found(table, row, column):
     with a_place() as path:
-        stored = a_ledger(path)["genesis"][0][column]
-        write(path, "genesis", 0, column, stored.encode())
+        stored = a_ledger(path)[table][row][column]
+        write(path, table, row, column, stored.encode())
 
         with pytest.raises(LedgerError):
+            check(path)
+
+
+def test_damage_that_sqlite_reports_in_no_alphabet_is_still_one_line():
+    with a_place() as path:
+        stored, _ = made()
+        path.write_bytes(stored.replace(b"CREATE TRIGGER", b"CREATE \xc5RIGGER"))
+
+        with pytest.raises(LedgerError, match="is damaged"):
             check(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -364,14 +365,21 @@ def test_a_file_that_is_not_there_or_not_utf_8_is_named(write: Write, tmp_path: 
     assert refusal(Path("none.toml")).startswith("none.toml: cannot be read")
 
 
-def test_the_line_is_said_in_japanese_through_and_through(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUDARE_LANG", "ja")
+def test_the_line_is_said_in_japanese_through_and_through_and_the_error_stays_english(write: Write) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.read(write(HEAD + X + 'kind = "category"\nvalues = []'))
 
-    assert say(caught.value.text, **caught.value.values) == (
+    assert say(caught.value.text, lang="ja", **caught.value.values) == (
         "people.toml: [[attribute]] x：値がありません。1 つ以上並べてください"
     )
+    assert str(caught.value) == "people.toml: [[attribute]] x: values are empty; list at least one"
+
+
+def test_the_line_survives_the_way_between_processes(write: Write) -> None:
+    with pytest.raises(SchemaError) as caught:
+        Schema.read(write(HEAD + X + 'kind = "category"\nvalues = []'))
+
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 # --- for editors --------------------------------------------------------------------------------------------------

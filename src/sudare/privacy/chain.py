@@ -151,7 +151,7 @@ def check_genesis(genesis: Genesis, *, where: object) -> None:
 def check_seal(entry: Entry, *, previous: str, where: object) -> None:
     """Refuse an entry that does not fit its head and the head before it."""
     seq, *texts = entry
-    is_sound = isinstance(seq, int) and all(isinstance(text, str) for text in texts)
+    is_sound = isinstance(seq, int) and all(isinstance(text, str) for text in (*texts, previous))
     if not is_sound or entry.head != seal(entry, previous=previous):
         raise LedgerError(
             "{where} was altered: entry {seq} does not fit the chain of hashes; nothing can be spent from it, "

@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 # A spend holds the lock about as long as the disk takes to write; longer pauses would leave the disk idle.
 FIRST_PAUSE_SECONDS = 0.0003
-LONGEST_PAUSE_SECONDS = 0.001
+LONGEST_PAUSE_SECONDS = 0.002
 
 
 class LedgerFile:

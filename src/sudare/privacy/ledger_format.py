@@ -144,6 +144,8 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _told(path, error) from None
+    except UnicodeError:  # the text of a damaged file, quoted in what SQLite reports about it
+        raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=path) from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
         raise LedgerError("{where} cannot be used ({reason})", where=path, reason=reason) from None

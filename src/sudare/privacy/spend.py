@@ -97,7 +97,7 @@ def check_parts(parts: Mapping[str, Fraction], guarantee: Guarantee) -> dict[str
 
 def check_words(words: str, *, name: str) -> None:
     """Refuse what would not print as one line in a list of spends."""
-    is_line = isinstance(words, str) and 0 < len(words.strip()) and len(words) <= MAX_WORDS
+    is_line = isinstance(words, str) and words.strip() != "" and len(words) <= MAX_WORDS
     if not is_line or not words.replace("\u3000", " ").isprintable():  # the wide space of Japanese prints too
         raise ParameterError("{name} must be one line of 1 to {most} printable characters", name=name, most=MAX_WORDS)
 

@@ -52,14 +52,14 @@ KINDS = ("category", "ordered", "number", "date", "mesh")
 
 
 class Problem:
-    """An error inside another one's line, said in the language of the one who reads it."""
+    """An error inside another one's line. A translated line asks for it in its own language: {problem:ja}."""
 
     def __init__(self, error: SudareError) -> None:
         self.error = error
 
-    def __str__(self) -> str:
+    def __format__(self, lang: str) -> str:
         values: dict[str, Any] = self.error.values
-        return say(self.error.text, **values)
+        return say(self.error.text, lang=lang or "en", **values)
 
 
 @contextmanager
