@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,9 +13,11 @@ from sudare.cli.app import LazyGroup
 from sudare.cli.interrupt import held_interrupts
 from sudare.cli.terminal import json_option, print_json, progress
 from sudare.cli.words import Worded
+from sudare.errors import ParameterError
 from sudare.messages import language, say
 
 if TYPE_CHECKING:
+    from sudare.methods.microdata import Microdata, Preview
     from sudare.run import Published
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -55,12 +58,19 @@ def microdata_options(command: Command) -> Command:
             ),
             click.option(
                 "--method",
-                type=click.Choice(["auto", "projection"]),
+                type=click.Choice(["auto", "tree", "projection"]),
                 default="auto",
                 show_default=True,
                 help=say("how the table is made"),
             ),
             click.option("--by", help=say("attributes to publish, with commas (default: all)")),
+            click.option(
+                "--values",
+                type=click.Choice(["labels", "inside"]),
+                default="labels",
+                show_default=True,
+                help=say("numbers and dates as labels of their bins, or as values drawn inside them"),
+            ),
         )
     ):
         command = option(command)
@@ -113,13 +123,13 @@ def source_options(command: Command) -> Command:
 @source_options
 @microdata_options
 def publish_microdata(
-    epsilon: str, neighbours: str | None, method: str, by: str | None, as_json: bool, **place: Any
+    epsilon: str, neighbours: str | None, method: str, by: str | None, values: str, as_json: bool, **place: Any
 ) -> None:
     """Build the method from its flags and run it."""
     with held_interrupts():
         from sudare.run import publish_release
 
-    chosen = _microdata(epsilon, neighbours, method, by)
+    chosen = _microdata(epsilon=epsilon, neighbours=neighbours, method=method, by=by, values=values)
     with progress(say("counting")) as moved:
         done = publish_release(chosen, progress=moved, **place)
     _tell(done, as_json=as_json)
@@ -127,38 +137,68 @@ def publish_microdata(
 
 @click.command("microdata", cls=Worded, help=say("Expected error of a microdata release."))
 @click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
-@click.option("--rows", type=int, help=say("roughly how many records the table has (a public estimate)"))
+@click.option("--rows", help=say("roughly how many records the table has, or a range such as 1000..100000"))
 @microdata_options
 @json_option
-def preview_microdata(
-    schema_file: Path,
-    rows: int | None,
-    epsilon: str,
-    neighbours: str | None,
-    method: str,
-    by: str | None,
-    as_json: bool,
-) -> None:
+def preview_microdata(schema_file: Path, rows: str | None, as_json: bool, **fields: str | None) -> None:
     """Tell what a run would cost."""
     from sudare.schema import Schema
 
-    chosen = _microdata(epsilon, neighbours, method, by)
+    chosen = _microdata(**fields)
     schema = Schema.read(schema_file)
-    told = chosen.preview(schema, rows=rows)
+    told = chosen.preview(schema, rows=_estimates(rows))
     promise = chosen.guarantee(unit=schema.unit)
     if as_json:
-        print_json({"guarantee": promise.to_dict(), "expected_error": told.to_dict()})
+        print_json({"guarantee": promise.to_dict(), "expected_error": told.to_dict(), "advice": told.advice()})
         return
     click.echo(promise.words())
-    for name, value in told.to_dict().items():
-        click.echo(f"  {name}: {value}")
+    _tell_preview(told)
 
 
-def _microdata(epsilon: str, neighbours: str | None, method: str, by: str | None) -> Any:
+def _tell_preview(told: Preview) -> None:
+    click.echo(say("possible cells: {cells}", cells=told.cells))
+    click.echo(say("noise of a cell: standard deviation {deviation}", deviation=f"{told.cell_standard_deviation:.2f}"))
+    click.echo(
+        say("number of records: standard deviation {deviation}", deviation=f"{told.total_standard_deviation:.2f}")
+    )
+    for one in told.outlooks:
+        click.echo(
+            say(
+                "a long-tailed table of {rows} records: L2 about {l2},"
+                " {share} of the records in cells that hold nobody",
+                rows=one.rows,
+                l2=f"{one.l2:.0f}",
+                share=f"{one.empty_share:.1%}",
+            )
+        )
+    advice = told.advice()
+    if advice is not None:
+        click.echo(say("advice: {advice}", advice=advice))
+
+
+def _estimates(text: str | None) -> tuple[int, ...]:
+    """Read `1000` or `1000..100000`; a range is foreseen at its ends and in the middle."""
+    if text is None:
+        return ()
+    ends = [_whole(part) for part in text.split("..")]
+    if len(ends) == 1:
+        return (ends[0],)
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
+    return (ends[0], math.isqrt(ends[0] * ends[1]), ends[1])
+
+
+def _whole(text: str) -> int:
+    if not text.strip().isdecimal() or len(text) > 15:
+        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
+    return int(text)
+
+
+def _microdata(*, by: str | None, **fields: str | None) -> Microdata:
     from sudare.methods.microdata import Microdata
 
     names = None if by is None else tuple(name.strip() for name in by.split(","))
-    return Microdata(epsilon=epsilon, neighbours=neighbours, method=method, by=names)  # type: ignore[arg-type]
+    return Microdata(by=names, **fields)  # type: ignore[arg-type]
 
 
 def _tell(done: Published, *, as_json: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,8 @@ PSEUDO_COUNT = 20.0  # squares a bin needs to be believed as much as the model f
 GRID_STEP = 0.5  # in standard deviations of the noise
 NEAR = 24.0  # beyond so many standard deviations a value is not pulled
 ROUNDS = 80
+FINER = 8  # values are rounded to this part of a grid step
+POINTS = 2**13
 
 
 def spread(mean: Reals, square: Reals, variance: Reals) -> Reals:
@@ -39,25 +43,27 @@ def _curvature(centre: Reals, raw: Reals, weight: Reals) -> float:
     return max(float((weight * centre**2 * (raw - centre)).sum()) / below, 0.0) if below > 0 else 0.0
 
 
-def posterior_mean(noisy: Reals, *, variance: float) -> Reals:
+def posterior_mean(noisy: Reals, *, scale: float, terms: int) -> Reals:
     """Give the posterior mean of every value under the prior that best explains all of them (NPMLE by EM on a grid).
 
     For long rows without order, where a few large values stand among many small ones and one linear factor serves
-    neither. The noise is taken as normal: it is a sum over the cells below. Values far above the noise are kept.
+    neither. A value's noise is the sum of `terms` Laplace values of the scale. Values far above the noise are kept.
 
     Source: Robbins 1956; Kiefer and Wolfowitz 1956; Jiang and Zhang 2009.
 
-    >>> posterior_mean(np.array([0.0] * 50 + [400.0]), variance=1.0)[-1]
+    >>> posterior_mean(np.array([0.0] * 50 + [400.0]), scale=1.0, terms=1)[-1]
     400.0
     """
-    deviation = np.sqrt(variance)
+    deviation = scale * np.sqrt(2.0 * terms)
     near = noisy < NEAR * deviation
     if not near.any():
         return noisy
     step = GRID_STEP * deviation
     grid = np.arange(0.0, NEAR * deviation, step)
-    cells, places, size = np.unique(np.round(noisy[near] / (step / 8)), return_inverse=True, return_counts=True)
-    likelihood = np.exp(-((cells[:, None] * (step / 8) - grid) ** 2) / (2 * variance)) + 1e-300
+    cells, places, size = np.unique(
+        np.round(noisy[near] / (step / FINER)).astype(np.int64), return_inverse=True, return_counts=True
+    )
+    likelihood = _density(scale, terms, step / FINER)(cells[:, None] - FINER * np.arange(grid.size))
     prior = np.full(grid.size, 1.0 / grid.size)
     for _ in range(ROUNDS):
         joint = likelihood * prior
@@ -66,3 +72,12 @@ def posterior_mean(noisy: Reals, *, variance: float) -> Reals:
     means = noisy.astype(np.float64)
     means[near] = ((joint @ grid) / joint.sum(axis=1))[places]
     return means
+
+
+def _density(scale: float, terms: int, step: float) -> Callable[[NDArray[np.int64]], Reals]:
+    """The density of a sum of Laplace values at multiples of a step, from its characteristic function."""
+    frequency = 2 * np.pi * np.fft.rfftfreq(POINTS, d=step)
+    values = np.fft.irfft((1 + (scale * frequency) ** 2) ** -float(terms), n=POINTS)
+    floor = float(values.max()) * 1e-12  # beyond what the transform resolves
+    known = np.maximum(values[: POINTS // 2], floor)
+    return lambda place: known[np.minimum(np.abs(place), POINTS // 2 - 1)]

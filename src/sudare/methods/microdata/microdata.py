@@ -10,8 +10,8 @@ from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
 from sudare.mechanisms import Rng, system_rng
 from sudare.methods.certify import certificate, named
+from sudare.methods.microdata.choice import check_schema, decide, make_table
 from sudare.methods.microdata.preview import Preview, foresee
-from sudare.methods.microdata.projection import check_schema, project
 from sudare.methods.microdata.records import records
 from sudare.methods.microdata.sensitivity import Budget, plan
 from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
@@ -19,15 +19,18 @@ from sudare.privacy.guarantee import check_neighbours
 from sudare.releases import Release
 from sudare.schema import Schema, Unit
 
-METHODS = ("auto", "projection")
+VALUES = ("labels", "inside")
+METHODS = ("auto", "tree", "projection")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Microdata:
     """Publish records with the columns of the original table.
 
-    The table of all cells gets two-sided geometric noise, the nearest valid table is found (no negative cell, whole
-    numbers, the right total), and its cells are written out as records in random order.
+    The table of all cells gets two-sided geometric noise, a valid table is made of it (no negative cell, whole
+    numbers, the right total), and its cells are written out as records in random order. `method` says how the valid
+    table is made: "projection" is the paper's nearest table; "tree" explains the noisy cells from their sums down
+    and is nearer to the truth; "auto" decides from the schema.
 
     Guarantee: epsilon-DP for the declared unit and neighbours. Proof: proofs/microdata.md
     Error: before the repair every cell has variance 2a/(1-a)^2, a = exp(-epsilon/sensitivity); the repair lowers it.
@@ -39,15 +42,18 @@ class Microdata:
 
     epsilon: Fraction | str | int | float
     neighbours: Neighbours | None = None  # None: the ledger's, else replace-one
-    method: Literal["auto", "projection"] = "auto"
+    method: Literal["auto", "tree", "projection"] = "auto"
     by: tuple[str, ...] | None = None  # the attributes to publish; all of them by default
+    values: Literal["labels", "inside"] = "labels"  # bins as labels, or a value drawn inside the bin
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
         if self.neighbours is not None:
             check_neighbours(self.neighbours)
         if self.method not in METHODS:
-            raise ParameterError("method ({method}) must be auto or projection", method=self.method)
+            raise ParameterError("method ({method}) must be auto, tree or projection", method=self.method)
+        if self.values not in VALUES:
+            raise ParameterError("values ({values}) must be labels or inside", values=self.values)
         if self.by is not None:
             object.__setattr__(self, "by", tuple(self.by))
 
@@ -56,10 +62,16 @@ class Microdata:
         relation = self.neighbours or neighbours or "replace"
         return Guarantee(epsilon=Fraction(self.epsilon), neighbours=relation, unit=unit or Unit())
 
-    def preview(self, schema: Schema, *, rows: int | None = None, neighbours: Neighbours | None = None) -> Preview:
-        """Tell the expected error from public facts, before anything is spent."""
+    def preview(
+        self, schema: Schema, *, rows: int | tuple[int, ...] = (), neighbours: Neighbours | None = None
+    ) -> Preview:
+        """Tell the expected error from public facts, before anything is spent.
+
+        `rows` is a public estimate of the number of records, or several of them.
+        """
         chosen = self._chosen(schema)
-        return foresee(chosen, self._budget(chosen, neighbours), rows=rows)
+        asked = (rows,) if isinstance(rows, int) else tuple(rows)
+        return foresee(chosen, self._budget(chosen, neighbours), rows=asked)
 
     def publish(
         self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
@@ -75,7 +87,7 @@ class Microdata:
         table = self.draw(counts, neighbours=budget.guarantee.neighbours, rng=randomness)
         paper = certificate(
             method="microdata",
-            parameters=named(self, neighbours=budget.guarantee.neighbours, method="projection"),
+            parameters=named(self, neighbours=budget.guarantee.neighbours, method=decide(self.method, schema)),
             guarantee=budget.guarantee,
             spends=spends,
             ledger_head=spends[-1].head,
@@ -83,18 +95,19 @@ class Microdata:
             expected_error=foresee(schema, budget).to_dict(),
             private=randomness.is_private,
         )
-        return Release({"records": records(table, rng=randomness)}, paper)
+        return Release({"records": records(table, rng=randomness, inside=self.values == "inside")}, paper)
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
         """Turn private counts into the published table: the step that the promise is about.
 
         It does not spend; `publish` does so first. Audits call it many times.
         """
-        return project(counts, self._budget(counts.schema, neighbours), rng=rng)
+        way = decide(self.method, counts.schema)
+        return make_table(way, counts, self._budget(counts.schema, neighbours), rng=rng)
 
     def _chosen(self, schema: Schema) -> Schema:
         chosen = schema.select(self.by) if self.by is not None else schema
-        check_schema(chosen)
+        check_schema(self.method, chosen)
         return chosen
 
     def _budget(self, schema: Schema, neighbours: Neighbours | None) -> Budget:

@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from sudare.errors import ParameterError
 from sudare.mechanisms import geometric_variance
+from sudare.messages import say
+from sudare.methods.microdata.outlook import Outlook, outlook
 from sudare.methods.microdata.sensitivity import Budget
 from sudare.schema import Schema
+
+BAD_SHARE = 0.1  # of published records in cells that truly hold nobody: from here on advice is given
+MOST_ROWS = 10**15
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preview:
     """Expected error before anything is spent.
 
-    `cell_standard_deviation` and `l2_before_repair` are exact for the noisy table; the repair can only bring it nearer
-    to any valid table, so `l2_before_repair` bounds the expected L2 distance of the nearest real table.
+    `cell_standard_deviation` and `l2_before_repair` are exact for the noisy table. `outlooks` foresee the published
+    table for a long-tailed table of each size asked for, by the paper's projection; the tree is nearer to the truth.
     """
 
     cells: int
@@ -25,12 +31,31 @@ class Preview:
     cell_standard_deviation: float
     l2_before_repair: float
     total_standard_deviation: float
-    rows: int | None = None
+    outlooks: tuple[Outlook, ...] = ()
+    largest: tuple[str, int] = ("", 0)
 
     @property
-    def noise_share(self) -> float | None:
-        """How large the noise is against the records: standard deviation of a cell over the mean cell."""
-        return None if not self.rows else self.cell_standard_deviation * self.cells / self.rows
+    def is_bad(self) -> bool:
+        """Tell whether noise will fill a good part of the table."""
+        return any(one.empty_share > BAD_SHARE for one in self.outlooks)
+
+    def advice(self, *, lang: str | None = None) -> str | None:
+        """Say what to do when it is bad: how many cells would be good, and which attribute has the most values."""
+        if not self.is_bad:
+            return None
+        rows = min(one.rows for one in self.outlooks)
+        name, values = self.largest
+        return say(
+            "with {rows} records about {share} of those published would lie in cells that truly hold nobody;"
+            " at this epsilon up to about {cells} cells are good: declare coarser bins or publish fewer attributes"
+            " (the largest is {name} with {values} values), or spend more",
+            lang=lang,
+            rows=rows,
+            share=f"{max(one.empty_share for one in self.outlooks):.0%}",
+            cells=_good_cells(self.cells, float(self.scale), rows),
+            name=name,
+            values=values,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for a certificate or a program."""
@@ -41,13 +66,16 @@ class Preview:
             "l2_before_repair": round(self.l2_before_repair, 3),
             "total_standard_deviation": round(self.total_standard_deviation, 6),
         }
-        if self.noise_share is not None:
-            told |= {"rows": self.rows, "noise_share": round(self.noise_share, 6)}
+        if self.outlooks:
+            told["long_tailed_table"] = [one.to_dict() for one in self.outlooks]
         return told
 
 
-def foresee(schema: Schema, budget: Budget, *, rows: int | None = None) -> Preview:
-    """Compute the preview of a run."""
+def foresee(schema: Schema, budget: Budget, *, rows: tuple[int, ...] = ()) -> Preview:
+    """Compute the preview of a run, for each number of records asked for."""
+    for one in rows:
+        if not 0 <= one <= MOST_ROWS:
+            raise ParameterError("rows ({rows}) must be between 0 and {most}", rows=one, most=MOST_ROWS)
     deviation = math.sqrt(geometric_variance(budget.cells_scale))
     cells = schema.possible_size
     total = 0.0
@@ -59,5 +87,18 @@ def foresee(schema: Schema, budget: Budget, *, rows: int | None = None) -> Previ
         cell_standard_deviation=deviation,
         l2_before_repair=deviation * math.sqrt(cells),
         total_standard_deviation=total,
-        rows=rows,
+        outlooks=tuple(outlook(cells=cells, scale=float(budget.cells_scale), rows=one) for one in rows),
+        largest=max(((one.name, one.size) for one in schema.attributes), key=lambda pair: pair[1]),
     )
+
+
+def _good_cells(cells: int, scale: float, rows: int) -> int:
+    """The most cells, to one digit, at which the share of records in empty cells stays below BAD_SHARE."""
+    low, high = 0.0, math.log10(cells)
+    for _ in range(30):
+        middle = (low + high) / 2
+        good = outlook(cells=max(1, int(10**middle)), scale=scale, rows=rows).empty_share <= BAD_SHARE
+        low, high = (middle, high) if good else (low, middle)
+    good_cells = max(1, int(10**low))
+    place: int = 10 ** (len(str(good_cells)) - 1)
+    return good_cells // place * place

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.errors import DomainError, ParameterError
 from sudare.mechanisms import Rng, geometric
-from sudare.methods.microdata.places import check_share
 from sudare.methods.microdata.sensitivity import Budget
 from sudare.methods.microdata.sparse import project_sparse
 from sudare.repair import nearest_table
@@ -18,11 +16,8 @@ DENSE_CELLS = 2**20  # up to here the whole table is quicker; beyond, only what 
 CHUNK = 2**20
 
 
-def project(counts: Counts, budget: Budget, *, rng: Rng) -> Counts:
-    """Table, noise, nearest valid table (steps 1 to 3 of section 4.1)."""
-    if counts.schema.impossible and bool(counts.schema.is_impossible(counts.columns()).any()):
-        raise DomainError("rows fall in combinations declared impossible; see `sudare schema check`")
-    total = _total(counts, budget, rng=rng)
+def project(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Counts:
+    """Noise and the nearest valid table (steps 2 and 3 of section 4.1), whichever way is quicker."""
     way = project_dense if counts.schema.size <= DENSE_CELLS else project_sparse
     return way(counts, budget, total=total, rng=rng)
 
@@ -41,14 +36,6 @@ def project_dense(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Co
     return Counts.build(counts.schema, codes[:, None], table[kept])
 
 
-def check_schema(schema: Schema) -> None:
-    """Refuse a domain that cannot be published, before anything is spent."""
-    if schema.possible_size == 0:
-        raise ParameterError("every combination is declared impossible; correct [[impossible]] in the schema")
-    if schema.size > DENSE_CELLS:
-        check_share(schema.possible_size, schema.size)
-
-
 def possible_cells(schema: Schema) -> NDArray[np.int64] | None:
     """Codes of the cells that can hold people, or None when all can."""
     if not schema.impossible:
@@ -58,11 +45,3 @@ def possible_cells(schema: Schema) -> NDArray[np.int64] | None:
         codes = np.arange(start, min(start + CHUNK, schema.size), dtype=np.int64)
         parts.append(codes[~schema.is_impossible(schema.radix.decode(codes[:, None]))])
     return np.concatenate(parts)
-
-
-def _total(counts: Counts, budget: Budget, *, rng: Rng) -> int:
-    if budget.total_epsilon is None:
-        return counts.total
-    exact = np.array([counts.total], dtype=np.int64)
-    noisy = geometric(exact, epsilon=budget.total_epsilon, sensitivity=budget.total_sensitivity, rng=rng)
-    return max(0, int(noisy[0]))

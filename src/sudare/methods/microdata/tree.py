@@ -7,11 +7,14 @@ noisy children move their share only as far as noise alone would not explain.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.mechanisms import Rng, geometric, geometric_variance
+from sudare.methods.microdata.projection import possible_cells
 from sudare.methods.microdata.sensitivity import Budget
 from sudare.methods.microdata.shape import Stage, stages
 from sudare.repair import largest_remainder
@@ -22,11 +25,12 @@ Reals = NDArray[np.float64]
 MOST_LONG_ROWS = 64  # a long row is explained by a prior of its own; beyond so many rows that costs too much
 
 
-def grow(counts: Counts, budget: Budget, cells: NDArray[np.int64] | None, *, total: int, rng: Rng) -> Counts:
+def grow(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Counts:
     """Noise in every possible cell, then the tree, then whole numbers.
 
     Source: the paper's noisy table; shrinkage after Robbins 1956 and Efron, Morris 1973; rows after Hay et al. 2010.
     """
+    cells = possible_cells(counts.schema)
     exact = counts.dense() if cells is None else counts.dense()[cells]
     noisy = geometric(exact, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
     explained = explain(_whole(noisy, cells, counts.schema.size), cells, stages(counts.schema), total, budget)
@@ -60,7 +64,7 @@ def _open(stage: Stage, parents: Reals, noisy: Reals, room: Reals, parent_room: 
     room = room.reshape(stage.prefixes, stage.children)
     share = room / np.maximum(parent_room.reshape(stage.prefixes, stage.groups), 1.0)[:, stage.parents]
     if stage.is_long and stage.prefixes * stage.groups <= MOST_LONG_ROWS:
-        target = _explain_long(noisy, room, variance)
+        target = _explain_long(noisy, room, math.sqrt(variance / 2))
     else:
         target = _shrink(stage, parents, noisy, room, share, variance)
     children = np.empty_like(noisy)
@@ -83,11 +87,11 @@ def _shrink(stage: Stage, parents: Reals, noisy: Reals, room: Reals, share: Real
     return mean + slack / np.maximum(slack + noise, 1e-300) * surprise
 
 
-def _explain_long(noisy: Reals, room: Reals, variance: float) -> Reals:
+def _explain_long(noisy: Reals, room: Reals, scale: float) -> Reals:
     target = noisy.copy()
     for row, space in zip(target, room, strict=True):
         for size in np.unique(space[space > 0]):
-            row[space == size] = posterior_mean(row[space == size], variance=variance * float(size))
+            row[space == size] = posterior_mean(row[space == size], scale=scale, terms=int(size))
     return target
 
 

@@ -1,0 +1,86 @@
+"""How far a published table will be from the truth, foreseen for a table of a usual shape.
+
+What the noise does depends on how the records lie in the cells, which is private. So it is foreseen for the shape most
+tables of people have: a long tail (Zipf), the k-th fullest possible cell holding n/(k H) records. All numbers here are
+floats about public facts; nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+
+BINS_PER_DECADE = 40
+GRID = 4001
+REACH = 36.0  # scales of the noise that the grid covers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """What the nearest valid table of a long-tailed table with `rows` records is expected to be like."""
+
+    rows: int
+    l2: float
+    empty_share: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain numbers."""
+        return {"rows": self.rows, "l2": round(self.l2, 1), "empty_share": round(self.empty_share, 4)}
+
+
+def outlook(*, cells: int, scale: float, rows: int) -> Outlook:
+    """Foresee L2 distance and the share of records in cells that truly hold nobody.
+
+    The threshold T solves: expected records above T, over full and empty cells, = rows (as in proofs/zeros.md).
+
+    >>> outlook(cells=10**9, scale=20.0, rows=10**6).empty_share > 0.5
+    True
+    >>> outlook(cells=100, scale=2.0, rows=10**6).empty_share < 0.01
+    True
+    """
+    if rows == 0:
+        return Outlook(rows=0, l2=0.0, empty_share=0.0)
+    values, weights = long_tail(cells, rows)
+    steps, chances = _noise(scale)
+    low, high = -REACH * scale, float(values.max()) + REACH * scale
+    for _ in range(80):
+        middle = (low + high) / 2
+        above = _mean_above(values, middle, steps, chances)
+        low, high = (middle, high) if float(weights @ above) > rows else (low, middle)
+    published = np.maximum(values[:, None] + steps - high, 0.0)
+    square = ((published - values[:, None]) ** 2) @ chances
+    empty = float(weights[values == 0] @ (published[values == 0] @ chances))
+    return Outlook(rows=rows, l2=math.sqrt(float(weights @ square)), empty_share=min(1.0, empty / rows))
+
+
+def long_tail(cells: int, rows: int) -> tuple[Reals, Reals]:
+    """Values of the cells and how many cells have each: Zipf in logarithmic bins, filled or not by chance.
+
+    >>> values, weights = long_tail(1000, 500)
+    >>> round(float(weights.sum())), round(float(values @ weights))
+    (1000, 500)
+    """
+    edges = np.unique(np.floor(np.geomspace(1, cells + 1, 2 + int(BINS_PER_DECADE * math.log10(cells + 1)))))
+    size = np.diff(edges) if edges.size > 1 else np.array([float(cells)])
+    middle = np.sqrt(edges[:-1] * np.maximum(edges[1:] - 1, edges[:-1])) if edges.size > 1 else np.array([1.0])
+    mean = rows * (1 / middle) / float((size / middle).sum())
+    full = -np.expm1(-mean)  # records fall as they fall: a cell of this mean is filled with this probability
+    values = np.append(mean / full, 0.0)
+    weights = np.append(size * full, float((size * (1 - full)).sum()))
+    return values, weights
+
+
+def _noise(scale: float) -> tuple[Reals, Reals]:
+    steps = np.linspace(-REACH * scale, REACH * scale, GRID) if scale > 2 else np.arange(-200.0, 201.0)
+    density = np.exp(-np.abs(steps) / scale)
+    return steps, density / density.sum()
+
+
+def _mean_above(values: Reals, level: float, steps: Reals, chances: Reals) -> Reals:
+    above: Reals = np.maximum(values[:, None] + steps - level, 0.0) @ chances
+    return above
