@@ -11,6 +11,13 @@ from sudare.errors import ReleaseError
 from sudare.messages import say
 
 FORMAT = 1
+SENTENCES = {
+    "cells": "The complete table has {value} cells.",
+    "scale": "The noise of a cell has scale {value}.",
+    "cell_standard_deviation": "Before the repair a cell is off by {value} (standard deviation).",
+    "l2_before_repair": "Before the repair the whole table is off by {value} in L2 distance (root mean square).",
+    "total_standard_deviation": "The number of records is off by {value} (standard deviation).",
+}
 METHODS = ("microdata",)  # what this version can read; grows with the methods
 
 
@@ -86,10 +93,7 @@ def _chapters(certificate: Certificate, lang: str) -> list[tuple[str, list[str]]
     return [
         (say("What is promised", lang=lang), _promise(certificate, lang)),
         (say("What was spent", lang=lang), _spent(certificate, lang)),
-        (
-            say("What error to expect", lang=lang),
-            [f"{key}: {value}" for key, value in certificate.expected_error.items()],
-        ),
+        (say("What error to expect", lang=lang), _error(certificate, lang)),
         (say("How it was made", lang=lang), _making(certificate, lang)),
         (
             say("Files", lang=lang),
@@ -126,6 +130,14 @@ def _spent(certificate: Certificate, lang: str) -> list[str]:
     return [
         *lines,
         say("Head of the ledger after this spend: {head}", lang=lang, head=certificate.ledger_head),
+    ]
+
+
+def _error(certificate: Certificate, lang: str) -> list[str]:
+    """Known figures as sentences; any other by its name."""
+    return [
+        say(SENTENCES[key], lang=lang, value=value) if key in SENTENCES else f"{key}: {json.dumps(value)}"
+        for key, value in certificate.expected_error.items()
     ]
 
 
