@@ -11,13 +11,6 @@ from sudare.errors import ReleaseError
 from sudare.messages import say
 
 FORMAT = 1
-SENTENCES = {
-    "cells": "The complete table has {value} cells.",
-    "scale": "The noise of a cell has scale {value}.",
-    "cell_standard_deviation": "Before the repair a cell is off by {value} (standard deviation).",
-    "l2_before_repair": "Before the repair the whole table is off by {value} in L2 distance (root mean square).",
-    "total_standard_deviation": "The number of records is off by {value} (standard deviation).",
-}
 METHODS = ("microdata",)  # what this version can read; grows with the methods
 
 
@@ -135,10 +128,23 @@ def _spent(certificate: Certificate, lang: str) -> list[str]:
 
 def _error(certificate: Certificate, lang: str) -> list[str]:
     """Known figures as sentences; any other by its name."""
-    return [
-        say(SENTENCES[key], lang=lang, value=value) if key in SENTENCES else f"{key}: {json.dumps(value)}"
-        for key, value in certificate.expected_error.items()
-    ]
+    lines = []
+    for key, value in certificate.expected_error.items():
+        match key:
+            case "cells":
+                line = say("The complete table has {value} cells.", lang=lang, value=value)
+            case "scale":
+                line = say("The noise of a cell has scale {value}.", lang=lang, value=value)
+            case "cell_standard_deviation":
+                line = say("Before the repair a cell is off by {value} (standard deviation).", lang=lang, value=value)
+            case "l2_before_repair":
+                line = say("Before the repair the table is off by {value} in L2 distance.", lang=lang, value=value)
+            case "total_standard_deviation":
+                line = say("The number of records is off by {value} (standard deviation).", lang=lang, value=value)
+            case _:
+                line = f"{key}: {json.dumps(value)}"
+        lines.append(line)
+    return lines
 
 
 def _making(certificate: Certificate, lang: str) -> list[str]:
