@@ -30,6 +30,7 @@ BUFFER_BYTES = 4096
 KEY_OCTETS = 32
 KEY_LIFETIME = 2**26  # bytes under one key: 2**22 blocks, 2**-85 away from random words by the birthday bound
 BIGGEST_BOUND = 2**63 - 1
+FEW_MEMBERS = 16  # a subset of less than one in so many is drawn member by member
 _ZEROS = memoryview(bytes(2**16))
 
 
@@ -160,7 +161,8 @@ class Rng:
     def subset(self, n: int, k: int) -> NDArray[Any]:
         """Draw a uniform subset of k members of range(n), sorted; int64, or Python integers when n exceeds 2**63.
 
-        Exact: the first k distinct values of independent uniform draws; any k-subset is as likely as another.
+        Exact: the first k distinct values of independent uniform draws, or the places of the k least of n random keys
+        (drawn again where the k-th is not less than the next); any k-subset is as likely as another.
 
         >>> len(set(SeededRng(1).subset(2**70, 3).tolist()))
         3
@@ -169,10 +171,8 @@ class Rng:
             raise ParameterError("k ({k}) must be between 0 and n ({n})", k=k, n=n)
         if n > BIGGEST_BOUND:
             return self._subset_of_many(n, k)
-        if 2 * k > n:  # draw the few that stay out
-            is_member = np.ones(n, dtype=bool)
-            is_member[self.subset(n, n - k)] = False
-            return np.flatnonzero(is_member).astype(np.int64, copy=False)
+        if FEW_MEMBERS * k > n:
+            return self._subset_by_keys(n, k)
         drawn = np.empty(0, dtype=np.int64)
         places = drawn
         while len(places) < k:
@@ -180,6 +180,13 @@ class Rng:
             drawn = np.concatenate([drawn, more])
             places = np.unique(drawn, return_index=True)[1]  # where each value was first seen
         return np.sort(drawn[np.sort(places)[:k]])
+
+    def _subset_by_keys(self, n: int, k: int) -> NDArray[np.int64]:
+        while True:
+            keys = self.words64(n)
+            members = np.flatnonzero(keys <= np.partition(keys, k - 1)[k - 1])
+            if len(members) == k:
+                return members.astype(np.int64, copy=False)
 
     def _subset_of_many(self, n: int, k: int) -> NDArray[Any]:
         seen: set[int] = set()
