@@ -46,7 +46,7 @@ def coded(source: TableSource) -> dict[str, list[int | None]]:
     codings = [source.coding(attribute) for attribute in attributes]
     query = source.query(codings, source.places(attributes), is_numbered=True).select(raw(ROW).as_("n")).order_by("n")
     for attribute, coding in zip(attributes, codings, strict=True):
-        query = query.select(exp.cast(coding.code.copy(), "BIGINT").as_(attribute.name))
+        query = query.select(exp.cast(coding.code, "BIGINT").as_(attribute.name))
     found = source.engine.arrays(query)
     return {
         name: [None if code is None else int(code) for code in found[name].tolist()] for name in source.schema.names

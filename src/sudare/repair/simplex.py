@@ -90,9 +90,12 @@ def largest_remainder(point: Reals, *, total: int, rng: Rng) -> Integers:
     spare = total - int(floors.sum())
     if not 0 <= spare <= point.size:
         raise ParameterError("the point must add up to the total ({total}); project it first", total=total)
-    shuffled = rng.permutation(point.size)
-    order = shuffled[np.argsort((floors - point)[shuffled], kind="stable")]
-    floors[order[:spare]] += 1
+    if spare:
+        fractions = point - floors
+        least = np.partition(fractions, point.size - spare)[point.size - spare]
+        floors[fractions > least] += 1
+        tied = np.flatnonzero(fractions == least)
+        floors[tied[rng.subset(tied.size, total - int(floors.sum()))]] += 1
     return floors
 
 

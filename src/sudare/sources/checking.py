@@ -65,7 +65,7 @@ def _sorted_out(source: TableSource, attribute: Attribute, strict: Attribute) ->
     """Say what is wrong with each distinct value, the commonest first."""
     coding = source.coding(strict, tag=_STRICT)
     value = raw(source.column(attribute.name).place)
-    query = source.query([coding], source.places([attribute]), every=True).where(is_null(coding.code.copy()))
+    query = source.query([coding], source.places([attribute]), every=True).where(is_null(coding.code))
     query = query.select(value.as_("value"), exp.Count(this=exp.Star()).as_("n")).group_by("value")
     found: dict[str, Problem] = {}
     for one, rows in source.engine.stream(query.order_by("n DESC", "value")):

@@ -20,7 +20,7 @@ def misfits(source: TableSource, attributes: Sequence[Attribute], *, tag: str = 
     """Count for each attribute the rows that have no code; `every`: also those that are sampled away."""
     codings = [source.coding(attribute, tag=tag) for attribute in attributes]
     query = source.query(codings, source.places(attributes), every=every)
-    return _lacking(source, query, [coding.code.copy() for coding in codings])
+    return _lacking(source, query, [coding.code for coding in codings])
 
 
 def uncounted(source: TableSource) -> int:
@@ -45,7 +45,7 @@ def impossible_rows(source: TableSource, boxes: Sequence[Impossible], *, every: 
     codings = {attribute.name: source.coding(attribute) for attribute in named}
     query = source.query(list(codings.values()), source.places(named), every=every)
     for index, box in enumerate(boxes):
-        inside = both(*(in_runs(codings[name].code.copy, codes) for name, codes in box.values))
+        inside = both(*(in_runs(codings[name].code, codes) for name, codes in box.values))
         number = exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=inside))
         query = query.select(number.as_(f"b{index}"))
     found = source.engine.arrays(query)

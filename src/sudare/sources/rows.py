@@ -80,7 +80,7 @@ class RecodedRows:
         labelled = [self._labelled(*pair) for pair in zip(attributes, codings, strict=True)]
         kept = [source.columns[name] for name in self._kept()]
         places = [*source.places(attributes), *(column.place for column in kept)]
-        written = [coding.code.copy() for coding in labelled] + [self._value(column) for column in kept]
+        written = [coding.code for coding in labelled] + [self._value(column) for column in kept]
         query = source.query([*codings, *labelled], places, is_numbered=shuffle)
         query = query.select(*(_named(value, name) for value, name in zip(written, self.columns, strict=True)))
         return query.order_by(_shuffled()) if shuffle else query
@@ -102,7 +102,7 @@ class RecodedRows:
             value="text",
         )
         self.source.engine.add(lookup)
-        return Coding(code=exp.column("v", table=lookup.name), joins=(Join(lookup=lookup, key=coding.code),))
+        return Coding(inner=exp.column("v", table=lookup.name), joins=(Join(lookup=lookup, key=coding.code),))
 
 
 def _named(value: Expression, name: str) -> Expression:

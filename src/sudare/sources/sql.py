@@ -122,10 +122,10 @@ def bisect(value: Callable[[], Expression], starts: Sequence[object], first: int
     return choose([(below, lower)], bisect(value, starts[middle + 1 :], first + middle + 1))
 
 
-def in_runs(value: Callable[[], Expression], codes: Iterable[int]) -> Expression:
+def in_runs(value: Expression, codes: Iterable[int]) -> Expression:
     """Tell whether a code is in a set, written as runs so that large sets stay short.
 
-    >>> in_runs(lambda: raw("c0"), [1, 2, 3, 7]).sql("duckdb")
+    >>> in_runs(raw("c0"), [1, 2, 3, 7]).sql("duckdb")
     '(r.c0 BETWEEN 1 AND 3 OR r.c0 = 7)'
     """
     runs: list[list[int]] = []
@@ -134,7 +134,7 @@ def in_runs(value: Callable[[], Expression], codes: Iterable[int]) -> Expression
             runs[-1][1] = code
         else:
             runs.append([code, code])
-    return exp.paren(either([_run(value(), low, high) for low, high in runs]))
+    return exp.paren(either([_run(value.copy(), low, high) for low, high in runs]))
 
 
 def _run(value: Expression, low: int, high: int) -> Expression:

@@ -16,6 +16,7 @@ from sudare.errors import DomainError, ParameterError, SourceError
 from sudare.schema import Attribute, Codes, Schema
 from sudare.sources import people, sql
 from sudare.sources.base import Findings, Labels
+from sudare.sources.cells import counted, keys_of
 from sudare.sources.coding import Coding, Site, code
 from sudare.sources.counted import whole_number
 from sudare.sources.engine import Column, Engine, flags
@@ -76,14 +77,14 @@ class TableSource:
         """
         chosen = self.schema if by is None else self.schema.select(by)
         codings = [self.coding(attribute) for attribute in chosen.attributes]
-        keys = sql.words([coding.code.copy() for coding in codings], chosen.radix)
+        keys = keys_of(codings, chosen.radix)
         names = [f"w{index}" for index in range(len(keys))]
         query = self.query(codings, self.places(chosen.attributes))
         query = self._summed(query, keys, names).group_by(*names)
         found = self.engine.arrays(query)
         if any(flags(found[name]).any() for name in names):
             refuse_misfits(self, chosen.attributes)
-        counts = _built(chosen, [found[name] for name in names], self._totals(found["n"]))
+        counts = counted(chosen, [found.pop(name) for name in names], self._totals(found.pop("n")))
         _refuse_impossible(counts)
         return counts
 
@@ -245,29 +246,6 @@ class _GivenLabels:
     def __call__(self, codes: Codes) -> Labels:
         found: Labels = self._labels[codes]
         return found
-
-
-def _built(schema: Schema, keys: list[Codes], totals: Codes) -> Counts:
-    if len(keys) > 1:
-        return Counts.build(schema, np.column_stack(keys), totals)
-    codes, values = _sorted(np.asarray(keys[0], dtype=np.int64), totals, schema.size)
-    return Counts.build(schema, codes.reshape(-1, 1), values)
-
-
-def _sorted(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
-    """Sort cells with their counts as one number each where that fits: three times as quick as sorting positions.
-
-    >>> [part.tolist() for part in _sorted(np.array([7, 2]), np.array([1, 5]), 9)]
-    [[2, 7], [5, 1]]
-    """
-    bits = int(values.max(initial=0)).bit_length()
-    if (size - 1).bit_length() + bits > 63:
-        order = np.argsort(codes)
-        return codes[order], values[order]
-    packed = codes << bits
-    packed |= values
-    packed.sort()
-    return packed >> bits, packed & ((1 << bits) - 1)
 
 
 def _refuse_impossible(counts: Counts) -> None:

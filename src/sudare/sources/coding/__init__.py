@@ -24,8 +24,8 @@ def code(site: Site) -> Coding:
     >>> from sudare.sources.engine import Column
     >>> age = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
     >>> site = Site(attribute=age, column=Column(name="age", place="c0", family="integer", type="BIGINT"), prefix="c0")
-    >>> code(site).code.sql("duckdb").split(" WHEN ")[2]
-    'r.c0 BETWEEN 0 AND 99 THEN CAST(r.c0 AS BIGINT) // 5'
+    >>> code(site).code.sql("duckdb")
+    'CASE WHEN r.c0 BETWEEN 0 AND 100 THEN LEAST(CAST(r.c0 AS BIGINT) // 5, 19) END'
     """
     if site.column.family == "boolean":
         return _booleans(site)
@@ -46,4 +46,4 @@ def _booleans(site: Site) -> Coding:
     """Two values and their absence: whatever the kind, their meaning can be asked beforehand."""
     missing = is_null(site.value()), literal(site.encoded(None))
     true = site.value(), literal(site.encoded(True))
-    return Coding(code=choose([missing, true], literal(site.encoded(False))))
+    return Coding(inner=choose([missing, true], literal(site.encoded(False))))

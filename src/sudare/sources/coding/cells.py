@@ -71,7 +71,7 @@ def _found(site: Site, cells: MeshCells, stages: tuple[dict[str, Expression], ..
         code = call("COALESCE", code, literal(site.attribute.other_code))
     is_text = site.column.family == "text"
     asked = [(both(is_null(site.derived("mesh")), site.padded(site.value)), site.ask())] if is_text else []
-    return Coding(code=site.settled(asked, code), stages=stages, joins=(Join(lookup=lookup, key=key),), asks=is_text)
+    return Coding(inner=site.settled(asked, code), stages=stages, joins=(Join(lookup=lookup, key=key),), asks=is_text)
 
 
 def _numbered(site: Site, level: int) -> Expression:

@@ -142,25 +142,21 @@ def _binned(
     first: Sequence[Branch] = (),
 ) -> Coding:
     low, high = bins.edges[0], bins.edges[-1]
-    inside: Expression = exp.Between(this=day(), low=literal(low), high=literal(high))
+    inside = exp.Between(this=day(), low=literal(low), high=literal(high))
+    ends = _ends(site, day, low, high, bins.size)
     width = _width(bins)
-    joins: tuple[Join, ...] = ()
     if width is not None:
         days = exp.DateDiff(this=day(), expression=literal(low), unit=exp.var("DAY"))
-        found: Expression = exp.IntDiv(this=days, expression=literal(width)) if width != 1 else days
+        found = exp.IntDiv(this=days, expression=literal(width)) if width != 1 else days
+        coding = site.cut((inside, found), first=first, last=ends)
     elif (high - low).days < _LONGEST_CALENDAR:
-        joins, found = (Join(lookup=_calendar(site, bins), key=day()),), site.found("days")
-        inside = exp.not_(is_null(site.found("days")))
+        join = Join(lookup=_calendar(site, bins), key=day())
+        coding = site.looked_up(join, site.found("days"), first=first, last=ends)
     elif bins.size <= LARGEST_TREE:
-        found = bisect(day, bins.edges[1:-1])
+        coding = site.cut((inside, bisect(day, bins.edges[1:-1])), first=first, last=ends)
     else:
         return site.asked()
-    ends = _ends(site, day, low, high, bins.size)
-    if joins and not first and not ends and site.attribute.other_code is None:
-        code = site.settled([], found)
-    else:
-        code = site.settled([*first, (inside, found), *ends])
-    return Coding(code=code, stages=(stage,) if stage else (), joins=joins, asks=bool(first))
+    return replace(coding, stages=(stage,) if stage else (), asks=bool(first))
 
 
 def _ends(site: Site, day: Callable[[], Expression], low: date, high: date, size: int) -> list[Branch]:

@@ -114,19 +114,16 @@ def _floor(edge: Fraction) -> float:
 def _integers(site: Site, cut: Cut) -> Coding:
     edges, size = cut.bins.edges, cut.bins.size
     low, high = math.ceil(edges[0]), math.floor(edges[-1])
+    inside = exp.Between(this=site.value(), low=literal(low), high=literal(high))
     ends = _ends(site, site.value, low, high, size)
     if cut.steps is not None and _fits(cut.steps, low, high):
-        return Coding(code=site.settled([*_quotient(site, cut.steps, low, high, size), *ends]))
-    inside = exp.Between(this=site.value(), low=literal(low), high=literal(high))
+        return site.cut((inside, _quotient(site, cut.steps, high, size)), last=ends)
     if high - low < LONGEST_LOOKUP:
-        lookup = _positions(site, cut, low, high)
-        return Coding(
-            code=site.settled([(inside, site.found("bins")), *ends]), joins=(Join(lookup=lookup, key=site.value()),)
-        )
+        join = Join(lookup=_positions(site, cut, low, high), key=site.value())
+        return site.looked_up(join, site.found("bins"), last=ends)
     if size > LARGEST_TREE:
         return site.asked()
-    tree = bisect(site.value, [math.ceil(edge) for edge in edges[1:-1]])
-    return Coding(code=site.settled([(inside, tree), *ends]))
+    return site.cut((inside, bisect(site.value, [math.ceil(edge) for edge in edges[1:-1]])), last=ends)
 
 
 def _fits(steps: tuple[int, int, int], low: int, high: int) -> bool:
@@ -134,7 +131,7 @@ def _fits(steps: tuple[int, int, int], low: int, high: int) -> bool:
     return max(abs(low), abs(high)) * below + abs(start) < 2**62
 
 
-def _quotient(site: Site, steps: tuple[int, int, int], low: int, high: int, size: int) -> list[Branch]:
+def _quotient(site: Site, steps: tuple[int, int, int], high: int, size: int) -> Expression:
     """The bin of x is (x B - A) // C; the last edge belongs to the last bin."""
     start, below, step = steps
     number: Expression = cast(site.value(), "BIGINT")
@@ -144,9 +141,7 @@ def _quotient(site: Site, steps: tuple[int, int, int], low: int, high: int, size
         number = exp.paren(exp.Sub(this=number, expression=literal(start)))
     quotient = exp.IntDiv(this=number, expression=literal(step)) if step != 1 else number
     reaches_end = high * below == start + size * step
-    inner = exp.Between(this=site.value(), low=literal(low), high=literal(high - 1 if reaches_end else high))
-    end = exp.EQ(this=site.value(), expression=literal(high)), literal(size - 1)
-    return [(inner, quotient), end] if reaches_end else [(inner, quotient)]
+    return call("LEAST", quotient, literal(size - 1)) if reaches_end else quotient
 
 
 def _positions(site: Site, cut: Cut, low: int, high: int) -> Lookup:
@@ -182,9 +177,9 @@ def _doubles(
     inside = both(exp.GTE(this=number(), expression=literal(low)), exp.LTE(this=number(), expression=literal(high)))
     guess = {site.place("guess"): choose([(inside.copy(), _guess(cut, number))])} if cut.is_arithmetic else {}
     found = _corrected(site, cut, number) if guess else bisect(number, cut.floors[1:-1])
-    branches = [*first, (inside, found), *_ends(site, number, low, high, cut.bins.size), *last]
-    stages = tuple(each for each in (stage, guess) if each)
-    return Coding(code=site.settled(branches), stages=stages, asks=bool(first or last))
+    ends = _ends(site, number, low, high, cut.bins.size)
+    coding = site.cut((inside, found), first=first, last=[*ends, *last])
+    return replace(coding, stages=tuple(each for each in (stage, guess) if each), asks=bool(first or last))
 
 
 def _decimals(site: Site, cut: Cut) -> Coding:

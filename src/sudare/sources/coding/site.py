@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from sqlglot import exp
@@ -33,14 +33,23 @@ class Join:
 class Coding:
     """The code of an attribute in SQL: NULL where a value does not fit.
 
+    `inner` is the code where `guard` holds (everywhere if there is none); elsewhere nothing fits. Kept apart, the
+    guards of all attributes become one condition of the key, which engines check quicker than many.
     `stages` are columns to derive first, each stage from the one before. `asks` tells that some values are put to the
     Python function of the site.
     """
 
-    code: Expression
+    inner: Expression
+    guard: Expression | None = None
     stages: tuple[Mapping[str, Expression], ...] = ()
     joins: tuple[Join, ...] = ()
     asks: bool = False
+
+    @property
+    def code(self) -> Expression:
+        """The code, whole; a fresh tree at every call."""
+        inner = self.inner.copy()
+        return inner if self.guard is None else choose([(self.guard.copy(), inner)])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +91,7 @@ class Site:
 
     def asked(self) -> Coding:
         """Ask for every value: right for any column, at some 3 million rows a second."""
-        return Coding(code=self.ask(), asks=True)
+        return Coding(inner=self.ask(), asks=True)
 
     def encoded(self, value: object) -> int | None:
         """The meaning of a value, None if it does not fit."""
@@ -94,10 +103,27 @@ class Site:
     def settled(self, branches: Sequence[Branch], default: Expression | None = None) -> Expression:
         """The code: missing values first, then the branches, then the code of values outside."""
         default = literal(self.attribute.other_code) if default is None else default
-        absent = self.encoded(None)
-        if absent is None and self.column.family != "float":
-            return choose(branches, default)  # NULL fits no branch; only NaN would
-        return choose([(either(self._missing()), literal(absent)), *branches], default)
+        if not self._tells_missing:
+            return choose(branches, default)
+        return choose([(either(self._missing()), literal(self.encoded(None))), *branches], default)
+
+    def cut(self, inside: Branch, *, first: Sequence[Branch] = (), last: Sequence[Branch] = ()) -> Coding:
+        """The code of values inside the declared range, and of the others by the branches around."""
+        if first or last or self._tells_missing or self.attribute.other_code is not None:
+            return Coding(inner=self.settled([*first, inside, *last]))
+        return Coding(inner=inside[1], guard=inside[0])
+
+    def looked_up(
+        self, join: Join, found: Expression, *, first: Sequence[Branch] = (), last: Sequence[Branch] = ()
+    ) -> Coding:
+        """The same by a lookup, which finds nothing for values outside."""
+        coding = self.cut((exp.not_(is_null(found)), found.copy()), first=first, last=last)
+        return replace(coding, guard=None, joins=(join,))
+
+    @property
+    def _tells_missing(self) -> bool:
+        """Tell whether missing values need a branch: without a code of their own, NULL fits no branch; NaN might."""
+        return self.encoded(None) is not None or self.column.family == "float"
 
     def _missing(self) -> list[Expression]:
         conditions = [is_null(self.value())]

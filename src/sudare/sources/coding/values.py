@@ -29,7 +29,7 @@ def code_values(site: Site, domain: Values) -> Coding:
     if absent is not None and absent != site.attribute.other_code:
         nothing = [is_null(site.value())] + ([call("ISNAN", site.value())] if family == "float" else [])
         code = choose([(either(nothing), literal(absent))], code)
-    return Coding(code=code, joins=(Join(lookup=lookup, key=key),))
+    return Coding(inner=code, joins=(Join(lookup=lookup, key=key),))
 
 
 def _codes(site: Site, domain: Values) -> dict[str, int]:
