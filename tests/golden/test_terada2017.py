@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("terada2017")  # the trials are run once, i
 
 @pytest.fixture(scope="module")
 def found() -> Found:
-    return run(SMALL, trials=TRIALS, rng=SeededRng(1))
+    return run(SMALL, trials=TRIALS, seed=1)
 
 
 @pytest.mark.parametrize("name", HELD)
@@ -87,7 +87,7 @@ def test_half_the_noise_would_be_found_in_both_tables(found: Found, name: str) -
 
 
 def test_an_epsilon_a_fifth_too_large_would_be_found() -> None:
-    wrong = run(SMALL, trials=TRIALS, rng=SeededRng(3), rows=["proposed"], epsilons=["0.12"])
+    wrong = run(SMALL, trials=TRIALS, seed=3, rows=["proposed"], epsilons=["0.12"])
 
     assert not near(SMALL, "proposed", "l2", "0.1", wrong["proposed", "0.12"])
 

@@ -1,0 +1,31 @@
+"""What the papers compare with. Drawn like a method, never offered for a release: nothing here can publish or spend.
+
+    pram        every record by itself: keep a value or draw it anew
+    synthetic   records sampled from a noisy table (Synth-Lap) or from a smoothed one (Synth-MD, two readings)
+    smoothing   records sampled from a table mixed with an even one (Wasserman, Zhou)
+    mwem        a table learnt query by query (Hardt, Ligett, McSherry)
+    recoding    a sample, recoded, small cells left out (Li, Qardaji, Su): the one that is not pure epsilon
+
+Each tells its own epsilon, also where the paper that printed it was wrong. Noise that a promise rests on is drawn by
+the exact mechanisms where that is easy (geometric noise, exponential mechanism, retention of a value). Multinomial,
+Dirichlet and binomial samples come from NumPy's generator, seeded from the stream that is handed in: good enough for a
+comparison, and one more reason why none of this may leave the building. Proofs: proofs/baselines.md
+"""
+
+from sudare.baselines.base import Approximate, Baseline
+from sudare.baselines.mwem import Mwem
+from sudare.baselines.pram import Pram
+from sudare.baselines.recoding import SampledRecoding
+from sudare.baselines.smoothing import WassermanZhou
+from sudare.baselines.synthetic import SynthLap, SynthMd
+
+__all__ = [
+    "Approximate",
+    "Baseline",
+    "Mwem",
+    "Pram",
+    "SampledRecoding",
+    "SynthLap",
+    "SynthMd",
+    "WassermanZhou",
+]

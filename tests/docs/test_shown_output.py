@@ -1,0 +1,100 @@
+"""What a page shows as output is what the commands before it print; `...` stands for what changes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, Block, blocks, name_of, pages
+
+
+def shown(page: Path) -> list[Block]:
+    """The blocks of output on a page: `text` right after `sh`."""
+    found = blocks(page)
+    return [after for before, after in itertools.pairwise(found) if (before.language, after.language) == ("sh", "text")]
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Compare line by line without trailing blanks; `...` is part of a line, or any number of lines by itself."""
+    lines = [line.rstrip() for line in expected.rstrip("\n").split("\n")]
+    pattern = "".join(
+        r"(?:[^\n]*\n)*?" if line == "..." else r"[^\n]*?".join(map(re.escape, line.split("..."))) + r"\n"
+        for line in lines
+    )
+    told = "\n".join(line.rstrip() for line in printed.rstrip("\n").split("\n")) + "\n"
+    return re.fullmatch(pattern, told) is not None
+
+
+def printed_by(block: Block) -> str:
+    """Run a block of shell and give all that it prints, errors included, in the order of printing."""
+    script = "\n".join(line for line in block.text.splitlines() if not line.startswith("make "))
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+
+
+def differences(page: Path) -> list[str]:
+    """Run a page from top to bottom and list the blocks of output that are not what was printed."""
+    wrong, namespace, printed = [], {"__name__": "page"}, ""
+    wanted = shown(page)
+    for block in blocks(page):
+        if block.language == "python":
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(block.text, name_of(page), "exec"), namespace)
+        elif block.language == "sh":
+            printed = printed_by(block)
+        elif block in wanted and not matches(block.text, printed):
+            wrong.append(f"{name_of(page)}, line {block.line} shows\n{block.text}\nbut this was printed\n{printed}")
+    return wrong
+
+
+def made_up_people() -> str:
+    """The table that the root's conftest puts beside every page."""
+    found = importlib.util.spec_from_file_location("root_conftest", ROOT / "conftest.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return f"{module.PEOPLE}\n"
+
+
+@pytest.fixture
+def steward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, and the command line on the path, as the root's conftest gives to pages."""
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(made_up_people(), encoding="utf-8")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if shown(page)], ids=name_of)
+def test_output_on_a_page_is_what_the_commands_print(
+    page: Path, steward: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDARE_LANG", "ja" if page.name.endswith(".ja.md") else "en")
+
+    assert "\n".join(differences(page)) == ""
+
+
+def test_a_wrong_number_in_shown_output_is_found(steward: Path) -> None:
+    page = steward / "page.md"
+    page.write_text("```sh\necho 3 of 4 cells\n```\n\n```text\n3 of 5 cells\n```\n", encoding="utf-8")
+
+    assert not matches("3 of 5 cells\n", printed_by(blocks(page)[0]))
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed"),
+    [("a ... c\n", "a b c\n"), ("a\n...\nd\n", "a\nb\nc\nd\n"), ("a\n...\nd\n", "a\nd\n"), ("a\n", "a   \n\n")],
+)
+def test_dots_stand_for_part_of_a_line_or_for_lines(expected: str, printed: str) -> None:
+    assert matches(expected, printed)
