@@ -7,6 +7,7 @@ STAMP  := $(VENV)/.ready
 .PHONY: demo test check format papers bench docs clean
 
 demo: $(STAMP)
+	rm -rf demo
 	$(BIN)/sudare demo --out demo
 
 test: $(STAMP) check
@@ -30,7 +31,7 @@ bench: $(VENV)/.bench
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/pictures/make.py
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Sudare needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'

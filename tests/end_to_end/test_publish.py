@@ -120,6 +120,48 @@ def test_a_shift_jis_table_is_published_as_it_is(place: Path, sudare: Callable[.
     assert set(Release.load(place / "公開").frames["records"].decode()["商品"]) <= {"和菓子①", "髙級茶"}
 
 
+def test_the_demo_does_the_main_job(place: Path, sudare: Callable[..., object]) -> None:
+    done = sudare("demo", "--out", "demo")
+    again = sudare("demo", "--out", "demo")
+
+    assert done.code == 0
+    assert "NOT FOR PUBLICATION" in done.out
+    assert sudare("verify", "demo/release", "--ledger", "demo/sales.ledger").code == 0
+    assert again.code == 1
+    assert "exists" in again.err
+
+
+def test_a_schema_is_proposed_refused_confirmed_and_checked(place: Path, sudare: Callable[..., object]) -> None:
+    assert sudare("schema", "init", "members.csv", "-o", "found.toml").code == 0
+    assert sudare("schema", "check", "members.csv", "--schema", "found.toml").code == 0
+    words = ("publish", "microdata", "members.csv", "--schema", "found.toml", "--epsilon", "1", "--out", "one")
+    assert sudare(*words).code == 1
+    text = (place / "found.toml").read_text()
+    (place / "found.toml").write_text(text.replace("inferred = true", 'inferred = "confirmed"'))
+    assert sudare(*words).code == 0
+
+    assert json.loads((place / "one" / "certificate.json").read_text())["schema"]["origin"] == "confirmed"
+
+
+def test_a_check_that_finds_something_exits_1_and_shows_values_only_when_asked_to(
+    place: Path, sudare: Callable[..., object]
+) -> None:
+    with (place / "members.csv").open("a") as file:
+        file.write("RARE,31\n")
+    shown = sudare("schema", "check", "members.csv", "--schema", "members.toml")
+    hidden = sudare("schema", "check", "members.csv", "--schema", "members.toml", "--no-examples")
+    told = json.loads(sudare("schema", "check", "members.csv", "--schema", "members.toml", "--json").out)
+
+    assert (shown.code, hidden.code) == (1, 1)
+    assert "RARE" in shown.out
+    assert "RARE" not in hidden.out
+    assert told["fits"] is False
+
+
+def test_the_schema_of_schema_files_is_json(sudare: Callable[..., object]) -> None:
+    assert json.loads(sudare("schema", "json").out)["type"] == "object"
+
+
 def test_preview_spends_nothing_and_opens_nothing(place: Path, sudare: Callable[..., object]) -> None:
     (place / "members.csv").unlink()
     told = json.loads(sudare("preview", "microdata", "--schema", "members.toml", "--epsilon", "1", "--json").out)

@@ -253,6 +253,8 @@ def test_drawing_rows_evenly_instead_of_by_their_children_is_seen(monkeypatch: p
 
 
 def test_spreading_over_neighbours_instead_of_all_children_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_, "uniform_below_each", lambda bounds, rng: rng.uniform_below(2**40, bounds.size) % -(-bounds // 2))
+    monkeypatch.setattr(
+        rows_, "uniform_below_each", lambda bounds, rng: rng.uniform_below(2**40, bounds.size) % -(-bounds // 2)
+    )
 
     assert smallest_p(reference(0, True), lazy(0, True)) < LIMIT

@@ -58,6 +58,15 @@ def test_an_empty_table_can_be_published(tmp_path: Path, file_format: str) -> No
     assert Release.load(tmp_path / "out").frames["records"].rows == 0
 
 
+def test_missing_numbers_stay_missing(tmp_path: Path) -> None:
+    column = np.ma.array([1, 2, 3], mask=[False, True, False])
+    Release({"records": Frame({"n": column})}, certificate()).save(tmp_path / "out")
+    found = Release.load(tmp_path / "out").frames["records"].decode()["n"]
+
+    assert np.ma.getmaskarray(found).tolist() == [False, True, False]
+    assert found[2] == 3
+
+
 def test_row_order_is_kept_as_given(tmp_path: Path) -> None:
     order = np.random.default_rng(1).permutation(300_000)
     Release({"records": Frame({"n": order})}, certificate()).save(tmp_path / "out")

@@ -28,11 +28,9 @@ def _run(argv: list[str] | None) -> int:
     from sudare.messages import render, say
 
     try:
-        app(args=argv, prog_name="sudare", standalone_mode=False)
+        ended = app(args=argv, prog_name="sudare", standalone_mode=False)
     except click.UsageError as error:
         return _refuse(usage_line(error), 2)
-    except click.exceptions.Exit as error:
-        return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return _refuse(say("interrupted; nothing half-written was left, and what was spent stays recorded"), 1)
     except SudareError as error:
@@ -55,7 +53,7 @@ def _run(argv: list[str] | None) -> int:
             ),
             1,
         )
-    return 0
+    return ended if isinstance(ended, int) else 0  # what a command that exits early asks for
 
 
 def _refuse(line: str, code: int) -> int:

@@ -62,16 +62,21 @@ def init(data: str, out: Path | None, encoding: str | None) -> None:
 @click.argument("data")
 @click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
 @click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)"))
+@click.option("--count", "count_column", help=say("DATA is already aggregated; this column holds the counts"))
 @click.option("--no-examples", is_flag=True, help=say("show no values of the table"))
 @json_option
-def check(data: str, schema_file: Path, encoding: str | None, no_examples: bool, as_json: bool) -> None:
+def check(
+    data: str, schema_file: Path, encoding: str | None, count_column: str | None, no_examples: bool, as_json: bool
+) -> None:
     """Print the findings; exit 1 when something does not fit."""
     with held_interrupts():
         from sudare.schema import Schema
         from sudare.sources import open as open_source
 
     with progress(say("checking")) as moved:
-        source = open_source(data, Schema.read(schema_file), encoding=encoding, progress=moved)
+        source = open_source(
+            data, Schema.read(schema_file), encoding=encoding, count_column=count_column, progress=moved
+        )
         with contextlib.closing(source):
             findings = source.check()
     if no_examples:

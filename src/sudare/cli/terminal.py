@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
+from sudare.messages import say
+
 Progress = Callable[[float], None]
 
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON")
+json_option = click.option("--json", "as_json", is_flag=True, help=say("print JSON, for programs"))
 
 
 def print_json(value: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sudare.errors import ReleaseError
 from sudare.messages import say
+from sudare.schema import Unit
 
 FORMAT = 1
 METHODS = ("microdata",)  # what this version can read; grows with the methods
@@ -100,7 +101,7 @@ def _promise(certificate: Certificate, lang: str) -> list[str]:
     return [
         statements.get(lang, statements.get("en", "")),
         say("Neighbouring tables: {neighbours}.", lang=lang, neighbours=certificate.neighbours),
-        say("Unit of privacy: {unit}.", lang=lang, unit=json.dumps(certificate.unit, ensure_ascii=False)),
+        say("Unit of privacy: {unit}.", lang=lang, unit=Unit.from_dict(certificate.unit).words(lang=lang)),
     ]
 
 
@@ -139,6 +140,8 @@ def _error(certificate: Certificate, lang: str) -> list[str]:
                 line = say("Before the repair a cell is off by {value} (standard deviation).", lang=lang, value=value)
             case "l2_before_repair":
                 line = say("Before the repair the table is off by {value} in L2 distance.", lang=lang, value=value)
+            case "total_standard_deviation" if value == 0:
+                line = say("The number of records is exact: it is public.", lang=lang)
             case "total_standard_deviation":
                 line = say("The number of records is off by {value} (standard deviation).", lang=lang, value=value)
             case _:

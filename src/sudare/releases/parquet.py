@@ -57,12 +57,13 @@ def _split(frame: Frame) -> tuple[dict[str, NDArray[np.generic]], str, list[list
 def _column(values: NDArray[np.generic]) -> Coded | NDArray[np.generic]:
     plain = np.ma.getdata(values)
     if plain.dtype != np.object_:
-        return plain
+        return values if np.ma.getmaskarray(values).any() else plain
     is_missing = np.ma.getmaskarray(values) | np.fromiter((one is None for one in plain), bool, plain.size)
     found, codes = np.unique(plain[~is_missing].astype(str), return_inverse=True)
     whole = np.full(plain.size, found.size, dtype=np.int64)
     whole[~is_missing] = codes
-    return Coded(whole, np.append(found.astype(object), [None]))
+    labels = found.astype(object)
+    return Coded(whole, np.append(labels, [None]) if is_missing.any() else labels)
 
 
 @contextlib.contextmanager

@@ -38,6 +38,9 @@ def layout_of(path: Path, encoding: str, *, called: Path | None = None) -> Layou
             "{file} is empty; a table needs at least a first line with the names of its columns", file=called
         )
     layout = best_layout(text)
+    if not is_well_quoted(text, layout):
+        # An engine that cannot make sense of the first line may take the file for an empty table.
+        raise SourceError("the first line of {file} has a quote in the wrong place; correct it", file=called)
     if not any(layout.names):
         raise SourceError("the first line of {file} is blank; it must name the columns", file=called)
     named = [name for name in layout.names if name]
@@ -57,6 +60,19 @@ def best_layout(text: str) -> Layout:
     tables = {delimiter: _records(whole, delimiter) for delimiter in DELIMITERS}
     best = max(DELIMITERS, key=lambda delimiter: _evenness(tables[delimiter]))
     return Layout(delimiter=best, names=tuple(tables[best][0]) if tables[best] else ())
+
+
+def is_well_quoted(text: str, layout: Layout) -> bool:
+    """Tell whether the quotes of the first record open and close where a field does.
+
+    >>> [is_well_quoted(text, best_layout(text)) for text in ('"a",b', '"a"x,b', '"a,b')]
+    [True, False, False]
+    """
+    try:
+        next(csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=True))
+    except csv.Error:
+        return False
+    return True
 
 
 def _records(text: str, delimiter: str) -> list[list[str]]:

@@ -69,7 +69,7 @@ class DuckEngine:
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
-        self._closed = weakref.finalize(self, _release, self._connection, scratch)
+        self._closed = weakref.finalize(self, _release, self._connection, scratch, os.getpid())
         self._scan = Scan(clause="", names=(), called=_called(data), kind="frame")
         try:
             self._scan = self._scanned(data, encoding, scratch)
@@ -106,20 +106,20 @@ class DuckEngine:
     def arrays(self, query: exp.Query) -> dict[str, NDArray[Any]]:
         """Run a query; columns as arrays, masked where a value is NULL."""
         text = query.sql("duckdb")
-        found: dict[str, NDArray[Any]] = self._run(lambda: self._connection.execute(text).fetchnumpy())
+        found: dict[str, NDArray[Any]] = self._run(lambda: self._connection.execute(text).fetchnumpy(), is_told=True)
         return found
 
     def stream(self, query: exp.Query) -> Iterator[tuple[Any, ...]]:
         """Run a query; rows as Python values, a few at a time. Finish one stream before the next query."""
         text = query.sql("duckdb")
-        rows = self._run(lambda: self._connection.execute(text).fetchmany(_FETCH))
+        rows = self._run(lambda: self._connection.execute(text).fetchmany(_FETCH), is_told=True)
         while rows:
             yield from rows
             rows = self._run(lambda: self._connection.fetchmany(_FETCH))
 
     def keep(self, name: str, query: exp.Query) -> None:
         """Store the result of a query as a temporary table."""
-        self._ask(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql('duckdb')}")
+        self._ask(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql('duckdb')}", is_told=True)
 
     def add(self, lookup: Lookup) -> None:
         """Store a lookup as a temporary table."""
@@ -146,7 +146,7 @@ class DuckEngine:
     def save(self, query: exp.Query, path: Path, *, form: Literal["parquet", "csv"]) -> None:
         """Write the result of a query to a file."""
         place = exp.Literal.string(str(path)).sql("duckdb")
-        self._ask(f"COPY ({query.sql('duckdb')}) TO {place} ({_FORMS[form]})")
+        self._ask(f"COPY ({query.sql('duckdb')}) TO {place} ({_FORMS[form]})", is_told=True)
 
     def close(self) -> None:
         """Give back memory and temporary files."""
@@ -155,12 +155,15 @@ class DuckEngine:
 
     # --- running ------------------------------------------------------------------------------------------------
 
-    def _ask(self, text: str) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self._run(lambda: self._connection.execute(text).fetchall())
+    def _ask(self, text: str, *, is_told: bool = False) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = self._run(lambda: self._connection.execute(text).fetchall(), is_told=is_told)
         return found
 
-    def _run(self, work: Callable[[], T]) -> T:
-        """Do work in a thread; stop it when the caller is interrupted; translate what goes wrong."""
+    def _run(self, work: Callable[[], T], *, is_told: bool = False) -> T:
+        """Do work in a thread; stop it when the caller is interrupted; translate what goes wrong.
+
+        The progress of work over the rows is told; of the rest, which is short, it is not.
+        """
         if not self._closed.alive:
             raise SourceError("the source is closed; open it again")
         done: list[T] = []
@@ -171,12 +174,15 @@ class DuckEngine:
             worker.start()
             try:
                 while not finished.wait(_TICK):
-                    self._tell_progress()
+                    if is_told:
+                        self._tell_progress(self._connection.query_progress())
             except BaseException:
                 self._stop(finished)
                 raise
         if failed:
             raise self._translated(failed.pop())
+        if is_told:
+            self._tell_progress(100)
         return done.pop()
 
     def _stop(self, finished: threading.Event) -> None:
@@ -184,18 +190,19 @@ class DuckEngine:
             self._connection.interrupt()
             finished.wait(_TICK / 2)
 
-    def _tell_progress(self) -> None:
-        if self._progress is not None:
-            share = self._connection.query_progress()
-            if share >= 0:
-                self._progress(min(1.0, share / 100))
+    def _tell_progress(self, percent: float) -> None:
+        if self._progress is not None and percent >= 0:
+            self._progress(min(1.0, percent / 100))
 
     def _translated(self, error: Exception) -> SourceError:
         """Say what went wrong in one line of our own: DuckDB's may quote rows."""
         text = str(error)
         line = re.search(r"CSV Error on Line: (\d+)", text)
         if re.search(r"no space left|disk (quota|full)|max_temp_directory_size", text, re.IGNORECASE):
-            return SourceError("no space is left on the disk for {data}; free some, or name another", data=self.name)
+            return SourceError(
+                "no space is left on the disk for the work on {data}; free some, or name another spill directory",
+                data=self.name,
+            )
         if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
             return SourceError(
                 "{data} needs more memory than is allowed; raise the memory limit, or name a spill directory "
@@ -271,14 +278,19 @@ def _connect(
         settings["memory_limit"] = memory_limit.strip()
     if threads is not None:
         settings["threads"] = threads
-    connection = duckdb.connect(":memory:", config=settings)
     if has_progress:
-        connection.execute("SET enable_progress_bar = true")
-        connection.execute("SET enable_progress_bar_print = false")
-        connection.execute("SET progress_bar_time = 0")
-    return connection
+        settings |= {"enable_progress_bar": True, "enable_progress_bar_print": False, "progress_bar_time": 0}
+    try:
+        return duckdb.connect(":memory:", config=settings)
+    except duckdb.Error:
+        raise ParameterError(
+            "the engine does not start with memory limit {limit} and threads {threads}; change them",
+            limit=memory_limit,
+            threads=threads,
+        ) from None
 
 
-def _release(connection: duckdb.DuckDBPyConnection, scratch: Path) -> None:
-    connection.close()
-    shutil.rmtree(scratch, ignore_errors=True)
+def _release(connection: duckdb.DuckDBPyConnection, scratch: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child has a copy of the handle, not the engine
+        connection.close()
+        shutil.rmtree(scratch, ignore_errors=True)

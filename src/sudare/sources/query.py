@@ -9,19 +9,13 @@ from sqlglot import exp
 
 from sudare.sources.coding import Coding, Join
 from sudare.sources.engine import ROWS
-from sudare.sources.sql import RAW, Expression, is_null, raw
+from sudare.sources.sql import RAW, Expression, is_null, literal, raw
 
 ROW = "sudare_row"
 """The number of a row in the order of the data, the same in every query of a source."""
 
 EXCESS = "sudare_excess"
 """The table of the rows (by `ROW`) that are sampled away."""
-
-
-def numbered(places: Iterable[str]) -> exp.Select:
-    """The raw rows with their numbers."""
-    row = exp.Window(this=exp.RowNumber()).as_(ROW)
-    return exp.select(*(raw(place) for place in places), row).from_(_rows())
 
 
 def over(
@@ -32,11 +26,10 @@ def over(
     >>> over([], ["c0"]).select("r.c0").sql("duckdb")
     'SELECT r.c0 FROM (SELECT r.c0 FROM sudare_rows AS r) AS r'
     """
-    places = list(dict.fromkeys(places))
+    wanted: list[Expression] = [raw(place) for place in dict.fromkeys(places)] or [literal(1).as_("nothing")]
     if is_numbered or has_excess:
-        rows = numbered(places)
-    else:
-        rows = exp.select(*(raw(place) for place in places)).from_(_rows())
+        wanted.append(exp.Window(this=exp.RowNumber()).as_(ROW))
+    rows = exp.select(*wanted).from_(_rows())
     for stage in zip_longest(*(coding.stages for coding in codings), fillvalue={}):
         derived = [value.copy().as_(name) for columns in stage for name, value in columns.items()]
         rows = exp.select(exp.Star(), *derived).from_(rows.subquery(RAW))

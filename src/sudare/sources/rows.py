@@ -52,7 +52,7 @@ class RecodedRows:
         """Write the rows to a new file, .parquet or .csv: beside it first, renamed when whole.
 
         The order of rows can tell about people (by admission, by name), so rows are shuffled under a fresh key;
-        `shuffle=False` keeps the order of the data, which is quicker and for files that stay inside.
+        `shuffle=False` keeps the order of the data, for files that stay inside.
 
         Error: SourceError if the file exists or cannot be written; DomainError if rows do not fit the schema.
         """
@@ -81,9 +81,9 @@ class RecodedRows:
         kept = [source.columns[name] for name in self._kept()]
         places = [*source.places(attributes), *(column.place for column in kept)]
         written = [coding.code for coding in labelled] + [self._value(column) for column in kept]
-        query = source.query([*codings, *labelled], places, is_numbered=shuffle)
+        query = source.query([*codings, *labelled], places, is_numbered=True)
         query = query.select(*(_named(value, name) for value, name in zip(written, self.columns, strict=True)))
-        return query.order_by(_shuffled()) if shuffle else query
+        return query.order_by(_shuffled() if shuffle else raw(ROW))
 
     def _value(self, column: Column) -> Expression:
         return whole_number(column) if column.name == self.source.count_column else raw(column.place)

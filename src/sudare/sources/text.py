@@ -11,11 +11,12 @@ import contextlib
 import errno
 import gzip
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 from sudare.errors import SourceError
 
@@ -30,6 +31,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# Bytes that Windows does not use; Python's codec lets them pass as these characters.
+_STRAY = re.compile("[\x80\xa0\uf8f1-\uf8f3]")
+_CONVINCING = 8  # characters beyond ASCII that were read before the first fault
 # In an office "Shift_JIS" means what Windows writes: with circled digits, wave dashes and the many forms of names.
 _WINDOWS = {"shift_jis", "shiftjis", "sjis", "s_jis", "ms_kanji", "ms932", "mskanji", "windows_31j", "csshiftjis"}
 
@@ -55,23 +59,26 @@ def codec(encoding: str) -> str:
 def encoding_of(path: Path, encoding: str | None = None) -> str:
     """Tell in which encoding a text file is: the one given, else by its mark, else UTF-8, else CP932.
 
-    Every byte is read, so that a file whose first kanji comes late is not mistaken.
+    Every byte is read, so that a file whose first kanji comes late is not mistaken. A file that was read as UTF-8
+    through several kanji before a byte did not fit is damaged UTF-8, not CP932.
 
     Error: SourceError naming the file, the line and what was tried.
     """
-    tried = (codec(encoding),) if encoding is not None else _marked(path) or TRIED
-    lines = []
-    for name in tried:
-        line = _first_bad_line(path, name)
-        if line is None:
+    choices = (codec(encoding),) if encoding is not None else _marked(path) or TRIED
+    faults: dict[str, Fault] = {}
+    for name in choices:
+        fault = _first_fault(path, name)
+        if fault is None:
             return name
-        lines.append(line)
+        faults[name] = fault
+        if fault.is_convincing:
+            break
     # The encoding that went furthest is the likeliest, so its line is the one to look at.
     raise SourceError(
         "line {line} of {file} cannot be read as {tried}; name the encoding of the file, such as euc-jp",
-        line=max(lines),
+        line=max(fault.line for fault in faults.values()),
         file=path,
-        tried=" or ".join(tried),
+        tried=" or ".join(faults),
     )
 
 
@@ -81,26 +88,46 @@ def _marked(path: Path) -> tuple[str, ...] | None:
     return next(((name,) for mark, name in _MARKS if start.startswith(mark)), None)
 
 
-def _first_bad_line(path: Path, name: str) -> int | None:
-    """Decode the whole file; give the line of the first byte that does not fit, or None."""
+class Fault(NamedTuple):
+    """The line of the first byte that does not fit, and whether what came before shows that the encoding is right."""
+
+    line: int
+    is_convincing: bool
+
+
+def _first_fault(path: Path, name: str) -> Fault | None:
+    """Decode the whole file; tell the first byte that does not fit, or None."""
     decoder = codecs.getincrementaldecoder(name)()
-    is_wide = name.startswith(("utf-16", "utf-32"))
-    is_fresh, before = True, 0
+    before, is_plain, foreign = 0, True, 0
     for chunk in _chunks(path):
-        try:
-            if not is_wide and b"\0" in chunk:  # text has none: this is UTF-16 without its mark, or no text at all
-                return _line(path, before + chunk.index(b"\0"), "latin-1")
-            if not (is_fresh and chunk.isascii() and name in TRIED):
-                decoder.decode(chunk)
-                is_fresh = not decoder.getstate()[0]
-        except UnicodeDecodeError as error:
-            return _line(path, before + len(chunk) - (len(error.object) - error.start), error.encoding)
+        if b"\0" in chunk and not name.startswith(("utf-16", "utf-32")):  # UTF-16 without its mark, or no text at all
+            return Fault(_line(path, before + chunk.index(b"\0"), "latin-1"), False)
+        if not (is_plain and chunk.isascii() and name in TRIED):
+            try:
+                text = decoder.decode(chunk)
+            except UnicodeDecodeError as error:
+                foreign += _foreign(error.object[: error.start].decode(name, "replace"))
+                offset = before + len(chunk) - len(error.object) + error.start
+                return Fault(_line(path, offset, error.encoding), name == "utf-8" and foreign >= _CONVINCING)
+            stray = _STRAY.search(text) if name == "cp932" else None
+            if stray is not None:
+                return Fault(_line(path, before, name) + text.count("\n", 0, stray.start()), False)
+            is_plain, foreign = not decoder.getstate()[0], foreign + _foreign(text[:CHUNK])
         before += len(chunk)
+    return _last_fault(path, decoder, before)
+
+
+def _last_fault(path: Path, decoder: codecs.IncrementalDecoder, size: int) -> Fault | None:
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        return _line(path, before, error.encoding)
+        return Fault(_line(path, size, error.encoding), False)
     return None
+
+
+def _foreign(text: str) -> int:
+    """How many characters are beyond ASCII."""
+    return 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _line(path: Path, offset: int, name: str) -> int:

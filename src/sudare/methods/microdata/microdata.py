@@ -14,6 +14,7 @@ from sudare.methods.microdata.choice import check_schema, decide, make_table
 from sudare.methods.microdata.preview import Preview, foresee
 from sudare.methods.microdata.records import records
 from sudare.methods.microdata.sensitivity import Budget, plan
+from sudare.methods.microdata.tree import measures_sums
 from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
 from sudare.privacy.guarantee import check_neighbours
 from sudare.releases import Release
@@ -111,4 +112,6 @@ class Microdata:
         return chosen
 
     def _budget(self, schema: Schema, neighbours: Neighbours | None) -> Budget:
-        return plan(self.guarantee(unit=schema.unit, neighbours=neighbours))
+        promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
+        with_sums = decide(self.method, schema) == "tree" and measures_sums(schema, promise.epsilon)
+        return plan(promise, with_sums=with_sums)

@@ -27,10 +27,12 @@ class Outlook:
     rows: int
     l2: float
     empty_share: float
+    relative_l2: float  # against the length of the true table: from 1/2 on, the table says little
 
     def to_dict(self) -> dict[str, float]:
         """Plain numbers."""
-        return {"rows": self.rows, "l2": round(self.l2, 1), "empty_share": round(self.empty_share, 4)}
+        shares = {"empty_share": round(self.empty_share, 4), "relative_l2": round(self.relative_l2, 4)}
+        return {"rows": self.rows, "l2": round(self.l2, 1), **shares}
 
 
 def outlook(*, cells: int, scale: float, rows: int) -> Outlook:
@@ -44,7 +46,7 @@ def outlook(*, cells: int, scale: float, rows: int) -> Outlook:
     True
     """
     if rows == 0:
-        return Outlook(rows=0, l2=0.0, empty_share=0.0)
+        return Outlook(rows=0, l2=0.0, empty_share=0.0, relative_l2=0.0)
     values, weights = long_tail(cells, rows)
     steps, chances = _noise(scale)
     low, high = -REACH * scale, float(values.max()) + REACH * scale
@@ -55,7 +57,8 @@ def outlook(*, cells: int, scale: float, rows: int) -> Outlook:
     published = np.maximum(values[:, None] + steps - high, 0.0)
     square = ((published - values[:, None]) ** 2) @ chances
     empty = float(weights[values == 0] @ (published[values == 0] @ chances))
-    return Outlook(rows=rows, l2=math.sqrt(float(weights @ square)), empty_share=min(1.0, empty / rows))
+    l2, length = math.sqrt(float(weights @ square)), math.sqrt(float(weights @ values**2))
+    return Outlook(rows=rows, l2=l2, empty_share=min(1.0, empty / rows), relative_l2=l2 / length)
 
 
 def long_tail(cells: int, rows: int) -> tuple[Reals, Reals]:

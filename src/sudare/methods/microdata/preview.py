@@ -15,6 +15,7 @@ from sudare.methods.microdata.sensitivity import Budget
 from sudare.schema import Schema
 
 BAD_SHARE = 0.1  # of published records in cells that truly hold nobody: from here on advice is given
+BAD_ERROR = 0.5  # of the length of the table
 MOST_ROWS = 10**15
 
 
@@ -37,22 +38,23 @@ class Preview:
     @property
     def is_bad(self) -> bool:
         """Tell whether noise will fill a good part of the table."""
-        return any(one.empty_share > BAD_SHARE for one in self.outlooks)
+        return any(_is_bad(one) for one in self.outlooks)
 
     def advice(self, *, lang: str | None = None) -> str | None:
         """Say what to do when it is bad: how many cells would be good, and which attribute has the most values."""
         if not self.is_bad:
             return None
-        rows = min(one.rows for one in self.outlooks)
+        worst = min(self.outlooks, key=lambda one: one.rows)
         name, values = self.largest
         return say(
-            "with {rows} records about {share} of those published would lie in cells that truly hold nobody;"
-            " at this epsilon up to about {cells} cells are good: declare coarser bins or publish fewer attributes"
-            " (the largest is {name} with {values} values), or spend more",
+            "with {rows} records about {share} of those published would lie in cells that truly hold nobody, and the"
+            " error would be {error} of the table; at this epsilon up to about {cells} cells are good: declare coarser"
+            " bins or publish fewer attributes (the largest is {name} with {values} values), or spend more",
             lang=lang,
-            rows=rows,
-            share=f"{max(one.empty_share for one in self.outlooks):.0%}",
-            cells=_good_cells(self.cells, float(self.scale), rows),
+            rows=worst.rows,
+            share=f"{worst.empty_share:.0%}",
+            error=f"{worst.relative_l2:.0%}",
+            cells=_good_cells(self.cells, float(self.scale), worst.rows),
             name=name,
             values=values,
         )
@@ -92,12 +94,16 @@ def foresee(schema: Schema, budget: Budget, *, rows: tuple[int, ...] = ()) -> Pr
     )
 
 
+def _is_bad(told: Outlook) -> bool:
+    return told.empty_share > BAD_SHARE or told.relative_l2 > BAD_ERROR
+
+
 def _good_cells(cells: int, scale: float, rows: int) -> int:
-    """The most cells, to one digit, at which the share of records in empty cells stays below BAD_SHARE."""
+    """The most cells, to one digit, at which neither noise in empty cells nor the error is bad."""
     low, high = 0.0, math.log10(cells)
     for _ in range(30):
         middle = (low + high) / 2
-        good = outlook(cells=max(1, int(10**middle)), scale=scale, rows=rows).empty_share <= BAD_SHARE
+        good = not _is_bad(outlook(cells=max(1, int(10**middle)), scale=scale, rows=rows))
         low, high = (middle, high) if good else (low, middle)
     good_cells = max(1, int(10**low))
     place: int = 10 ** (len(str(good_cells)) - 1)

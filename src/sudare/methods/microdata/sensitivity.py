@@ -10,14 +10,18 @@ from sudare.privacy import Guarantee
 
 CELLS = "noise in every cell"
 TOTAL = "noise in the number of records"
+SUMS = "noise in the sums of the largest groups"
 TOTAL_SHARE = Fraction(1, 20)  # of epsilon, when the number of records is private
+SUMS_SHARE = Fraction(1, 25)  # of epsilon, when the tree measures its first groups too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
     """The plan of a run: sensitivities in L1 and the epsilon of each measurement.
 
-    `total_epsilon` is None when the number of records is public: replace-one with one row a unit.
+    `total_epsilon` is None when the number of records is public: replace-one with one row a unit. `sums_epsilon` is
+    None unless the first groups of the tree are measured; a record lies in one group, so their sensitivity is that of
+    the cells.
     """
 
     guarantee: Guarantee
@@ -25,6 +29,7 @@ class Budget:
     cells_epsilon: Fraction
     total_sensitivity: int
     total_epsilon: Fraction | None
+    sums_epsilon: Fraction | None = None
 
     @property
     def cells_scale(self) -> Fraction:
@@ -34,11 +39,11 @@ class Budget:
     @property
     def parts(self) -> Mapping[str, Fraction]:
         """What is spent, by purpose; adds up to the guarantee."""
-        cells = {CELLS: self.cells_epsilon}
-        return cells if self.total_epsilon is None else {TOTAL: self.total_epsilon, **cells}
+        planned = {TOTAL: self.total_epsilon, SUMS: self.sums_epsilon, CELLS: self.cells_epsilon}
+        return {purpose: epsilon for purpose, epsilon in planned.items() if epsilon is not None}
 
 
-def plan(guarantee: Guarantee) -> Budget:
+def plan(guarantee: Guarantee, *, with_sums: bool = False) -> Budget:
     """Derive sensitivities from neighbours and unit (proofs/microdata.md).
 
     Replacing one row moves one record between two cells: 2. A person with at most r rows: 2r, and the number of rows
@@ -52,10 +57,12 @@ def plan(guarantee: Guarantee) -> Budget:
     replace = guarantee.neighbours == "replace"
     total_is_public = replace and rows == 1
     total = None if total_is_public else guarantee.epsilon * TOTAL_SHARE
+    sums = guarantee.epsilon * SUMS_SHARE if with_sums else None
     return Budget(
         guarantee=guarantee,
         cells_sensitivity=2 * rows if replace else rows,
-        cells_epsilon=guarantee.epsilon - (total or 0),
+        cells_epsilon=guarantee.epsilon - (total or 0) - (sums or 0),
         total_sensitivity=rows - 1 if replace else rows,
         total_epsilon=total,
+        sums_epsilon=sums,
     )

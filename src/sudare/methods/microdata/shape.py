@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sudare.schema import Attribute, Schema
 
 Codes = NDArray[np.int64]
+Number = TypeVar("Number", np.float64, np.int64)
 
 NEIGHBOURS = 10  # an ordered attribute without hierarchy is grouped by tens of neighbouring codes
 
@@ -44,11 +46,12 @@ class Stage:
         classes = np.ceil(np.log2(np.maximum(fan, 1))).astype(np.int64)
         return [_padded(order, starts[classes == one], fan[classes == one]) for one in np.unique(classes)]
 
-    def add_up(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum children to their parents: (prefixes, children) -> (prefixes, groups)."""
+    def add_up(self, values: NDArray[Number]) -> NDArray[Number]:
+        """Sum children to their parents: (prefixes, children) -> (prefixes, groups); whole numbers stay whole."""
         order = np.argsort(self.parents, kind="stable")
         starts = np.searchsorted(self.parents[order], np.arange(self.groups))
-        return np.add.reduceat(values[:, order], starts, axis=1)
+        sums: NDArray[Number] = np.add.reduceat(values[:, order], starts, axis=1)
+        return sums
 
 
 LONG_ROW = 48
