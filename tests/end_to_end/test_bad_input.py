@@ -124,6 +124,17 @@ def test_a_release_directory_that_exists(place: Path, sudare: Callable[..., obje
     assert "left: 1\n" in sudare("ledger", "show", "m.ledger").out
 
 
+def test_persons_with_several_rows_that_nobody_declared(place: Path, sudare: Callable[..., object]) -> None:
+    (place / "members.csv").write_text("id,item,age\np1,h1,20\np2,h2,30\np1,h3,40\n,h1,20\n,h1,20\n")
+    with (place / "members.toml").open("a") as file:
+        file.write('\n[[attribute]]\nname = "id"\nrole = "identifier"\n')
+    refused(sudare(*publish()), place, told=("id", "max_rows"))
+    found = sudare("schema", "check", "members.csv", "--schema", "members.toml")
+
+    assert found.code == 1
+    assert "repeats" in found.out
+
+
 def test_nothing_is_spent_for_bad_input(place: Path, sudare: Callable[..., object]) -> None:
     sudare("ledger", "create", "m.ledger", "--epsilon", "1")
     with (place / "members.csv").open("a") as file:
@@ -136,7 +147,7 @@ def test_nothing_is_spent_for_bad_input(place: Path, sudare: Callable[..., objec
 @pytest.mark.parametrize(
     "words",
     [["publsh"], ["publish", "magic"], ["publish", "microdata", "members.csv"], ["ledger", "create", "x"], ["--colour"],
-     ["publish", "microdata", "members.csv", "--schema", "s", "--out", "o", "--epsilon", "1", "--neighbours", "cousins"]],
+     ["publish", "microdata", "members.csv", "--schema", "s", "--out", "o", "--epsilon", "1", "--neighbours", "kin"]],
 )  # fmt: skip
 def test_a_wrong_call_is_usage(place: Path, sudare: Callable[..., object], words: list[str]) -> None:
     refused(sudare(*words), place, code=2, told=("--help",))

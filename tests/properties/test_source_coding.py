@@ -25,7 +25,7 @@ from sudare.sources.query import ROW
 from sudare.sources.sql import raw
 from sudare.sources.table import TableSource
 
-BLANK = st.sampled_from(["", "", "", " ", "\t", "\u3000", " \u3000"])
+BLANK = st.sampled_from(["", "", "", " ", "\t", "\n", "\r\n", "\u3000", " \u3000", "\u00a0"])
 
 
 def meant(attribute: Attribute, values: Sequence[object]) -> list[int | None]:
@@ -192,11 +192,15 @@ def test_decimals_mean_the_same(data: st.DataObject, form: tuple[int, int]) -> N
     attribute = data.draw(number_attributes())
     most = 10**digits - 1
     unscaled = st.one_of(st.integers(-most, most), near(attribute).map(lambda number: int(number * 10**scale)))
-    kept = unscaled.filter(lambda number: abs(number) <= most).map(lambda number: Decimal(number).scaleb(-scale))
+    kept = unscaled.filter(lambda number: abs(number) <= most).map(lambda number: exact_decimal(number, scale))
     values = data.draw(st.lists(st.one_of(st.none(), kept), min_size=1, max_size=60))
-    exact = [None if value is None else value.quantize(Decimal(1).scaleb(-scale)) for value in values]
 
-    agree(attribute, (exact, pa.decimal128(digits, scale)))
+    agree(attribute, (values, pa.decimal128(digits, scale)))
+
+
+def exact_decimal(unscaled: int, scale: int) -> Decimal:
+    """Every digit, whatever the precision of the context."""
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def test_tenths_fall_on_the_edges_that_people_wrote() -> None:

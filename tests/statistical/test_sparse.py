@@ -80,13 +80,22 @@ def test_sparse_and_dense_tables_have_one_law(cells: int, records: int, epsilon:
     assert smallest_p(figures(project_dense, counts, plan_, 1), figures(project_sparse, counts, plan_, 2)) > LIMIT
 
 
-@pytest.mark.parametrize("guess", [-1, 0, 60])
+@pytest.mark.parametrize("guess", [-1, 0, 3, 60])
 def test_a_bad_first_guess_changes_nothing(guess: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = table(300, 500)
     plan_ = budget(counts, 1)
-    monkeypatch.setattr(sparse, "_first_level", lambda *_: guess)
+    monkeypatch.setattr(sparse, "first_level", lambda *_: guess)
 
     assert smallest_p(figures(project_dense, counts, plan_, 1), figures(project_sparse, counts, plan_, 3)) > LIMIT
+
+
+def test_asking_a_crowd_one_by_one_is_the_same_as_counting_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every level is treated as one that too many empty cells share."""
+    counts = table(300, 500)
+    plan_ = budget(counts, 3)
+    monkeypatch.setattr(sparse, "MOST_TIES", 0)
+
+    assert smallest_p(figures(project_dense, counts, plan_, 1), figures(project_sparse, counts, plan_, 5)) > LIMIT
 
 
 def test_stopping_one_stratum_too_early_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +103,7 @@ def test_stopping_one_stratum_too_early_is_seen(monkeypatch: pytest.MonkeyPatch)
     counts = table(300, 500)
     plan_ = budget(counts, 1)
     right = figures(project_dense, counts, plan_, 1)
-    monkeypatch.setattr(sparse, "_first_level", lambda *_: 12)
+    monkeypatch.setattr(sparse, "first_level", lambda *_: 12)
     monkeypatch.setattr(sparse, "count_in_stratum", lambda *stratum: 0 if stratum[1].at_most else _count(*stratum))
 
     assert smallest_p(right, figures(project_sparse, counts, plan_, 3)) < LIMIT

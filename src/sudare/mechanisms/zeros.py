@@ -30,6 +30,7 @@ from sudare.mechanisms.rng import Rng
 MEAN_PER_DRAW = 32  # successes a small binomial has in the mean: few thresholds, and few draws
 FEW_TRIALS = 1024  # up to here the support ends where the trials do; beyond, the end is never seen
 COARSE_BITS = 256
+BATCH = 2**22  # small binomials drawn at a time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +69,8 @@ def count_in_stratum(trials: int, stratum: Stratum, rng: Rng) -> int:
         return 0
     size = _trials_per_draw(trials, stratum)
     draws, rest = divmod(trials, size)
-    found = int(TableMachine(StratumCount(trials=size, stratum=stratum)).sample(draws, rng).sum())
+    machine = TableMachine(StratumCount(trials=size, stratum=stratum))
+    found = sum(int(machine.sample(min(BATCH, draws - start), rng).sum()) for start in range(0, draws, BATCH))
     if rest:
         found += int(TableMachine(StratumCount(trials=rest, stratum=stratum)).sample(1, rng)[0])
     return found

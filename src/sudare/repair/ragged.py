@@ -21,8 +21,8 @@ SAFE = 2**62  # sums that stay below it cannot wrap
 def nearest_rows(values: Integers, rows: Integers, *, totals: Integers, rng: Rng) -> Integers:
     """Find for every row the lattice point of {x >= 0, sum x = its total} nearest to its whole numbers.
 
-    `rows` says to which row (an index of `totals`) each value belongs, in any order. Of equally near points one is drawn
-    at random, row by row.
+    `rows` says to which row (an index of `totals`) each value belongs, in any order. Of equally near points one is
+    drawn at random, row by row.
 
     Error: none added; each row is the exact minimiser of the Euclidean distance. Source: Terada 2017, 4.3-4.4.
 
@@ -37,7 +37,7 @@ def nearest_rows(values: Integers, rows: Integers, *, totals: Integers, rng: Rng
     order = np.argsort(rows, kind="stable")
     ordered, owner = values[order], rows[order]
     levels = thresholds(ordered, owner, totals=totals)[owner]
-    table = np.maximum(ordered - levels, 0)
+    table: Integers = np.maximum(ordered - levels, 0)
     spare = totals - sum_rows(table, owner, size=totals.size)
     table[_spare_places(np.flatnonzero(ordered >= levels), owner, spare, rng)] += 1
     nearest = np.empty_like(table)

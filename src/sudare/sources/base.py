@@ -28,6 +28,7 @@ IMPOSSIBLE = "a combination that is declared impossible"
 NO_COLUMN = "declared, but not a column of the data"
 NO_PERSON = "rows without a person"
 NO_COUNT = "not a whole number, 0 or more"
+REPEATS = "an identifier that repeats, while the unit is a row"
 WRONG_TYPE = "a type of column that cannot be read"
 
 TOLERATED = frozenset({TAKEN_AS_OTHER, CLAMPED})

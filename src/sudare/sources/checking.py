@@ -35,6 +35,11 @@ def check(source: TableSource) -> Findings:
     unit = source.schema.unit.column
     if unit is not None and unit not in wrong:
         problems += _nobodies(source)
+    if source.schema.unit.kind == "row" and source.count_column is None:
+        problems += [
+            Problem(attribute=name, problem=base.REPEATS, rows=rows)
+            for name, rows in people.repeated_identifiers(source.engine, source.schema.identifiers)
+        ]
     if source.count_column is not None and source.count_column not in wrong:
         problems += _numbers(source)
     return Findings(problems=tuple(problems), notes=tuple(_notes(source, wrong)))

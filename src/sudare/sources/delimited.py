@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sudare.errors import SourceError
@@ -17,10 +17,11 @@ _RECORDS = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """How a delimited file is cut: the delimiter, and the names in its first line."""
+    """How a delimited file is cut: the delimiter, and the names in its first line; bare if nothing follows them."""
 
     delimiter: str
     names: tuple[str, ...]
+    is_bare: bool = field(default=False, compare=False)
 
 
 def layout_of(path: Path, encoding: str, *, called: Path | None = None) -> Layout:
@@ -54,12 +55,13 @@ def best_layout(text: str) -> Layout:
     """Try every delimiter on the beginning of a file.
 
     >>> best_layout("name;price\\ntea;1,5\\n")
-    Layout(delimiter=';', names=('name', 'price'))
+    Layout(delimiter=';', names=('name', 'price'), is_bare=False)
     """
     whole = text if len(text) < _SAMPLE else text[: text.rfind("\n") + 1] or text
     tables = {delimiter: _records(whole, delimiter) for delimiter in DELIMITERS}
     best = max(DELIMITERS, key=lambda delimiter: _evenness(tables[delimiter]))
-    return Layout(delimiter=best, names=tuple(tables[best][0]) if tables[best] else ())
+    first, *rest = tables[best] or [[]]
+    return Layout(delimiter=best, names=tuple(first), is_bare=not any(rest))
 
 
 def is_well_quoted(text: str, layout: Layout) -> bool:

@@ -12,6 +12,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ from sudare.sources.scan import FRAME, Scan, frame_of, scan_parquet, scan_text
 T = TypeVar("T")
 
 _TICK = 0.1  # seconds between looks at the progress
+_START = 1.0  # seconds after which a thread that has not begun never will
 _FETCH = 10_000  # rows
 _MEMORY = re.compile(r"\d+(\.\d+)? ?([KMGT]i?B|%)", re.IGNORECASE)
 _KEYS = {
@@ -44,6 +46,8 @@ _FORMS = {
     "parquet": "FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false",
     "csv": "FORMAT csv, HEADER true, USE_TMP_FILE false",
 }
+_PROGRESS = ("SET enable_progress_bar = true", "SET enable_progress_bar_print = false", "SET progress_bar_time = 0")
+_MOST_THREADS = 1024
 _REMEMBERED = 1 << 16  # values whose meaning was asked
 
 
@@ -76,6 +80,8 @@ class DuckEngine:
             described = self._ask(f"DESCRIBE SELECT * FROM {self._scan.clause}")
             view, self._columns = self._scan.view(described)
             self._ask(f"CREATE TEMP VIEW {ROWS} AS {view}")
+            if self._scan.has_rows and not self._ask(f"SELECT 1 FROM {ROWS} LIMIT 1"):
+                raise SourceError("the lines of {data} cannot be cut; check its delimiters and quotes", data=self.name)
         except BaseException:
             self.close()
             raise
@@ -171,13 +177,13 @@ class DuckEngine:
         finished = threading.Event()  # not Thread.join: an interrupt inside it can call a running thread finished
         worker = threading.Thread(target=_work, args=(work, done, failed, finished), daemon=True)
         with self._lock:
-            worker.start()
             try:
+                worker.start()
                 while not finished.wait(_TICK):
                     if is_told:
                         self._tell_progress(self._connection.query_progress())
             except BaseException:
-                self._stop(finished)
+                self._stop(worker, finished)
                 raise
         if failed:
             raise self._translated(failed.pop())
@@ -185,8 +191,10 @@ class DuckEngine:
             self._tell_progress(100)
         return done.pop()
 
-    def _stop(self, finished: threading.Event) -> None:
-        while not finished.is_set():  # again and again: a query that has not begun yet does not hear the first time
+    def _stop(self, worker: threading.Thread, finished: threading.Event) -> None:
+        """Interrupt again and again: a query that has not begun yet does not hear the first time."""
+        deadline = time.monotonic() + _START
+        while not finished.is_set() and (worker.ident is not None or time.monotonic() < deadline):
             self._connection.interrupt()
             finished.wait(_TICK / 2)
 
@@ -265,8 +273,10 @@ def _connect(
 ) -> duckdb.DuckDBPyConnection:
     if memory_limit is not None and not _MEMORY.fullmatch(memory_limit.strip()):
         raise ParameterError('memory limit ({limit}) must be like "2GB" or "500MB"', limit=memory_limit)
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ParameterError("threads ({threads}) must be a whole number, at least 1", threads=threads)
+    if threads is not None and (isinstance(threads, bool) or threads not in range(1, _MOST_THREADS + 1)):
+        raise ParameterError(
+            "threads ({threads}) must be a whole number between 1 and {most}", threads=threads, most=_MOST_THREADS
+        )
     settings: dict[str, Any] = {
         "temp_directory": str(scratch),
         "autoinstall_known_extensions": False,  # nothing is ever downloaded
@@ -278,10 +288,11 @@ def _connect(
         settings["memory_limit"] = memory_limit.strip()
     if threads is not None:
         settings["threads"] = threads
-    if has_progress:
-        settings |= {"enable_progress_bar": True, "enable_progress_bar_print": False, "progress_bar_time": 0}
     try:
-        return duckdb.connect(":memory:", config=settings)
+        connection = duckdb.connect(":memory:", config=settings)
+        for setting in _PROGRESS if has_progress else ():
+            connection.execute(setting)
+        return connection
     except duckdb.Error:
         raise ParameterError(
             "the engine does not start with memory limit {limit} and threads {threads}; change them",

@@ -13,6 +13,7 @@ a mechanism that is private at that sensitivity for every choice of rows is priv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from sqlglot import exp, parse_one
@@ -55,6 +56,24 @@ def crowd(column: Column, *, max_rows: int) -> exp.Query:
         heavy AS (SELECT COUNT(*) - {max_rows:d} AS beyond FROM numbered GROUP BY person HAVING COUNT(*) > {max_rows:d})
         SELECT COUNT(*) AS persons, CAST(COALESCE(SUM(beyond), 0) AS BIGINT) AS beyond FROM heavy
     """)
+
+
+def repeated_identifiers(engine: Engine, identifiers: Sequence[str]) -> list[tuple[str, int]]:
+    """Name the identifiers of which a value stands in several rows, with the rows too many; no value is no person."""
+    found = []
+    for column in engine.columns:
+        if column.name in identifiers and column.family != "other":
+            query = _parsed(f"""
+                WITH heavy AS (
+                    SELECT COUNT(*) - 1 AS beyond FROM {ROWS}
+                    WHERE {column.place} IS NOT NULL AND CAST({column.place} AS VARCHAR) <> ''
+                    GROUP BY {column.place} HAVING COUNT(*) > 1
+                )
+                SELECT CAST(COALESCE(SUM(beyond), 0) AS BIGINT) AS beyond FROM heavy
+            """)
+            if rows := int(engine.arrays(query)["beyond"][0]):
+                found.append((column.name, rows))
+    return found
 
 
 def _numbered(column: Column) -> str:

@@ -48,6 +48,7 @@ class Scan:
     called: str
     kind: str
     originals: Mapping[str, Path] = field(default_factory=dict)
+    has_rows: bool = False  # seen here; an engine that finds none has not understood the file
 
     def view(self, described: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[Column, ...]]:
         """The SELECT of the raw rows under Sudare's own names and few types, and the columns that it gives.
@@ -84,19 +85,20 @@ def scan_text(files: Files, encoding: str | None, scratch: Path) -> Scan:
     readable: dict[str, Path] = {}
     layouts: dict[Layout, list[str]] = {}
     first: Layout | None = None
+    has_rows = False
     for path in files.paths:
         found = encoding_of(path, encoding)
         utf8 = path if found == "utf-8" else rewrite(path, found, scratch)
         readable[str(utf8)] = path
         layout = layout_of(utf8, "utf-8", called=path)
-        first = first or layout
+        first, has_rows = first or layout, has_rows or not layout.is_bare
         if sorted(layout.names) != sorted(first.names):
             raise SourceError("{file} has other columns than {first}", file=path, first=files.paths[0])
         layouts.setdefault(layout, []).append(str(utf8))
     names = first.names if first else ()
     parts = [_read_csv(layout, paths, names) for layout, paths in layouts.items()]
     clause = parts[0] if len(parts) == 1 else f"({' UNION ALL '.join(f'SELECT * FROM {part}' for part in parts)})"
-    return Scan(clause=clause, names=names, called=files.called, kind="text", originals=readable)
+    return Scan(clause=clause, names=names, called=files.called, kind="text", originals=readable, has_rows=has_rows)
 
 
 def _read_csv(layout: Layout, paths: Sequence[str], names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sqlglot import exp
@@ -15,7 +15,7 @@ from sudare.counts import Counts
 from sudare.errors import DomainError, ParameterError, SourceError
 from sudare.schema import Attribute, Codes, Schema
 from sudare.sources import people, sql
-from sudare.sources.base import Findings, Labels
+from sudare.sources.base import Findings, Labels, Source
 from sudare.sources.cells import counted, keys_of
 from sudare.sources.coding import Coding, Site, code
 from sudare.sources.counted import whole_number
@@ -48,6 +48,7 @@ class TableSource:
         self._salt = os.urandom(16) if salt is None else salt
         self._codings: dict[str, Coding] = {}
         self._has_excess = False
+        self._has_looked_for_persons = False
         self.columns = {column.name: column for column in engine.columns}
 
     def __repr__(self) -> str:
@@ -76,6 +77,7 @@ class TableSource:
         Error: DomainError, naming attributes and nothing else, if rows hold what the schema does not declare.
         """
         chosen = self.schema if by is None else self.schema.select(by)
+        self._refuse_persons_in_disguise()
         codings = [self.coding(attribute) for attribute in chosen.attributes]
         keys = keys_of(codings, chosen.radix)
         names = [f"w{index}" for index in range(len(keys))]
@@ -87,6 +89,21 @@ class TableSource:
         counts = counted(chosen, [found.pop(name) for name in names], self._totals(found.pop("n")))
         _refuse_impossible(counts)
         return counts
+
+    def _refuse_persons_in_disguise(self) -> None:
+        """Refuse a table of rows whose identifiers repeat: its rows belong to persons, protected too little.
+
+        Looked at once per source.
+        """
+        if self._has_looked_for_persons or self.schema.unit.kind == "person" or self.count_column is not None:
+            return
+        for name, _ in people.repeated_identifiers(self.engine, self.schema.identifiers):
+            raise DomainError(
+                "identifier {column} repeats, so a person may have several rows; declare the unit as"
+                ' kind = "person", column = "{column}" with max_rows, or take the column out of the schema',
+                column=name,
+            )
+        self._has_looked_for_persons = True
 
     def _summed(self, query: exp.Select, keys: list[sql.Expression], names: list[str]) -> exp.Select:
         if self.count_column is None:
@@ -260,3 +277,7 @@ def _refuse_impossible(counts: Counts) -> None:
                 inside &= np.isin(column, np.fromiter(wanted, dtype=np.int64))
             if inside.any():
                 refuse_impossible(box)
+
+
+if TYPE_CHECKING:
+    _keeps_the_protocol: type[Source] = TableSource

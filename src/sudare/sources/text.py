@@ -112,7 +112,8 @@ def _first_fault(path: Path, name: str) -> Fault | None:
             stray = _STRAY.search(text) if name == "cp932" else None
             if stray is not None:
                 return Fault(_line(path, before, name) + text.count("\n", 0, stray.start()), False)
-            is_plain, foreign = not decoder.getstate()[0], foreign + _foreign(text[:CHUNK])
+            is_plain = not decoder.getstate()[0]
+            foreign += _foreign(text) if foreign < _CONVINCING else 0
         before += len(chunk)
     return _last_fault(path, decoder, before)
 

@@ -29,6 +29,7 @@ TIMES_KNOWN = 4  # also listed: up to so many times the children that are known 
 MOST_TOTAL = 2**52  # whole numbers up to here are exact in floats
 FIRST_PER_ROW = 0.5  # empty children that a row sees above the first level, in the mean
 NO_LIMIT = -(2**62)
+MOST_TRIES = 2**22  # proposals at a time
 STEP = 0.7  # of the scale, by which the level falls: about twice as many children are seen
 
 
@@ -50,8 +51,19 @@ class Measured:
         )
 
 
-def reveal(rows: Rows, full: Measured, *, totals: Codes, limits: Codes, scale: Fraction, rng: Rng) -> Measured:
+def reveal(
+    rows: Rows,
+    full: Measured,
+    *,
+    totals: Codes,
+    limits: Codes,
+    scale: Fraction,
+    most: int | None = None,
+    rng: Rng,
+) -> Measured:
     """Draw the noise of the empty children that can survive; `full` are the noisy children that hold people.
+
+    `most` is what the noise of the empty children is known to be at most, if anything is known.
 
     Values that are at most their row's limit (NO_LIMIT: none) will not be looked at, nor those below the threshold of
     their row.
@@ -60,7 +72,7 @@ def reveal(rows: Rows, full: Measured, *, totals: Codes, limits: Codes, scale: F
     """
     if totals.size and int(totals.max()) >= MOST_TOTAL:
         raise ParameterError("a table of 2**52 records or more is too large; count in coarser units")
-    search = _Search(rows, full, totals, limits, scale, rng)
+    search = _Search(rows, full, totals, limits, scale, most, rng)
     while search.open.size:
         if search.is_short():
             search.list_the_rest()
@@ -72,14 +84,16 @@ def reveal(rows: Rows, full: Measured, *, totals: Codes, limits: Codes, scale: F
 class _Search:
     """The state of `reveal`: the level, what is known above it, and the rows still open."""
 
-    def __init__(self, rows: Rows, full: Measured, totals: Codes, limits: Codes, scale: Fraction, rng: Rng) -> None:
+    def __init__(
+        self, rows: Rows, full: Measured, totals: Codes, limits: Codes, scale: Fraction, most: int | None, rng: Rng
+    ) -> None:
         self.rows, self.totals, self.limits, self.scale, self.rng = rows, totals, limits, scale, rng
-        self.level: int | None = None  # None: nothing is known yet
+        self.level = most  # what unknown values are at most; None: anything
         self.known = np.bincount(full.children.rows, minlength=rows.size)  # children with a value, by row
         self.masses = _Masses(full, rows.size)
         self.found = Measured(children=full.children.take(NONE), values=full.values[NONE])
-        self.taken = Seen(rows.keys(full.children))
-        self.open: Codes = np.flatnonzero((totals > 0) & (rows.room > self.known))
+        self.taken = rows.seen(full.children)
+        self.open: Codes = np.flatnonzero((totals > 0) & self._goes_on(np.arange(rows.size)))
 
     def is_short(self) -> bool:
         """Tell whether all children of the open rows are few, in themselves or against those already known."""
@@ -112,26 +126,29 @@ class _Search:
     def _goes_on(self, rows: Codes) -> NDArray[np.bool_]:
         """Tell which rows may still be changed by unknown values, all of which are at most the level."""
         is_below = self.masses.excess[rows] <= self.totals[rows]  # else the threshold is above the level
-        goes_on: NDArray[np.bool_] = (
-            is_below & (self.limits[rows] < self.level) & (self.rows.room[rows] > self.known[rows])
-        )
-        return goes_on
+        goes_on: NDArray[np.bool_] = is_below & (self.rows.room[rows] > self.known[rows])
+        return goes_on if self.level is None else goes_on & (self.limits[rows] < self.level)
 
     def _next(self, unseen: int) -> int:
         """The next level; any choice gives the same law. A stratum does not cross 0, where the law turns."""
-        if self.level is None:
-            limit = int(self.limits[self.open].max())
+        scale, lowest = float(self.scale), int(self.limits[self.open].min())
+        if lowest > NO_LIMIT:  # straight to the lowest limit, unless too many would be seen
+            step = math.ceil(scale * max(0.0, math.log(unseen) - math.log(2 * max(FEW, self.open.size))))
+            lower = max(lowest, step)
+            lower = min(lower, self.level - 1) if self.level is not None else lower
+        elif self.level is None:
             per_row = max(2.0, unseen / (FIRST_PER_ROW * self.open.size))
-            return max(-1, limit if limit > NO_LIMIT else math.floor(float(self.scale) * math.log(per_row / 2)))
-        lower = self.level - max(1, math.ceil(STEP * float(self.scale)))
-        return -1 if self.level > -1 > lower else lower
+            lower = max(-1, math.floor(scale * math.log(per_row / 2)))
+        else:
+            lower = self.level - max(1, math.ceil(STEP * scale))
+        return -1 if lower < -1 and (self.level is None or self.level > -1) else lower
 
     def _places(self, size: int) -> Children:
         """Draw distinct children, uniform over all that are empty, possible and unknown in the open rows."""
         seen, drawn = self._found_keys(), self.found.children.take(NONE)
         share = add_up(self.rows.slots[self.open]) / max(1, add_up(self.rows.room[self.open]))
         while drawn.rows.size < size:
-            wanted = math.ceil((size - drawn.rows.size) * share * 1.1) + 16
+            wanted = min(MOST_TRIES, math.ceil((size - drawn.rows.size) * share * 1.1) + 16)
             more = self.rows.proposed(self.open, wanted, self.rng)
             keys = self.rows.keys(more)
             drawn = drawn.join(more.take(~(self.taken.holds(keys) | seen.holds(keys))))

@@ -13,8 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.schema import Attribute, MeshCells
-from sudare.schema.hierarchy import MeshHierarchy
+from sudare.schema import Attribute, Hierarchy, MeshCells, MeshHierarchy
 
 Codes = NDArray[np.int64]
 
@@ -154,18 +153,16 @@ def ladder(attribute: Attribute) -> Ladder:
     [366, 23, 2, 1]
     """
     if attribute.hierarchy is not None:
-        return _declared(attribute)
+        return _declared(attribute, attribute.hierarchy)
     rungs: list[Rung] = []
     if attribute.is_ordered:
         _group_neighbours(rungs, attribute.size, alone=len(attribute.branches))
     return _finish(attribute.size, rungs)
 
 
-def _declared(attribute: Attribute) -> Ladder:
-    hierarchy = attribute.hierarchy
+def _declared(attribute: Attribute, hierarchy: Hierarchy) -> Ladder:
     if isinstance(hierarchy, MeshHierarchy) and hierarchy.cells.cells is None:
         return _whole_mesh(hierarchy.cells, len(hierarchy.branches))
-    assert hierarchy is not None
     values = np.arange(attribute.size, dtype=np.int64)
     lifted = [hierarchy.lift(values, level) for level in range(1, hierarchy.height + 1)]
     order = np.lexsort((values, *lifted))  # by the topmost group, then the next, ... then the code

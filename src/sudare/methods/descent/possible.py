@@ -11,6 +11,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from sudare.schema import Schema
 Codes = NDArray[np.int64]
 Kinds = tuple[int, ...]
 
-MOST_COMBINATIONS = 2**16
+MOST_COMBINATIONS = 2**12
 
 
 class Possible:
@@ -41,14 +42,15 @@ class Possible:
         found = self._by_kinds(nodes, heights, lambda kinds: int(self._leaves(kinds, heights) == 0))
         return found.astype(bool)
 
-    def children(self, step: Step, nodes: Codes) -> NDArray[np.generic]:
+    def children(self, step: Step, nodes: Codes) -> NDArray[Any]:
         """Count the possible children of nodes (k, attributes), exactly."""
         held = self._by_kinds(nodes, step.above, lambda kinds: self._held(kinds, step))
         free = [each for each in step.changed if each not in self._restricted]
         slots = np.ones(nodes.shape[0], dtype=object)
         for each in free:
             slots = slots * step.ladders[each].span(nodes[:, each], step.above[each], step.below[each])[1]
-        return held * slots
+        room: NDArray[Any] = held * slots
+        return room
 
     def least_share(self, step: Step) -> float:
         """The smallest share of possible ones among the children of any node that has some; 0 if too many to tell."""
@@ -150,7 +152,8 @@ class _NodeKinds:
 
     def used(self, height: int) -> list[int]:
         """List the kinds of a height."""
-        return np.unique(self._by_height[height]).tolist()
+        kinds: list[int] = np.unique(self._by_height[height]).tolist()
+        return kinds
 
     def parts(self, kind: int, height: int, below: int) -> Mapping[int, int]:
         """Count the nodes of height `below` under a node of this kind, by their kinds."""

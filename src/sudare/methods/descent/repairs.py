@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sudare.mechanisms import Rng
 from sudare.methods.descent.empties import NO_LIMIT, Measured
-from sudare.methods.descent.rows import NONE, Rows, add_up
+from sudare.methods.descent.rows import Children, Rows
 from sudare.methods.descent.seen import Seen, first_seen
 from sudare.repair.ragged import nearest_rows, sum_rows
 
@@ -19,14 +19,15 @@ Codes = NDArray[np.int64]
 
 NOISE_SHARE = 0.01  # of the records of a row that noise alone may set above the limit, in the mean
 CLEAR = math.sqrt(2.0)  # a mean child above so many scales stands out of the noise (one standard deviation)
-ROUNDS = 40
+ROUNDS = 60
+MOST_TRIES = 2**22  # proposals at a time
 
 
 class Repair(Protocol):
     """A rule for rows; it sees noisy values, totals and public facts only."""
 
     def limits(self, rows: Rows, totals: Codes, scale: Fraction) -> Codes:
-        """Below which values children of a row are all treated alike, whatever their value; NO_LIMIT: never."""
+        """Up to which value children of a row are all treated alike, whatever their value; NO_LIMIT: none are."""
 
     def repair(self, rows: Rows, noisy: Measured, limits: Codes, totals: Codes, rng: Rng) -> Measured:
         """Give published counts: those of `noisy` first, in their order, then any others."""
@@ -48,49 +49,34 @@ class Nearest:
 class Thin:
     """Children that stand out of the noise stay as measured; the rest of the parent is spread evenly and thinly.
 
-    In a row of a million children a hundred records are under the noise. The nearest row would put them, in heaps, where
-    the noise is highest, and cut as much off the children that do stand out. Here a child is kept if it is above the
-    row's limit; records left over go to the other children, one each, drawn at random (evenly where there are more
+    In a row of a million children a hundred records are under the noise. The nearest row would put them, in heaps,
+    where the noise is highest, and cut as much off the children that do stand out. Here a child is kept if it is above
+    the row's limit; records left over go to the other children, one each, drawn at random (evenly where there are more
     records than children). If the kept ones exceed the parent, they are projected on it. In rows whose mean child is
     above the noise all children are projected.
-
-    The limit L of a row of N children and x records at scale b: N * E(Z; Z > L) = NOISE_SHARE * x.
     """
 
     def limits(self, rows: Rows, totals: Codes, scale: Fraction) -> Codes:
         """Give the limits of `thin_limits`."""
-        return thin_limits(totals, rows.room.astype(np.float64), float(scale))
+        return thin_limits(totals, rows.room.astype(np.float64), float(scale), noise_share=NOISE_SHARE)
 
     def repair(self, rows: Rows, noisy: Measured, limits: Codes, totals: Codes, rng: Rng) -> Measured:
         """Keep, project what exceeds, spread what is left."""
-        owner = noisy.children.rows
-        is_kept = noisy.values > limits[owner]
-        values = np.where(is_kept, noisy.values, 0)
-        sums = _sums(values, owner, totals.size)
-        full = rows.room == np.bincount(owner[is_kept], minlength=totals.size)
-        tight = (sums >= totals) | full | (limits == NO_LIMIT)
-        chosen = np.flatnonzero(is_kept & tight[owner])
-        values[chosen] = nearest_rows(noisy.values[chosen], owner[chosen], totals=np.where(tight, totals, 0), rng=rng)
-        kept = Measured(children=noisy.children, values=values)
-        left = np.where(tight, 0, totals - sums)
+        kept = keep(rows, noisy, limits, totals, rng)
+        left = totals - _sums(kept.values, kept.children.rows, totals.size)
         return kept.join(spread(rows, kept, left, rng))
 
 
-def thin_limits(totals: Codes, room: NDArray[np.float64], scale: float) -> Codes:
-    """Solve N * E(Z; Z > L) = NOISE_SHARE * x for L, by iteration; NO_LIMIT where the mean child is above the noise.
-
-    Limits follow from public numbers; floats are good enough, since any choice is as private.
-
-    >>> thin_limits(np.array([100, 10**6]), np.array([1e9, 1e3]), 20.0).tolist()
-    [493, -4611686018427387904]
-    """
-    heads = np.log(np.maximum(room / (2 * NOISE_SHARE * np.maximum(totals, 1)), 1e-300))
-    level = np.full(totals.size, scale)
-    for _ in range(ROUNDS):
-        level = np.maximum(scale * (heads + np.log(level + scale)), 0.0)
-    limits: Codes = np.ceil(level).astype(np.int64)
-    limits[totals > CLEAR * scale * room] = NO_LIMIT
-    return limits
+def keep(rows: Rows, noisy: Measured, limits: Codes, totals: Codes, rng: Rng) -> Measured:
+    """Set children up to the limit to 0, keep the others; project them where they exceed the total or fill the row."""
+    owner = noisy.children.rows
+    is_kept = noisy.values > limits[owner]
+    values = np.where(is_kept, noisy.values, 0)
+    fills = (rows.room == np.bincount(owner[is_kept], minlength=totals.size)) | (limits == NO_LIMIT)
+    tight = (_sums(values, owner, totals.size) >= totals) | fills
+    chosen = np.flatnonzero(is_kept & tight[owner])
+    values[chosen] = nearest_rows(noisy.values[chosen], owner[chosen], totals=np.where(tight, totals, 0), rng=rng)
+    return Measured(children=noisy.children, values=values)
 
 
 def spread(rows: Rows, kept: Measured, left: Codes, rng: Rng) -> Measured:
@@ -101,20 +87,59 @@ def spread(rows: Rows, kept: Measured, left: Codes, rng: Rng) -> Measured:
     taken = kept.take(kept.values > 0)
     free = rows.room - np.bincount(taken.children.rows, minlength=left.size)
     is_full = (left > 0) & (2 * left > free)
-    seen = Seen(rows.keys(taken.children))
+    seen = rows.seen(taken.children)
     listed = rows.listed(np.flatnonzero(is_full))
     listed = listed.take(~seen.holds(rows.keys(listed)))
     shares = nearest_rows(
         np.zeros(listed.rows.size, dtype=np.int64), listed.rows, totals=np.where(is_full, left, 0), rng=rng
     )
-    drawn = listed.take(NONE)
-    missing = np.where(is_full, 0, left)
-    while missing.any():
-        more = rows.drawn(np.repeat(np.arange(left.size), missing), rng)
+    drawn = choose(rows, np.where(is_full, 0, left), seen, rng)
+    return Measured(children=listed.join(drawn), values=np.concatenate([shares, np.ones(drawn.rows.size, np.int64)]))
+
+
+def choose(rows: Rows, sizes: Codes, seen: Seen, rng: Rng) -> Children:
+    """Choose as many distinct possible children of each row as `sizes` says, none of `seen`, all choices equally likely.
+
+    Children are proposed row by row, more where many are refused, and the first new ones count.
+    """
+    drawn = Children(rows=np.empty(0, np.int64), codes=np.empty((0, rows.spans[0].shape[1]), np.int64))
+    refused = np.maximum(rows.slots / np.maximum(rows.room, 1), 1.0).astype(np.float64)
+    while (missing := sizes - np.bincount(drawn.rows, minlength=sizes.size)).any():
+        wanted = np.ceil(missing * refused).astype(np.int64)
+        tries = wanted if int(wanted.sum()) <= MOST_TRIES else missing
+        more = rows.drawn(np.repeat(np.arange(sizes.size), tries), rng)
         drawn = drawn.join(more.take(~seen.holds(rows.keys(more))))
         drawn = drawn.take(first_seen(rows.keys(drawn)))
-        missing = np.where(is_full, 0, left) - np.bincount(drawn.rows, minlength=left.size)
-    return Measured(children=listed.join(drawn), values=np.concatenate([shares, np.ones(drawn.rows.size, np.int64)]))
+        drawn = drawn.take(_first_of_rows(drawn.rows, sizes))
+    return drawn
+
+
+def _first_of_rows(rows: Codes, sizes: Codes) -> Codes:
+    """The places of the first entries of every row, as many as `sizes` says; in the order of the entries."""
+    order = np.argsort(rows, kind="stable")
+    starts = np.searchsorted(rows[order], np.arange(sizes.size))
+    position = np.arange(rows.size) - starts[rows[order]]
+    return np.sort(order[position < sizes[rows[order]]])
+
+
+def thin_limits(totals: Codes, room: NDArray[np.float64], scale: float, *, noise_share: float) -> Codes:
+    """Find the limits L of rows of N = room children and x = totals records: N * E(Z; Z > L) = noise_share * x.
+
+    With m = L + 1 and a = exp(-1/scale), E(Z; Z >= m) = a^m (m (1-a) + a) / (1-a^2), solved for the nearest
+    m by iteration. NO_LIMIT where the mean child is above the noise. Limits are public; floats are good enough, since any
+    choice is as private.
+
+    >>> thin_limits(np.array([100, 10**6]), np.array([1e9, 1e3]), 20.0, noise_share=0.01).tolist()
+    [492, -4611686018427387904]
+    """
+    a = math.exp(-1 / scale)
+    heads = np.log(room / (noise_share * np.maximum(totals, 1))) - math.log1p(-a * a)
+    least = np.ones(totals.size)
+    for _ in range(ROUNDS):
+        least = np.maximum(np.rint(scale * (heads + np.log(least * (1 - a) + a))), 1.0)
+    limits: Codes = least.astype(np.int64) - 1
+    limits[totals > CLEAR * scale * room] = NO_LIMIT
+    return limits
 
 
 def _sums(values: Codes, rows: Codes, size: int) -> Codes:

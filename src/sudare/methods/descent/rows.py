@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sudare.counts.sparse import exact_sum
 from sudare.mechanisms import Rng
 from sudare.methods.descent.possible import Possible
+from sudare.methods.descent.seen import Seen
 from sudare.methods.descent.tree import Step
 
 Codes = NDArray[np.int64]
@@ -38,11 +40,12 @@ class Children:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Open nodes (rows, attributes) of the level above a step."""
+    """Open nodes (rows, attributes) of the level above a step; children in `closed` are no longer theirs."""
 
     step: Step
     nodes: Codes
     possible: Possible | None = None
+    closed: Children | None = None
 
     @property
     def size(self) -> int:
@@ -55,14 +58,21 @@ class Rows:
         return self.step.spans(self.nodes)
 
     @cached_property
-    def slots(self) -> NDArray[np.generic]:
+    def slots(self) -> NDArray[Any]:
         """How many children each row has, possible or not; Python integers where 64 bits might not do."""
         return product(self.spans[1])
 
     @cached_property
-    def room(self) -> NDArray[np.generic]:
-        """How many possible children each row has, exactly."""
-        return self.slots if self.possible is None else self.possible.children(self.step, self.nodes)
+    def room(self) -> NDArray[Any]:
+        """How many children each row has that are possible and not closed, exactly."""
+        room = self.slots if self.possible is None else self.possible.children(self.step, self.nodes)
+        if self.closed is None:
+            return room
+        return room - np.bincount(self.closed.rows, minlength=self.size)
+
+    def seen(self, children: Children) -> Seen:
+        """The set of some children and all that are closed."""
+        return Seen(self.keys(children if self.closed is None else children.join(self.closed)))
 
     def keys(self, children: Children) -> Codes:
         """Give each child a key of one or more words; equal keys mean equal children."""
@@ -106,7 +116,7 @@ class Rows:
         return self._possible_ones(Children(rows=rows[owner], codes=firsts[owner] + offsets))
 
     def drawn(self, rows: Codes, rng: Rng) -> Children:
-        """Propose for each entry of `rows` one child of that row, uniform over its children; impossible ones are refused."""
+        """Propose one child for each entry of `rows`, uniform over the children of its row; some may be refused."""
         codes = self.spans[0][rows]
         for column, widths in enumerate(self.spans[1].T):
             codes[:, column] += uniform_below_each(widths[rows], rng)
@@ -139,17 +149,19 @@ def uniform_below_each(bounds: Codes, rng: Rng) -> Codes:
     return drawn
 
 
-def product(widths: Codes) -> NDArray[np.generic]:
+def product(widths: Codes) -> NDArray[Any]:
     """Multiply along rows, in Python integers where 64 bits might not do."""
     largest = 1
     for width in widths.max(axis=0, initial=1).tolist():
         largest *= width
-    return widths.prod(axis=1) if largest < WORD else widths.astype(object).prod(axis=1)
+    fits = largest < WORD
+    products: NDArray[Any] = widths.prod(axis=1) if fits else widths.astype(object).prod(axis=1)
+    return products
 
 
-def add_up(numbers: NDArray[np.generic]) -> int:
+def add_up(numbers: NDArray[Any]) -> int:
     """Add up to a Python integer, exactly."""
-    return sum(numbers.tolist()) if numbers.dtype == object else exact_sum(numbers)  # type: ignore[arg-type]
+    return sum(numbers.tolist()) if numbers.dtype == object else exact_sum(numbers)
 
 
 def _weigh(widths: Codes) -> tuple[set[int], Codes]:

@@ -71,7 +71,11 @@ class Tree:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps down, one less than levels."""
-        return tuple(Step(ladders=self.ladders, above=high, below=low) for high, low in itertools.pairwise(self.levels))
+        return tuple(self.step(level, level + 1) for level in range(len(self.levels) - 1))
+
+    def step(self, above: int, below: int) -> Step:
+        """The step from one level to a lower one."""
+        return Step(ladders=self.ladders, above=self.levels[above], below=self.levels[below])
 
     def size(self, level: int) -> int:
         """Count the nodes of a level, possible or not."""

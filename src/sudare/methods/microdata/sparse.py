@@ -1,98 +1,202 @@
 """The same law as the dense projection, at a cost that does not depend on the number of cells.
 
 Nearly all of 1e30 cells are empty, and almost all of those end at 0. The ones that can survive are drawn from the top
-down, stratum by stratum, until the threshold of what is known lies above all that is unknown. Proof: proofs/zeros.md
+down, stratum by stratum, until the threshold of what is known lies above all that is unknown. Empty cells are alike, so
+only how many of them have which noise is kept. Proof: proofs/zeros.md
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
+from sudare.counts.sparse import exact_sum
+from sudare.errors import ParameterError
 from sudare.mechanisms import Rng, geometric
-from sudare.mechanisms.zeros import Stratum, count_in_stratum, draw_in_stratum
+from sudare.mechanisms.machine import TableMachine
+from sudare.mechanisms.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum
 from sudare.methods.microdata.places import empty_cells
 from sudare.methods.microdata.sensitivity import Budget
-from sudare.repair.simplex import raise_spare, threshold
 
 Integers = NDArray[np.int64]
 
 MARGIN = 6.0  # standard deviations below the expected threshold; a guess, exactness does not depend on it
+MOST_TIES = 2**34  # empty cells that may stand at the threshold: counting them takes seconds
 
 
 def project_sparse(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Counts:
-    """Noise, nearest valid table: the law of `projection.project`, work in the order of the output."""
-    empty = counts.schema.possible_size - counts.nonzero
+    """Noise, nearest valid table: the law of `projection.project_dense`, work in the order of the output."""
     noisy = geometric(counts.values, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
-    risen = rise(noisy, empty=empty, total=total, budget=budget, rng=rng)
-    known = np.concatenate([noisy, risen])
-    table = _cut(known, total, rng)
-    kept, born = table[: noisy.size], table[noisy.size :]
-    places = empty_cells(counts, int(np.count_nonzero(born)), rng=rng)
-    codes = np.concatenate([counts.codes, places])
-    return Counts.build(counts.schema, codes, np.concatenate([kept, born[born > 0]]))
-
-
-def rise(noisy: Integers, *, empty: int, total: int, budget: Budget, rng: Rng) -> Integers:
-    """Draw the noise of those empty cells that can survive, from the top down.
-
-    Stops once the threshold of all known values is above every unknown one: those then end at 0 and never tie.
-    """
-    scale = budget.cells_scale
-    known, unseen, top = noisy, empty, None
-    above = _first_level(noisy, empty, total, float(scale))
-    while unseen and total:
-        stratum = Stratum(scale=scale, above=above, at_most=top)
-        found = count_in_stratum(unseen, stratum, rng)
-        known = np.concatenate([known, draw_in_stratum(found, stratum, rng)])
-        unseen -= found
-        if known.size and threshold(known, total) > above:
-            break
-        top, above = above, _next_level(above, math.ceil(scale))
-    return known[noisy.size :]
-
-
-def _cut(known: Integers, total: int, rng: Rng) -> Integers:
-    if not known.size or not total:
-        return np.zeros_like(known)
-    return raise_spare(known, threshold(known, total), total=total, rng=rng)
-
-
-def _next_level(above: int, step: int) -> int:
-    """Half as far again below; a stratum does not cross 0, where the law turns."""
-    lower = above - max(step, abs(above) // 2)
-    return -1 if above > -1 > lower else lower
+    empty = counts.schema.possible_size - counts.nonzero
+    known, level = rise(noisy, empty=empty, total=total, budget=budget, rng=rng)
+    kept, born = known.cut(level, total=total, rng=rng)
+    places = empty_cells(counts, born.size, rng=rng)
+    return Counts.build(counts.schema, np.concatenate([counts.codes, places]), np.concatenate([kept, born]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Excess:
-    """E(Z - t)+ and P[Z > t] of the noise, as floats: they only choose where to begin."""
+class Crowd:
+    """Unseen cells of which so many stand at the threshold that they are asked one by one instead of counted."""
 
-    scale: float
+    unseen: int
+    stratum: Stratum
 
-    def mean(self, t: float) -> float:
-        a = math.exp(-1 / self.scale)
-        tail = math.exp(-(abs(t) + 1) / self.scale) / ((1 + a) * (1 - a)) if abs(t) < 700 * self.scale else 0.0
-        return tail if t >= 0 else tail - t
+    def win(self, fixed: int, spare: int, rng: Rng) -> tuple[NDArray[Any], int]:
+        """Give spare units to cells at the threshold or above, all equally likely.
 
-    def tail(self, t: float) -> float:
-        a = math.exp(-1 / self.scale)
-        tail = math.exp(-(abs(t) + 1) / self.scale) / (1 + a) if abs(t) < 700 * self.scale else 0.0
-        return tail if t >= 0 else 1 - tail
+        Cells are asked in random order, those `fixed` ones that are known to stand there and the unseen ones, each of
+        which stands there with the share of the stratum, until all units are given. Returns the known winners and the
+        number of the others.
+        """
+        standing = TableMachine(StratumCount(trials=1, stratum=self.stratum))
+        asked: set[int] = set()
+        won: list[int] = []
+        strangers = 0
+        while len(won) + strangers < spare and len(asked) < fixed + self.unseen:
+            cell = rng.below(fixed + self.unseen)
+            if cell in asked:
+                continue
+            asked.add(cell)
+            if cell < fixed:
+                won.append(cell)
+            else:
+                strangers += int(standing.sample(1, rng)[0])
+        return np.array(sorted(won), dtype=np.int64), strangers
 
 
-def _first_level(noisy: Integers, empty: int, total: int, scale: float) -> int:
-    """Where the threshold is expected, less a margin; at least -1, so that the first stratum does not cross 0."""
-    excess = _Excess(scale)
-    low, high = -1.0, float(noisy.max(initial=0)) + 100 * scale
+@dataclass(slots=True)
+class Known:
+    """Noisy full cells, and how many empty cells are known to have which noise."""
+
+    noisy: Integers
+    risen: dict[int, int] = field(default_factory=dict)
+    crowd: Crowd | None = None
+
+    def excess(self, level: int) -> int:
+        """Records above a level: the sum of (y - level)+."""
+        above = self.noisy[self.noisy > level]
+        risen = sum(size * (value - level) for value, size in self.risen.items() if value > level)
+        return exact_sum(above) - level * above.size + risen
+
+    def reaching(self, level: int) -> int:
+        """Cells at or above a level."""
+        return int((self.noisy >= level).sum()) + sum(size for value, size in self.risen.items() if value >= level)
+
+    def threshold(self, total: int) -> int | None:
+        """The least level with at most `total` records above it; None if what is known does not fix one."""
+        low, high = min(self.risen, default=0), max([*self.risen, int(self.noisy.max(initial=0)), 0])
+        low = min(low, int(self.noisy.min(initial=0))) - 1
+        if self.excess(low) <= total:
+            cells = self.reaching(low)
+            return low - (total - self.excess(low)) // cells if cells else None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.excess(middle) > total else (low, middle)
+        return high
+
+    def cut(self, level: int, *, total: int, rng: Rng) -> tuple[Integers, Integers]:
+        """What full cells keep, and what the empty cells that survive get; spare units go to cells drawn at random."""
+        kept = np.maximum(self.noisy - level, 0)
+        reaching = np.flatnonzero(self.noisy >= level)
+        values = sorted(value for value in self.risen if value >= level)
+        sizes = [self.risen[value] for value in values]
+        spare = total - self.excess(level)
+        fixed = reaching.size + sum(sizes)
+        winners, strangers = self.crowd.win(fixed, spare, rng) if self.crowd else (rng.subset(fixed, spare), 0)
+        kept[reaching[winners[winners < reaching.size].astype(np.int64)]] += 1
+        born, start = [np.ones(strangers, dtype=np.int64)], reaching.size
+        for value, size in zip(values, sizes, strict=True):
+            won = int(((winners >= start) & (winners < start + size)).sum())
+            start += size
+            lost = size - won if value > level else 0  # cells at the level that win nothing are not published
+            born += [np.full(won, value - level + 1), np.full(lost, value - level)]
+        return kept, np.concatenate(born).astype(np.int64)
+
+
+def rise(noisy: Integers, *, empty: int, total: int, budget: Budget, rng: Rng) -> tuple[Known, int]:
+    """Draw the noise of those empty cells that can survive, from the top down; give what is known and the threshold.
+
+    Unknown values are at most `above`. A threshold above that is the whole table's, since it counts only what lies
+    higher; one just there is too, but the cells standing at it may win spare units, so they are counted first.
+    """
+    known, unseen, top = Known(noisy), empty, None
+    above = first_level(noisy, empty, total, float(budget.cells_scale))
+    while unseen:
+        unseen -= reveal(known, unseen, Stratum(scale=budget.cells_scale, above=above, at_most=top), rng)
+        level = known.threshold(total)
+        if level is not None and (level > above or (level == above and known.excess(level) == total)):
+            return known, level
+        if level == above and unseen * _tail(above - 1, float(budget.cells_scale)) > MOST_TIES:
+            known.crowd = Crowd(unseen, Stratum(scale=budget.cells_scale, above=above - 1, at_most=above))
+            return known, level
+        step = 1 if level == above else math.ceil(budget.cells_scale)
+        top, above = above, _next_level(above, step)
+    level = known.threshold(total)
+    return known, 0 if level is None else level
+
+
+def reveal(known: Known, unseen: int, stratum: Stratum, rng: Rng) -> int:
+    """Draw how many unseen cells lie in a stratum and with which values; a stratum of one value needs no values."""
+    found = count_in_stratum(unseen, stratum, rng)
+    if stratum.at_most is not None and stratum.at_most - stratum.above == 1:
+        known.risen[stratum.at_most] = found
+        return found
+    values, sizes = np.unique(draw_in_stratum(found, stratum, rng), return_counts=True)
+    known.risen |= dict(zip(values.tolist(), sizes.tolist(), strict=True))
+    return found
+
+
+def check_work(counts: Counts, budget: Budget) -> None:
+    """Refuse, before anything is spent, a table whose threshold would be shared by too many empty cells to count.
+
+    It happens where nearly all cells are empty and epsilon is so large that noise hardly reaches them.
+    """
+    scale, empty = float(budget.cells_scale), counts.schema.possible_size - counts.nonzero
+    level = first_level(counts.values, empty, counts.total, scale)
+    # the level below the first has 1/a as many cells; it is reached when the guess was a little too high
+    ties = empty * _tail(max(level, 1) - 1, scale)
+    if level > 0 and ties > MOST_TIES:  # at level 0 nearly every empty cell stands there: see Crowd
+        raise ParameterError(
+            "epsilon ({epsilon}) is too large for {cells} cells of which nearly all are empty;"
+            " spend less, publish fewer attributes or declare coarser bins",
+            epsilon=budget.guarantee.epsilon,
+            cells=counts.schema.size,
+        )
+
+
+def _next_level(above: int, step: int) -> int:
+    """A step below; a stratum does not cross 0, where the law turns."""
+    lower = above - step
+    return -1 if above > -1 > lower else lower
+
+
+def first_level(noisy: Integers, empty: int, total: int, scale: float) -> int:
+    """Where the threshold is expected, less a margin; at least 0, so that not all empty cells are drawn at once."""
+    low, high = -1.0, float(noisy.max(initial=0)) + 100 * scale + 2
+    cells = float(empty)
     for _ in range(100):
         middle = (low + high) / 2
-        mass = float(np.maximum(noisy - middle, 0).sum()) + empty * excess.mean(middle)
+        mass = float(np.maximum(noisy - middle, 0).sum()) + cells * _mean_excess(middle, scale)
         low, high = (middle, high) if mass > total else (low, middle)
-    risen = empty * excess.tail(low)
+    risen = cells * _tail(max(low, 0.0), scale)
     active = float(np.count_nonzero(noisy > low)) + risen + 1
-    return max(-1, math.floor(low - MARGIN * scale * math.sqrt(2 * risen + 1) / active) - 1)
+    guess = math.floor(low - MARGIN * scale * math.sqrt(2 * risen + 1) / active)
+    while cells * _tail(guess, scale) > 4 * total + 2**20:  # a guess too low would draw more than can be published
+        guess += 1
+    return max(0, guess)
+
+
+def _tail(level: float, scale: float) -> float:
+    """P[Z > level] for a level of at least 0, as a float: it only chooses where to begin."""
+    return math.exp(max(-(max(level, 0.0) + 1) / scale, -745.0)) / (1 + math.exp(-1 / scale))
+
+
+def _mean_excess(level: float, scale: float) -> float:
+    """E(Z - level)+, as a float."""
+    tail = math.exp(max(-(abs(level) + 1) / scale, -745.0)) / -math.expm1(-2 / scale)
+    return tail if level >= 0 else tail - level
