@@ -44,6 +44,65 @@ def test_what_was_published_verifies_against_files_and_ledger(place: Path, sudar
     assert "hash differs" in broken.err
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('"1/2"', '"1/1000"'), ('"private": true', '"private": false'), ('"cost": "1/2"', '"cost": "1/9"')],
+)
+def test_a_certificate_that_was_changed_does_not_verify(
+    place: Path, sudare: Callable[..., object], before: str, after: str
+) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger")
+    file = place / "one" / "certificate.json"
+    text = file.read_text()
+    file.write_text(text.replace(before, after))
+
+    assert text != file.read_text()
+    assert sudare("verify", "one", "--ledger", "m.ledger").code == 1
+
+
+def test_a_release_that_is_not_in_the_ledger_does_not_verify_against_it(
+    place: Path, sudare: Callable[..., object]
+) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    sudare(*PUBLISH, "--out", "one")
+
+    assert sudare("verify", "one").code == 0
+    assert sudare("verify", "one", "--ledger", "m.ledger").code == 1
+    assert sudare("verify", "--ledger", "m.ledger").code == 2
+
+
+def test_a_failure_after_the_spend_says_that_the_budget_is_gone(
+    place: Path, sudare: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    monkeypatch.setattr("sudare.releases.release.digest", full)
+    failed = sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger")
+
+    assert failed.code == 1
+    assert "no space is left" in failed.err
+    assert "epsilon 1/2 was spent" in failed.err
+    assert not (place / "one").exists()
+
+
+def test_a_seed_and_a_ledger_do_not_go_together(place: Path, sudare: Callable[..., object]) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    refused = sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger", "--seed-for-tests", "1")
+
+    assert refused.code == 1
+    assert "left: 1\n" in sudare("ledger", "show", "m.ledger").out
+
+
+def test_a_name_too_long_is_refused_before_the_spend(place: Path, sudare: Callable[..., object]) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+
+    assert sudare(*PUBLISH, "--out", "長" * 90, "--ledger", "m.ledger").code == 1
+    assert "left: 1\n" in sudare("ledger", "show", "m.ledger").out
+
+
 def test_the_certificate_has_every_entry_the_design_names(place: Path, sudare: Callable[..., object]) -> None:
     sudare("ledger", "create", "m.ledger", "--epsilon", "1")
     told = json.loads(sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger", "--json").out)

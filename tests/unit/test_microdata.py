@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from sudare.counts import Counts
-from sudare.errors import DomainError, NotConfirmed, ParameterError
+from sudare.errors import DomainError, NotConfirmed, ParameterError, SourceError
 from sudare.evaluate import empty_cell_share, l2_distance
 from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata
 from sudare.methods.microdata.sensitivity import CELLS, TOTAL, plan
-from sudare.privacy import Guarantee
+from sudare.privacy import Guarantee, Unrecorded
 from sudare.schema import Attribute, DateBins, Impossible, NumberBins, Schema, Unit, Values
 from sudare.testing import Tabled
 
@@ -113,6 +113,29 @@ def test_an_inferred_schema_is_refused_until_it_is_confirmed() -> None:
 
     with pytest.raises(NotConfirmed, match="confirm"):
         Microdata(epsilon=1).publish(Tabled(Counts.from_columns(guessed, [[0]])), rng=SeededRng(1))
+
+
+def test_a_source_that_counts_over_other_facts_is_refused_before_the_spend() -> None:
+    class Lying(Tabled):
+        def count(self, by: object = None) -> Counts:
+            return Counts.from_columns(FIGURE_1, RECORDS)
+
+    declared = Schema(name="figure 1", unit=person(5), attributes=(SEX, AGE))
+    purse = Unrecorded()
+    with pytest.raises(SourceError, match="another schema"):
+        Microdata(epsilon=1).publish(Lying(Counts.from_columns(declared, RECORDS)), ledger=purse, rng=SeededRng(1))
+
+    assert purse.entries() == []
+
+
+@pytest.mark.parametrize("epsilon", [20, 60, 1000])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_a_large_epsilon_on_a_huge_table_keeps_memory_with_the_records(epsilon: int, neighbours: str) -> None:
+    wide = tuple(Attribute(name=f"a{i}", domain=Values(values=tuple(map(str, range(1000))))) for i in range(4))
+    counts = Counts.from_columns(Schema(name="wide", unit=Unit(), attributes=wide), [[k, k, k, k] for k in range(900)])
+    drawn = Microdata(epsilon=epsilon, neighbours=neighbours).draw(counts, rng=SeededRng(1))  # type: ignore[arg-type]
+
+    assert abs(drawn.total - 900) < 20
 
 
 def test_only_the_chosen_attributes_are_published() -> None:

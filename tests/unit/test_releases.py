@@ -199,6 +199,20 @@ def test_the_words_are_in_both_languages() -> None:
     assert "使ったプライバシー予算" in certificate().words("ja")
 
 
+def test_a_directory_named_like_a_pattern_is_read_itself(tmp_path: Path) -> None:
+    release(4).save(tmp_path / "o1")
+    release(6).save(tmp_path / "o[1]")
+    release(3).save(tmp_path / "o*")
+
+    assert Release.load(tmp_path / "o[1]").frames["records"].rows == 6
+    assert Release.load(tmp_path / "o*").frames["records"].rows == 3
+
+
+def test_names_that_differ_in_case_only_are_refused() -> None:
+    with pytest.raises(ReleaseError, match="differ in case only"):
+        Frame({"a": np.arange(2), "A": np.arange(2)})
+
+
 def test_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(ReleaseError, match="one length"):
         Frame({"a": np.arange(2), "b": np.arange(3)})

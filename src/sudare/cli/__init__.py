@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -15,8 +16,8 @@ def main(argv: list[str] | None = None) -> int:
     """
     try:
         return _run(argv)
-    except KeyboardInterrupt:  # before the command line could say anything
-        return 1
+    except KeyboardInterrupt:  # before the command line was ready
+        return _refuse("interrupted", 1)
 
 
 def _run(argv: list[str] | None) -> int:
@@ -27,8 +28,14 @@ def _run(argv: list[str] | None) -> int:
     from sudare.errors import SudareError
     from sudare.messages import render, say
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not stop the work
     try:
         ended = app(args=argv, prog_name="sudare", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return 2
     except click.UsageError as error:
         return _refuse(usage_line(error), 2)
     except (KeyboardInterrupt, click.Abort):

@@ -57,11 +57,11 @@ def show(file: Path, as_json: bool) -> None:
     from sudare.privacy import Ledger
 
     with Ledger.open(file) as opened:
-        spends = opened.entries()
+        spends, unit = opened.entries(), opened.unit
         facts = {
             "name": opened.name,
             "neighbours": opened.neighbours,
-            "unit": None if opened.unit is None else opened.unit.text,
+            "unit": None if unit is None else unit.text,
             "budget": str(opened.budget),
             "spent": str(opened.spent),
             "left": str(opened.left),
@@ -70,8 +70,16 @@ def show(file: Path, as_json: bool) -> None:
     if as_json:
         print_json(facts | {"spends": [spend.to_dict() for spend in spends]})
         return
-    for name, value in facts.items():
-        click.echo(f"{say(name)}: {value if value is not None else '-'}")
+    for line in (
+        say("name: {value}", value=facts["name"] or "-"),
+        say("neighbours: {value}", value=facts["neighbours"]),
+        say("unit: {value}", value="-" if unit is None else unit.words()),
+        say("budget: {value}", value=facts["budget"]),
+        say("spent: {value}", value=facts["spent"]),
+        say("left: {value}", value=facts["left"]),
+        say("head: {value}", value=facts["head"]),
+    ):
+        click.echo(line)
     if spends:
         table(
             [(str(one.seq), one.time, str(one.epsilon), str(one.cost), say(one.purpose)) for one in spends],

@@ -27,6 +27,8 @@ from sudare.messages import render, say
 @json_option
 def verify(directory: Path | None, ledger_file: Path | None, as_json: bool) -> None:
     """Run the checks and print each with what it showed."""
+    if directory is None and ledger_file is not None:
+        raise click.UsageError(say("--ledger goes with a release directory"), click.get_current_context())
     with held_interrupts():
         from sudare.run.verify import verify_installation, verify_release
 

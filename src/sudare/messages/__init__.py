@@ -46,6 +46,21 @@ def render(text: str, values: Mapping[str, object], *, lang: str | None = None) 
     return text.format(**values) if values else text
 
 
+class Inside:
+    """An error's text inside the line of another one. A translated line asks for it in its own language: {problem:ja}.
+
+    >>> "{problem}".format(problem=Inside("{n} rows", {"n": 3}))
+    '3 rows'
+    """
+
+    def __init__(self, text: str, values: Mapping[str, object]) -> None:
+        self.text = text
+        self.values = values
+
+    def __format__(self, lang: str) -> str:
+        return render(self.text, self.values, lang=lang or "en")
+
+
 @functools.cache
 def catalogue() -> dict[str, str]:
     """Read the Japanese texts, keyed by the English ones."""

@@ -76,6 +76,11 @@ def _check_keys(found: Mapping[str, Any]) -> None:
     if set(found) != known:
         odd = ", ".join(sorted(set(found) ^ known))
         raise ReleaseError("certificate.json has unknown or missing entries ({odd}); the release is damaged", odd=odd)
+    maps = ("parameters", "guarantee", "unit", "schema", "expected_error", "measures", "versions", "payload")
+    kinds: dict[str, type] = {**dict.fromkeys(maps, dict), "spends": list, "private": bool}
+    wrong = sorted(name for name, kind in kinds.items() if not isinstance(found[name], kind))
+    if wrong or not all(isinstance(spend, dict) for spend in found["spends"]):
+        raise ReleaseError("certificate.json has entries of the wrong kind ({odd}); the release is damaged", odd=wrong)
     if found["method"] not in METHODS:
         raise ReleaseError(
             "the release is of a method ({method}) this version does not know; use a newer Sudare",

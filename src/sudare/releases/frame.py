@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,22 @@ class Coded:
         return self.labels[self.codes]
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names that a file would not keep apart.
+
+    >>> check_names(["age", "sex"])
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        if (folded := name.casefold()) in seen:
+            raise ReleaseError(
+                "columns {first} and {second} differ in case only, which the file cannot hold; rename one",
+                first=seen[folded],
+                second=name,
+            )
+        seen[folded] = name
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """Columns of equal length, by name.
@@ -43,6 +59,7 @@ class Frame:
         if len(lengths) != 1:
             raise ReleaseError("the columns of a published table must be of one length and at least one")
         object.__setattr__(self, "rows", lengths.pop())
+        check_names(list(self.columns))
 
     def decode(self) -> dict[str, NDArray[np.generic]]:
         """Plain columns by name, ready for `pandas.DataFrame(...)` or `polars.DataFrame(...)`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -34,7 +35,7 @@ def read_frame(path: Path) -> Frame:
     reader = "read_parquet" if path.suffix == ".parquet" else "read_csv"
     options = "" if path.suffix == ".parquet" else ", all_varchar = true, header = true"
     with _engine(path) as engine:
-        found = engine.execute(f"SELECT * FROM {reader}({_text(str(path))}{options})").fetchnumpy()
+        found = engine.execute(f"SELECT * FROM {reader}({_text(_literal(path))}{options})").fetchnumpy()
     return Frame({name: _column(values) for name, values in found.items()})
 
 
@@ -77,6 +78,11 @@ def _engine(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         raise ReleaseError("{file} cannot be written or read as a table", file=path.name) from None
     finally:
         engine.close()
+
+
+def _literal(path: Path) -> str:
+    """A path in which no character stands for others: the engine reads patterns."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
 def _name(name: str) -> str:

@@ -50,7 +50,7 @@ class Release:
             raise ReleaseError("the release was made with a seeded generator and protects nobody; it is not saved")
         check_place(target)
         try:
-            partial = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
+            partial = target.parent / f".sudare-{secrets.token_hex(8)}.partial"
             partial.mkdir()
             try:
                 made = self._fill(partial, file_format)
@@ -107,11 +107,17 @@ def verify_files(place: Path) -> Certificate:
 
 def check_place(target: Path) -> None:
     """Refuse a place where a release cannot be written, before anything is spent for it."""
-    if target.exists() or target.is_symlink():
+    try:
+        is_taken = target.exists() or target.is_symlink()
+    except OSError as error:
+        raise _cannot_write(target, error) from None
+    if is_taken:
         raise ReleaseError("{target} exists; choose another directory or remove it", target=target)
     if not target.parent.is_dir():
         raise ReleaseError("{parent} is not a directory; make it first", parent=target.parent)
     try:
+        target.mkdir()  # the very name must be possible
+        target.rmdir()
         with tempfile.TemporaryFile(dir=target.parent) as probe:
             probe.write(bytes(4096))
             probe.flush()

@@ -71,6 +71,7 @@ def run_demo(out: Path, *, say_step: Step) -> Demo:
     """Make the data, publish them, and compare with the truth; on failure nothing is left."""
     if out.exists():
         raise ReleaseError("{target} exists; choose another directory or remove it", target=out)
+    out.mkdir(parents=True)
     try:
         return _run(out, say_step)
     except BaseException:
@@ -80,7 +81,6 @@ def run_demo(out: Path, *, say_step: Step) -> Demo:
 
 def _run(out: Path, say_step: Step) -> Demo:
     data, schema_file, ledger_file = out / "sales.csv", out / "sales.toml", out / "sales.ledger"
-    out.mkdir(parents=True)
     say_step("1. {rows} made-up sales records -> {file}", rows=RECORDS, file=data)
     _write_sales(data)
     say_step("2. public facts: items, sexes, age bins -> {file}", file=schema_file)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sudare.counts import Countable
+from sudare.errors import ParameterError, ReleaseError, SudareError
 from sudare.mechanisms import Rng, SeededRng, system_rng
+from sudare.messages import Inside
 from sudare.privacy import Ledger, Unrecorded
 from sudare.releases import Certificate, Release
 from sudare.releases.parquet import Format
@@ -77,6 +79,10 @@ def publish_release(
 ) -> Published:
     """Publish a table of a file: everything that can be refused is refused before the spend."""
     check_place(out)
+    if seed_for_tests is not None and ledger_file is not None:
+        raise ParameterError(
+            "a release with a seed protects nobody and must not spend; leave out the ledger or the seed"
+        )
     schema = Schema.read(schema_file)
     schema.require_confirmed()
     rng = system_rng() if seed_for_tests is None else SeededRng(seed_for_tests)
@@ -90,9 +96,13 @@ def publish_release(
             spill_directory=spill_directory,
             progress=progress,
         )
-        with contextlib.closing(source):
-            release = method.publish(source, ledger=ledger, rng=rng)
-        certificate = release.save(out, file_format=file_format, even_if_not_private=seed_for_tests is not None)
+        before = ledger.spent
+        try:
+            with contextlib.closing(source):
+                release = method.publish(source, ledger=ledger, rng=rng)
+            certificate = release.save(out, file_format=file_format, even_if_not_private=seed_for_tests is not None)
+        except (SudareError, OSError, MemoryError) as error:
+            raise _told(error, ledger.spent - before) from None
         return Published(
             out=out,
             rows=sum(frame.rows for frame in release.frames.values()),
@@ -100,6 +110,14 @@ def publish_release(
             left=str(ledger.left) if isinstance(ledger, Ledger) else None,
             budget=str(ledger.budget) if isinstance(ledger, Ledger) else None,
         )
+
+
+def _told(error: Exception, spent: Fraction) -> Exception:
+    """Add to what went wrong that the budget is gone, if it is."""
+    if not spent:
+        return error
+    reason = Inside(error.text, error.values) if isinstance(error, SudareError) else Inside(type(error).__name__, {})
+    return ReleaseError("{reason} (epsilon {spent} was spent before that, and stays spent)", reason=reason, spent=spent)
 
 
 @contextlib.contextmanager

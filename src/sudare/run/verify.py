@@ -17,7 +17,8 @@ from sudare.mechanisms import system_rng
 from sudare.mechanisms.selfcheck import Check, check_noise
 from sudare.methods.microdata import Microdata
 from sudare.privacy import Ledger
-from sudare.releases import Release
+from sudare.releases import Certificate, Release
+from sudare.releases.release import WORDS
 from sudare.schema import Attribute, Schema, Unit, Values
 
 RUNS = 30_000
@@ -25,30 +26,46 @@ PROMISE = Fraction(1)
 
 
 def verify_release(directory: Path, *, ledger_file: Path | None = None) -> list[Check]:
-    """Check the files of a release against its certificate, and its spend against a ledger."""
-    release = Release.load(directory)
-    paper = release.certificate
+    """Check the files of a release against its certificate, and its spends against a ledger."""
+    paper = Release.load(directory).certificate
+    told = {lang: (directory / page).read_text(encoding="utf-8") for page, lang in WORDS.items()}
+    bare = dataclasses.replace(paper, payload={k: v for k, v in paper.payload.items() if k not in WORDS})
+    spent = sum((Fraction(spend["epsilon"]) for spend in paper.spends), Fraction())
     checks = [
         Check("files", True, "{files} files are those the certificate names", {"files": len(paper.payload)}),
+        Check(
+            "certificate",
+            all(bare.words(lang) == text for lang, text in told.items()),
+            "the certificate in words says what certificate.json says",
+            {},
+        ),
         Check(
             "made with secret randomness",
             paper.private,
             "promised epsilon {epsilon}" if paper.private else "seeded for tests: it protects nobody",
             {"epsilon": paper.guarantee.get("epsilon", "-")} if paper.private else {},
         ),
+        Check(
+            "spends",
+            str(spent) == paper.guarantee.get("epsilon"),
+            "the spends add up to epsilon {spent}",
+            {"spent": str(spent)},
+        ),
     ]
-    if ledger_file is not None:
-        with Ledger.open(ledger_file) as ledger:
-            ledger.verify(head=paper.ledger_head)
-        checks.append(
-            Check(
-                "ledger",
-                True,
-                "the spend of this release is in the chain of {file}",
-                {"file": str(ledger_file)},
-            )
+    return checks if ledger_file is None else [*checks, _in_ledger(paper, ledger_file)]
+
+
+def _in_ledger(paper: Certificate, ledger_file: Path) -> Check:
+    """Every spend of the certificate must stand in the ledger as it is, and the head in its chain."""
+    with Ledger.open(ledger_file) as ledger:
+        ledger.verify(head=paper.ledger_head)
+        entries = [entry.to_dict() for entry in ledger.entries()]
+    known = paper.ledger_head is not None and all(spend in entries for spend in paper.spends)
+    if known:
+        return Check(
+            "ledger", True, "the spends of this release are in the chain of {file}", {"file": str(ledger_file)}
         )
-    return checks
+    return Check("ledger", False, "{file} does not hold the spends of this release", {"file": str(ledger_file)})
 
 
 def verify_installation(*, progress: Callable[[float], None] | None = None) -> list[Check]:
@@ -85,5 +102,4 @@ def neighbours() -> tuple[Counts, Counts]:
 
 
 def _many(method: Microdata, counts: Counts) -> Callable[[int], NDArray[np.int64]]:
-    unsalted = dataclasses.replace(method)
-    return lambda runs: np.array([unsalted.draw(counts, rng=system_rng()).dense()[:2] for _ in range(runs)])
+    return lambda runs: np.array([method.draw(counts, rng=system_rng()).dense()[:2] for _ in range(runs)])

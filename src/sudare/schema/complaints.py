@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from sudare.errors import HierarchyError, SchemaError, SudareError
-from sudare.messages import say
+from sudare.messages import Inside
 
 EXAMPLES = {
     "sudare": "[sudare]",
@@ -51,17 +51,6 @@ _BINNED = ("bins", "start", "stop", "width", "edges")  # written one way for num
 KINDS = ("category", "ordered", "number", "date", "mesh")
 
 
-class Problem:
-    """An error inside another one's line. A translated line asks for it in its own language: {problem:ja}."""
-
-    def __init__(self, error: SudareError) -> None:
-        self.error = error
-
-    def __format__(self, lang: str) -> str:
-        values: dict[str, Any] = self.error.values
-        return say(self.error.text, lang=lang or "en", **values)
-
-
 @contextmanager
 def within(file: Path, place: str = "") -> Iterator[None]:
     """Put file and place before what a part of the schema finds wrong; a HierarchyError stays one.
@@ -75,9 +64,9 @@ def within(file: Path, place: str = "") -> Iterator[None]:
     try:
         yield
     except HierarchyError as error:
-        raise HierarchyError("{where}: {problem}", where=where, problem=Problem(error)) from None
+        raise HierarchyError("{where}: {problem}", where=where, problem=Inside(error.text, error.values)) from None
     except SudareError as error:
-        raise SchemaError("{where}: {problem}", where=where, problem=Problem(error)) from None
+        raise SchemaError("{where}: {problem}", where=where, problem=Inside(error.text, error.values)) from None
 
 
 def place_of(table: Any, head: str, index: int | None = None) -> str:

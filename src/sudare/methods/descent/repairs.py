@@ -98,7 +98,7 @@ def spread(rows: Rows, kept: Measured, left: Codes, rng: Rng) -> Measured:
 
 
 def choose(rows: Rows, sizes: Codes, seen: Seen, rng: Rng) -> Children:
-    """Choose as many distinct possible children of each row as `sizes` says, none of `seen`, all choices equally likely.
+    """Choose distinct possible children, as many of each row as `sizes` says, none of `seen`, uniformly.
 
     Children are proposed row by row, more where many are refused, and the first new ones count.
     """
@@ -126,8 +126,8 @@ def thin_limits(totals: Codes, room: NDArray[np.float64], scale: float, *, noise
     """Find the limits L of rows of N = room children and x = totals records: N * E(Z; Z > L) = noise_share * x.
 
     With m = L + 1 and a = exp(-1/scale), E(Z; Z >= m) = a^m (m (1-a) + a) / (1-a^2), solved for the nearest
-    m by iteration. NO_LIMIT where the mean child is above the noise. Limits are public; floats are good enough, since any
-    choice is as private.
+    m by iteration. NO_LIMIT where the mean child is above the noise. Limits are public; floats are good enough, since
+    any choice is as private.
 
     >>> thin_limits(np.array([100, 10**6]), np.array([1e9, 1e3]), 20.0, noise_share=0.01).tolist()
     [492, -4611686018427387904]

@@ -108,6 +108,7 @@ def make_tree(schema: Schema, levels: Sequence[Heights], ladders: Sequence[Ladde
 def attribute_order(ladders: Sequence[Ladder]) -> list[Heights]:
     """List the levels of the plainest tree: attribute after attribute, each from its top to its values.
 
+    >>> from sudare.methods.descent.ladder import EvenRung
     >>> attribute_order([Ladder(size=2, rungs=(EvenRung(children=2, fan=2),))] * 2)
     [(1, 1), (0, 1), (0, 0)]
     """

@@ -7,15 +7,20 @@ from typing import Literal
 import numpy as np
 
 from sudare.counts import Counts
-from sudare.errors import DomainError, ParameterError
+from sudare.errors import DomainError, ParameterError, SourceError
 from sudare.mechanisms import Rng, geometric
+from sudare.mechanisms.geometric import split_scale
 from sudare.methods.microdata.places import check_share
 from sudare.methods.microdata.projection import DENSE_CELLS, project
 from sudare.methods.microdata.sensitivity import Budget
+from sudare.methods.microdata.sparse import check_work
 from sudare.methods.microdata.tree import grow
+from sudare.releases.frame import check_names
 from sudare.schema import Schema
 
 Way = Literal["projection", "tree"]
+MOST_RECORDS = 2**31  # they are held in memory before they are written
+MOST_CELLS = 10**300  # beyond, expected errors leave the range of floats
 TREE_CELLS = 2**24  # the tree holds a few numbers per cell: about 1 GB
 
 
@@ -41,15 +46,31 @@ def check_schema(method: str, schema: Schema) -> None:
             cells=schema.size,
             most=TREE_CELLS,
         )
+    if schema.size > MOST_CELLS:
+        raise ParameterError("the domain has more than 1e300 cells; publish fewer attributes")
+    check_names(schema.names)
     possible = schema.possible_size  # refuses a domain without any
     if schema.size > DENSE_CELLS:
         check_share(possible, schema.size)
 
 
+def check_counts(way: Way, counts: Counts, schema: Schema, budget: Budget) -> None:
+    """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
+    if counts.schema is not schema and counts.schema.fingerprint != schema.fingerprint:
+        raise SourceError("the source counts over another schema than it declares; it cannot be trusted")
+    if schema.impossible and bool(schema.is_impossible(counts.columns()).any()):
+        raise DomainError("rows fall in combinations declared impossible; see `sudare schema check`")
+    if counts.total > MOST_RECORDS:
+        raise ParameterError(
+            "the table has more records than can be written ({most}); publish a part", most=MOST_RECORDS
+        )
+    split_scale(budget.cells_scale)  # refuses noise beyond 64 bits
+    if way == "projection" and schema.size > DENSE_CELLS:
+        check_work(counts, budget)
+
+
 def make_table(way: Way, counts: Counts, budget: Budget, *, rng: Rng) -> Counts:
     """From private counts to the published table."""
-    if counts.schema.impossible and bool(counts.schema.is_impossible(counts.columns()).any()):
-        raise DomainError("rows fall in combinations declared impossible; see `sudare schema check`")
     total = measure_total(counts, budget, rng=rng)
     make = grow if way == "tree" else project
     return make(counts, budget, total=total, rng=rng)

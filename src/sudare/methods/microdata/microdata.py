@@ -10,7 +10,7 @@ from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
 from sudare.mechanisms import Rng, system_rng
 from sudare.methods.certify import certificate, named
-from sudare.methods.microdata.choice import check_schema, decide, make_table
+from sudare.methods.microdata.choice import check_counts, check_schema, decide, make_table
 from sudare.methods.microdata.preview import Preview, foresee
 from sudare.methods.microdata.records import records
 from sudare.methods.microdata.sensitivity import Budget, plan
@@ -56,7 +56,9 @@ class Microdata:
         if self.values not in VALUES:
             raise ParameterError("values ({values}) must be labels or inside", values=self.values)
         if self.by is not None:
-            object.__setattr__(self, "by", tuple(self.by))
+            object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+            if not self.by:
+                raise ParameterError("by must name at least one attribute")
 
     def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
         """Tell the promise before any data is opened."""
@@ -82,18 +84,20 @@ class Microdata:
         randomness = rng if rng is not None else system_rng()
         schema = self._chosen(source.schema)
         schema.require_confirmed()
-        budget = self._budget(schema, purse.neighbours)
+        budget, way = self._budget(schema, purse.neighbours), decide(self.method, schema)
+        expected = foresee(schema, budget).to_dict()
         counts = source.count(schema.names)
+        check_counts(way, counts, schema, budget)
         spends = purse.spend(budget.parts, guarantee=budget.guarantee)
-        table = self.draw(counts, neighbours=budget.guarantee.neighbours, rng=randomness)
+        table = make_table(way, counts, budget, rng=randomness)
         paper = certificate(
             method="microdata",
-            parameters=named(self, neighbours=budget.guarantee.neighbours, method=decide(self.method, schema)),
+            parameters=named(self, neighbours=budget.guarantee.neighbours, method=way),
             guarantee=budget.guarantee,
             spends=spends,
             ledger_head=spends[-1].head,
             schema=schema,
-            expected_error=foresee(schema, budget).to_dict(),
+            expected_error=expected,
             private=randomness.is_private,
         )
         return Release({"records": records(table, rng=randomness, inside=self.values == "inside")}, paper)
@@ -103,8 +107,9 @@ class Microdata:
 
         It does not spend; `publish` does so first. Audits call it many times.
         """
-        way = decide(self.method, counts.schema)
-        return make_table(way, counts, self._budget(counts.schema, neighbours), rng=rng)
+        way, budget = decide(self.method, counts.schema), self._budget(counts.schema, neighbours)
+        check_counts(way, counts, counts.schema, budget)
+        return make_table(way, counts, budget, rng=rng)
 
     def _chosen(self, schema: Schema) -> Schema:
         chosen = schema.select(self.by) if self.by is not None else schema

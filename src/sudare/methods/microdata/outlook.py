@@ -68,7 +68,7 @@ def long_tail(cells: int, rows: int) -> tuple[Reals, Reals]:
     >>> round(float(weights.sum())), round(float(values @ weights))
     (1000, 500)
     """
-    edges = np.unique(np.floor(np.geomspace(1, cells + 1, 2 + int(BINS_PER_DECADE * math.log10(cells + 1)))))
+    edges = np.unique(np.floor(np.geomspace(1, float(cells) + 1, 2 + int(BINS_PER_DECADE * math.log10(cells + 1)))))
     size = np.diff(edges) if edges.size > 1 else np.array([float(cells)])
     middle = np.sqrt(edges[:-1] * np.maximum(edges[1:] - 1, edges[:-1])) if edges.size > 1 else np.array([1.0])
     mean = rows * (1 / middle) / float((size / middle).sum())

@@ -40,7 +40,9 @@ def grow(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Counts:
     cells, steps = possible_cells(counts.schema), stages(counts.schema)
     exact = counts.dense() if cells is None else counts.dense()[cells]
     noisy = geometric(exact, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
-    groups = _measure_groups(counts.dense(), steps, budget, rng) if budget.sums_epsilon is not None else None
+    groups = None
+    if budget.sums_epsilon is not None:
+        groups = _measure_groups(counts.dense(), steps, budget.sums_epsilon, budget.cells_sensitivity, rng)
     explained = explain(_whole(noisy, cells, counts.schema.size), groups, cells, steps, total, budget)
     table = largest_remainder(explained, total=total, rng=rng)
     kept = np.flatnonzero(table)
@@ -59,13 +61,12 @@ def measures_sums(schema: Schema, epsilon: Fraction) -> bool:
     return not first.is_long and first.children <= MOST_GROUPS and schema.size >= LEAST_MEMBERS * first.children
 
 
-def _measure_groups(exact: Integers, steps: list[Stage], budget: Budget, rng: Rng) -> Reals:
+def _measure_groups(exact: Integers, steps: list[Stage], epsilon: Fraction, sensitivity: int, rng: Rng) -> Reals:
     """Noise in the sums of the first groups, in integers."""
     sums = exact
     for stage in reversed(steps[1:]):
         sums = stage.add_up(sums.reshape(stage.prefixes, stage.children))
-    epsilon = budget.sums_epsilon or budget.cells_epsilon
-    return geometric(sums.ravel(), epsilon=epsilon, sensitivity=budget.cells_sensitivity, rng=rng).astype(np.float64)
+    return geometric(sums.ravel(), epsilon=epsilon, sensitivity=sensitivity, rng=rng).astype(np.float64)
 
 
 def explain(

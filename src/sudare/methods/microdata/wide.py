@@ -16,13 +16,13 @@ from typing import Any
 
 from sudare.counts import Counts
 from sudare.mechanisms import Rng
-from sudare.methods.descent import Descent, Ladder, Tree, attribute_order, ladder, make_tree
+from sudare.methods.descent import Descent, Ladder, Possible, Tree, attribute_order, ladder, make_tree
 from sudare.methods.descent.tree import Heights
 from sudare.methods.microdata.projection import project
 from sudare.methods.microdata.sensitivity import Budget
 from sudare.schema import Schema
 
-GROWTH = 32  # levels that together split a node into fewer are measured as one
+GROWTH = 64  # levels that together split a node into fewer children are measured as one
 LEAST_LAST = 256  # cells that a node of the lowest measured level has at least, in the mean
 PATIENCE = 4  # noise scales a node must hold to be opened by one level
 FEW_SIGNALS = 20_000  # below, sums need more of epsilon
@@ -64,7 +64,7 @@ def grow_wide(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Counts
 
 
 def wide_shares(schema: Schema, budget: Budget, *, total: int) -> tuple[WideLevel, ...]:
-    """Describe the measured levels, from the top down; the last are the cells. Epsilons add up to the cells' epsilon."""
+    """Describe the measured levels from the top down to the cells; epsilons add up to that of the cells."""
     descent = wide_descent(schema, budget, total=total)
     return tuple(
         WideLevel(
@@ -90,7 +90,7 @@ def wide_wins(schema: Schema, budget: Budget, *, total: int | None = None) -> bo
 
 
 def wide_fits(schema: Schema) -> bool:
-    """Tell whether the impossible combinations leave enough of every node, and are simple enough to be counted there."""
+    """Tell whether the impossible combinations leave enough of every node, and can be counted there."""
     if not schema.impossible:
         return True
     names = {name for box in schema.impossible for name in box.names}
@@ -114,7 +114,7 @@ def wide_descent(schema: Schema, budget: Budget, *, total: int) -> Descent:
     >>> budget = plan(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()))
     >>> descent = wide_descent(schema, budget, total=10**6)
     >>> [descent.tree.size(level) for level in range(len(descent.epsilons) + 1)], descent.epsilons[-1]
-    ([1, 3, 40, 625, 10000, 30000, 400000, 100000000], Fraction(7, 8))
+    ([1, 40, 625, 10000, 400000, 100000000], Fraction(7, 8))
     """
     signals = 2 * float(total / budget.cells_scale)  # records times epsilon, for rows replaced one by one
     ladders = [ladder(each) for each in schema.attributes]
@@ -132,3 +132,22 @@ def wide_descent(schema: Schema, budget: Budget, *, total: int) -> Descent:
         thin_cells=True,
         patience=PATIENCE,
     )
+
+
+def _measured(order: Sequence[Heights], ladders: Sequence[Ladder]) -> list[Heights]:
+    """Choose the levels worth measuring: each splits well, and the cells below the last of them are many."""
+    sizes = [math.prod(each.nodes(h) for each, h in zip(ladders, level, strict=True)) for level in order]
+    chosen: list[Heights] = []
+    nodes = 1
+    for number in range(1, len(order) - 1):
+        if sizes[number] * LEAST_LAST > sizes[-1]:
+            break
+        if sizes[number + 1] > GROWTH * nodes:
+            chosen.append(order[number])
+            nodes = sizes[number]
+    return chosen
+
+
+def _groups(tree: Tree, level: int) -> tuple[tuple[str, int], ...]:
+    heights = zip(tree.schema.names, tree.ladders, tree.levels[level], strict=True)
+    return tuple((name, each.nodes(height)) for name, each, height in heights)
