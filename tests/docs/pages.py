@@ -8,6 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+PEOPLE = "id,sex,age,prefecture\n" + "".join(
+    f"p{k},{'FM'[k % 2]},{(7 * k) % 100},{('東京都', '大阪府', '北海道')[k % 3]}\n" for k in range(2000)
+)  # made up; stands as people.csv where a page begins
 FENCE = re.compile(r"^```([a-z]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -29,6 +32,16 @@ def blocks(page: Path) -> list[Block]:
 def pages() -> list[Path]:
     """List the pages of docs/, sorted."""
     return sorted(DOCS.rglob("*.md"))
+
+
+def all_pages() -> list[Path]:
+    """List every page whose code must run: docs, READMEs, proofs, papers."""
+    return [
+        *pages(),
+        *sorted(ROOT.glob("*.md")),
+        *sorted(ROOT.glob("proofs/*.md")),
+        *sorted(ROOT.glob("papers/*/*.md")),
+    ]
 
 
 def name_of(page: Path) -> str:
