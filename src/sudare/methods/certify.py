@@ -48,6 +48,7 @@ def certificate(
 def named(parameters: Any, **decided: str) -> dict[str, str]:
     """The fields of a method as exact text, with what was decided for those left open.
 
+    >>> from fractions import Fraction
     >>> @dataclasses.dataclass
     ... class One:
     ...     epsilon: Fraction

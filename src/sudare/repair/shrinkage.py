@@ -51,7 +51,7 @@ def posterior_mean(noisy: Reals, *, scale: float, terms: int) -> Reals:
 
     Source: Robbins 1956; Kiefer and Wolfowitz 1956; Jiang and Zhang 2009.
 
-    >>> posterior_mean(np.array([0.0] * 50 + [400.0]), scale=1.0, terms=1)[-1]
+    >>> float(posterior_mean(np.array([0.0] * 50 + [400.0]), scale=1.0, terms=1)[-1])
     400.0
     """
     deviation = scale * np.sqrt(2.0 * terms)

@@ -19,6 +19,7 @@ from sudare.releases.parquet import Format
 from sudare.releases.release import check_place
 from sudare.schema import Schema
 from sudare.sources import open as open_source
+from sudare.sources.table import TableSource
 
 
 class Method(Protocol):
@@ -96,20 +97,28 @@ def publish_release(
             spill_directory=spill_directory,
             progress=progress,
         )
-        before = ledger.spent
-        try:
-            with contextlib.closing(source):
-                release = method.publish(source, ledger=ledger, rng=rng)
-            certificate = release.save(out, file_format=file_format, even_if_not_private=seed_for_tests is not None)
-        except (SudareError, OSError, MemoryError) as error:
-            raise _told(error, ledger.spent - before) from None
-        return Published(
-            out=out,
-            rows=sum(frame.rows for frame in release.frames.values()),
-            certificate=certificate,
-            left=str(ledger.left) if isinstance(ledger, Ledger) else None,
-            budget=str(ledger.budget) if isinstance(ledger, Ledger) else None,
-        )
+        keep = {"file_format": file_format, "even_if_not_private": seed_for_tests is not None}
+        return _publish(method, source, ledger, rng, out, keep)
+
+
+def _publish(
+    method: Method, source: TableSource, ledger: Ledger | Unrecorded, rng: Rng, out: Path, keep: dict[str, Any]
+) -> Published:
+    """Publish and save; a failure after the spend says that the budget is gone."""
+    before = ledger.spent
+    try:
+        with contextlib.closing(source):
+            release = method.publish(source, ledger=ledger, rng=rng)
+        certificate = release.save(out, **keep)
+    except (SudareError, OSError, MemoryError) as error:
+        raise _told(error, ledger.spent - before) from None
+    return Published(
+        out=out,
+        rows=sum(frame.rows for frame in release.frames.values()),
+        certificate=certificate,
+        left=str(ledger.left) if isinstance(ledger, Ledger) else None,
+        budget=str(ledger.budget) if isinstance(ledger, Ledger) else None,
+    )
 
 
 def _told(error: Exception, spent: Fraction) -> Exception:

@@ -58,7 +58,7 @@ def check_method(
     Error: AssertionError with the sentence that does not hold and what was found instead.
 
     >>> from sudare.methods.microdata import Microdata
-    >>> check_method(Microdata(epsilon=2), runs=1_000)[4]
+    >>> check_method(Microdata(epsilon=2, method="projection"), runs=2_000)[4]
     'a ledger without budget refuses before any draw'
     """
     subject = Subject(method=method, schema=schema or schema_of(8, 8), runs=runs, weaken=weaken)

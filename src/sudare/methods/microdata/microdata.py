@@ -89,7 +89,7 @@ class Microdata:
         counts = source.count(schema.names)
         check_counts(way, counts, schema, budget)
         spends = purse.spend(budget.parts, guarantee=budget.guarantee)
-        table = make_table(way, counts, budget, rng=randomness)
+        table = self.draw(counts, neighbours=budget.guarantee.neighbours, rng=randomness)
         paper = certificate(
             method="microdata",
             parameters=named(self, neighbours=budget.guarantee.neighbours, method=way),
