@@ -243,7 +243,7 @@ def test_every_help_page_opens(lang: str, sudare: Callable[..., object], monkeyp
 def test_every_field_of_microdata_has_a_flag() -> None:
     import dataclasses
 
-    from sudare.cli.publish import publish_microdata
+    from sudare.cli.microdata import publish_microdata
     from sudare.methods.microdata import Microdata
 
     flags = {option for parameter in publish_microdata.params for option in parameter.opts}

@@ -216,3 +216,22 @@ def test_names_that_differ_in_case_only_are_refused() -> None:
 def test_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(ReleaseError, match="one length"):
         Frame({"a": np.arange(2), "b": np.arange(3)})
+
+
+def test_a_file_with_its_own_writer_is_part_of_the_release(tmp_path: Path) -> None:
+    made = Release({}, certificate(), {"map.geojson": lambda path: path.write_text("{}", encoding="utf-8")})
+    made.save(tmp_path / "out")
+    Release.load(tmp_path / "out").save(tmp_path / "copy")
+
+    assert (tmp_path / "copy" / "map.geojson").read_text(encoding="utf-8") == "{}"
+
+
+def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
+    def fail(path: Path) -> None:
+        path.write_text("half", encoding="utf-8")
+        raise ReleaseError("no space is left to write {file}; free some and try again", file=path.name)
+
+    with pytest.raises(ReleaseError):
+        Release({}, certificate(), {"map.geojson": fail}).save(tmp_path / "out")
+
+    assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,7 @@
-"""`sudare publish METHOD` and `sudare preview METHOD`."""
+"""`sudare publish METHOD` and `sudare preview METHOD`: the commands, and what they share."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,13 +11,11 @@ import click
 from sudare.cli.app import LazyGroup
 from sudare.cli.interrupt import held_interrupts
 from sudare.cli.terminal import json_option, print_json, progress
-from sudare.cli.words import Worded
-from sudare.errors import ParameterError
 from sudare.messages import language, say
 
 if TYPE_CHECKING:
-    from sudare.methods.microdata import Microdata, Preview
     from sudare.run import Published
+    from sudare.run.publish import Method
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,180 +25,76 @@ publish = LazyGroup(
         "Turn a private table into a release. The spend is recorded first, then noise is drawn, then files appear."
     ),
     places={
-        "microdata": (
-            "sudare.cli.publish:publish_microdata",
-            say("records with the same columns, epsilon-DP"),
-        )
+        "microdata": ("sudare.cli.microdata:publish_microdata", say("records with the same columns, epsilon-DP")),
     },
 )
 preview = LazyGroup(
     "preview",
     help=say("Cost and expected error of a release, from the schema alone; nothing is opened or spent."),
     places={
-        "microdata": (
-            "sudare.cli.publish:preview_microdata",
-            say("records with the same columns, epsilon-DP"),
-        )
+        "microdata": ("sudare.cli.microdata:preview_microdata", say("records with the same columns, epsilon-DP")),
     },
 )
 
 
-def microdata_options(command: Command) -> Command:
-    """One flag per field of `Microdata`."""
-    for option in reversed(
-        (
-            click.option("--epsilon", required=True, help=say("privacy budget of this release, exact: 1/2, 0.1")),
-            click.option(
-                "--neighbours",
-                type=click.Choice(["replace", "add-remove"]),
-                help=say("what one person may change (default: the ledger's, else replace)"),
-            ),
-            click.option(
-                "--method",
-                type=click.Choice(["auto", "tree", "projection"]),
-                default="auto",
-                show_default=True,
-                help=say("how the table is made"),
-            ),
-            click.option("--by", help=say("attributes to publish, with commas (default: all)")),
-            click.option(
-                "--values",
-                type=click.Choice(["labels", "inside"]),
-                default="labels",
-                show_default=True,
-                help=say("numbers and dates as labels of their bins, or as values drawn inside them"),
-            ),
-        )
-    ):
+def add_options(command: Command, *options: Callable[[Any], Any]) -> Command:
+    """Put options on a command, in the order its help shows them."""
+    for option in reversed(options):
         command = option(command)
     return command
 
 
 def source_options(command: Command) -> Command:
     """Where the rows come from and where the release goes."""
-    for option in reversed(
-        (
-            click.argument("data"),
-            click.option(
-                "--schema",
-                "schema_file",
-                required=True,
-                type=click.Path(path_type=Path),
-                help=say("schema file"),
-            ),
-            click.option("--out", required=True, type=click.Path(path_type=Path), help=say("directory to make")),
-            click.option("--ledger", "ledger_file", type=click.Path(path_type=Path), help=say("ledger to spend from")),
-            click.option(
-                "--count",
-                "count_column",
-                help=say("DATA is already aggregated; this column holds the counts"),
-            ),
-            click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)")),
-            click.option(
-                "--format",
-                "file_format",
-                type=click.Choice(["parquet", "csv"]),
-                default="parquet",
-                show_default=True,
-                help=say("form of the published tables"),
-            ),
-            click.option("--memory-limit", help=say("most memory the engine takes, such as 4GB")),
-            click.option(
-                "--spill-directory",
-                type=click.Path(path_type=Path),
-                help=say("where the engine spills to disk"),
-            ),
-            click.option("--seed-for-tests", type=int, help=say("repeatable noise: the release protects nobody")),
-            json_option,
-        )
-    ):
-        command = option(command)
-    return command
+    return add_options(
+        command,
+        click.argument("data"),
+        click.option(
+            "--schema",
+            "schema_file",
+            required=True,
+            type=click.Path(path_type=Path),
+            help=say("schema file"),
+        ),
+        click.option("--out", required=True, type=click.Path(path_type=Path), help=say("directory to make")),
+        click.option("--ledger", "ledger_file", type=click.Path(path_type=Path), help=say("ledger to spend from")),
+        click.option(
+            "--count",
+            "count_column",
+            help=say("DATA is already aggregated; this column holds the counts"),
+        ),
+        click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)")),
+        click.option(
+            "--format",
+            "file_format",
+            type=click.Choice(["parquet", "csv"]),
+            default="parquet",
+            show_default=True,
+            help=say("form of the published tables"),
+        ),
+        click.option("--memory-limit", help=say("most memory the engine takes, such as 4GB")),
+        click.option(
+            "--spill-directory",
+            type=click.Path(path_type=Path),
+            help=say("where the engine spills to disk"),
+        ),
+        click.option("--seed-for-tests", type=int, help=say("repeatable noise: the release protects nobody")),
+        json_option,
+    )
 
 
-@click.command("microdata", cls=Worded, help=say("Publish records with the same columns as DATA under epsilon-DP."))
-@source_options
-@microdata_options
-def publish_microdata(
-    epsilon: str, neighbours: str | None, method: str, by: str | None, values: str, as_json: bool, **place: Any
-) -> None:
-    """Build the method from its flags and run it."""
+def publish_and_tell(method: Method, *, as_json: bool, **place: Any) -> None:
+    """Run a method on the table that the options of `source_options` name, and tell what was done."""
     with held_interrupts():
         from sudare.run import publish_release
 
-    chosen = _microdata(epsilon=epsilon, neighbours=neighbours, method=method, by=by, values=values)
     with progress(say("counting")) as moved:
-        done = publish_release(chosen, progress=moved, **place)
-    _tell(done, as_json=as_json)
+        done = publish_release(method, progress=moved, **place)
+    tell(done, as_json=as_json)
 
 
-@click.command("microdata", cls=Worded, help=say("Expected error of a microdata release."))
-@click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
-@click.option("--rows", help=say("roughly how many records the table has, or a range such as 1000..100000"))
-@microdata_options
-@json_option
-def preview_microdata(schema_file: Path, rows: str | None, as_json: bool, **fields: str | None) -> None:
-    """Tell what a run would cost."""
-    from sudare.schema import Schema
-
-    chosen = _microdata(**fields)
-    schema = Schema.read(schema_file)
-    told = chosen.preview(schema, rows=_estimates(rows))
-    promise = chosen.guarantee(unit=schema.unit)
-    if as_json:
-        print_json({"guarantee": promise.to_dict(), "expected_error": told.to_dict(), "advice": told.advice()})
-        return
-    click.echo(promise.words())
-    _tell_preview(told)
-
-
-def _tell_preview(told: Preview) -> None:
-    click.echo(say("possible cells: {cells}", cells=told.cells))
-    click.echo(say("noise of a cell: standard deviation {deviation}", deviation=f"{told.cell_standard_deviation:.2f}"))
-    click.echo(
-        say("number of records: standard deviation {deviation}", deviation=f"{told.total_standard_deviation:.2f}")
-    )
-    for one in told.outlooks:
-        click.echo(
-            say(
-                "a long-tailed table of {rows} records: L2 about {l2},"
-                " {share} of the records in cells that hold nobody",
-                rows=one.rows,
-                l2=f"{one.l2:.0f}",
-                share=f"{one.empty_share:.1%}",
-            )
-        )
-    advice = told.advice()
-    if advice is not None:
-        click.echo(say("advice: {advice}", advice=advice))
-
-
-def _estimates(text: str | None) -> tuple[int, ...]:
-    """Read `1000` or `1000..100000`; a range is foreseen at its ends and in the middle."""
-    if text is None:
-        return ()
-    ends = [_whole(part) for part in text.split("..")]
-    if len(ends) == 1:
-        return (ends[0],)
-    if len(ends) != 2 or ends[0] > ends[1]:
-        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
-    return (ends[0], math.isqrt(ends[0] * ends[1]), ends[1])
-
-
-def _whole(text: str) -> int:
-    if not text.strip().isdecimal() or len(text) > 15:
-        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
-    return int(text)
-
-
-def _microdata(*, by: str | None, **fields: str | None) -> Microdata:
-    from sudare.methods.microdata import Microdata
-
-    names = None if by is None else tuple(name.strip() for name in by.split(","))
-    return Microdata(by=names, **fields)  # type: ignore[arg-type]
-
-
-def _tell(done: Published, *, as_json: bool) -> None:
+def tell(done: Published, *, as_json: bool) -> None:
+    """Print what was published, promised and spent."""
     if as_json:
         print_json(done.to_dict())
         return

@@ -9,7 +9,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sudare.privacy import Guarantee, Spend
+from sudare.privacy import Promise, Spend
 from sudare.releases import Certificate
 from sudare.schema import Schema
 
@@ -18,16 +18,16 @@ def certificate(
     *,
     method: str,
     parameters: Mapping[str, str],
-    guarantee: Guarantee,
-    spends: Sequence[Spend],
-    ledger_head: str | None,
-    schema: Schema,
+    guarantee: Promise,
+    schema: Schema | None,
     expected_error: Mapping[str, Any],
     private: bool,
+    spends: Sequence[Spend] = (),
+    ledger_head: str | None = None,
     measures: Mapping[str, Any] | None = None,
 ) -> Certificate:
-    """Fill in the certificate of a release; nothing in it comes from the table."""
-    told = schema.to_dict()
+    """Fill in the certificate of a release; under differential privacy nothing in it comes from the table."""
+    told = {"unit": {}} if schema is None else schema.to_dict()
     return Certificate(
         method=method,
         parameters=dict(parameters),
@@ -35,7 +35,7 @@ def certificate(
         neighbours=guarantee.neighbours,
         unit=told["unit"],
         spends=tuple(spend.to_dict() for spend in spends),
-        schema=told,
+        schema={} if schema is None else told,
         expected_error=dict(expected_error),
         measures=dict(measures or {}),
         versions=versions(),

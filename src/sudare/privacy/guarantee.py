@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from sudare.errors import ParameterError, RelationMismatch
 from sudare.messages import say
@@ -44,6 +44,17 @@ def factor_between(promised: str, kept: str) -> int:
             "spend from a ledger kept for replace, or choose add-remove for the release"
         )
     return 2
+
+
+class Promise(Protocol):
+    """What a certificate needs of any promise, be it differential privacy or another."""
+
+    @property
+    def neighbours(self) -> str:
+        """The relation between tables that it holds for; empty if it compares no tables."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the promise as JSON-able facts, with `statement`: one line in each language."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -105,12 +105,24 @@ def _promise(certificate: Certificate, lang: str) -> list[str]:
     statements = certificate.guarantee.get("statement", {})
     return [
         statements.get(lang, statements.get("en", "")),
-        say("Neighbouring tables: {neighbours}.", lang=lang, neighbours=certificate.neighbours),
-        say("Unit of privacy: {unit}.", lang=lang, unit=Unit.from_dict(certificate.unit).words(lang=lang)),
+        *_relation(certificate, lang),
     ]
 
 
+def _relation(certificate: Certificate, lang: str) -> list[str]:
+    """Whom the promise is for; a promise that compares no tables names no neighbours."""
+    lines = []
+    if certificate.neighbours:
+        lines.append(say("Neighbouring tables: {neighbours}.", lang=lang, neighbours=certificate.neighbours))
+    if certificate.unit:
+        unit = Unit.from_dict(certificate.unit).words(lang=lang)
+        lines.append(say("Unit of privacy: {unit}.", lang=lang, unit=unit))
+    return lines
+
+
 def _spent(certificate: Certificate, lang: str) -> list[str]:
+    if not certificate.spends:
+        return [say("Nothing: this promise takes no epsilon from the budget of a table.", lang=lang)]
     lines = [
         say(
             "epsilon {epsilon} for {purpose} (charged {cost})",
@@ -157,10 +169,11 @@ def _error(certificate: Certificate, lang: str) -> list[str]:
 
 def _making(certificate: Certificate, lang: str) -> list[str]:
     told = [f"{key} = {value}" for key, value in certificate.parameters.items()]
-    origin = certificate.schema.get("origin", "declared")
+    if certificate.schema:
+        origin = say(str(certificate.schema.get("origin", "declared")), lang=lang)
+        told.append(say("The domain was {origin} by the steward.", lang=lang, origin=origin))
     return [
         *told,
-        say("The domain was {origin} by the steward.", lang=lang, origin=say(str(origin), lang=lang)),
         say("Made at {created} with {versions}.", lang=lang, created=certificate.created,
             versions=", ".join(f"{name} {version}" for name, version in certificate.versions.items())),
     ]  # fmt: skip

@@ -8,8 +8,9 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from sudare.errors import ParameterError, ReleaseError
@@ -27,10 +28,13 @@ class Release:
     """What may leave the building.
 
     `save` writes beside the target and moves at the end, so a directory is a whole release or does not exist.
+    `files` are written by their own functions, each given the path to fill: a table too large for memory, a map, a
+    document. A name without an ending is a table and gets that of the chosen format.
     """
 
     frames: Mapping[str, Frame]
     certificate: Certificate
+    files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {frame.rows} rows" for name, frame in self.frames.items())
@@ -50,31 +54,35 @@ class Release:
             raise ReleaseError("the release was made with a seeded generator and protects nobody; it is not saved")
         check_place(target)
         try:
-            partial = target.parent / f".sudare-{secrets.token_hex(8)}.partial"
-            partial.mkdir()
+            unfinished = target.parent / f".sudare-{secrets.token_hex(8)}.partial"
+            unfinished.mkdir()
             try:
-                made = self._fill(partial, file_format)
-                os.rename(partial, target)
+                made = self._fill(unfinished, file_format)
+                os.rename(unfinished, target)
             except BaseException:
-                shutil.rmtree(partial, ignore_errors=True)
+                shutil.rmtree(unfinished, ignore_errors=True)
                 raise
         except OSError as error:
             raise _cannot_write(target, error) from None
         return made
 
-    def _fill(self, partial: Path, file_format: Format) -> Certificate:
+    def _fill(self, unfinished: Path, file_format: Format) -> Certificate:
         payload = {}
         for name, frame in self.frames.items():
-            file = partial / f"{name}.{file_format}"
+            file = unfinished / f"{name}.{file_format}"
             write_frame(frame, file, file_format=file_format)
+            payload[file.name] = digest(file)
+        for name, write in self.files.items():
+            file = unfinished / (name if Path(name).suffix else f"{name}.{file_format}")
+            write(file)
             payload[file.name] = digest(file)
         certificate = replace(self.certificate, payload=payload)
         for page, lang in WORDS.items():
-            (partial / page).write_text(certificate.words(lang), encoding="utf-8")
-            payload = {**payload, page: digest(partial / page)}
+            (unfinished / page).write_text(certificate.words(lang), encoding="utf-8")
+            payload = {**payload, page: digest(unfinished / page)}
         certificate = replace(certificate, payload=payload)
-        (partial / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
-        for file in partial.iterdir():
+        (unfinished / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
+        for file in unfinished.iterdir():
             _flush(file)
         return certificate
 
@@ -83,8 +91,10 @@ class Release:
         """Read a release; files that changed, are missing or were added are refused."""
         place = Path(directory)
         certificate = verify_files(place)
-        tables = [name for name in certificate.payload if name not in WORDS]
-        return cls({Path(name).stem: read_frame(place / name) for name in tables}, certificate)
+        given = [place / name for name in certificate.payload if name not in WORDS]
+        frames = {file.stem: read_frame(file) for file in given if file.suffix[1:] in FORMATS}
+        files = {file.name: partial(shutil.copyfile, file) for file in given if file.suffix[1:] not in FORMATS}
+        return cls(frames, certificate, files)
 
 
 def verify_files(place: Path) -> Certificate:

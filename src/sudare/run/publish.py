@@ -109,7 +109,7 @@ def _publish(
     try:
         with contextlib.closing(source):
             release = method.publish(source, ledger=ledger, rng=rng)
-        certificate = release.save(out, **keep)
+            certificate = release.save(out, **keep)  # a large table is written through the source
     except (SudareError, OSError, MemoryError) as error:
         raise _told(error, ledger.spent - before) from None
     return Published(

@@ -1,0 +1,123 @@
+"""`sudare publish microdata` and `sudare preview microdata`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sudare.cli.publish import Command, add_options, publish_and_tell, source_options
+from sudare.cli.terminal import json_option, print_json
+from sudare.cli.words import Worded
+from sudare.errors import ParameterError
+from sudare.messages import say
+
+if TYPE_CHECKING:
+    from sudare.methods.microdata import Microdata, Preview
+
+
+def microdata_options(command: Command) -> Command:
+    """One flag per field of `Microdata`."""
+    return add_options(
+        command,
+        click.option("--epsilon", required=True, help=say("privacy budget of this release, exact: 1/2, 0.1")),
+        click.option(
+            "--neighbours",
+            type=click.Choice(["replace", "add-remove"]),
+            help=say("what one person may change (default: the ledger's, else replace)"),
+        ),
+        click.option(
+            "--method",
+            type=click.Choice(["auto", "tree", "projection"]),
+            default="auto",
+            show_default=True,
+            help=say("how the table is made"),
+        ),
+        click.option("--by", help=say("attributes to publish, with commas (default: all)")),
+        click.option(
+            "--values",
+            type=click.Choice(["labels", "inside"]),
+            default="labels",
+            show_default=True,
+            help=say("numbers and dates as labels of their bins, or as values drawn inside them"),
+        ),
+    )
+
+
+@click.command("microdata", cls=Worded, help=say("Publish records with the same columns as DATA under epsilon-DP."))
+@source_options
+@microdata_options
+def publish_microdata(
+    epsilon: str, neighbours: str | None, method: str, by: str | None, values: str, as_json: bool, **place: Any
+) -> None:
+    """Build the method from its flags and run it."""
+    chosen = _microdata(epsilon=epsilon, neighbours=neighbours, method=method, by=by, values=values)
+    publish_and_tell(chosen, as_json=as_json, **place)
+
+
+@click.command("microdata", cls=Worded, help=say("Expected error of a microdata release."))
+@click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
+@click.option("--rows", help=say("roughly how many records the table has, or a range such as 1000..100000"))
+@microdata_options
+@json_option
+def preview_microdata(schema_file: Path, rows: str | None, as_json: bool, **fields: str | None) -> None:
+    """Tell what a run would cost."""
+    from sudare.schema import Schema
+
+    chosen = _microdata(**fields)
+    schema = Schema.read(schema_file)
+    told = chosen.preview(schema, rows=_estimates(rows))
+    promise = chosen.guarantee(unit=schema.unit)
+    if as_json:
+        print_json({"guarantee": promise.to_dict(), "expected_error": told.to_dict(), "advice": told.advice()})
+        return
+    click.echo(promise.words())
+    _tell_preview(told)
+
+
+def _tell_preview(told: Preview) -> None:
+    click.echo(say("possible cells: {cells}", cells=told.cells))
+    click.echo(say("noise of a cell: standard deviation {deviation}", deviation=f"{told.cell_standard_deviation:.2f}"))
+    click.echo(
+        say("number of records: standard deviation {deviation}", deviation=f"{told.total_standard_deviation:.2f}")
+    )
+    for one in told.outlooks:
+        click.echo(
+            say(
+                "a long-tailed table of {rows} records: L2 about {l2},"
+                " {share} of the records in cells that hold nobody",
+                rows=one.rows,
+                l2=f"{one.l2:.0f}",
+                share=f"{one.empty_share:.1%}",
+            )
+        )
+    advice = told.advice()
+    if advice is not None:
+        click.echo(say("advice: {advice}", advice=advice))
+
+
+def _estimates(text: str | None) -> tuple[int, ...]:
+    """Read `1000` or `1000..100000`; a range is foreseen at its ends and in the middle."""
+    if text is None:
+        return ()
+    ends = [_whole(part) for part in text.split("..")]
+    if len(ends) == 1:
+        return (ends[0],)
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
+    return (ends[0], math.isqrt(ends[0] * ends[1]), ends[1])
+
+
+def _whole(text: str) -> int:
+    if not text.strip().isdecimal() or len(text) > 15:
+        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
+    return int(text)
+
+
+def _microdata(*, by: str | None, **fields: str | None) -> Microdata:
+    from sudare.methods.microdata import Microdata
+
+    names = None if by is None else tuple(name.strip() for name in by.split(","))
+    return Microdata(by=names, **fields)  # type: ignore[arg-type]
