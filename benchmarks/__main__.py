@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("start", "noise", "ledger", "audit", "counting")
+NAMES = ("start", "noise", "ledger", "audit", "counting", "microdata_scaling")
 
 
 def main(names: list[str]) -> int:

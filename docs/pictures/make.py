@@ -6,6 +6,7 @@ sales that nobody made. Every picture has a background of its own, since pages a
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -44,6 +45,7 @@ def main() -> None:
         "steps": steps,
         "tree": tree,
         "noise": noise,
+        "scaling": scaling,
     }
     for name, draw in pictures.items():
         spec = _dressed(draw()).to_dict()
@@ -102,6 +104,24 @@ def tree() -> Any:
         distance = l2_distance(truth, table).value
         panels.append(_panel(by_item, table.project(["item"]).dense(), f"{way}: L2 distance {distance:,.0f}"))
     return alt.hconcat(*panels, spacing=34).properties(title=_sales("Two ways to a valid table, \u03b5 = 1/10"))
+
+
+def scaling() -> Any:
+    """CPU time by the number of cells, as benchmarks/microdata_scaling.py measured it."""
+    measured = json.loads((PLACE.parents[1] / "benchmarks/results/microdata_scaling.json").read_text(encoding="utf-8"))
+    rows = [{**one, "epsilon": f"\u03b5 = {one['epsilon']}"} for one in measured]
+    lines = alt.Chart(alt.Data(values=rows)).mark_line(point=True).encode(
+        x=alt.X("power:Q", title="cells of the domain, as a power of ten", axis=alt.Axis(grid=False, tickMinStep=6)),
+        y=alt.Y("seconds:Q", title="CPU seconds", scale=alt.Scale(type="log", domain=[0.02, 5])),
+        color=alt.Color("way:N", title=None, scale=alt.Scale(domain=["projection", "tree"], range=[TRUE, PUBLISHED])),
+    )  # fmt: skip
+    title = alt.TitleParams(text="Time follows the records, not the domain",
+                            subtitle="a million made-up sales over 10^6 to 10^30 cells, one run")  # fmt: skip
+    return (
+        lines.properties(width=300, height=220)
+        .facet(column=alt.Column("epsilon:N", title=None))
+        .properties(title=title)
+    )
 
 
 def _sales(text: str) -> alt.TitleParams:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.counts import Counts
-from sudare.errors import ParameterError
 from sudare.evaluate import l2_distance
 from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata
@@ -109,10 +108,3 @@ def test_the_spread_of_pure_noise_is_about_its_poisson_part() -> None:
     square = (generator.poisson(30, 20_000) - 30 + generator.normal(0, 20, 20_000)) ** 2
 
     assert spread(mean, square, np.full(20_000, 400.0)).mean() == pytest.approx(30, abs=15)
-
-
-def test_a_table_too_large_for_the_tree_is_refused_with_advice() -> None:
-    wide = schema(*(plain(f"a{k}", 300) for k in range(4)))
-
-    with pytest.raises(ParameterError, match="use method auto or projection"):
-        Microdata(epsilon=1, method="tree").preview(wide)

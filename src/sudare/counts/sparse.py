@@ -21,7 +21,7 @@ def merge(codes: Codes, values: Codes) -> tuple[Codes, Codes, int]:
     if total >= 2**63:
         raise ParameterError("the counts add up to more than {most}; aggregate them first", most=2**63 - 1)
     if codes.shape[0] > 1 and not is_increasing(codes):
-        order = np.lexsort(codes.T[::-1])  # word 0 is the most significant
+        order = np.argsort(codes[:, 0]) if codes.shape[1] == 1 else np.lexsort(codes.T[::-1])  # word 0 counts most
         codes, values = codes[order], values[order]
         starts = np.flatnonzero(np.concatenate(([True], (codes[1:] != codes[:-1]).any(axis=1))))
         codes, values = codes[starts], np.add.reduceat(values, starts)

@@ -10,11 +10,10 @@ from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
 from sudare.mechanisms import Rng, system_rng
 from sudare.methods.certify import certificate, named
-from sudare.methods.microdata.choice import check_counts, check_schema, decide, make_table
+from sudare.methods.microdata.choice import Way, check_counts, check_schema, decide, make_table, plan_for
 from sudare.methods.microdata.preview import Preview, foresee
 from sudare.methods.microdata.records import records
-from sudare.methods.microdata.sensitivity import Budget, plan
-from sudare.methods.microdata.tree import measures_sums
+from sudare.methods.microdata.sensitivity import Budget
 from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
 from sudare.privacy.guarantee import check_neighbours
 from sudare.releases import Release
@@ -22,6 +21,7 @@ from sudare.schema import Schema, Unit
 
 VALUES = ("labels", "inside")
 METHODS = ("auto", "tree", "projection")
+NAMES: dict[Way, str] = {"tree": "tree", "wide": "tree", "projection": "projection"}  # as `method` takes them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +31,7 @@ class Microdata:
     The table of all cells gets two-sided geometric noise, a valid table is made of it (no negative cell, whole
     numbers, the right total), and its cells are written out as records in random order. `method` says how the valid
     table is made: "projection" is the paper's nearest table; "tree" explains the noisy cells from their sums down
-    and is nearer to the truth; "auto" decides from the schema.
+    and is nearer to the truth; "auto" decides from the schema and epsilon.
 
     Guarantee: epsilon-DP for the declared unit and neighbours. Proof: proofs/microdata.md
     Error: before the repair every cell has variance 2a/(1-a)^2, a = exp(-epsilon/sensitivity); the repair lowers it.
@@ -74,7 +74,7 @@ class Microdata:
         """
         chosen = self._chosen(schema)
         asked = (rows,) if isinstance(rows, int) else tuple(rows)
-        return foresee(chosen, self._budget(chosen, neighbours), rows=asked)
+        return foresee(chosen, self._plan(chosen, neighbours)[1], rows=asked)
 
     def publish(
         self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
@@ -84,7 +84,7 @@ class Microdata:
         randomness = rng if rng is not None else system_rng()
         schema = self._chosen(source.schema)
         schema.require_confirmed()
-        budget, way = self._budget(schema, purse.neighbours), decide(self.method, schema)
+        way, budget = self._plan(schema, purse.neighbours)
         expected = foresee(schema, budget).to_dict()
         counts = source.count(schema.names)
         check_counts(way, counts, schema, budget)
@@ -92,7 +92,7 @@ class Microdata:
         table = self.draw(counts, neighbours=budget.guarantee.neighbours, rng=randomness)
         paper = certificate(
             method="microdata",
-            parameters=named(self, neighbours=budget.guarantee.neighbours, method=way),
+            parameters=named(self, neighbours=budget.guarantee.neighbours, method=NAMES[way]),
             guarantee=budget.guarantee,
             spends=spends,
             ledger_head=spends[-1].head,
@@ -107,7 +107,7 @@ class Microdata:
 
         It does not spend; `publish` does so first. Audits call it many times.
         """
-        way, budget = decide(self.method, counts.schema), self._budget(counts.schema, neighbours)
+        way, budget = self._plan(counts.schema, neighbours)
         check_counts(way, counts, counts.schema, budget)
         return make_table(way, counts, budget, rng=rng)
 
@@ -116,7 +116,7 @@ class Microdata:
         check_schema(self.method, chosen)
         return chosen
 
-    def _budget(self, schema: Schema, neighbours: Neighbours | None) -> Budget:
+    def _plan(self, schema: Schema, neighbours: Neighbours | None) -> tuple[Way, Budget]:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
-        with_sums = decide(self.method, schema) == "tree" and measures_sums(schema, promise.epsilon)
-        return plan(promise, with_sums=with_sums)
+        way = decide(self.method, schema, promise.epsilon)
+        return way, plan_for(way, schema, promise)

@@ -10,9 +10,8 @@ from sudare.privacy import Guarantee
 
 CELLS = "noise in every cell"
 TOTAL = "noise in the number of records"
-SUMS = "noise in the sums of the largest groups"
+SUMS = "noise in the sums of large groups"
 TOTAL_SHARE = Fraction(1, 20)  # of epsilon, when the number of records is private
-SUMS_SHARE = Fraction(1, 25)  # of epsilon, when the tree measures its first groups too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,8 +19,7 @@ class Budget:
     """The plan of a run: sensitivities in L1 and the epsilon of each measurement.
 
     `total_epsilon` is None when the number of records is public: replace-one with one row a unit. `sums_epsilon` is
-    None unless the first groups of the tree are measured; a record lies in one group, so their sensitivity is that of
-    the cells.
+    None unless a tree measures groups; a record lies in one group, so their sensitivity is that of the cells.
     """
 
     guarantee: Guarantee
@@ -43,8 +41,8 @@ class Budget:
         return {purpose: epsilon for purpose, epsilon in planned.items() if epsilon is not None}
 
 
-def plan(guarantee: Guarantee, *, with_sums: bool = False) -> Budget:
-    """Derive sensitivities from neighbours and unit (proofs/microdata.md).
+def plan(guarantee: Guarantee, *, sums_share: Fraction = Fraction(0)) -> Budget:
+    """Derive sensitivities from neighbours and unit (proofs/microdata.md); sums get their share of epsilon.
 
     Replacing one row moves one record between two cells: 2. A person with at most r rows: 2r, and the number of rows
     then changes by up to r - 1, so it is measured. Adding or removing: 1 or r, and the number of rows is private.
@@ -57,7 +55,7 @@ def plan(guarantee: Guarantee, *, with_sums: bool = False) -> Budget:
     replace = guarantee.neighbours == "replace"
     total_is_public = replace and rows == 1
     total = None if total_is_public else guarantee.epsilon * TOTAL_SHARE
-    sums = guarantee.epsilon * SUMS_SHARE if with_sums else None
+    sums = guarantee.epsilon * sums_share or None
     return Budget(
         guarantee=guarantee,
         cells_sensitivity=2 * rows if replace else rows,

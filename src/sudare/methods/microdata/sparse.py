@@ -179,9 +179,10 @@ def first_level(noisy: Integers, empty: int, total: int, scale: float) -> int:
     """Where the threshold is expected, less a margin; at least 0, so that not all empty cells are drawn at once."""
     low, high = -1.0, float(noisy.max(initial=0)) + 100 * scale + 2
     cells = float(empty)
+    values, sizes = np.unique(noisy[noisy > 0], return_counts=True)
     for _ in range(100):
         middle = (low + high) / 2
-        mass = float(np.maximum(noisy - middle, 0).sum()) + cells * _mean_excess(middle, scale)
+        mass = float((np.maximum(values - middle, 0) * sizes).sum()) + cells * _mean_excess(middle, scale)
         low, high = (middle, high) if mass > total else (low, middle)
     risen = cells * _tail(max(low, 0.0), scale)
     active = float(np.count_nonzero(noisy > low)) + risen + 1
