@@ -16,8 +16,7 @@ from sudare.counts import Counts
 from sudare.evaluate import audit
 from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import projection, sparse, tree, wide
-from sudare.methods.microdata.choice import measure_total
-from sudare.methods.microdata.sensitivity import Budget, plan
+from sudare.methods.sensitivity import Budget, measure_total, plan
 from sudare.privacy import Guarantee
 from sudare.schema import Unit
 from sudare.testing.tables import changed, even_table, schema_of

@@ -17,7 +17,7 @@ from sudare.counts import Counts
 from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata, sparse
 from sudare.methods.microdata.projection import project_dense
-from sudare.methods.microdata.sensitivity import Budget, plan
+from sudare.methods.sensitivity import Budget, plan
 from sudare.methods.microdata.sparse import project_sparse
 from sudare.schema import Attribute, Impossible, Schema, Unit, Values
 

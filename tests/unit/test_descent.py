@@ -21,8 +21,8 @@ from sudare.methods.descent.rows import Children, Rows, uniform_below_each
 from sudare.methods.descent.seen import Seen, first_seen
 from sudare.methods.microdata import Microdata
 from sudare.methods.microdata.choice import decide
-from sudare.methods.microdata.sensitivity import Budget, plan
 from sudare.methods.microdata.wide import SUMS_SHARE, grow_wide, wide_descent, wide_fits, wide_wins
+from sudare.methods.sensitivity import Budget, plan
 from sudare.privacy import Guarantee
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, TableHierarchy, Unit, Values
 

@@ -12,7 +12,7 @@ from sudare.errors import DomainError, NotConfirmed, ParameterError, SourceError
 from sudare.evaluate import empty_cell_share, l2_distance
 from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata
-from sudare.methods.microdata.sensitivity import CELLS, TOTAL, plan
+from sudare.methods.sensitivity import CELLS, TOTAL, plan
 from sudare.privacy import Guarantee, Unrecorded
 from sudare.schema import Attribute, DateBins, Impossible, NumberBins, Schema, Unit, Values
 from sudare.testing import Tabled

@@ -12,7 +12,7 @@ from sudare.messages import say
 from sudare.schema import Unit
 
 FORMAT = 1
-METHODS = ("microdata",)  # what this version can read; grows with the methods
+METHODS = ("microdata", "table", "kanon", "location", "view")  # what this version can read; grows with the methods
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +161,12 @@ def _error(certificate: Certificate, lang: str) -> list[str]:
                 line = say("The number of records is exact: it is public.", lang=lang)
             case "total_standard_deviation":
                 line = say("The number of records is off by {value} (standard deviation).", lang=lang, value=value)
+            case "region_standard_deviation":
+                told = ", ".join(f"{cells}: {error:.1f}" for cells, error in value.items())
+                line = say("Sums over regions, by their number of cells, are off by {told} (standard deviation).",
+                           lang=lang, told=told)  # fmt: skip
+            case "bias":
+                line = say(str(value), lang=lang)
             case _:
                 line = f"{key}: {json.dumps(value)}"
         lines.append(line)

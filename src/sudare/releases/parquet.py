@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -20,14 +20,25 @@ Format = Literal["parquet", "csv"]
 _OPTIONS = {"parquet": "FORMAT parquet, COMPRESSION zstd", "csv": "FORMAT csv, HEADER true"}
 
 
-def write_frame(frame: Frame, path: Path, *, file_format: Format) -> None:
-    """Write a published table, rows in the order given."""
-    arrays, picks, labels = _split(frame)
+def write_frame(
+    frame: Frame,
+    path: Path,
+    *,
+    file_format: Format,
+    metadata: Mapping[str, str] | None = None,
+    types: Mapping[str, str] | None = None,
+) -> None:
+    """Write a published table, rows in the order given; a Parquet file can carry metadata.
+
+    `types` name the types of columns of objects, which a table without rows would not show.
+    """
+    arrays, picks, labels = _split(frame, types or {})
+    options = _OPTIONS[file_format]
+    if metadata:
+        options += f", KV_METADATA {{{', '.join(f'{_name(key)}: {_text(text)}' for key, text in metadata.items())}}}"
     with _engine(path) as engine:
         engine.register("published", arrays)
-        engine.execute(
-            f"COPY (SELECT {picks} FROM published) TO ({_text(str(path))}) ({_OPTIONS[file_format]})", labels
-        )
+        engine.execute(f"COPY (SELECT {picks} FROM published) TO ({_text(str(path))}) ({options})", labels)
 
 
 def read_frame(path: Path) -> Frame:
@@ -39,7 +50,9 @@ def read_frame(path: Path) -> Frame:
     return Frame({name: _column(values) for name, values in found.items()})
 
 
-def _split(frame: Frame) -> tuple[dict[str, NDArray[np.generic]], str, list[list[str | None]]]:
+def _split(
+    frame: Frame, types: Mapping[str, str]
+) -> tuple[dict[str, NDArray[np.generic]], str, list[list[str | None]]]:
     """Codes go to the engine as numbers and become labels there, in order and in parallel."""
     arrays: dict[str, NDArray[np.generic]] = {}
     picks, labels = [], []
@@ -51,13 +64,14 @@ def _split(frame: Frame) -> tuple[dict[str, NDArray[np.generic]], str, list[list
             picks.append(f"list_extract(${len(labels)}::VARCHAR[], {inside} + 1) AS {_name(name)}")
         else:
             arrays[inside] = column
-            picks.append(f"{inside} AS {_name(name)}")
+            typed = f"CAST({inside} AS {types[name]})" if name in types else inside
+            picks.append(f"{typed} AS {_name(name)}")
     return arrays, ", ".join(picks), labels
 
 
 def _column(values: NDArray[np.generic]) -> Coded | NDArray[np.generic]:
     plain = np.ma.getdata(values)
-    if plain.dtype != np.object_:
+    if plain.dtype != np.object_ or (plain.size and isinstance(plain[0], bytes | bytearray)):  # geometries stay
         return values if np.ma.getmaskarray(values).any() else plain
     is_missing = np.ma.getmaskarray(values) | np.fromiter((one is None for one in plain), bool, plain.size)
     found, codes = np.unique(plain[~is_missing].astype(str), return_inverse=True)

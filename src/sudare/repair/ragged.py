@@ -14,7 +14,9 @@ from sudare.mechanisms.rng import Rng
 from sudare.repair.simplex import threshold
 
 Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
 
+FINE = 2**12  # parts of a unit that shares are told apart by
 SAFE = 2**62  # sums that stay below it cannot wrap
 
 
@@ -113,3 +115,26 @@ def _check(rows: Integers, totals: Integers) -> None:
         raise ParameterError("the totals of rows must be at least 0")
     if np.any(totals[np.bincount(rows, minlength=totals.size) == 0]):
         raise ParameterError("a row without cells cannot hold records")
+
+
+def share_rows(shares: Reals, rows: Integers, *, totals: Integers, rng: Rng) -> Integers:
+    """Round real shares to whole numbers: every row becomes the nearest valid row, by largest remainders.
+
+    Each row is projected on {x >= 0, sum x = total} in fixed point (1/FINE of a unit), rounded down, and the units that
+    are left over go to the largest fractions; equal ones are drawn at random.
+
+    Error: a whole number is within one unit of the projected share.
+
+    >>> from sudare.mechanisms import SeededRng
+    >>> shares, rows = np.array([1.25, 0.9, 2.85, -4.0, 7.0]), np.array([0, 0, 0, 1, 1])
+    >>> share_rows(shares, rows, totals=np.array([5, 3]), rng=SeededRng(1)).tolist()
+    [1, 1, 3, 0, 3]
+    """
+    fine = np.rint(shares * FINE).astype(np.int64)
+    exact = nearest_rows(fine, rows, totals=totals * FINE, rng=rng)
+    whole, fraction = np.divmod(exact, FINE)
+    spare = totals - np.bincount(rows, weights=whole, minlength=totals.size).astype(np.int64)
+    order = np.lexsort((rng.permutation(rows.size), -fraction, rows))
+    position = _starts(rows[order])[1]
+    whole[order[position < spare[rows[order]]]] += 1
+    return whole

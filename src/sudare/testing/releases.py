@@ -19,7 +19,6 @@ from sudare.evaluate import counts_of
 from sudare.mechanisms import SeededRng, system_rng
 from sudare.privacy import Unrecorded
 from sudare.releases import Certificate, Release
-from sudare.releases.frame import Coded
 from sudare.schema import Schema
 from sudare.testing.subject import Subject, require, with_fields
 from sudare.testing.tables import Tabled, changed, even_table, first_cells, schema_of
@@ -121,7 +120,9 @@ def a_saved_release_loads_as_it_was(subject: Subject) -> None:
         with tempfile.TemporaryDirectory() as place:
             saved = release.save(Path(place) / "out", file_format=file_format, even_if_not_private=True)
             loaded = Release.load(Path(place) / "out")
-        require(_tables(loaded) == _tables(release), f"the tables must survive {file_format}")
+        as_text = file_format == "csv"  # which does not tell numbers from texts
+        same = _tables(loaded, as_text=as_text) == _tables(release, as_text=as_text)
+        require(same, f"the tables must survive {file_format}")
         require(loaded.certificate.to_json() == saved.to_json(), f"the certificate must survive {file_format}")
 
 
@@ -159,11 +160,11 @@ def _content(release: Release) -> tuple[Any, Any]:
     return _tables(release), _without(json.loads(release.certificate.to_json()), PASSING)
 
 
-def _tables(release: Release) -> dict[str, dict[str, list[Any]]]:
+def _tables(release: Release, *, as_text: bool = False) -> dict[str, dict[str, list[Any]]]:
     return {
         name: {
-            column: (values.decode() if isinstance(values, Coded) else values).tolist()
-            for column, values in frame.columns.items()
+            column: [str(value) if as_text else value for value in values.tolist()]
+            for column, values in frame.decode().items()
         }
         for name, frame in release.frames.items()
     }

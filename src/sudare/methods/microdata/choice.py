@@ -5,18 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Literal
 
-import numpy as np
-
 from sudare.counts import Counts
 from sudare.errors import DomainError, ParameterError, SourceError
-from sudare.mechanisms import Rng, geometric
+from sudare.mechanisms import Rng
 from sudare.mechanisms.geometric import split_scale
 from sudare.methods.microdata import tree, wide
 from sudare.methods.microdata.places import check_share
 from sudare.methods.microdata.projection import DENSE_CELLS, project
-from sudare.methods.microdata.sensitivity import Budget, plan
 from sudare.methods.microdata.sparse import check_work
 from sudare.methods.microdata.wide import wide_fits, wide_wins
+from sudare.methods.sensitivity import Budget, measure_total, plan
 from sudare.privacy import Guarantee
 from sudare.releases.frame import check_names
 from sudare.schema import Schema
@@ -90,12 +88,3 @@ def make_table(way: Way, counts: Counts, budget: Budget, *, rng: Rng) -> Counts:
     total = measure_total(counts, budget, rng=rng)
     make = {"tree": tree.grow, "wide": wide.grow_wide, "projection": project}[way]
     return make(counts, budget, total=total, rng=rng)
-
-
-def measure_total(counts: Counts, budget: Budget, *, rng: Rng) -> int:
-    """The number of records: exact where it is public, else with noise of its own."""
-    if budget.total_epsilon is None:
-        return counts.total
-    exact = np.array([counts.total], dtype=np.int64)
-    noisy = geometric(exact, epsilon=budget.total_epsilon, sensitivity=budget.total_sensitivity, rng=rng)
-    return max(0, int(noisy[0]))

@@ -13,7 +13,7 @@ from sudare.methods.certify import certificate, named
 from sudare.methods.microdata.choice import Way, check_counts, check_schema, decide, make_table, plan_for
 from sudare.methods.microdata.preview import Preview, foresee
 from sudare.methods.microdata.records import records
-from sudare.methods.microdata.sensitivity import Budget
+from sudare.methods.sensitivity import Budget
 from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
 from sudare.privacy.guarantee import check_neighbours
 from sudare.releases import Release

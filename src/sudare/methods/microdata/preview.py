@@ -11,7 +11,7 @@ from sudare.errors import ParameterError
 from sudare.mechanisms import geometric_variance
 from sudare.messages import say
 from sudare.methods.microdata.outlook import Outlook, outlook
-from sudare.methods.microdata.sensitivity import Budget
+from sudare.methods.sensitivity import Budget
 from sudare.schema import Schema
 
 BAD_SHARE = 0.1  # of published records in cells that truly hold nobody: from here on advice is given

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.mechanisms import Rng, geometric
-from sudare.methods.microdata.sensitivity import Budget
 from sudare.methods.microdata.sparse import project_sparse
+from sudare.methods.sensitivity import Budget
 from sudare.repair import nearest_table
 from sudare.schema import Schema
 

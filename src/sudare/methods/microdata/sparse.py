@@ -21,7 +21,7 @@ from sudare.mechanisms import Rng, geometric
 from sudare.mechanisms.machine import TableMachine
 from sudare.mechanisms.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum
 from sudare.methods.microdata.places import empty_cells
-from sudare.methods.microdata.sensitivity import Budget
+from sudare.methods.sensitivity import Budget
 
 Integers = NDArray[np.int64]
 

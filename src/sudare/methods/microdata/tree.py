@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sudare.counts import Counts
 from sudare.mechanisms import Rng, geometric, geometric_variance
 from sudare.methods.microdata.projection import possible_cells
-from sudare.methods.microdata.sensitivity import Budget
 from sudare.methods.microdata.shape import Stage, stages
+from sudare.methods.sensitivity import Budget
 from sudare.repair import largest_remainder
 from sudare.repair.rows import project_rows
 from sudare.repair.shrinkage import posterior_mean, spread

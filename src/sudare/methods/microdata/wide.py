@@ -16,7 +16,7 @@ from sudare.counts import Counts
 from sudare.mechanisms import Rng
 from sudare.methods.descent import Descent, Ladder, Possible, attribute_order, ladder, make_tree
 from sudare.methods.descent.tree import Heights
-from sudare.methods.microdata.sensitivity import Budget
+from sudare.methods.sensitivity import Budget
 from sudare.schema import Schema
 
 GROWTH = 64  # levels that together split a node into fewer children are measured as one
@@ -77,7 +77,7 @@ def wide_fits(schema: Schema) -> bool:
 def wide_descent(schema: Schema, budget: Budget, *, total: int) -> Descent:
     """Choose the levels by schema, epsilon and total: two for each power of ten of total/scale, at least one.
 
-    >>> from sudare.methods.microdata.sensitivity import plan
+    >>> from sudare.methods.sensitivity import plan
     >>> from sudare.privacy import Guarantee
     >>> from sudare.schema import Attribute, NumberBins, Unit
     >>> day = Attribute(name="day", domain=NumberBins.of_width(0, 10_000, 1))

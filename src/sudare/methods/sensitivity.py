@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
+from sudare.counts import Counts
+from sudare.mechanisms import Rng, geometric
 from sudare.privacy import Guarantee
 
 CELLS = "noise in every cell"
@@ -64,3 +68,12 @@ def plan(guarantee: Guarantee, *, sums_share: Fraction = Fraction(0)) -> Budget:
         total_epsilon=total,
         sums_epsilon=sums,
     )
+
+
+def measure_total(counts: Counts, budget: Budget, *, rng: Rng) -> int:
+    """The number of records: exact where it is public, else with noise of its own."""
+    if budget.total_epsilon is None:
+        return counts.total
+    exact = np.array([counts.total], dtype=np.int64)
+    noisy = geometric(exact, epsilon=budget.total_epsilon, sensitivity=budget.total_sensitivity, rng=rng)
+    return max(0, int(noisy[0]))

@@ -1,0 +1,111 @@
+"""One halving of the wavelet, in whole numbers: what is measured, how much a unit can change it, how a sum is split.
+
+The paper halves averages; in sums the same steps are simpler. A node with sum S over a left and a right half has the
+difference D = left - right. D gets noise, is clamped to [-S, S], and the halves are (S + D)/2 and (S - D)/2.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ParameterError, SchemaError
+from sudare.mechanisms import Rng
+from sudare.privacy import Neighbours
+from sudare.privacy.guarantee import check_neighbours
+from sudare.schema import Schema
+
+Numbers = NDArray[np.int64]
+
+LARGEST_TOTAL = 2**61  # the sum and the difference of a node are added before they are halved
+
+
+def wavelet_sensitivity(levels: int, *, neighbours: Neighbours, rows: int = 1) -> int:
+    """Bound the L1 change of all differences when one unit of at most `rows` rows changes (proofs/wavelet.md).
+
+    A row stands in one node a level and changes its difference by 1. Replacing it is a change in two nodes a level, or
+    of 2 in one: 2k for k levels. The paper's 2(1 + k) also counts the total, which replacing a row leaves alone.
+
+    >>> wavelet_sensitivity(19, neighbours="replace"), wavelet_sensitivity(19, neighbours="add-remove")
+    (38, 19)
+    """
+    check_neighbours(neighbours)
+    return max(1, levels) * rows * (2 if neighbours == "replace" else 1)
+
+
+def wavelet_scale(levels: int, *, epsilon: Fraction, neighbours: Neighbours, rows: int = 1) -> Fraction:
+    """Give the scale of the noise of every difference.
+
+    >>> wavelet_scale(19, epsilon=Fraction(1, 10), neighbours="replace")
+    Fraction(380, 1)
+    """
+    return wavelet_sensitivity(levels, neighbours=neighbours, rows=rows) / epsilon
+
+
+def rows_of(schema: Schema) -> int:
+    """The most rows that one unit has."""
+    return schema.unit.max_rows if schema.unit.kind == "person" else 1
+
+
+def halve(sums: Numbers, differences: Numbers, coins: NDArray[np.integer]) -> Numbers:
+    """Split sums by noisy differences; return the left halves, the right ones being the rest.
+
+    left = floor((S + clamp(D, -S, S) + coin)/2)
+
+    Where S + D is even the coin changes nothing and the halves are the paper's. Where it is odd the paper has halves
+    of a record; a fair coin rounds them up or down, so the mean is the paper's.
+
+    >>> halve(np.array([10, 10, 3]), np.array([4, -99, 0]), np.array([1, 1, 1])).tolist()
+    [7, 0, 2]
+    """
+    clamped = np.clip(differences, -sums, sums)
+    clamped += sums
+    clamped += coins
+    clamped >>= 1
+    return clamped
+
+
+def fair_coins(size: int, rng: Rng) -> NDArray[np.uint8]:
+    """Draw independent fair bits.
+
+    >>> from sudare.mechanisms import SeededRng
+    >>> 300 < int(fair_coins(1000, SeededRng(1)).sum()) < 700
+    True
+    """
+    octets = np.empty(-(-size // 8), dtype=np.uint8)
+    rng.fill(octets)
+    return np.unpackbits(octets)[:size]
+
+
+def halving_bias(left: float, right: float, scale: float) -> float:
+    """Give E[right+] - right of one halving of a known sum, Laplace noise: what clamping adds to the right half.
+
+    (scale/4) (e^(-2 right/scale) - e^(-2 left/scale)): empty halves gain, large ones lose as much.
+    Property 3 of the paper says that there is no bias.
+
+    >>> round(halving_bias(100.0, 0.0, 40.0), 2)
+    9.93
+    """
+    return scale / 4 * (math.exp(-2 * right / scale) - math.exp(-2 * left / scale))
+
+
+def check_total(total: int) -> int:
+    """Take a total of which halvings stay in 64 bits; a noisy one below 0 is 0.
+
+    >>> check_total(-3)
+    0
+    """
+    if total > LARGEST_TOTAL:
+        raise ParameterError("total ({total}) must be at most 2**61; count in coarser units", total=total)
+    return max(0, total)
+
+
+def check_wavelet_schema(schema: Schema) -> None:
+    """Refuse public facts that halvings of the whole domain would ignore."""
+    if schema.impossible:
+        raise SchemaError(
+            "the wavelet halves the whole domain and cannot honour impossible combinations; use the tree instead"
+        )

@@ -1,0 +1,168 @@
+"""The method's parameters, promise and order of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+from sudare.counts import Countable, Counts
+from sudare.errors import DomainError, ParameterError, SourceError
+from sudare.mechanisms import Rng, system_rng
+from sudare.mechanisms.geometric import split_scale
+from sudare.methods.certify import certificate, named
+from sudare.methods.sensitivity import Budget, measure_total, plan
+from sudare.methods.table.files import frames, map_files
+from sudare.methods.table.haar import check_wavelet_schema
+from sudare.methods.table.morton import CellOrder
+from sudare.methods.table.preview import TablePreview, foresee
+from sudare.methods.table.simulation import Draw, simulate
+from sudare.methods.table.tree import Focus, grow_table, plan_tree, tree_fits
+from sudare.methods.table.wavelet import wavelet
+from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
+from sudare.privacy.guarantee import check_neighbours
+from sudare.releases import Release
+from sudare.releases.frame import check_names
+from sudare.schema import Schema, Unit
+
+Way = Literal["tree", "wavelet"]
+MOST_RECORDS = 2**52  # counts up to here are exact in the sums of all levels
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Publish counts over a table of any size, with sums over regions that people can use.
+
+    `method` is "tree" (the default: noise on sums from the top down, rows made valid) or "wavelet" (the paper's).
+    `focus` says what matters to the tree: "cells", "regions" (the default) or "both"; it sets the share of epsilon on
+    the cells. Counts are whole numbers, never negative, and add up at every level of every declared hierarchy; under
+    replace-one the total is exact.
+
+    Guarantee: epsilon-DP for the declared unit and neighbours. Proof: proofs/table.md, proofs/wavelet.md
+    Error: `preview`; empty cells come out too high and large ones too low.
+    Source: Terada et al., large sparse count tables; Hay et al. 2010.
+
+    >>> Table(epsilon="1/2").guarantee().epsilon
+    Fraction(1, 2)
+    """
+
+    epsilon: Fraction | str | int | float
+    neighbours: Neighbours | None = None  # None: the ledger's, else replace-one
+    method: Way = "tree"
+    focus: Focus = "regions"
+    by: tuple[str, ...] | None = None  # the attributes to publish; all of them by default
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
+        if self.neighbours is not None:
+            check_neighbours(self.neighbours)
+        if self.method not in get_args(Way):
+            raise ParameterError("method ({method}) must be tree or wavelet", method=self.method)
+        if self.focus not in get_args(Focus):
+            raise ParameterError("focus ({focus}) must be cells, regions or both", focus=self.focus)
+        if self.method == "wavelet" and self.focus != "regions":
+            raise ParameterError("the wavelet knows no focus; leave it out, or use method tree")
+        if self.by is not None:
+            object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+            if not self.by:
+                raise ParameterError("by must name at least one attribute")
+
+    def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
+        """Tell the promise before any data is opened."""
+        relation = self.neighbours or neighbours or "replace"
+        return Guarantee(epsilon=Fraction(self.epsilon), neighbours=relation, unit=unit or Unit())
+
+    def preview(
+        self, schema: Schema, *, rows: int | tuple[int, ...] = (), neighbours: Neighbours | None = None
+    ) -> TablePreview:
+        """Tell the expected error of cells and regions from public facts, before anything is spent.
+
+        For each number of records in `rows`, a public estimate, a made-up table is published too, to tell how many of
+        the published cells will be noise.
+        """
+        chosen = self._chosen(schema)
+        budget = self._budget(chosen, neighbours)
+        asked = (rows,) if isinstance(rows, int) else tuple(rows)
+        trials = tuple(simulate(chosen, one, self._drawn(budget)) for one in asked)
+        return foresee(self.method, chosen, budget, trials=trials)
+
+    def publish(
+        self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
+    ) -> Release:
+        """Count, spend, draw, and return the release; an interrupt after the spend leaves it recorded."""
+        purse = ledger if ledger is not None else Unrecorded()
+        randomness = rng if rng is not None else system_rng()
+        schema = self._chosen(source.schema)
+        schema.require_confirmed()
+        budget = self._budget(schema, purse.neighbours)
+        expected = foresee(self.method, schema, budget).to_dict()
+        counts = source.count(schema.names)
+        check_counts(counts, schema, budget, self._scales(schema, budget))
+        spends = purse.spend(budget.parts, guarantee=budget.guarantee)
+        table = self.draw(counts, neighbours=budget.guarantee.neighbours, rng=randomness)
+        paper = certificate(
+            method="table",
+            parameters=named(self, neighbours=budget.guarantee.neighbours),
+            guarantee=budget.guarantee,
+            spends=spends,
+            ledger_head=spends[-1].head,
+            schema=schema,
+            expected_error=expected,
+            private=randomness.is_private,
+        )
+        return Release(frames(table), paper, map_files(table))
+
+    def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
+        """Turn private counts into the published table: the step that the promise is about.
+
+        It does not spend; `publish` does so first. Audits call it many times.
+        """
+        budget = self._budget(counts.schema, neighbours)
+        check_counts(counts, counts.schema, budget, self._scales(counts.schema, budget))
+        return self._drawn(budget)(counts, rng)
+
+    def _drawn(self, budget: Budget) -> Draw:
+        def draw(counts: Counts, rng: Rng) -> Counts:
+            total = measure_total(counts, budget, rng=rng)
+            if self.method == "tree":
+                return grow_table(counts, budget, focus=self.focus, total=total, rng=rng)
+            relation = budget.guarantee.neighbours
+            return wavelet(counts, epsilon=budget.cells_epsilon, neighbours=relation, total=total, rng=rng)
+
+        return draw
+
+    def _scales(self, schema: Schema, budget: Budget) -> tuple[Fraction, ...]:
+        """Scales of the noise of all levels."""
+        return tuple(scale for _, scale in foresee(self.method, schema, budget).levels)
+
+    def _chosen(self, schema: Schema) -> Schema:
+        chosen = schema.select(self.by) if self.by is not None else schema
+        check_names((*chosen.names, "count"))
+        chosen.possible_size  # noqa: B018  (refuses a domain without any)
+        if self.method == "wavelet":
+            check_wavelet_schema(chosen)
+            CellOrder(schema=chosen, order="morton")
+        elif not tree_fits(chosen):
+            raise ParameterError(
+                "the declared impossible combinations leave too little of some part of {cells} cells for a tree;"
+                " declare an attribute of the possible combinations instead, or coarser bins",
+                cells=chosen.size,
+            )
+        return chosen
+
+    def _budget(self, schema: Schema, neighbours: Neighbours | None) -> Budget:
+        promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
+        return plan_tree(schema, promise, self.focus) if self.method == "tree" else plan(promise)
+
+
+def check_counts(counts: Counts, schema: Schema, budget: Budget, scales: Iterable[Fraction]) -> None:
+    """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
+    if counts.schema is not schema and counts.schema.fingerprint != schema.fingerprint:
+        raise SourceError("the source counts over another schema than it declares; it cannot be trusted")
+    if schema.impossible and bool(schema.is_impossible(counts.columns()).any()):
+        raise DomainError("rows fall in combinations declared impossible; see `sudare schema check`")
+    if counts.total >= MOST_RECORDS:
+        raise ParameterError("the table has 2**52 records or more; count in coarser units")
+    for scale in (budget.cells_scale, *scales):
+        split_scale(scale)  # refuses noise beyond 64 bits

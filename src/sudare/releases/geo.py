@@ -1,0 +1,127 @@
+"""Published mesh cells as files for maps: GeoJSON and GeoParquet, every cell a rectangle in degrees.
+
+Both say WGS 84 (CRS84: longitude, latitude). The corners of JIS X 0410 cells are defined in Japan's datum JGD2011,
+which agrees with it to within about a metre. No geometry package is needed: a rectangle is five points.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ReleaseError
+from sudare.releases.frame import Frame
+from sudare.releases.parquet import write_frame
+from sudare.schema import MeshCells
+from sudare.schema.radix import Codes
+
+Numbers = NDArray[np.int64]
+Columns = Mapping[str, NDArray[Any]]
+
+MESH, GEOMETRY = "mesh", "geometry"
+DECIMALS = 9  # of a degree: a tenth of a millimetre; the corners of the smallest cells need 8
+CHUNK = 10_000  # cells written at a time
+_HEAD = struct.pack("<BIII", 1, 3, 1, 5)  # little-endian, polygon, one ring, five points
+
+
+def roll_up(cells: MeshCells, codes: Codes, counts: Numbers, *, level: int) -> tuple[MeshCells, Codes, Numbers]:
+    """Add published cells up to a coarser level of the mesh, from 125 m (6) to 80 km (1).
+
+    >>> cells = MeshCells(level=3, area=("5339",))
+    >>> above, codes, sums = roll_up(cells, np.array([3726, 3727, 0]), np.array([5, 6, 7]), level=2)
+    >>> above.labels(codes).tolist(), sums.tolist()
+    (['533900', '533945'], [7, 11])
+    """
+    _check(cells, codes, {"count": counts})
+    above = cells.coarse(level)
+    found, places = np.unique(cells.lift(codes, level), return_inverse=True)
+    sums = np.zeros(len(found), dtype=np.int64)
+    np.add.at(sums, places, counts)
+    return above, found, sums
+
+
+def write_geojson(path: Path, cells: MeshCells, codes: Codes, columns: Columns) -> None:
+    """Write mesh cells as GeoJSON (RFC 7946), one feature a line; `columns` become properties beside the mesh code."""
+    _check(cells, codes, columns)
+    with path.open("w", encoding="utf-8") as file:
+        file.write('{"type":"FeatureCollection","features":[\n')
+        first = True
+        for feature in _features(cells, codes, columns):
+            file.write(feature if first else ",\n" + feature)
+            first = False
+        file.write("\n]}\n")
+
+
+def write_geoparquet(path: Path, cells: MeshCells, codes: Codes, columns: Columns) -> None:
+    """Write mesh cells as GeoParquet 1.1: WKB rectangles and the "geo" metadata, through the engine of all tables."""
+    _check(cells, codes, columns)
+    labels = cells.labels(codes)
+    frame = Frame({MESH: labels, **columns, GEOMETRY: _rectangles(corners(cells, codes))})
+    metadata = {"geo": json.dumps(_geo(cells, codes))}
+    write_frame(frame, path, file_format="parquet", metadata=metadata, types={MESH: "VARCHAR", GEOMETRY: "BLOB"})
+
+
+def corners(cells: MeshCells, codes: Codes) -> NDArray[np.float64]:
+    """Give west, south, east and north of every cell, in degrees (cells, 4).
+
+    >>> corners(MeshCells(level=1, area=("5339",)), np.array([0])).round(3).tolist()
+    [[139.0, 35.333, 140.0, 36.0]]
+    """
+    bounds = cells.bounds(codes)
+    return np.column_stack([bounds.west, bounds.south, bounds.west + bounds.width, bounds.south + bounds.height])
+
+
+def _features(cells: MeshCells, codes: Codes, columns: Columns) -> Iterator[str]:
+    for start in range(0, len(codes), CHUNK):
+        part = slice(start, start + CHUNK)
+        labels = cells.labels(codes[part]).tolist()
+        sides = corners(cells, codes[part]).round(DECIMALS).tolist()
+        values = {name: column[part].tolist() for name, column in columns.items()}
+        for row, (label, (west, south, east, north)) in enumerate(zip(labels, sides, strict=True)):
+            ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+            feature = {
+                "type": "Feature",
+                "geometry": {"type": "Polygon", "coordinates": [ring]},
+                "properties": {MESH: label, **{name: column[row] for name, column in values.items()}},
+            }
+            yield json.dumps(feature, ensure_ascii=False, separators=(",", ":"))
+
+
+def _rectangles(sides: NDArray[np.float64]) -> NDArray[np.object_]:
+    """Rectangles as WKB: a head of 13 octets and five points, anticlockwise from the south-west."""
+    west, south, east, north = sides.T
+    points = np.column_stack([west, south, east, south, east, north, west, north, west, south]).astype("<f8")
+    found = np.empty(len(sides), dtype=np.object_)
+    for row in range(len(sides)):
+        found[row] = _HEAD + points[row].tobytes()
+    return found
+
+
+def _geo(cells: MeshCells, codes: Codes) -> dict[str, Any]:
+    column: dict[str, Any] = {
+        "encoding": "WKB",
+        "geometry_types": ["Polygon"],
+        "orientation": "counterclockwise",
+        "edges": "planar",
+    }
+    if len(codes):
+        sides = corners(cells, codes)
+        column["bbox"] = [*sides[:, :2].min(axis=0).tolist(), *sides[:, 2:].max(axis=0).tolist()]
+    return {"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}}
+
+
+def _check(cells: MeshCells, codes: Codes, columns: Columns) -> None:
+    """Refuse columns that do not fit, and cells outside the area: behind the cells stand missing and other places."""
+    for name, column in columns.items():
+        if len(column) != len(codes):
+            raise ReleaseError("column {name} must have one value for every mesh cell", name=name)
+        if name in (MESH, GEOMETRY):
+            raise ReleaseError("a column of a map must not be called {name}; rename it", name=name)
+    if len(codes) and (int(codes.min()) < 0 or int(codes.max()) >= cells.size):
+        raise ReleaseError("a map takes mesh cells of its area only; leave missing and other places out")
