@@ -1,0 +1,129 @@
+"""The mechanism: P(y|x) = alpha(x) w(y) exp(-beta d(x, y)), with beta a rational and w integers over 2**40.
+
+This is the law that a device draws, not an approximation of it: beta, weights and squared distances are exact numbers,
+and alpha follows from them. Floats here only evaluate the law for previews and certificates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ParameterError
+from sudare.methods.location.grid import Cells, Numbers, Places, metres_from
+from sudare.methods.location.kernel import Kernel, kernel_of
+
+WEIGHT_BITS = 40
+ONE = 1 << WEIGHT_BITS
+"""The weight of a cell that is reported without a discount."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mechanism:
+    """A map, beta and weights; `weights[y] / 2**40` is in [0, 1], and a cell of weight 0 is never reported.
+
+    `inputs` says in which cells people can be; by default where reports can be.
+
+    Guarantee: 2 beta per metre of the map's metric, whatever the weights; often less, see tight.py.
+    Source: Hiraishi, Yoshikawa, Cao, Fujita, Gomi, definitions 4 (GridE: all weights 1) and 5 (WGridE).
+
+    >>> from sudare.methods.location.grid import PlaneGrid
+    >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
+    >>> Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([ONE, ONE])).row(0).round(3).tolist()
+    [0.731, 0.269]
+    """
+
+    places: Places
+    beta_per_metre: Fraction
+    weights: Cells
+    inputs: NDArray[np.bool_] | None = None
+    _kernel: list[Kernel] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights)
+        if weights.dtype.kind not in "iu" or weights.shape != (self.places.size,):
+            raise ParameterError("weights must be whole numbers, one per cell ({cells})", cells=self.places.size)
+        if weights.min() < 0 or weights.max() > ONE:
+            raise ParameterError("weights must be between 0 and 2**{bits}", bits=WEIGHT_BITS)
+        if not weights.any():
+            raise ParameterError("all weights are 0: no cell could be reported; give one cell a weight above 0")
+        if self.beta_per_metre <= 0:
+            raise ParameterError("beta ({beta}) must be positive", beta=self.beta_per_metre)
+        object.__setattr__(self, "weights", weights.astype(np.int64))
+        inputs = weights > 0 if self.inputs is None else np.asarray(self.inputs, dtype=np.bool_)
+        if inputs.shape != (self.places.size,) or not inputs.any():
+            raise ParameterError("inputs must say for each cell whether people can be there, and for one that they can")
+        object.__setattr__(self, "inputs", inputs)
+
+    @property
+    def beta(self) -> float:
+        """Beta per metre, for evaluation."""
+        return float(self.beta_per_metre)
+
+    @property
+    def shares(self) -> Numbers:
+        """Weights as numbers in [0, 1]."""
+        return self.weights / ONE
+
+    @property
+    def can_enter(self) -> NDArray[np.bool_]:
+        """In which cells people can be."""
+        if self.inputs is None:
+            raise AssertionError  # set on entry
+        return self.inputs
+
+    @property
+    def usual(self) -> NDArray[np.bool_]:
+        """The cells that measures are about: people can be there, and they can be reported."""
+        return self.can_enter & (self.weights > 0)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The sums over this map, made when first asked for."""
+        if not self._kernel:
+            self._kernel.append(kernel_of(self.places, self.beta))
+        return self._kernel[0]
+
+    def row(self, cell: int) -> Numbers:
+        """The law of the report of a person in `cell`: one probability per cell."""
+        terms = self.terms(cell)
+        law: Numbers = terms / terms.sum()
+        return law
+
+    def sum_at(self, cell: int) -> float:
+        """1 / alpha of one cell, summed directly."""
+        return float((self.shares * np.exp(-self.beta * metres_from(self.places, cell))).sum())
+
+    def terms(self, cell: int) -> Numbers:
+        """w(y) exp(-beta (d(x, y) - nearest)) for every y: the law before it is normed, the nearest report at its w."""
+        distance = metres_from(self.places, cell)
+        nearest = distance[self.weights > 0].min()
+        terms: Numbers = self.shares * np.exp(-self.beta * (distance - nearest))
+        return terms
+
+
+def uniform(cells: NDArray[np.bool_]) -> Cells:
+    """Full weight for these cells, none for others: GridE on them.
+
+    >>> uniform(np.array([True, False])).tolist() == [ONE, 0]
+    True
+    """
+    return np.where(cells, ONE, 0).astype(np.int64)
+
+
+def quantised(weights: Numbers) -> Cells:
+    """Turn weights into integers over 2**40, the largest becoming 1; what is above 0 stays so.
+
+    >>> quantised(np.array([0.0, 1e-30, 2.0])).tolist() == [0, 1, ONE]
+    True
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ParameterError("weights must be numbers of at least 0")
+    if not weights.any():
+        raise ParameterError("all weights are 0: no cell could be reported; give one cell a weight above 0")
+    whole = np.rint(weights / weights.max() * ONE).astype(np.int64)
+    return np.where(weights > 0, np.maximum(whole, 1), 0)

@@ -1,0 +1,248 @@
+"""Map files in, artefacts out: what is read, what is refused, and that a device reads the law that was certified."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sudare.errors import ReleaseError, SudareError
+from sudare.methods.location import Artefact, Location, load_artefact
+from sudare.methods.location.artefact import Repeat, places_from
+from sudare.methods.location.grid import MeshCorner, PlaneGrid, mesh_code
+from sudare.methods.location.map_file import read_map
+from sudare.methods.location.mechanism import quantised
+from sudare.privacy.metric import MetricGuarantee
+from sudare.releases import Release
+from sudare.run.location import write_coast
+from sudare.schema.mesh import MeshCells
+from tests.unit.location_maps import LAND, MAPS, SMALL, land_of, mechanism
+
+MAP = """[grid]
+kind = "plane"
+rows = 5
+columns = 4
+cell_height_metres = 115.6
+cell_width_metres = 141.5
+"""
+
+
+def written(folder: Path, text: str = MAP, **files: str) -> Path:
+    for name, content in files.items():
+        (folder / f"{name}.csv").write_text(content, encoding="utf-8")
+    (folder / "map.toml").write_text(text, encoding="utf-8")
+    return folder / "map.toml"
+
+
+def artefact(kind: str = "plane") -> Artefact:
+    places = MAPS[kind]
+    return Artefact(
+        mechanism=mechanism(places, "0.01", quantised(land_of(places))),
+        epsilon_per_metre=Fraction(1, 50),
+        tight_epsilon_per_metre=0.0195,
+        repeat=Repeat(fresh_reports=3),
+    )
+
+
+@pytest.mark.parametrize("kind", MAPS)
+def test_a_device_reads_the_very_law_that_was_written(kind: str, tmp_path: Path) -> None:
+    made = artefact(kind)
+    made.write(tmp_path / "mechanism.json")
+
+    read = load_artefact(tmp_path)
+
+    assert read.identity == made.identity
+    assert read.to_dict() == made.to_dict()
+    assert all((read.mechanism.row(cell) == made.mechanism.row(cell)).all() for cell in (0, 1))
+
+
+def test_every_number_of_the_law_is_exact_for_javascript() -> None:
+    facts = artefact().to_dict()
+
+    assert facts["beta_per_metre"] == "1/100"
+    assert facts["grid"]["cell_height_metres"] == "578/5"
+    assert all(isinstance(weight, int) and 0 <= weight < 2**53 for weight in facts["weights"])
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        ("beta_per_metre", "1/50"),
+        ("weights", [1] * 20),
+        ("weights", [1] * 3),
+        ("id", "0" * 64),
+        ("format", 2),
+        ("weight_bits", 39),
+        ("grid", {"kind": "round"}),
+        ("epsilon_per_metre", "often"),
+        ("repeat", {"period": "hour", "fresh_reports": 1, "memoised": True}),
+        ("surprise", 1),
+    ],
+)
+def test_an_artefact_that_was_changed_is_refused(change: str, value: object, tmp_path: Path) -> None:
+    file = tmp_path / "mechanism.json"
+    file.write_text(json.dumps(artefact().to_dict() | {change: value}), encoding="utf-8")
+
+    with pytest.raises(ReleaseError):
+        load_artefact(file)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "\x00"])
+def test_what_is_no_artefact_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "mechanism.json").write_text(text, encoding="utf-8")
+
+    with pytest.raises(ReleaseError):
+        load_artefact(tmp_path)
+
+
+def test_a_release_holds_artefact_table_and_certified_measures(tmp_path: Path) -> None:
+    Location(grid=SMALL, epsilon_per_metre="0.02", mode="weighted", weights=LAND).publish().save(tmp_path / "out")
+
+    read = Release.load(tmp_path / "out")
+    measures = read.certificate.measures
+
+    assert read.frames["weights"].rows == SMALL.size
+    assert load_artefact(tmp_path / "out").epsilon_per_metre == Fraction(1, 50)
+    assert {
+        "tight_epsilon_per_metre",
+        "posterior_max",
+        "posterior_min",
+        "report_true_max",
+        "report_true_min",
+        "expected_distance_metres",
+    } <= set(measures)
+    assert measures["tight_epsilon_per_metre"] <= 0.02
+    assert read.certificate.neighbours == ""
+    assert f"tight_epsilon_per_metre: {measures['tight_epsilon_per_metre']}" in read.certificate.words("en")
+
+
+def test_the_promise_reads_in_both_languages_and_back() -> None:
+    promise = MetricGuarantee(epsilon_per_metre=Fraction(1, 50), metric="graph", reports_per_day=2)
+
+    assert MetricGuarantee.from_dict(promise.to_dict()) == promise
+    assert "shortest way along the roads" in promise.statement
+    assert "最短経路" in promise.words(lang="ja")
+
+
+def test_a_map_with_land_and_levels_is_read(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        MAP + 'weights = "land.csv"\nlevels = "levels.csv"\ninputs = "all"\n',
+        land="row,column,weight\n0,0,1\n4,3,0.5\n",
+        levels="row,column,level\n0,0,0.25\n",
+    )
+
+    found = read_map(file)
+
+    assert found.inputs == "all"
+    assert found.weights is not None
+    assert found.weights.sum() == 1.5
+    assert found.places.to_dict()["levels"][0] == 250
+
+
+def test_a_population_is_read_and_changes_the_measures_only(tmp_path: Path) -> None:
+    file = written(tmp_path, MAP + 'prior = "people.csv"\n', people="row,column,people\n0,0,900\n0,1,30\n4,3,1\n")
+    plain = Location(grid=SMALL, epsilon_per_metre="0.02")
+
+    with_people = Location.of_map(file, epsilon_per_metre="0.02")
+
+    assert with_people.preview().figures["posterior_max"] > 0.9 > plain.preview().figures["posterior_max"]
+    assert (with_people.mechanism().weights == plain.mechanism().weights).all()
+
+
+def test_roads_are_read_from_a_table(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        '[grid]\nkind = "graph"\nedges = "roads.csv"\nweights = "places.csv"\n',
+        roads="from,to,metres\na,b,100\nb,c,50.5\n",
+        places="place,weight\na,1\nb,1\n",
+    )
+
+    found = read_map(file)
+
+    assert found.places.squares(0).tolist() == [0, 100_000**2, 150_500**2]
+    assert found.weights is not None
+    assert found.weights.tolist() == [1, 1, 0]
+
+
+def test_the_coast_that_ships_can_be_read(tmp_path: Path) -> None:
+    found = read_map(write_coast(tmp_path, rows=20, columns=20))
+
+    assert found.weights is not None
+    assert 0 < (found.weights > 0).sum() < 400
+
+
+BAD = {
+    "unknown key": (MAP + "epsilon = 1\n", "unknown keys (epsilon)"),
+    "unknown section": (MAP + "[device]\nx = 1\n", "section [grid] and nothing else (unknown: device)"),
+    "unknown kind": ('[grid]\nkind = "globe"\n', "kind (globe) must be one of"),
+    "no rows": (MAP.replace("rows = 5\n", ""), "must have rows"),
+    "rows of text": (MAP.replace("rows = 5", 'rows = "five"'), "rows (five) must be a whole number"),
+    "no size": (MAP.replace("115.6", "0"), "cell_height_metres (0) must be between"),
+    "not TOML": ("[grid", "is not TOML"),
+    "inputs": (MAP + 'inputs = "sea"\n', "inputs (sea) must be reportable or all"),
+    "no file": (MAP + 'weights = "none.csv"\n', "cannot be read"),
+    "all weights 0": (MAP + 'weights = "zero.csv"\n', "all weights are 0"),
+    "weight above 1": (MAP + 'weights = "two.csv"\n', "weight (2) must be between 0 and 1"),
+    "no such cell": (MAP + 'weights = "far.csv"\n', "far.csv, line 2: no such cell on the map"),
+    "cell twice": (MAP + 'weights = "twice.csv"\n', "twice.csv, line 3: the cell was given before"),
+    "wrong head": (MAP + 'weights = "head.csv"\n', "must begin with the line row,column,weight"),
+    "short line": (MAP + 'weights = "short.csv"\n', "short.csv, line 2: 3 values are needed"),
+    "disconnected roads": ('[grid]\nkind = "graph"\nedges = "apart.csv"\n', "falls into 2 parts"),
+    "no length": ('[grid]\nkind = "graph"\nedges = "nolength.csv"\n', "nolength.csv, line 2: metres (x) must be"),
+}
+FILES = {
+    "zero": "row,column,weight\n0,0,0\n",
+    "two": "row,column,weight\n0,0,2\n",
+    "far": "row,column,weight\n9,9,1\n",
+    "twice": "row,column,weight\n0,0,1\n0,0,1\n",
+    "head": "r,c,w\n0,0,1\n",
+    "short": "row,column,weight\n0,1\n",
+    "apart": "from,to,metres\na,b,1\nc,d,1\n",
+    "nolength": "from,to,metres\na,b,x\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_map_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    text, told = BAD[name]
+    file = written(tmp_path, text, **FILES)
+
+    with pytest.raises(SudareError) as refused:
+        read_map(file)
+
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value).strip()
+
+
+@pytest.mark.parametrize("level", range(1, 7))
+def test_mesh_codes_of_a_grid_are_those_of_the_standard(level: int) -> None:
+    cells = MeshCells(level=level, area=("5339",))
+    some = np.unique(np.linspace(0, cells.size - 1, 50).astype(np.int64))
+
+    rows, columns = cells.grid(some)
+
+    assert [mesh_code(level, int(r), int(c)) for r, c in zip(rows, columns, strict=True)] == cells.labels(some).tolist()
+
+
+def test_a_grid_with_a_corner_reports_mesh_codes() -> None:
+    corner = MeshCorner(level=3, row=53 * 80, column=39 * 80)
+    grid = PlaneGrid(rows=2, columns=2, cell_height_metres=900, cell_width_metres=1100, corner=corner)
+
+    assert grid.labels(np.arange(4)).tolist() == ["53390000", "53390001", "53390010", "53390011"]
+    assert places_from(grid.to_dict()) == grid
+
+
+def test_people_in_some_cells_that_are_never_reported_are_kept_in_the_artefact(tmp_path: Path) -> None:
+    inputs = LAND > 0
+    inputs[3] = True
+    law = mechanism(SMALL, "0.01", quantised(LAND), inputs=inputs)
+    made = Artefact(
+        mechanism=law, epsilon_per_metre=Fraction(1, 50), tight_epsilon_per_metre=0.02, repeat=Repeat(fresh_reports=1)
+    )
+    made.write(tmp_path / "mechanism.json")
+
+    assert load_artefact(tmp_path).mechanism.can_enter.tolist() == inputs.tolist()

@@ -1,0 +1,113 @@
+"""The optimisers: gradients, solutions by FFT against matrices, certificates for random maps."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudare.methods.location import Location
+from sudare.methods.location.fair import _Goal, fair_weights
+from sudare.methods.location.grid import PlaneGrid
+from sudare.methods.location.grid_coast import coast
+from sudare.methods.location.kernel import kernel_of
+from sudare.methods.location.mechanism import quantised, uniform
+from sudare.methods.location.posterior import evaluate
+from sudare.methods.location.sharp import calibrated, level_weights, nearly_level_weights
+from sudare.methods.location.tight import brute_force, tight_epsilon
+from tests.unit.location_maps import mechanism, worst_ratio
+
+GRID = PlaneGrid(rows=24, columns=20, cell_height_metres="115.6", cell_width_metres="141.5")
+LAND = coast(24, 20).reshape(-1) > 0
+
+
+@pytest.mark.parametrize("way", ["fft", "dense"])
+@pytest.mark.parametrize("budget", [1e9, 50.0])  # without and with the penalty of distance
+def test_the_gradient_of_fairness_is_that_of_finite_differences(way: str, budget: float) -> None:
+    goal = _Goal(kernel_of(GRID, 0.01, way=way), LAND, budget=budget, t=40.0)  # type: ignore[arg-type]
+    logs = 0.3 * np.sin(np.arange(int(LAND.sum())))
+    slope = goal.value_and_slope(logs)[1]
+    for cell in (0, 7, len(logs) - 1):
+        step = np.zeros_like(logs)
+        step[cell] = 1e-5
+        difference = (goal.value_and_slope(logs + step)[0] - goal.value_and_slope(logs - step)[0]) / 2e-5
+
+        assert slope[cell] == pytest.approx(difference, rel=1e-4, abs=1e-9)
+
+
+def test_level_weights_by_fft_are_those_of_the_matrix() -> None:
+    fast, slow = (level_weights(kernel_of(GRID, 0.01, way=way), LAND) for way in ("fft", "dense"))  # type: ignore[arg-type]
+
+    assert fast == pytest.approx(slow, abs=1e-8)
+    assert (fast[~LAND] == 0).all()
+
+
+def test_level_weights_make_every_row_of_one_norm() -> None:
+    kernel = kernel_of(GRID, 0.02, way="fft")
+
+    assert kernel.smooth(level_weights(kernel, LAND))[LAND] == pytest.approx(np.ones(int(LAND.sum())), abs=1e-9)
+
+
+def test_weights_of_small_cells_stay_positive_and_certified_by_fft_too() -> None:
+    grid = PlaneGrid(rows=20, columns=20, cell_height_metres=20, cell_width_metres=20)
+    cells = np.ones(400, dtype=bool)
+    weights = nearly_level_weights(grid, 0.008, cells)
+    found = calibrated(grid, Fraction(1, 100), quantised(weights))
+
+    assert level_weights(kernel_of(grid, 0.01), cells).min() < 0 < weights.min()
+    assert Fraction(1, 200) < found.beta_per_metre
+    assert tight_epsilon(found).epsilon <= 0.01
+    assert brute_force(found) <= 0.01
+
+
+def test_sharp_on_a_coast_needs_its_epsilon_and_no_more() -> None:
+    told = Location(grid=GRID, epsilon_per_metre="0.02", mode="sharp", weights=LAND.astype(float)).preview()
+
+    assert 0.02 * (1 - 1e-6) <= told.tight.epsilon <= 0.02
+    assert told.tight.is_exact
+
+
+def test_fair_on_a_coast_brings_the_largest_posterior_near_the_median() -> None:
+    before = evaluate(mechanism(GRID, "0.01", uniform(LAND)))
+    after = evaluate(
+        mechanism(GRID, "0.01", fair_weights(GRID, Fraction(1, 100), cells=LAND, extra_distance=0.15, steps=100))
+    )
+
+    assert np.nanmax(before.posterior) > 2.2 * np.nanmedian(before.posterior)
+    assert np.nanmax(after.posterior) < 1.5 * np.nanmedian(after.posterior)
+
+
+def test_progress_is_told_to_the_end() -> None:
+    told: list[float] = []
+
+    Location(grid=PlaneGrid(rows=3, columns=3, cell_height_metres=100, cell_width_metres=100),
+             epsilon_per_metre="0.02", mode="fair").mechanism(progress=told.append)  # fmt: skip
+
+    assert told == sorted(told)
+    assert told[-1] == 1
+
+
+@given(
+    rows=st.integers(1, 5),
+    columns=st.integers(2, 5),
+    height=st.integers(1, 400),
+    width=st.integers(1, 400),
+    beta=st.sampled_from(["0.0001", "0.003", "0.02", "0.3"]),
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_weights_on_any_grid_need_what_the_certificate_says_and_at_most_twice_beta(
+    rows: int, columns: int, height: int, width: int, beta: str, data: st.DataObject
+) -> None:
+    grid = PlaneGrid(rows=rows, columns=columns, cell_height_metres=height, cell_width_metres=width)
+    numbers = st.lists(st.integers(0, 2**40), min_size=grid.size, max_size=grid.size).filter(any)
+    made = mechanism(grid, beta, np.array(data.draw(numbers), dtype=np.int64))
+
+    found, worst = tight_epsilon(made), worst_ratio(made)
+
+    assert worst <= found.epsilon * (1 + 1e-9) + 1e-13
+    assert found.epsilon <= 2 * made.beta * (1 + 1e-12)
+    assert not found.is_exact or found.epsilon == pytest.approx(worst, rel=1e-6, abs=1e-12)
