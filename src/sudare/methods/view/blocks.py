@@ -1,0 +1,92 @@
+"""A view made of blocks: boxes that tile the domain, each with a noisy count spread evenly over its cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.methods.view.answers import Box, Moments
+from sudare.schema import Schema
+
+Reals = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class BlockView:
+    """Row i is the box lows[i]..highs[i] (codes, both included), its noisy count and the variance of that noise."""
+
+    schema: Schema
+    lows: Codes
+    highs: Codes
+    counts: Reals
+    variances: Reals
+
+    @property
+    def total(self) -> float:
+        """How many records it holds."""
+        return max(0.0, float(self.counts.sum()))
+
+    def moments(self, boxes: Sequence[Box]) -> Moments:
+        """Estimate a sum over disjoint boxes.
+
+        Noise: exact, the blocks' noise is independent. Model: where a box cuts a block, all its records might sit on
+        either side; as if they sat in one cell drawn evenly, the variance is count^2 Var(f).
+        """
+        mean, square = np.zeros(self.counts.size), np.zeros(self.counts.size)
+        for box in boxes:
+            mean = mean + self._mean(box)
+            square = square + self._mean({one: weights**2 for one, weights in box.items()})
+        inside = np.maximum(square - mean**2, 0.0)
+        return Moments(
+            value=float(self.counts @ mean),
+            noise=float(self.variances @ mean**2),
+            model=float((np.maximum(self.counts, 0.0) ** 2) @ inside),
+        )
+
+    def _mean(self, box: Box) -> Reals:
+        """The mean weight of the cells of every block."""
+        share = np.ones(self.counts.size)
+        for one, weights in box.items():
+            prefix = np.concatenate([[0.0], np.cumsum(weights)])
+            low, high = self.lows[:, one], self.highs[:, one] + 1
+            share *= (prefix[high] - prefix[low]) / (high - low)
+        return share
+
+    def ranges(self, lows: Codes, highs: Codes) -> Reals:
+        """Count boxes of codes, each over the attributes that it restricts only."""
+        tops = np.array(self.schema.sizes) - 1
+        columns = np.ascontiguousarray(self.lows.T), np.ascontiguousarray(self.highs.T)
+        found = np.empty(len(lows))
+        for query, (low, high) in enumerate(zip(lows, highs, strict=True)):
+            share = self.counts
+            for place in np.flatnonzero((low > 0) | (high < tops)):
+                least, most = columns[0][place], columns[1][place]
+                overlap = np.minimum(most, high[place]) - np.maximum(least, low[place]) + 1
+                share = share * np.maximum(overlap, 0) / (most - least + 1)
+            found[query] = share.sum()
+        return found
+
+    def marginal(self, names: Sequence[str]) -> Reals:
+        """Give the table of some attributes: differences at the corners of every block, then prefix sums."""
+        places = [self.schema.position(name) for name in names]
+        sizes = [self.schema.sizes[place] + 1 for place in places]
+        cells = np.ones(self.counts.size)
+        for place in places:
+            cells *= self.highs[:, place] - self.lows[:, place] + 1
+        corners = np.zeros(math.prod(sizes))
+        for corner in range(2 ** len(places)):
+            index, sign = np.zeros(self.counts.size, dtype=np.int64), 1
+            for bit, (place, size) in enumerate(zip(places, sizes, strict=True)):
+                at_end = corner >> bit & 1
+                sign *= -1 if at_end else 1
+                index = index * size + (self.highs[:, place] + 1 if at_end else self.lows[:, place])
+            corners += np.bincount(index, weights=sign * self.counts / cells, minlength=corners.size)
+        table = corners.reshape(sizes)
+        for axis in range(len(places)):
+            table = table.cumsum(axis=axis)
+        return table[tuple(slice(0, -1) for _ in places)]

@@ -1,0 +1,257 @@
+"""What a question restricts: tests on declared attributes, joined by and, or, not, as disjoint boxes of values.
+
+A bin that a test cuts is cut into pieces, and its records are taken as spread evenly over it. Missing values follow
+SQL: a test on them is neither true nor false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ParameterError
+from sudare.schema import Attribute, DateBins, NumberBins, Schema
+
+Reals = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Interval = tuple[Fraction | None, Fraction | None]  # [low, high); None has no end
+MaskBox = dict[int, Mask]
+
+MOST_BOXES = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Test:
+    """A test on one attribute: its value lies in an interval or is one of some codes; or it is missing."""
+
+    attribute: int
+    intervals: tuple[Interval, ...] = ()
+    codes: frozenset[int] = frozenset()
+    is_null: bool = False
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All of these."""
+
+    terms: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """At least one of these."""
+
+    terms: tuple[Predicate, ...]
+
+
+Predicate = Test | Every | Some
+
+
+def negated(predicate: Predicate) -> Predicate:
+    """The predicate that is true where this one is false (and neither where a missing value leaves it open)."""
+    if isinstance(predicate, Test):
+        return Test(
+            attribute=predicate.attribute,
+            intervals=predicate.intervals,
+            codes=predicate.codes,
+            is_null=predicate.is_null,
+            negated=not predicate.negated,
+        )
+    terms = tuple(negated(term) for term in predicate.terms)
+    return Some(terms) if isinstance(predicate, Every) else Every(terms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The values of an attribute, bins cut where tests cut them: code, share of the bin, middle (NaN: no number)."""
+
+    codes: NDArray[np.int64]
+    shares: Reals
+    middles: Reals
+    lows: tuple[Fraction | None, ...]
+
+
+def ends(attribute: Attribute) -> list[Fraction] | None:
+    """Where the bins of a number or date begin, and where the last one ends; days and whole numbers are counted."""
+    domain = attribute.domain
+    if isinstance(domain, DateBins):
+        days = [Fraction(edge.toordinal()) for edge in domain.edges]
+        return [*days[:-1], days[-1] + 1]
+    if not isinstance(domain, NumberBins):
+        return None
+    edges = list(domain.edges)
+    widest = max(high - low for low, high in pairwise(edges))
+    return [*edges[:-1], edges[-1] + 1] if is_whole(attribute) and widest > 1 else edges
+
+
+def is_whole(attribute: Attribute) -> bool:
+    """Tell whether values are counted one by one: days, and numbers whose bins have whole edges."""
+    domain = attribute.domain
+    return isinstance(domain, DateBins) or (
+        isinstance(domain, NumberBins) and all(edge.denominator == 1 for edge in domain.edges)
+    )
+
+
+def cut_pieces(attribute: Attribute, cuts: Sequence[Fraction]) -> Pieces:
+    """Cut the bins of an attribute at the given values."""
+    edges = ends(attribute)
+    codes: list[int] = []
+    shares: list[float] = []
+    middles: list[float] = []
+    lows: list[Fraction | None] = []
+    less = 1 if is_whole(attribute) else 0  # 20..24 are five whole numbers with the middle 22
+    for code in range(attribute.size):
+        if edges is None or code >= len(edges) - 1:
+            parts: list[tuple[Fraction | None, float, float]] = [(None, 1.0, float("nan"))]
+        else:
+            low, high = edges[code], edges[code + 1]
+            inner = [low, *sorted({cut for cut in cuts if low < cut < high}), high]
+            parts = [(a, float((b - a) / (high - low)), float(a + b - less) / 2) for a, b in pairwise(inner)]
+        codes += [code] * len(parts)
+        lows += [low for low, _, _ in parts]
+        shares += [share for _, share, _ in parts]
+        middles += [middle for _, _, middle in parts]
+    return Pieces(np.array(codes), np.array(shares), np.array(middles), tuple(lows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Disjoint boxes of pieces."""
+
+    schema: Schema
+    pieces: dict[int, Pieces]
+    boxes: tuple[MaskBox, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, predicate: Predicate | None) -> Region:
+        """Turn a predicate into disjoint boxes."""
+        tests = list(_tests(predicate)) if predicate is not None else []
+        cuts: dict[int, set[Fraction]] = {}
+        for test in tests:
+            found = {end for interval in test.intervals for end in interval if end is not None}
+            cuts.setdefault(test.attribute, set()).update(found)
+        pieces = {place: cut_pieces(schema.attributes[place], sorted(ends)) for place, ends in cuts.items()}
+        boxes = _boxes(predicate, schema, pieces) if predicate is not None else [{}]
+        return cls(schema, pieces, tuple(boxes))
+
+    def within(self, attribute: int, code: int) -> Region:
+        """The part with one value of an attribute."""
+        pieces = self._with(attribute)
+        mask = pieces[attribute].codes == code
+        boxes = [_both(box, {attribute: mask}) for box in self.boxes]
+        return Region(self.schema, pieces, tuple(box for box in boxes if box is not None))
+
+    def weights(self) -> list[dict[int, Reals]]:
+        """For every box the weight of every value: 1, 0, or the share of a bin."""
+        return [{one: self._weigh(one, mask.astype(np.float64)) for one, mask in box.items()} for box in self.boxes]
+
+    def numbers(self, attribute: int, *, shift: float = 0.0) -> list[dict[int, Reals]]:
+        """The same, with an attribute's number (less `shift`) as its weight; nothing where it has none."""
+        pieces = self._with(attribute)[attribute]
+        amount = np.where(np.isnan(pieces.middles), 0.0, np.nan_to_num(pieces.middles) - shift)
+        return [self._times(box, attribute, amount) for box in self.boxes]
+
+    def present(self, attribute: int) -> list[dict[int, Reals]]:
+        """The same, where an attribute has a value at all."""
+        missing = self.schema.attributes[attribute].missing_code
+        pieces = self._with(attribute)[attribute]
+        return [self._times(box, attribute, (pieces.codes != missing) * 1.0) for box in self.boxes]
+
+    def numbered(self, attribute: int) -> list[dict[int, Reals]]:
+        """The same, where an attribute has a number."""
+        pieces = self._with(attribute)[attribute]
+        return [self._times(box, attribute, (~np.isnan(pieces.middles)) * 1.0) for box in self.boxes]
+
+    def _times(self, box: MaskBox, attribute: int, amount: Reals) -> dict[int, Reals]:
+        whole = {one: self._weigh(one, mask.astype(np.float64)) for one, mask in box.items() if one != attribute}
+        mask = box.get(attribute)
+        return {**whole, attribute: self._weigh(attribute, amount if mask is None else amount * mask)}
+
+    def _weigh(self, attribute: int, amount: Reals) -> Reals:
+        pieces, size = self._with(attribute)[attribute], self.schema.attributes[attribute].size
+        return np.bincount(pieces.codes, weights=pieces.shares * amount, minlength=size).astype(np.float64)
+
+    def _with(self, attribute: int) -> dict[int, Pieces]:
+        if attribute not in self.pieces:
+            self.pieces[attribute] = cut_pieces(self.schema.attributes[attribute], ())
+        return self.pieces
+
+
+def _tests(predicate: Predicate) -> list[Test]:
+    if isinstance(predicate, Test):
+        return [predicate]
+    return [test for term in predicate.terms for test in _tests(term)]
+
+
+def _boxes(predicate: Predicate, schema: Schema, pieces: dict[int, Pieces]) -> list[MaskBox]:
+    if isinstance(predicate, Test):
+        mask = _mask(predicate, schema.attributes[predicate.attribute], pieces[predicate.attribute])
+        return [{predicate.attribute: mask}] if mask.any() else []
+    parts = [_boxes(term, schema, pieces) for term in predicate.terms]
+    found = parts[0]
+    for part in parts[1:]:
+        found = _meet(found, part) if isinstance(predicate, Every) else [*found, *_minus(part, found)]
+        if len(found) > MOST_BOXES:
+            raise ParameterError(
+                "the condition falls apart into more than {most} boxes; ask in several questions", most=MOST_BOXES
+            )
+    return found
+
+
+def _mask(test: Test, attribute: Attribute, pieces: Pieces) -> Mask:
+    missing = attribute.missing_code
+    is_missing = pieces.codes == missing if missing is not None else np.zeros(pieces.codes.size, dtype=bool)
+    if test.is_null:
+        return ~is_missing if test.negated else is_missing
+    inside = np.isin(pieces.codes, np.array(sorted(test.codes), dtype=np.int64))
+    inside |= np.array([_is_in(low, test.intervals) for low in pieces.lows], dtype=bool)
+    found: Mask = (inside != test.negated) & ~is_missing
+    return found
+
+
+def _is_in(low: Fraction | None, intervals: Sequence[Interval]) -> bool:
+    """A piece lies in an interval if it begins there: intervals end where pieces end."""
+    if low is None:
+        return False
+    return any((a is None or a <= low) and (b is None or low < b) for a, b in intervals)
+
+
+def _both(one: MaskBox, other: MaskBox) -> MaskBox | None:
+    box = dict(one)
+    for attribute, mask in other.items():
+        box[attribute] = box[attribute] & mask if attribute in box else mask
+        if not box[attribute].any():
+            return None
+    return box
+
+
+def _meet(first: Sequence[MaskBox], second: Sequence[MaskBox]) -> list[MaskBox]:
+    both = (_both(one, other) for one in first for other in second)
+    return [box for box in both if box is not None]
+
+
+def _minus(boxes: Sequence[MaskBox], taken: Sequence[MaskBox]) -> list[MaskBox]:
+    """What of some boxes no other box holds, again as disjoint boxes."""
+    left = list(boxes)
+    for hole in taken:
+        left = [part for box in left for part in _outside(box, hole)]
+    return left
+
+
+def _outside(box: MaskBox, hole: MaskBox) -> list[MaskBox]:
+    parts, rest = [], box
+    for attribute, mask in hole.items():
+        outside = _both(rest, {attribute: ~mask})
+        if outside is not None:
+            parts.append(outside)
+        inside = _both(rest, {attribute: mask})
+        if inside is None:
+            return parts
+        rest = inside
+    return parts

@@ -1,0 +1,185 @@
+"""From noisy tables to one consistent model: means by precision, tables with the right margins, and their fit.
+
+Everything here is post-processing: it sees noisy numbers only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.methods.view.cliques import CliqueTree
+from sudare.methods.view.factors import Factors
+from sudare.methods.view.measured import Measured, Pair
+
+Reals = NDArray[np.float64]
+
+SWEEPS = 20
+FULL_SWEEPS = 10  # with whole steps; then steps shrink, which averages tables that contradict each other
+LAST_STEP = 0.13
+FLOOR = 1e-3  # of what independence would give
+MARGIN_ROUNDS = 12
+
+
+def fit(measured: Measured, tree: CliqueTree, *, start: Factors | None = None, sweeps: int = SWEEPS) -> Factors:
+    """Fit the model of a tree to what was measured."""
+    total, margins = estimate_margins(measured)
+    targets = {pair.ends: target_table(pair, margins, total) for pair in measured.pairs}
+    tables = [_product([margins[one] for one in clique], total) for clique in tree.cliques]
+    if start is not None:
+        tables = [table[0].copy() for table in start.tables]
+    if targets and total > 0:
+        is_forest = all(len(clique) <= 2 for clique in tree.cliques)
+        _Fit(tree, tables, targets).run(1 if is_forest else sweeps)
+    tables = [table * (total / max(float(table.sum()), 1e-300)) for table in tables]  # damped steps drift a little
+    return Factors(tree, tuple(table[None] for table in tables))
+
+
+def estimate_margins(measured: Measured) -> tuple[float, list[Reals]]:
+    """The number of records and every histogram over coarse bins, from all that says something about them."""
+    widths = measured.widths
+    sums = [np.bincount(bins, one.values) for bins, one in zip(measured.bins, measured.ones, strict=True)]
+    spread = [np.bincount(bins) * one.variance for bins, one in zip(measured.bins, measured.ones, strict=True)]
+    top = [value / noise for value, noise in zip(sums, spread, strict=True)]
+    bottom = [1.0 / noise for noise in spread]
+    for pair in measured.pairs:
+        for axis, one in enumerate(pair.ends):
+            noise = pair.variance * pair.values.shape[1 - axis]
+            top[one] = top[one] + pair.values.sum(axis=1 - axis) / noise
+            bottom[one] = bottom[one] + 1.0 / noise
+    means = [above / below for above, below in zip(top, bottom, strict=True)]
+    total = estimate_total(measured)
+    return total, [
+        nearest_weighted(mean, np.asarray(1.0 / below), total=total) if width > 1 else np.array([total])
+        for mean, below, width in zip(means, bottom, widths, strict=True)
+    ]
+
+
+def nearest_weighted(point: Reals, variance: Reals, *, total: float) -> Reals:
+    """The point of {x >= 0, sum x = total} nearest in units of its standard errors: x = (y - t * variance)+.
+
+    >>> nearest_weighted(np.array([3.0, 1.0]), np.array([1.0, 3.0]), total=8.0).tolist()
+    [4.0, 4.0]
+    """
+    active = np.ones(point.size, dtype=bool)
+    while True:
+        shift = (float(point[active].sum()) - total) / float(variance[active].sum())
+        moved = point - shift * variance
+        kept = active & (moved > 0)
+        if kept.sum() in (0, active.sum()):
+            return np.where(active, np.maximum(moved, 0.0), 0.0)
+        active = kept
+
+
+def estimate_total(measured: Measured) -> float:
+    """The number of records: public, or the mean by precision of everything that adds up to it; at least 0."""
+    if measured.total_variance == 0.0:
+        return measured.total
+    told = [(measured.total, measured.total_variance)]
+    told += [(float(one.values.sum()), one.variance * one.values.size) for one in measured.ones]
+    told += [(float(pair.values.sum()), pair.variance * pair.values.size) for pair in measured.pairs]
+    weights = np.array([1.0 / variance for _, variance in told])
+    return max(0.0, float(weights @ np.array([value for value, _ in told]) / weights.sum()))
+
+
+def target_table(pair: Pair, margins: Sequence[Reals], total: float) -> Reals:
+    """The noisy table with the margins of the model: only what differs from independence is taken from it."""
+    first, second = margins[pair.first], margins[pair.second]
+    reference = np.outer(first, second) / max(total, 1e-9)
+    surprise = pair.values - reference
+    surprise = surprise - surprise.mean(axis=0) - surprise.mean(axis=1)[:, None] + surprise.mean()
+    least = np.minimum(FLOOR * reference, math.sqrt(pair.variance) / 10)  # small against the noise, so never a bias
+    table: Reals = np.maximum(reference + surprise, least)
+    for _ in range(MARGIN_ROUNDS):
+        table *= (first / np.maximum(table.sum(axis=1), 1e-300))[:, None]
+        table *= second / np.maximum(table.sum(axis=0), 1e-300)
+    return table
+
+
+def _product(margins: list[Reals], total: float) -> Reals:
+    table = margins[0]
+    for margin in margins[1:]:
+        table = table[..., None] * (margin / max(total, 1e-9))
+    return table.copy()
+
+
+class _Fit:
+    """Iterative proportional fitting along a tour of the tree, every clique brought up to date on the way."""
+
+    def __init__(self, tree: CliqueTree, tables: list[Reals], targets: dict[tuple[int, int], Reals]) -> None:
+        self.tree, self.tables = tree, tables
+        self.near = tree.neighbours()
+        self.targets: dict[int, list[tuple[tuple[int, ...], tuple[int, ...], Reals]]] = {}
+        for ends, target in targets.items():
+            self._place(ends, target)
+        self.moves = {(i, j): self._move(i, j) for a, b in tree.links for i, j in ((a, b), (b, a))}
+        self.separators = {frozenset(link): tables[link[0]].sum(axis=self.moves[link][0]) for link in tree.links}
+
+    def _place(self, ends: tuple[int, int], target: Reals) -> None:
+        holding = [place for place, clique in enumerate(self.tree.cliques) if set(ends) <= set(clique)]
+        home = min(holding, key=lambda place: self.tables[place].size)
+        clique = self.tree.cliques[home]
+        out = tuple(axis for axis, one in enumerate(clique) if one not in ends)
+        shape = tuple(size if one in ends else 1 for one, size in zip(clique, self.tables[home].shape, strict=True))
+        ordered = target if ends[0] < ends[1] else target.T
+        self.targets.setdefault(home, []).append((out, shape, ordered.reshape(shape)))
+
+    def _move(self, one: int, other: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        shared = set(self.tree.separator((one, other)))
+        out = tuple(axis for axis, each in enumerate(self.tree.cliques[one]) if each not in shared)
+        sizes = zip(self.tree.cliques[other], self.tables[other].shape, strict=True)
+        return out, tuple(size if each in shared else 1 for each, size in sizes)
+
+    def run(self, sweeps: int) -> None:
+        tour = self._tour()
+        for sweep in range(sweeps):
+            late = max(0, sweep - FULL_SWEEPS + 1) / max(1, sweeps - FULL_SWEEPS)
+            power = 1.0 if sweep < FULL_SWEEPS else 1.0 - late * (1.0 - LAST_STEP)
+            for kind, one, other in tour:
+                if kind == "visit":
+                    self._visit(one, power)
+                else:
+                    self._send(one, other)
+        for kind, one, other in tour:  # once more without changes, so that every clique knows of the last ones
+            if kind == "send":
+                self._send(one, other)
+
+    def _tour(self) -> list[tuple[str, int, int]]:
+        tour: list[tuple[str, int, int]] = []
+        seen: set[int] = set()
+        for root in range(len(self.tree.cliques)):
+            if root in seen:
+                continue
+            seen.add(root)
+            tour.append(("visit", root, -1))
+            stack = [(root, iter(self.near[root]))]
+            while stack:
+                place, rest = stack[-1]
+                child = next((one for one in rest if one not in seen), None)
+                if child is None:
+                    stack.pop()
+                    if stack:
+                        tour.append(("send", place, stack[-1][0]))
+                    continue
+                seen.add(child)
+                tour += [("send", place, child), ("visit", child, -1)]
+                stack.append((child, iter(self.near[child])))
+        return tour
+
+    def _visit(self, place: int, power: float) -> None:
+        table = self.tables[place]
+        for out, shape, target in self.targets.get(place, ()):
+            now = table.sum(axis=out).reshape(shape) if out else table
+            ratio = target / np.maximum(now, 1e-300)
+            table *= ratio if power == 1.0 else ratio**power
+
+    def _send(self, one: int, other: int) -> None:
+        out, shape = self.moves[one, other]
+        fresh = self.tables[one].sum(axis=out)
+        key = frozenset((one, other))
+        ratio = fresh / np.maximum(self.separators[key], 1e-300)
+        self.tables[other] *= ratio.reshape(shape)
+        self.separators[key] = fresh

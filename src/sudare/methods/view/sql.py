@@ -1,0 +1,187 @@
+"""Questions in SQL: counts, sums and means of declared attributes. Anything else is refused with what is supported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import sqlglot
+from sqlglot import exp
+
+from sudare.errors import ParameterError
+from sudare.methods.view.conditions import Every, Predicate, Some, negated
+from sudare.methods.view.literals import Value, between, equal
+from sudare.schema import NumberBins, Schema
+from sudare.schema.labels import shown
+
+MOST_CHARACTERS = 20_000
+SUPPORTED = (
+    "SELECT COUNT(*), SUM(x), AVG(x) and grouped attributes FROM view"
+    " WHERE =, <>, IN, BETWEEN, <, <=, >, >=, IS NULL with AND, OR, NOT GROUP BY attributes"
+)
+_PARTS = {"kind", "hint", "distinct", "expressions", "from", "from_", "where", "group", "limit", "operation_modifiers"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One column of the answer: "count", "sum" or "avg" of an attribute (None: of records), or "group" by one."""
+
+    kind: str
+    attribute: int | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A parsed statement."""
+
+    measures: tuple[Measure, ...]
+    where: Predicate | None
+    groups: tuple[int, ...]
+
+
+def parse(text: str, schema: Schema) -> Question:
+    """Read one statement; ParameterError says what is supported."""
+    tree = _read(text)
+    _check_shape(tree)
+    groups = tuple(_column(one, schema) for one in _grouped(tree))
+    measures = tuple(_measure(one, schema, groups) for one in tree.expressions)
+    where = tree.args.get("where")
+    return Question(measures, None if where is None else _predicate(where.this, schema), groups)
+
+
+def split(text: str) -> list[str]:
+    """The statements of a file, one by one, as they are written there."""
+    try:
+        found = sqlglot.parse(text, dialect="duckdb")
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        raise ParameterError("the file is not SQL; separate statements by semicolons") from None
+    return [tree.sql(dialect="duckdb") for tree in found if tree is not None]
+
+
+def _read(text: str) -> exp.Select:
+    if len(text) > MOST_CHARACTERS:
+        raise ParameterError("a question must be at most {most} characters long", most=MOST_CHARACTERS)
+    try:
+        trees = sqlglot.parse(text, dialect="duckdb")
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        raise _unsupported("this text") from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Select):
+        raise _unsupported("anything but one SELECT")
+    return trees[0]
+
+
+def _check_shape(tree: exp.Select) -> None:
+    for part, value in tree.args.items():
+        if value and part not in _PARTS - {"distinct", "limit", "hint", "kind"}:
+            raise _unsupported(part.replace("_", " ").strip().upper())
+    source = tree.find(exp.From)
+    table = source.this if source is not None else None
+    if not isinstance(table, exp.Table) or table.name.lower() != "view" or table.args.get("db"):
+        raise ParameterError("a view answers questions FROM view only")
+    if tree.find(exp.Subquery, exp.Window, exp.Join) is not None:
+        raise _unsupported("a query inside a query")
+
+
+def _grouped(tree: exp.Select) -> Sequence[exp.Expr]:
+    group = tree.args.get("group")
+    if group is None:
+        return ()
+    if any(value for part, value in group.args.items() if part != "expressions"):
+        raise _unsupported("this GROUP BY")
+    return list(group.expressions)
+
+
+def _measure(column: exp.Expr, schema: Schema, groups: Sequence[int]) -> Measure:
+    inner, name = (column.this, column.alias) if isinstance(column, exp.Alias) else (column, "")
+    if isinstance(inner, exp.Count) and not inner.args.get("big_int_distinct"):
+        told = inner.this
+        if isinstance(told, exp.Star):
+            return Measure("count", None, name or "count")
+        if isinstance(told, exp.Column):
+            return Measure("count", _column(told, schema), name or f"count_{told.name}")
+        raise _unsupported("COUNT of anything but * or an attribute")
+    if isinstance(inner, exp.Sum | exp.Avg):
+        kind = "sum" if isinstance(inner, exp.Sum) else "avg"
+        place = _column(inner.this, schema)
+        if not isinstance(schema.attributes[place].domain, NumberBins):
+            raise ParameterError("{name} is no number; only COUNT can be asked of it", name=schema.names[place])
+        return Measure(kind, place, name or f"{kind}_{schema.names[place]}")
+    if isinstance(inner, exp.Column):
+        place = _column(inner, schema)
+        if place not in groups:
+            raise ParameterError("{name} must stand in GROUP BY to be selected", name=schema.names[place])
+        return Measure("group", place, name or schema.names[place])
+    raise _unsupported(inner.sql(dialect="duckdb"))
+
+
+def _column(node: exp.Expr, schema: Schema) -> int:
+    if not isinstance(node, exp.Column):
+        raise _unsupported(node.sql(dialect="duckdb"))
+    names = [name for name in schema.names if name == node.name] or [
+        name for name in schema.names if name.casefold() == node.name.casefold()
+    ]
+    if len(names) != 1:
+        raise ParameterError(
+            "the view has no attribute {name}; it has {known}", name=node.name, known=shown(schema.names, 20)
+        )
+    return schema.position(names[0])
+
+
+def _predicate(node: exp.Expr, schema: Schema) -> Predicate:
+    if isinstance(node, exp.Paren):
+        return _predicate(node.this, schema)
+    if isinstance(node, exp.Not):
+        return negated(_predicate(node.this, schema))
+    if isinstance(node, exp.And | exp.Or):
+        both = (_predicate(node.left, schema), _predicate(node.right, schema))
+        return Every(both) if isinstance(node, exp.And) else Some(both)
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+        return equal(schema, _column(node.this, schema), [None])
+    if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
+        return equal(schema, _column(node.this, schema), [_value(one) for one in node.expressions])
+    if isinstance(node, exp.Between):
+        low, high = _value(node.args["low"]), _value(node.args["high"])
+        return between(schema, _column(node.this, schema), low, high)
+    return _comparison(node, schema)
+
+
+_MIRRORED = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
+
+
+def _comparison(node: exp.Expr, schema: Schema) -> Predicate:
+    kind = type(node)
+    if kind not in _MIRRORED or not isinstance(node, exp.Binary):
+        raise _unsupported(node.sql(dialect="duckdb"))
+    left, right = node.left, node.right
+    if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
+        left, right, kind = right, left, _MIRRORED[kind]
+    place, value = _column(left, schema), _value(right)
+    ways: dict[type, Callable[[], Predicate]] = {
+        exp.EQ: lambda: equal(schema, place, [value]),
+        exp.NEQ: lambda: negated(equal(schema, place, [value])),
+        exp.LT: lambda: between(schema, place, None, value, below=True),
+        exp.LTE: lambda: between(schema, place, None, value),
+        exp.GT: lambda: between(schema, place, value, None, above=True),
+        exp.GTE: lambda: between(schema, place, value, None),
+    }
+    return ways[kind]()
+
+
+def _value(node: exp.Expr) -> Value:
+    if isinstance(node, exp.Cast):
+        return _value(node.this)
+    if isinstance(node, exp.Neg):
+        inner = _value(node.this)
+        if isinstance(inner, Fraction):
+            return -inner
+    if isinstance(node, exp.Paren):
+        return _value(node.this)
+    if isinstance(node, exp.Literal):
+        return str(node.this) if node.is_string else Fraction(str(node.this))
+    raise _unsupported(node.sql(dialect="duckdb"))
+
+
+def _unsupported(what: str) -> ParameterError:
+    return ParameterError("a view does not answer {what}; it answers {supported}", what=what, supported=SUPPORTED)

@@ -1,0 +1,122 @@
+"""A view made of tables: the model's and the product's. Holds public numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.methods.view.answers import Box, Moments
+from sudare.methods.view.factors import Factors
+from sudare.schema import Schema
+
+Reals = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TableView:
+    """Cliques over coarse bins, and the share of every value within its bin; version 0 is the estimate.
+
+    `tau_squared`: see `replicate.model_error`. `floor`: the least variance of a count; values that came out as 0 hide
+    noise that the replicates cannot show.
+    """
+
+    schema: Schema
+    factors: Factors
+    bins: tuple[Codes, ...]
+    shares: tuple[Reals, ...]  # (versions, values)
+    tau_squared: float
+    floor: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """How many records it holds."""
+        return float(self.factors.totals[0])
+
+    def moments(self, boxes: Sequence[Box]) -> Moments:
+        """Estimate a sum over disjoint boxes: noise from the replicates, the model's part as tau^2 Var(f)."""
+        sums = np.zeros(self.factors.versions)
+        squares = 0.0
+        for box in boxes:
+            found = self._answer(box)
+            sums = sums + found
+            is_plain = all(bool(np.all((weights == 0) | (weights == 1))) for weights in box.values())
+            squared = found if is_plain else self._answer({one: weights**2 for one, weights in box.items()})
+            squares += float(squared[0])
+        noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
+        noise += self.floor * max((_mean_square(box) for box in boxes), default=0.0)
+        records = max(self.total, 1.0)
+        spread = max(0.0, squares / records - (float(sums[0]) / records) ** 2)
+        return Moments(value=float(sums[0]), noise=noise, model=self.tau_squared * spread)
+
+    def _answer(self, box: Box) -> Reals:
+        return self.factors.answer({one: self._evidence(one, weights) for one, weights in box.items()})
+
+    def _evidence(self, attribute: int, weights: Reals) -> Reals:
+        """The mean weight of every bin, (versions, bins)."""
+        weighted = self.shares[attribute] * weights
+        return weighted @ self._members(attribute)
+
+    def _members(self, attribute: int) -> Reals:
+        bins = self.bins[attribute]
+        members = np.zeros((bins.size, int(bins.max()) + 1))
+        members[np.arange(bins.size), bins] = 1.0
+        return members
+
+    def estimate(self) -> TableView:
+        """The estimate alone: quicker where no interval is asked for."""
+        return TableView(
+            schema=self.schema,
+            factors=self.factors.only(0),
+            bins=self.bins,
+            shares=tuple(share[:1] for share in self.shares),
+            tau_squared=self.tau_squared,
+            floor=self.floor,
+        )
+
+    def ranges(self, lows: Codes, highs: Codes) -> Reals:
+        """Count boxes of codes without intervals."""
+        return self.range_versions(lows, highs)[:, 0]
+
+    def range_versions(self, lows: Codes, highs: Codes) -> Reals:
+        """Count boxes of codes, (queries, versions): prefix sums of the shares within bins make the evidence."""
+        tops = np.array(self.schema.sizes) - 1
+        prefix = [self._prefixes(place) for place in range(len(tops))]
+        found = np.empty((len(lows), self.factors.versions))
+        for query, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
+            asked = [place for place, top in enumerate(tops) if low[place] > 0 or high[place] < top]
+            found[query] = self.factors.answer(
+                {place: prefix[place][high[place] + 1] - prefix[place][low[place]] for place in asked}
+            )
+        return found
+
+    def _prefixes(self, attribute: int) -> Reals:
+        """(values + 1, versions, bins): how much of every bin lies below a value."""
+        share = self.shares[attribute].T[:, :, None] * self._members(attribute)[:, None, :]
+        return np.concatenate([np.zeros((1, *share.shape[1:])), share.cumsum(axis=0)])
+
+    def range_answers(self, lows: Codes, highs: Codes) -> tuple[Reals, Reals, Reals]:
+        """Count boxes of codes with the variances of noise and model."""
+        versions = self.range_versions(lows, highs)
+        noise = ((versions[:, 1:] - versions[:, :1]) ** 2).mean(axis=1) + self.floor
+        share = np.clip(versions[:, 0] / max(self.total, 1.0), 0.0, 1.0)
+        return versions[:, 0], noise, self.tau_squared * share * (1 - share)
+
+    def marginal(self, names: Sequence[str]) -> Reals:
+        """Give the table of some attributes, value by value."""
+        places = [self.schema.position(name) for name in names]
+        table = self.factors.only(0).joint(places)[0]
+        for axis, place in enumerate(places):
+            shape = [-1 if one == axis else 1 for one in range(len(places))]
+            table = np.take(table, self.bins[place], axis=axis) * self.shares[place][0].reshape(shape)
+        whole: Reals = table
+        return whole
+
+
+def _mean_square(box: Box) -> float:
+    """The mean square weight of the values that a box weighs at all; 0 for the box of everybody."""
+    squares = [weights[weights != 0] ** 2 for weights in box.values()]
+    return float(np.prod([square.mean() if square.size else 0.0 for square in squares])) if box else 0.0

@@ -1,0 +1,116 @@
+"""Audits of the view on neighbouring tables, and coverage of its intervals by simulation. All seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sudare.counts import Counts
+from sudare.evaluate import audit
+from sudare.evaluate.workloads import Truth, random_ranges
+from sudare.mechanisms import SeededRng
+from sudare.methods.view import View, open_view
+from sudare.methods.view.blocks import BlockView
+from sudare.methods.view.model import Drawn
+from sudare.testing import Tabled
+from sudare.testing.tables import changed, even_table, schema_of
+
+RUNS = 1_000
+SAME, OTHER = 1600, 40  # records with two equal values, or two others: a pair that is always chosen
+CONFIDENCE = 0.999
+
+
+def features(drawn: Drawn | BlockView) -> list[int]:
+    """What tells most about the first cell: on which side of the two tables' numbers each measured number lies."""
+    if isinstance(drawn, BlockView):
+        first = (drawn.lows == 0).all(axis=1)
+        return [round(float((drawn.counts * first).sum())), int((drawn.highs[first][0] + 1).prod())]
+    measured = drawn.measured
+    numbers = [(measured.total, 4 * (SAME + 3 * OTHER), measured.total_variance)]
+    numbers += [(one.values[0], SAME + 3 * OTHER, one.variance) for one in measured.ones]
+    numbers += [(pair.values[pair_cell(drawn, pair.ends)], SAME, pair.variance) for pair in measured.pairs]
+    return [round(100 * sum((1 if value > true else -1) / np.sqrt(variance / 2) for value, true, variance in numbers))]
+
+
+def pair_cell(drawn: Drawn, ends: tuple[int, int]) -> tuple[int, int]:
+    return int(drawn.measured.bins[ends[0]][0]), int(drawn.measured.bins[ends[1]][0])
+
+
+def many(method: View, table: Counts, seed: int) -> Callable[[int], NDArray[np.int64]]:
+    rng = SeededRng(seed)
+    return lambda runs: np.array(
+        [features(method.draw(table, neighbours="add-remove", rng=rng)) for _ in range(runs)], dtype=np.int64
+    )
+
+
+def found_epsilon(method: View, runs: int = RUNS) -> float:
+    schema = schema_of(4, 4)
+    table = Counts.build(schema, np.arange(16), np.where(np.eye(4).ravel() > 0, SAME, OTHER))
+    if method.method in ("mondrian", "hdpview"):  # an even table stays in few blocks, whose count tells most
+        table = even_table(schema, per_cell=400)
+    found = audit(
+        many(method, changed(table, 1), seed=1), many(method, table, seed=2), runs=runs, confidence=CONFIDENCE
+    )
+    return found.epsilon_low
+
+
+@pytest.mark.parametrize("method", ["product", "model", "mondrian", "hdpview"])
+def test_an_audit_stays_within_the_promise(method: str) -> None:
+    assert found_epsilon(View(epsilon=2, method=method)) <= 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["product", "model", "mondrian"])
+def test_an_audit_sees_it_when_the_noise_is_halved(method: str) -> None:
+    """Detects a factor of 2 in the noise of the tables: the run at twice the epsilon is refuted for the first."""
+    assert found_epsilon(View(epsilon=2, method=method), runs=3 * RUNS) > 1  # type: ignore[arg-type]
+
+
+def dependent(seed: int) -> Counts:
+    """A made-up table of six attributes in a chain, each following the one before it by two thirds."""
+    generator = np.random.default_rng(seed)
+    columns = [generator.integers(0, 10, 20_000)]
+    for _ in range(5):
+        fresh = generator.integers(0, 10, 20_000)
+        columns.append(np.where(generator.random(20_000) < 2 / 3, columns[-1], fresh))
+    return Counts.from_columns(schema_of(*[10] * 6), np.column_stack(columns))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4)])
+def test_intervals_of_95_percent_cover_93_to_99_5_percent_of_ranges(epsilon: Fraction) -> None:
+    inside = []
+    for seed in range(4):
+        truth = dependent(seed)
+        lows, highs = random_ranges(truth.schema, 3, queries=150, rng=SeededRng(seed))
+        view = open_view(View(epsilon=epsilon, neighbours="add-remove").publish(Tabled(truth), rng=SeededRng(seed)))
+        value, noise, model = view.stored.range_answers(lows, highs)  # type: ignore[union-attr]
+        reach = 1.96 * np.sqrt(noise + model)
+        inside += (np.abs(value - Truth(truth).ranges(lows, highs)) <= reach).tolist()
+
+    assert 0.93 <= np.mean(inside) <= 0.995
+
+
+def test_the_model_is_nearer_to_dependent_data_than_the_product() -> None:
+    truth = dependent(7)
+    lows, highs = random_ranges(truth.schema, 3, queries=300, rng=SeededRng(7))
+    exact = Truth(truth).ranges(lows, highs)
+    errors = {
+        method: np.sqrt(
+            (
+                (
+                    open_view(
+                        View(epsilon=1, method=method).publish(Tabled(truth), rng=SeededRng(1))  # type: ignore[arg-type]
+                    ).ranges(lows, highs)
+                    - exact
+                )
+                ** 2
+            ).mean()
+        )
+        for method in ("model", "product", "mondrian")
+    }
+
+    assert 3 * errors["model"] < errors["product"]
+    assert errors["model"] < errors["mondrian"]
