@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
+from sudare.counts.relabelling import Relabelling
 from sudare.schema import Schema
 
 Progress = Callable[[float], None]
@@ -114,6 +115,9 @@ class Source(Protocol):
 
     def apply(self, labels: Mapping[str, Labels], *, others: bool = False) -> Rows:
         """Replace values by given labels, one for each code of the attribute."""
+
+    def relabel(self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False) -> Rows:
+        """Replace values by labels, and those of some combinations by the labels of their group or by nothing."""
 
     def write(self, path: str | Path, *, shuffle: bool = True) -> Path:
         """Write the rows with values as the schema labels them: `recode({}).write(path)`."""

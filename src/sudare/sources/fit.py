@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sudare.errors import DomainError
-from sudare.schema import Attribute, Impossible
+from sudare.schema import Attribute, Impossible, MeshCells
+from sudare.schema.mesh import DIGITS
 from sudare.sources.counted import whole_number
 from sudare.sources.sql import Expression, both, in_runs
 
@@ -58,17 +59,31 @@ def refuse_misfits(source: TableSource, attributes: Sequence[Attribute]) -> None
     Error: DomainError if there are any.
     """
     rows = misfits(source, attributes)
-    wrong = [attribute.name for attribute, number in zip(attributes, rows, strict=True) if number]
+    wrong = [attribute for attribute, number in zip(attributes, rows, strict=True) if number]
     if wrong:
-        raise DomainError(
-            "the data hold values of {names} that the schema does not declare; run `sudare schema check` to see them",
-            names=", ".join(wrong),
-        )
+        raise _undeclared(wrong)
     if uncounted(source):
         raise DomainError(
             "column {column} must hold whole numbers, 0 or more, in every row; run `sudare schema check`",
             column=source.count_column,
         )
+
+
+def _undeclared(wrong: Sequence[Attribute]) -> DomainError:
+    """Say what is allowed where one line can: a mesh by its level and area."""
+    domain = wrong[0].domain
+    if len(wrong) == 1 and isinstance(domain, MeshCells):
+        return DomainError(
+            "{name} must hold mesh codes of level {level} ({digits} digits) or finer, inside the declared area; run"
+            " `sudare schema check` to see the others",
+            name=wrong[0].name,
+            level=domain.level,
+            digits=DIGITS[domain.level - 1],
+        )
+    return DomainError(
+        "the data hold values of {names} that the schema does not declare; run `sudare schema check` to see them",
+        names=", ".join(attribute.name for attribute in wrong),
+    )
 
 
 def refuse_impossible(box: Impossible) -> None:

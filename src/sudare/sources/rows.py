@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from sqlglot import exp
 
+from sudare.counts.relabelling import Exceptions
 from sudare.errors import SourceError
 from sudare.schema import Attribute, Codes
 from sudare.sources.base import Labels
 from sudare.sources.coding import Coding, Join
 from sudare.sources.counted import whole_number
 from sudare.sources.engine import Column, Lookup
+from sudare.sources.exceptions import grouped
 from sudare.sources.query import ROW
 from sudare.sources.sql import Expression, call, literal, raw
 
@@ -36,11 +38,17 @@ class RecodedRows:
     source: TableSource
     labels: Mapping[str, Callable[[Codes], Labels]]
     others: bool = False
+    names: tuple[str, ...] | None = None
+    exceptions: Exceptions | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Name the columns that will be written: attributes, then the column of counts, then others."""
-        return (*self.source.schema.names, *self._kept())
+        return (*(attribute.name for attribute in self._attributes()), *self._kept())
+
+    def _attributes(self) -> tuple[Attribute, ...]:
+        schema = self.source.schema
+        return schema.attributes if self.names is None else tuple(schema.attribute(name) for name in self.names)
 
     def _kept(self) -> list[str]:
         schema, counted = self.source.schema, self.source.count_column
@@ -75,14 +83,22 @@ class RecodedRows:
         return path
 
     def _query(self, shuffle: bool) -> exp.Select:
-        source, attributes = self.source, self.source.schema.attributes
-        codings = [source.coding(attribute) for attribute in attributes]
-        labelled = [self._labelled(*pair) for pair in zip(attributes, codings, strict=True)]
+        source, attributes, exceptions = self.source, self._attributes(), self.exceptions
+        asked = () if exceptions is None else tuple(source.schema.attribute(name) for name in exceptions.names)
+        known = list(dict.fromkeys((*attributes, *asked)))
+        codings = {attribute.name: source.coding(attribute) for attribute in known}
+        labelled = [self._labelled(attribute, codings[attribute.name]) for attribute in attributes]
+        brought, group = list(codings.values()), None if exceptions is None else grouped(source, exceptions)
+        if exceptions is not None and group is not None:
+            pairs = zip(attributes, labelled, strict=True)
+            labelled = [group.labelled(source, exceptions, attribute.name, own) for attribute, own in pairs]
+            brought.append(group.coding)
         kept = [source.columns[name] for name in self._kept()]
-        places = [*source.places(attributes), *(column.place for column in kept)]
+        places = [*source.places(known), *(column.place for column in kept)]
         written = [coding.code for coding in labelled] + [self._value(column) for column in kept]
-        query = source.query([*codings, *labelled], places, is_numbered=True)
+        query = source.query([*brought, *labelled], places, is_numbered=True)
         query = query.select(*(_named(value, name) for value, name in zip(written, self.columns, strict=True)))
+        query = query if group is None else query.where(group.is_written)
         return query.order_by(_shuffled() if shuffle else raw(ROW))
 
     def _value(self, column: Column) -> Expression:

@@ -12,6 +12,7 @@ import numpy as np
 from sqlglot import exp
 
 from sudare.counts import Counts
+from sudare.counts.relabelling import Recodable, Relabelling
 from sudare.errors import DomainError, ParameterError, SourceError
 from sudare.schema import Attribute, Codes, Schema
 from sudare.sources import people, sql
@@ -159,6 +160,23 @@ class TableSource:
         own = {each.name: _LevelLabels(each, 0) for each in self.schema.attributes}
         return RecodedRows(source=self, labels={**own, **given}, others=others)
 
+    def relabel(
+        self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False
+    ) -> RecodedRows:
+        """Replace values by labels, and those of some combinations by the labels of their group or by nothing at all.
+
+        `names` chooses the attributes that are written. What is dropped: as in `recode`.
+        """
+        own = {each.name: _LevelLabels(each, 0) for each in self.schema.attributes}
+        chosen = None if names is None else self.schema.select(names).names
+        return RecodedRows(
+            source=self,
+            labels={**own, **relabelling.labels},
+            others=others,
+            names=chosen,
+            exceptions=relabelling.exceptions,
+        )
+
     def write(self, path: str | Path, *, shuffle: bool = True) -> Path:
         """Write the rows with values as the schema labels them: `recode({}).write(path)`."""
         return self.recode({}).write(path, shuffle=shuffle)
@@ -281,3 +299,4 @@ def _refuse_impossible(counts: Counts) -> None:
 
 if TYPE_CHECKING:
     _keeps_the_protocol: type[Source] = TableSource
+    _can_be_recoded: type[Recodable] = TableSource

@@ -1,0 +1,66 @@
+"""`sudare predict`: is a tailor-made request feasible, from the history alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sudare.cli.terminal import json_option, print_json
+from sudare.cli.words import Worded
+from sudare.messages import say
+
+if TYPE_CHECKING:
+    from sudare.methods.kanon.predict import Answer, Prediction
+
+
+@click.command(
+    "predict",
+    cls=Worded,
+    help=say("Tell whether the wishes of REQUEST can be had at its k, from a history; the data is not opened."),
+)
+@click.argument("request_file", metavar="REQUEST", type=click.Path(path_type=Path))
+@click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
+@click.option(
+    "--history",
+    "history_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help=say("the steward's history"),
+)
+@json_option
+def predict(request_file: Path, schema_file: Path, history_file: Path, as_json: bool) -> None:
+    """Read request, schema and history, and answer."""
+    from sudare.methods.kanon.history import read_history
+    from sudare.methods.kanon.predict import predict as foretell
+    from sudare.methods.kanon.request import Request
+    from sudare.schema import Schema
+
+    schema = Schema.read(schema_file)
+    found = foretell(Request.read(request_file, schema), schema, read_history(history_file))
+    if as_json:
+        print_json(found.to_dict())
+        return
+    _tell(found)
+
+
+def _tell(found: Prediction) -> None:
+    request = found.request
+    click.echo(
+        say(
+            "request {name}: k = {k}; {points} measurements known",
+            name=request.name or "-",
+            k=request.k,
+            points=found.points,
+        )
+    )
+    for number, (answer, nearest) in enumerate(zip(found.answers, found.nearest, strict=True), 1):
+        click.echo(say("wish {number}: {groupings}", number=number, groupings=_groupings(answer)))
+        click.echo("  " + answer.words())
+        for near in nearest:
+            click.echo("  " + say("instead: {groupings}: {words}", groupings=_groupings(near), words=near.words()))
+
+
+def _groupings(answer: Answer) -> str:
+    return ", ".join(one.words() for one in answer.wish.values())

@@ -1,0 +1,77 @@
+"""What a table is to be written with: other labels for its values, and other ones again for some combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.counts.counts import Countable
+from sudare.errors import ParameterError
+
+Codes = NDArray[np.int64]
+Labels = NDArray[np.object_]
+
+LEFT_OUT = -1
+"""The group of rows that are not written."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Exceptions:
+    """Rows that are put into groups by the combination of some attributes, whatever the labels of their values.
+
+    `codes` (m, attributes) holds combinations of the codes of `names`, `groups` (m,) the group of each, LEFT_OUT for
+    rows that are not written; `labels` give every group a text for each attribute that it relabels. A combination that
+    stands several times is cut into pieces of `sizes` rows, taken at random; else sizes are not looked at.
+
+    >>> one = Exceptions(names=("sex",), codes=np.array([[1]]), groups=np.array([LEFT_OUT]))
+    >>> one.is_cut
+    False
+    """
+
+    names: tuple[str, ...]
+    codes: Codes
+    groups: Codes
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    sizes: Codes | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.codes), len(self.groups), len(self.codes if self.sizes is None else self.sizes)}
+        if self.codes.ndim != 2 or self.codes.shape[1] != len(self.names) or len(lengths) != 1:
+            raise ParameterError("exceptions need one row of codes and one group for every combination")
+        top = int(self.groups.max(initial=LEFT_OUT))
+        if any(len(texts) <= top for texts in self.labels.values()):
+            raise ParameterError("every group of exceptions needs a label")
+
+    @property
+    def is_cut(self) -> bool:
+        """Tell whether rows of one combination go to different groups."""
+        return self.sizes is not None and len(np.unique(self.codes, axis=0)) < len(self.codes)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Relabelling:
+    """Labels for the codes of attributes, and exceptions by combination; attributes without labels keep their own."""
+
+    labels: Mapping[str, Callable[[Codes], Labels]]
+    exceptions: Exceptions | None = None
+
+
+class Written(Protocol):
+    """Rows that are ready to be written, never held in memory."""
+
+    def write(self, path: str | Path, *, shuffle: bool = True) -> Path:
+        """Write the rows to a new Parquet or CSV file."""
+        ...
+
+
+class Recodable(Countable, Protocol):
+    """What k-anonymity asks of a source: counts, and the table written with other labels."""
+
+    def relabel(self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False) -> Written:
+        """Write the chosen attributes (all of them by default) with these labels."""
+        ...

@@ -1,0 +1,7 @@
+"""k-anonymity: predict, search, recode (Sweeney 2002; Oguri et al. 2016)."""
+
+from sudare.methods.kanon.kanonymity import KAnonymity
+from sudare.methods.kanon.preview import Preview
+from sudare.methods.kanon.publish import Outcome
+
+__all__ = ["KAnonymity", "Outcome", "Preview"]

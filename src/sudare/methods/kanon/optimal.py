@@ -1,0 +1,189 @@
+"""The optimum by branch and bound over boxes of the lattice, with a proven gap at any moment.
+
+A box holds all nodes between a fine corner (`low`) and a coarse one (`high`, always checked). Scores in it are at least
+those of its fine corner with only the rows suppressed that the coarse corner already loses, since every finer node
+loses them too. The box of least bound is opened next, so that this bound holds for the whole lattice:
+
+1. shrink: a level of one attribute that alone lifts the bound over the best score so far is cut off the coarse corner;
+2. if the coarse corner moved, check it: if nothing finer can be feasible, the box is empty;
+3. else split at the level that lifts the bound of the coarse part most, and check the coarse corner of the fine part.
+
+The order of levels and of suppressed rows is all that is used; what a criterion allows to conclude is in criteria.py.
+Nothing grows with the number of nodes: lattices of 1e12 nodes can be searched, as far as the time allows.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+
+import numpy as np
+
+from sudare.methods.kanon.check import Check, Checker
+from sudare.methods.kanon.lattice import Lattice, Node
+from sudare.methods.kanon.problem import Found
+
+LARGE = 10**6  # nodes: on such lattices the time may end before the proof, so that a good node at once is worth checks
+
+
+class Dead:
+    """Nodes below which nothing is feasible."""
+
+    def __init__(self, width: int) -> None:
+        self._nodes = np.empty((64, width), dtype=np.int64)
+        self._count = 0
+
+    def add(self, node: Node) -> None:
+        """Add a node that kills all finer ones."""
+        if self._count == self._nodes.shape[0]:
+            self._nodes = np.concatenate([self._nodes, np.empty_like(self._nodes)])
+        self._nodes[self._count] = node
+        self._count += 1
+
+    def covers(self, node: Node) -> bool:
+        """Tell whether a node is as fine as one of them."""
+        return bool((self._nodes[: self._count] >= np.array(node)).all(axis=1).any())
+
+
+class Boxes:
+    """The open boxes of one search."""
+
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
+        self.lattice: Lattice = checker.problem.lattice
+        self.measure = checker.measure
+        self.dead = Dead(len(self.lattice.heights))
+        self.heap: list[tuple[float, int, Node, Node]] = []
+        self._turn = itertools.count()
+
+    @property
+    def best(self) -> float:
+        """Give the best score so far."""
+        return float("inf") if self.checker.best is None else self.checker.best.score
+
+    @property
+    def lower_bound(self) -> float:
+        """Give the bound that holds for all nodes."""
+        return min(self.heap[0][0], self.best) if self.heap else self.best
+
+    def look(self, node: Node) -> Check:
+        """Check a node and learn what it kills."""
+        is_new = node not in self.checker.checks
+        found = self.checker.check(node)
+        if is_new and found.kills:
+            self.dead.add(node)
+        return found
+
+    def dive(self) -> None:
+        """Walk down from the top to a local optimum: a good score to prune by from the start."""
+        here: Check | None = self.look(self.lattice.heights)
+        while here is not None and not self.checker.is_late:
+            here = self._step(here)
+
+    def _step(self, here: Check) -> Check | None:
+        """Find the first finer neighbour that is better, the most promising ones first."""
+        for node in sorted(self.lattice.finer(here.node), key=self.measure.floor):
+            if self.measure.floor(node) < self.best and not self.dead.covers(node) and not self.checker.is_late:
+                found = self.look(node)
+                if found.is_feasible and found.score < here.score:
+                    return found
+        return None
+
+    def polish(self) -> None:
+        """Move the best node to a better neighbour, one level down, up, or one of each, as long as there is one."""
+        here = self.checker.best
+        while here is not None and not self.checker.is_late:
+            here = self._better(here.node)
+
+    def _better(self, node: Node) -> Check | None:
+        best, finer = self.best, list(self.lattice.finer(node))
+        around = {*finer, *self.lattice.coarser(node), *(up for down in finer for up in self.lattice.coarser(down))}
+        for one in sorted(around - set(self.checker.checks), key=self.measure.floor):
+            if self.measure.floor(one) >= best or self.checker.is_late:
+                return None
+            if not self.dead.covers(one) and self.look(one).score < best:
+                return self.checker.checks[one]
+        return None
+
+    def open(self) -> None:
+        """Begin with the whole lattice."""
+        self.look(self.lattice.heights)
+        self._push(self.lattice.bottom, self.lattice.heights)
+
+    def work(self) -> bool:
+        """Open boxes until none can hold anything better, or it is late; tell whether the best is proven."""
+        while self.heap and self.heap[0][0] < self.best:
+            if self.checker.is_late:
+                return False
+            self.checker.tell(self.lower_bound)
+            _, _, low, high = heapq.heappop(self.heap)
+            if not self._is_done(low) and not self._shrunk(low, high) and low != high:
+                self._split(low, high)
+        return True
+
+    def _is_done(self, low: Node) -> bool:
+        """A fine corner without a failing class is the best node of its box."""
+        known = self.checker.checks.get(low)
+        return known is not None and known.is_whole
+
+    def _shrunk(self, low: Node, high: Node) -> bool:
+        out, best, corner = self.checker.out(high), self.best, list(high)
+        for axis, level in enumerate(low):
+            while corner[axis] > level and self.measure.bound(_put(low, axis, corner[axis]), out) >= best:
+                corner[axis] -= 1
+        if tuple(corner) == high:
+            return False
+        self._push(low, tuple(corner))
+        return True
+
+    def _split(self, low: Node, high: Node) -> None:
+        out = self.checker.out(high)
+        cuts = [
+            (self.measure.bound(_put(low, axis, level + 1), out), -(level - low[axis]), axis, level)
+            for axis in range(len(low))
+            for level in range(low[axis], high[axis])
+        ]
+        _, _, axis, level = max(cuts)
+        self._push(_put(low, axis, level + 1), high)
+        self._push(low, _put(high, axis, level))
+
+    def _push(self, low: Node, high: Node) -> None:
+        """Check the coarse corner, and keep the box if it can hold anything better."""
+        if self.dead.covers(high) or self.look(high).kills:
+            return
+        bound = self.measure.bound(low, self.checker.out(high))
+        known = self.checker.checks.get(low)
+        if known is not None:
+            bound = max(bound, known.rising)
+        if bound < self.best:
+            heapq.heappush(self.heap, (bound, next(self._turn), low, high))
+
+
+def optimum(checker: Checker, *, seeds: tuple[Node, ...] = (), method: str = "auto") -> Found | None:
+    """Find the best node, or the best within the deadline; None if no node was found feasible.
+
+    Nodes to look at first (`seeds`) may shorten the search, and never change its result.
+    """
+    boxes = Boxes(checker)
+    for node in seeds:
+        if boxes.look(node).kills:
+            boxes.dead.add(node)
+    if boxes.look(checker.problem.lattice.bottom).is_whole:
+        return _written(checker, method=method, lower_bound=boxes.best, is_optimal=True)
+    if not seeds:
+        boxes.dive()
+    if checker.problem.lattice.size > LARGE:
+        boxes.polish()
+    boxes.open()
+    is_optimal = boxes.work()
+    return _written(checker, method=method, lower_bound=boxes.lower_bound, is_optimal=is_optimal)
+
+
+def _written(checker: Checker, *, method: str, lower_bound: float, is_optimal: bool) -> Found | None:
+    if checker.best is None:
+        return None
+    return checker.found(checker.best, method=method, lower_bound=lower_bound, is_optimal=is_optimal)
+
+
+def _put(node: Node, axis: int, level: int) -> Node:
+    return (*node[:axis], level, *node[axis + 1 :])

@@ -1,0 +1,99 @@
+"""What a search is given, and what it hands back: criterion, search and quality are three separate things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, get_args
+
+from sudare.errors import ParameterError
+from sudare.methods.kanon.lattice import Lattice, Node
+from sudare.methods.kanon.tuples import Tuples
+
+if TYPE_CHECKING:
+    from sudare.methods.kanon.criteria import Criterion
+    from sudare.methods.kanon.quality import Quality
+
+Method = Literal["auto", "pak", "ola", "incognito", "flash", "datafly", "exhaustive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is: checks made, the best score so far (None: nothing yet) and the proven lower bound."""
+
+    checks: int
+    best: float | None
+    lower_bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Find the node of least score whose classes keep every criterion.
+
+    Classes that do not keep them are suppressed, as long as these are at most `max_suppressed` of the rows. A search
+    that is asked to stop after `deadline_seconds` hands back the best node so far and a proven lower bound.
+    """
+
+    tuples: Tuples
+    lattice: Lattice
+    criteria: tuple[Criterion, ...]
+    quality: Quality
+    max_suppressed: Fraction = Fraction(0)
+    deadline_seconds: float | None = None
+    progress: Callable[[Progress], None] | None = None
+
+    @property
+    def most_suppressed_rows(self) -> int:
+        """Count the rows that may be left out."""
+        return int(self.max_suppressed * self.tuples.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One checked node, for the memory of a steward and for pictures: (cells, k) is the paper's table C."""
+
+    node: Node
+    cells: int
+    k: int
+    suppressed_rows: int
+    is_feasible: bool
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The best node found. `lower_bound` is proven for all nodes; the node is optimal if its score is no higher."""
+
+    node: Node
+    score: float
+    suppressed_rows: int
+    is_optimal: bool
+    lower_bound: float
+    checks: int
+    cells_checked: int
+    method: str
+    trace: tuple[Step, ...] = field(default=(), repr=False)
+
+    @property
+    def gap(self) -> float:
+        """Tell how much better a node could at most be: score less lower bound, 0 for an optimum."""
+        return 0.0 if self.is_optimal else max(0.0, self.score - self.lower_bound)
+
+
+def search(problem: Problem, method: Method = "auto") -> Found:
+    """Search the lattice.
+
+    "auto" finds the optimum (or the best within the deadline, with a proven gap); so do "ola", "incognito" and
+    "flash" where pruning by the criteria is sound, and "exhaustive" always. "pak" is the paper's search from a
+    predicted node and "datafly" a greedy one: both find a node that keeps the criteria, not always the best.
+
+    Error: Infeasible, which names the attributes that block and what would help.
+    """
+    if method not in get_args(Method):
+        raise ParameterError(
+            "search ({search}) must be auto, pak, ola, incognito, flash, datafly or exhaustive", search=method
+        )
+    from sudare.methods.kanon.search import run
+
+    return run(problem, method)

@@ -1,0 +1,176 @@
+"""k-anonymity through the command line: publish, predict, warn, refuse; on made-up sales and on Adult."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from sudare.run.sales import sales
+from tests.end_to_end.conftest import Ran
+
+ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult-arx"
+QUASI = (
+    "sex",
+    "age",
+    "race",
+    "marital-status",
+    "education",
+    "native-country",
+    "workclass",
+    "occupation",
+    "salary-class",
+)
+Sudare = Callable[..., Ran]
+
+SALES = """\
+[sudare]
+schema = 1
+name = "sales"
+
+[[attribute]]
+name = "item"
+kind = "category"
+role = "sensitive"
+values = [{items}]
+
+[[attribute]]
+name = "sex"
+kind = "category"
+role = "quasi"
+values = ["M", "F"]
+hierarchy = {{ masking = "right" }}
+
+[[attribute]]
+name = "age"
+kind = "number"
+role = "quasi"
+bins = {{ start = 20, stop = 70, width = 1 }}
+hierarchy = {{ intervals = [5, 10, 20] }}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The built-in sales, 3,000 of them, with ages to the year."""
+    rows = sales(items=30, records=3000, seed=7)
+    lines = [f"h{item + 1},{'MF'[sex]},{20 + 10 * decade + at % 10}" for at, (item, sex, decade) in enumerate(rows)]
+    (tmp_path / "sales.csv").write_text("item,sex,age\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    names = ", ".join(f'"h{number + 1}"' for number in range(30))
+    (tmp_path / "sales.toml").write_text(SALES.format(items=names), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUDARE_LANG", "en")
+    return tmp_path
+
+
+PUBLISH = ("publish", "kanon", "sales.csv", "--schema", "sales.toml", "--k", "40")
+
+
+def test_sales_are_published_predicted_and_a_second_release_is_warned_of(shop: Path, sudare: Sudare) -> None:
+    first = sudare(*PUBLISH, "--out", "one", "--history", "h.jsonl", "--format", "csv")
+    second = sudare(*PUBLISH, "--out", "two", "--history", "h.jsonl", "--recoding", "mondrian")
+    (shop / "r.toml").write_text("[request]\nk = 40\n[[wish]]\nsex = 0\nage = 1\n[[wish]]\nage = 3\n")
+    asked = sudare("predict", "r.toml", "--schema", "sales.toml", "--history", "h.jsonl", "--json")
+    granted = sudare(*PUBLISH, "--out", "three", "--history", "h.jsonl", "--request", "r.toml", "--json")
+    found = duckdb.sql("SELECT sex, age, COUNT(*) AS n FROM 'one/records.csv' GROUP BY ALL").fetchall()
+
+    assert (first.code, second.code, asked.code, granted.code) == (0, 0, 0, 0)
+    assert "3000 records published in one" in first.out
+    assert "does not compose" in first.out
+    assert "warning" not in first.out
+    assert "earlier releases of this table in the history: 1." in second.out
+    assert min(n for _, _, n in found) >= 40
+    assert [one["verdict"] for one in json.loads(asked.out)["wishes"]] == ["holds", "holds"]
+    assert json.loads(granted.out)["wish"] == 0
+
+
+def test_a_request_that_cannot_be_granted_is_refused_and_still_learned_from(shop: Path, sudare: Sudare) -> None:
+    (shop / "r.toml").write_text("[request]\nk = 1000\n[[wish]]\nsex = 0\nage = 0\n")
+    refused = sudare(*PUBLISH, "--out", "one", "--history", "h.jsonl", "--request", "r.toml")
+    asked = sudare("predict", "r.toml", "--schema", "sales.toml", "--history", "h.jsonl")
+
+    assert refused.code == 1
+    assert refused.err.count("\n") == 1
+    assert "none of the 1 wishes" in refused.err
+    assert not (shop / "one").exists()
+    assert "fails for certain" in asked.out
+
+
+def test_a_value_grouping_of_ones_own_is_published(shop: Path, sudare: Sudare) -> None:
+    (shop / "r.toml").write_text('[request]\nk = 40\n[[wish]]\nage = [["[20,38)"], ["[38,70]"]]\n')
+    done = sudare(*PUBLISH, "--out", "one", "--request", "r.toml", "--format", "csv")
+    found = Counter(age for (age,) in duckdb.sql("SELECT age FROM 'one/records.csv'").fetchall())
+
+    assert done.code == 0
+    assert set(found) == {"[20,38)", "[38,70]"}
+
+
+def test_the_steward_is_spoken_to_in_japanese(shop: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDARE_LANG", "ja")
+    done = sudare(*PUBLISH, "--out", "one", "--max-suppressed", "0.02", "--criteria", "l=3,item")
+    seen = sudare("preview", "kanon", "--schema", "sales.toml", "--k", "40", "--rows", "3000")
+
+    assert "k = 40 の k-匿名性" in done.out
+    assert "合成できず" in done.out
+    assert "管理者専用" in done.out
+    assert "準識別子: sex, age" in seen.out
+    assert "最大 75 個" in seen.out
+
+
+def test_a_ledger_is_not_charged_and_the_steward_is_told(shop: Path, sudare: Sudare) -> None:
+    sudare("ledger", "create", "s.ledger", "--epsilon", "1")
+    done = sudare(*PUBLISH, "--out", "one", "--ledger", "s.ledger")
+
+    assert done.code == 0
+    assert "the ledger was not charged" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--k", "1"), "k (1) must be at least 2"),
+        (("--k", "4000"), "k (4000) is larger than the table"),
+        (("--k", "5", "--quasi", "item"), "quasi-identifier item has no hierarchy"),
+        (("--k", "5", "--criteria", "l=31,item"), "even the whole table as one class"),
+        (("--k", "5", "--criteria", "l=2"), "must be like l=3,COLUMN"),
+        (("--k", "5", "--request", "none.toml"), "cannot be read"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line_and_leaves_nothing(
+    shop: Path, sudare: Sudare, words: tuple[str, ...], told: str
+) -> None:
+    done = sudare("publish", "kanon", "sales.csv", "--schema", "sales.toml", "--out", "one", *words)
+
+    assert done.code == 1
+    assert told in done.err
+    assert done.err.count("\n") == 1
+    assert not (shop / "one").exists()
+
+
+@pytest.mark.skipif(not ADULT.is_dir(), reason="shared/data/adult-arx is not beside the repository")
+def test_adult_is_published_at_the_known_optimum(
+    tmp_path: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in ADULT.glob("*.csv"):
+        shutil.copy(file, tmp_path)
+    blocks = [
+        f'[[attribute]]\nname = "{name}"\nkind = "category"\nrole = "quasi"\nhierarchy = "adult_hierarchy_{name}.csv"\n'
+        for name in QUASI
+    ]
+    (tmp_path / "a.toml").write_text('[sudare]\nschema = 1\nname = "adult"\n' + "".join(blocks), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    words = ("publish", "kanon", "adult.csv", "--schema", "a.toml", "--k", "5", "--max-suppressed", "0.05", "--json")
+    done = json.loads(sudare(*words, "--out", "one").out)
+    names = ", ".join(f'"{name}"' for name in QUASI)
+    query = f"SELECT MIN(n), SUM(n) FROM (SELECT COUNT(*) AS n FROM 'one/records.parquet' GROUP BY {names})"
+
+    assert done["optimal"]
+    assert list(done["measures"]["levels"].values()) == [0, 3, 0, 0, 2, 1, 1, 2, 0]
+    assert done["risk"]["left_out"] == 1346
+    assert done["risk"]["total_loss"] == pytest.approx(0.241932, abs=1e-6)
+    assert duckdb.sql(query).fetchall() == [(5, 28816)]

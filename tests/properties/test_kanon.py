@@ -1,0 +1,201 @@
+"""The optimum equals brute force; criteria and bounds keep what they declare; roll-up changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudare.counts import Counts
+from sudare.errors import Infeasible
+from sudare.methods.kanon.check import Checker
+from sudare.methods.kanon.criteria import Criterion, Mask, MinimumSize, Presence
+from sudare.methods.kanon.criteria_sensitive import (
+    Closeness,
+    DistinctDiversity,
+    EntropyDiversity,
+    RecursiveDiversity,
+)
+from sudare.methods.kanon.grouping import grouped
+from sudare.methods.kanon.lattice import Node, is_finer
+from sudare.methods.kanon.problem import Problem, search
+from sudare.methods.kanon.quality import QUALITIES
+from sudare.methods.kanon.tuples import Tuples
+from tests.unit.kanon_tables import problem_of, random_counts
+
+CRITERIA: list[tuple[Criterion, ...]] = [
+    (),
+    (DistinctDiversity(attribute="s", l=2),),
+    (EntropyDiversity(attribute="s", l=1.7),),
+    (RecursiveDiversity(attribute="s", c=1.5, l=2),),
+    (Closeness(attribute="s", t=0.3),),
+    (Closeness(attribute="s", t=0.2, distance="ordered"),),
+    (Closeness(attribute="s", t=0.2, distance="hierarchical"),),
+    (EntropyDiversity(attribute="s", l=1.5), Closeness(attribute="s", t=0.4)),
+]
+SHARES = [Fraction(0), Fraction(1, 20), Fraction(1, 4), Fraction(1)]
+BITS = [(2, 2, 1), (1, 1, 1, 1), (3, 2), (2, 1, 2)]
+tables = st.builds(
+    random_counts, st.integers(0, 10**6), bits=st.sampled_from(BITS), rows=st.integers(20, 120), values=st.just(4)
+)
+
+
+def best(problem: Problem, method: str) -> float:
+    try:
+        return search(problem, method).score  # type: ignore[arg-type]
+    except Infeasible:
+        return float("inf")
+
+
+@pytest.mark.parametrize("quality", sorted(QUALITIES))
+@settings(max_examples=40, deadline=None)
+@given(counts=tables, k=st.integers(2, 9), share=st.sampled_from(SHARES))
+def test_the_optimum_equals_brute_force_for_every_quality(counts, k, share, quality) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(counts, k=k, quality=quality, max_suppressed=share)
+
+    assert best(problem, "auto") == pytest.approx(best(problem, "exhaustive"), rel=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    counts=tables,
+    criteria=st.sampled_from(CRITERIA),
+    k=st.integers(2, 5),
+    share=st.sampled_from(SHARES),
+    quality=st.sampled_from(["loss", "discernability"]),
+)
+def test_the_optimum_equals_brute_force_for_every_criterion(counts, criteria, k, share, quality) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(counts, *criteria, k=k, quality=quality, max_suppressed=share)
+
+    assert best(problem, "auto") == pytest.approx(best(problem, "exhaustive"), rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    low=st.sampled_from([0, 0.1, 0.3]),
+    high=st.sampled_from([0.6, 0.8, 1]),
+    share=st.sampled_from(SHARES),
+)
+def test_the_optimum_equals_brute_force_with_a_register(seed: int, low: float, high: float, share: Fraction) -> None:
+    register = random_counts(seed, rows=200)
+    drawn = np.random.default_rng(seed).binomial(register.values, 0.5)
+    table = Counts.build(register.schema, register.codes, drawn)
+    problem = problem_of(table, Presence(low=low, high=high), k=2, max_suppressed=share)
+    tuples = Tuples.of(table, problem.lattice.names, population=register)
+    problem = dataclasses.replace(problem, tuples=tuples)
+
+    assert best(problem, "auto") == pytest.approx(best(problem, "exhaustive"), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["pak", "ola", "incognito", "flash"])
+@settings(max_examples=25, deadline=None)
+@given(counts=tables, criteria=st.sampled_from(CRITERIA), k=st.integers(2, 6))
+def test_the_searches_of_the_literature_find_the_optimum_without_suppression(counts, criteria, k, method) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(counts, *criteria, k=k)
+
+    assert best(problem, method) == pytest.approx(best(problem, "exhaustive"), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["pak", "ola", "incognito", "flash", "datafly"])
+@settings(max_examples=20, deadline=None)
+@given(counts=tables, criteria=st.sampled_from(CRITERIA), share=st.sampled_from(SHARES))
+def test_no_search_hands_back_a_node_that_breaks_the_promise_or_claims_too_much(
+    counts, criteria, share, method
+) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(counts, *criteria, k=3, max_suppressed=share)
+    optimum = best(problem, "exhaustive")
+    try:
+        found = search(problem, method)  # type: ignore[arg-type]
+    except Infeasible:
+        return
+    check = Checker(problem).check(found.node)
+
+    assert check.is_feasible
+    assert found.lower_bound <= optimum * (1 + 1e-12)
+    assert not found.is_optimal or found.score <= optimum * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(counts=tables, criteria=st.sampled_from(CRITERIA), share=st.sampled_from(SHARES))
+def test_what_a_check_concludes_for_other_nodes_is_true(counts, criteria, share) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(counts, *criteria, k=3, max_suppressed=share)
+    checker = Checker(problem)
+    checks = [checker.check(node) for node in problem.lattice.nodes()]
+    for one in checks:
+        finer = [other for other in checks if is_finer(other.node, one.node)]
+        coarser = [other for other in checks if is_finer(one.node, other.node)]
+
+        assert not (one.kills and any(other.is_feasible for other in finer))
+        assert not (one.clears and not all(other.is_feasible for other in coarser))
+
+
+@pytest.mark.parametrize("quality", sorted(QUALITIES))
+@settings(max_examples=25, deadline=None)
+@given(counts=tables, criteria=st.sampled_from(CRITERIA[:4]))
+def test_bounds_stay_below_the_scores_they_bound(counts, criteria, quality) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(counts, *criteria, k=3, quality=quality, max_suppressed=1)
+    checker = Checker(problem)
+    checks = [checker.check(node) for node in problem.lattice.nodes()]
+    slack = 1 + 1e-9
+    for low in checks:
+        above = [one for one in checks if is_finer(low.node, one.node)]
+        least = min(one.score for one in above) * slack
+
+        assert checker.measure.floor(low.node) <= least
+        assert low.rising <= least
+        for high in above:
+            inside = min(one.score for one in above if is_finer(one.node, high.node)) * slack
+            assert checker.measure.bound(low.node, checker.out(high.node)) <= inside
+
+
+@settings(max_examples=60, deadline=None)
+@given(counts=tables, data=st.data())
+def test_rolled_up_classes_are_those_of_the_tuples(counts, data) -> None:  # type: ignore[no-untyped-def]
+    tuples, lattice = (problem := problem_of(counts)).tuples, problem.lattice
+    fine = tuple(data.draw(st.integers(0, height)) for height in lattice.heights)
+    coarse = tuple(data.draw(st.integers(low, high)) for low, high in zip(fine, lattice.heights, strict=True))
+    direct, rolled = tuples.classes(coarse), tuples.classes(coarse, tuples.classes(fine))
+
+    assert np.array_equal(direct.sizes, rolled.sizes)
+    assert np.array_equal(direct.ids[rolled.first], np.arange(direct.count))
+    assert np.array_equal(np.bincount(direct.ids, weights=tuples.weights), direct.sizes)
+
+
+@settings(max_examples=80, deadline=None)
+@given(keys=st.lists(st.integers(0, 50), max_size=60), places=st.sampled_from([51, 10**6, 2**62]))
+def test_keys_are_grouped_as_unique_does_however_large_they_may_be(keys: list[int], places: int) -> None:
+    key = np.array(keys, dtype=np.int64)
+    values, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
+    found = grouped(key, places)
+
+    assert np.array_equal(key[found.first], values)
+    assert np.array_equal(found.ids, inverse)
+    assert np.array_equal(found.totals(np.ones_like(key)), counts)
+
+
+def _failing(checker: Checker, node: Node) -> Mask:
+    look = checker.look(node)
+    return look.failing[look.classes.ids]
+
+
+def test_a_growing_criterion_is_one_whose_suppressed_rows_shrink() -> None:
+    criteria = {type(one): one for group in CRITERIA for one in group} | {MinimumSize: MinimumSize(k=3)}
+    broken: set[str] = set()
+    for seed in range(40):
+        counts = random_counts(seed)
+        for one in criteria.values():
+            checker = Checker(problem_of(counts, one, k=None, max_suppressed=1))
+            lattice = checker.problem.lattice
+            for node in lattice.nodes():
+                here = _failing(checker, node)
+                for above in lattice.coarser(node):
+                    there = _failing(checker, above)
+                    if (there & ~here).any():
+                        broken.add(type(one).__name__)
+
+    assert broken == {type(one).__name__ for one in criteria.values() if not one.grows}
