@@ -3,7 +3,21 @@
 import importlib
 import sys
 
-NAMES = ("start", "noise", "ledger", "audit", "counting", "microdata_scaling")
+NAMES = (
+    "start",
+    "noise",
+    "ledger",
+    "audit",
+    "counting",
+    "table_baselines",
+    "kanon",
+    "mondrian",
+    "calibration",
+    "microdata_scaling",
+    "location",
+    "view",
+    "location_reports",
+)
 
 
 def main(names: list[str]) -> int:

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-KEYS = ("terada2017",)
+KEYS = ("terada2017", "oguri2016", "terada_tables", "hiraishi_location", "kato_view")
 
 
 def main(keys: list[str]) -> int:

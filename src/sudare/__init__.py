@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sudare.counts import Counts
     from sudare.errors import SudareError
+    from sudare.methods.kanon import KAnonymity
+    from sudare.methods.location import Location
     from sudare.methods.microdata import Microdata
+    from sudare.methods.table import Table
+    from sudare.methods.view import View, open_view
     from sudare.privacy import Guarantee, Ledger
     from sudare.releases import Certificate, Release
     from sudare.schema import Attribute, Schema, Unit
@@ -25,13 +29,18 @@ _PUBLIC = {
     "Certificate": "sudare.releases",
     "Counts": "sudare.counts",
     "Guarantee": "sudare.privacy",
+    "KAnonymity": "sudare.methods.kanon",
     "Ledger": "sudare.privacy",
+    "Location": "sudare.methods.location",
     "Microdata": "sudare.methods.microdata",
     "Release": "sudare.releases",
     "Schema": "sudare.schema",
     "SudareError": "sudare.errors",
+    "Table": "sudare.methods.table",
     "Unit": "sudare.schema",
+    "View": "sudare.methods.view",
     "open": "sudare.sources",
+    "open_view": "sudare.methods.view",
 }
 
 __all__ = [
@@ -39,13 +48,18 @@ __all__ = [
     "Certificate",
     "Counts",
     "Guarantee",
+    "KAnonymity",
     "Ledger",
+    "Location",
     "Microdata",
     "Release",
     "Schema",
     "SudareError",
+    "Table",
     "Unit",
+    "View",
     "open",
+    "open_view",
 ]
 
 

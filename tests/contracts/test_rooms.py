@@ -40,11 +40,13 @@ WALLS = {
 # Packages that only some files may import: package -> patterns of paths below sudare/.
 ENGINES = {
     "duckdb": ("sources/duckdb.py", "releases/parquet.py"),
-    "sqlglot": ("sources/*",),
+    "sqlglot": ("sources/*", "methods/view/sql.py"),
     "cryptography": ("mechanisms/rng.py",),
     "sqlite3": ("privacy/ledger*.py",),
     "numpy.random": ("run/*", "baselines/*"),  # never where a private value or a release is made
-    "scipy": ("evaluate/*", "methods/location/*"),
+    "scipy": ("evaluate/*", "baselines/barak.py", "methods/location/*"),
+    **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3", "osmium"), ("methods/location/geo*.py",)),
+    "vl_convert": ("run/locate_picture.py", "report/*"),
 }
 LATE = ("scipy", "rich")  # slow to import: only inside functions
 FILES = {"errors", "__main__"}  # rooms of one file

@@ -185,7 +185,9 @@ def test_the_demo_does_the_main_job(place: Path, sudare: Callable[..., object]) 
 
     assert done.code == 0
     assert "NOT FOR PUBLICATION" in done.out
-    assert sudare("verify", "demo/release", "--ledger", "demo/sales.ledger").code == 0
+    assert sudare("verify", "demo/microdata", "--ledger", "demo/sales.ledger").code == 0
+    assert sudare("verify", "demo/table", "--ledger", "demo/people.ledger").code == 0
+    assert [sudare("verify", f"demo/{kind}").code for kind in ("view", "kanon", "location")] == [0, 0, 0]
     assert again.code == 1
     assert "exists" in again.err
 

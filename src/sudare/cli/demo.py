@@ -16,7 +16,7 @@ def _say_step(text: str, /, **values: object) -> None:
     click.echo(render(text, values))
 
 
-@click.command(cls=Worded, help=say("Do the main job on built-in data: a schema, a ledger, a release and its check."))
+@click.command(cls=Worded, help=say("Do the main job on built-in data: schema, ledger and all five kinds of release."))
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -37,7 +37,7 @@ def demo(out: Path) -> None:
     click.echo("")
     click.echo(
         say(
-            "Next: open {out}/release/certificate.md, and try `sudare schema init` on a table of your own.",
+            "Next: open {out}/microdata/certificate.md, and try `sudare schema init` on a table of your own.",
             out=out,
         )
     )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.publish import Command, add_options, publish_and_tell, source_options
+from sudare.cli.publish import Command, add_options, estimates, publish_and_tell, source_options
 from sudare.cli.terminal import json_option, print_json
 from sudare.cli.words import Worded
-from sudare.errors import ParameterError
 from sudare.messages import say
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ def preview_microdata(schema_file: Path, rows: str | None, as_json: bool, **fiel
 
     chosen = _microdata(**fields)
     schema = Schema.read(schema_file)
-    told = chosen.preview(schema, rows=_estimates(rows))
+    told = chosen.preview(schema, rows=estimates(rows))
     promise = chosen.guarantee(unit=schema.unit)
     if as_json:
         print_json({"guarantee": promise.to_dict(), "expected_error": told.to_dict(), "advice": told.advice()})
@@ -96,24 +94,6 @@ def _tell_preview(told: Preview) -> None:
     advice = told.advice()
     if advice is not None:
         click.echo(say("advice: {advice}", advice=advice))
-
-
-def _estimates(text: str | None) -> tuple[int, ...]:
-    """Read `1000` or `1000..100000`; a range is foreseen at its ends and in the middle."""
-    if text is None:
-        return ()
-    ends = [_whole(part) for part in text.split("..")]
-    if len(ends) == 1:
-        return (ends[0],)
-    if len(ends) != 2 or ends[0] > ends[1]:
-        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
-    return (ends[0], math.isqrt(ends[0] * ends[1]), ends[1])
-
-
-def _whole(text: str) -> int:
-    if not text.strip().isdecimal() or len(text) > 15:
-        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
-    return int(text)
 
 
 def _microdata(*, by: str | None, **fields: str | None) -> Microdata:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,7 @@ import click
 from sudare.cli.app import LazyGroup
 from sudare.cli.interrupt import held_interrupts
 from sudare.cli.terminal import json_option, print_json, progress
+from sudare.errors import ParameterError
 from sudare.messages import language, say
 
 if TYPE_CHECKING:
@@ -26,6 +28,10 @@ publish = LazyGroup(
     ),
     places={
         "microdata": ("sudare.cli.microdata:publish_microdata", say("records with the same columns, epsilon-DP")),
+        "table": ("sudare.cli.table:publish_table", say("counts over any number of cells, with sums over regions")),
+        "view": ("sudare.cli.view:publish_view", say("a compact view that answers any count")),
+        "kanon": ("sudare.cli.kanon:publish_kanon_command", say("the table itself, values generalised, k-anonymity")),
+        "location": ("sudare.cli.location:publish_location", say("a mechanism for devices to report a cell of a map")),
     },
 )
 preview = LazyGroup(
@@ -33,6 +39,10 @@ preview = LazyGroup(
     help=say("Cost and expected error of a release, from the schema alone; nothing is opened or spent."),
     places={
         "microdata": ("sudare.cli.microdata:preview_microdata", say("records with the same columns, epsilon-DP")),
+        "table": ("sudare.cli.table:preview_table", say("counts over any number of cells, with sums over regions")),
+        "view": ("sudare.cli.view:preview_view", say("a compact view that answers any count")),
+        "kanon": ("sudare.cli.kanon:preview_kanon", say("the table itself, values generalised, k-anonymity")),
+        "location": ("sudare.cli.location:preview_location", say("a mechanism for devices to report a cell of a map")),
     },
 )
 
@@ -99,7 +109,10 @@ def tell(done: Published, *, as_json: bool) -> None:
         print_json(done.to_dict())
         return
     paper = done.certificate
-    click.echo(say("{rows} records published in {out}", rows=done.rows, out=done.out))
+    if paper.method == "table":
+        click.echo(say("{rows} rows of counts published in {out}", rows=done.rows, out=done.out))
+    else:
+        click.echo(say("{rows} records published in {out}", rows=done.rows, out=done.out))
     click.echo(say("promise: {statement}", statement=paper.guarantee["statement"][language()]))
     if done.left is None:
         click.echo(say("no ledger was given: nobody keeps the sum of what is spent on this table"))
@@ -110,3 +123,21 @@ def tell(done: Published, *, as_json: bool) -> None:
         click.echo(say("head of the ledger: {head} (keep it elsewhere too)", head=paper.ledger_head))
     if not paper.private:
         click.echo(say("NOT PRIVATE: made with a seeded generator, for tests only."))
+
+
+def estimates(text: str | None) -> tuple[int, ...]:
+    """Read `1000` or `1000..100000`; a range is foreseen at its ends and in the middle."""
+    if text is None:
+        return ()
+    ends = [_whole(part) for part in text.split("..")]
+    if len(ends) == 1:
+        return (ends[0],)
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
+    return (ends[0], math.isqrt(ends[0] * ends[1]), ends[1])
+
+
+def _whole(text: str) -> int:
+    if not text.strip().isdecimal() or len(text) > 15:
+        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
+    return int(text)

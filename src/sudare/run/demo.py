@@ -1,4 +1,4 @@
-"""The main job on built-in data: made-up sales, a schema, a ledger, a release, and how far it is from the truth."""
+"""The main job on built-in data: made-up sales, people on a mesh and a coast; all five releases, and one comparison."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from sudare.errors import ReleaseError
 from sudare.evaluate import counts_of, ks_distance, l2_distance
+from sudare.methods.kanon import KAnonymity
 from sudare.methods.microdata import Microdata
+from sudare.methods.table import Table
+from sudare.methods.view import View
 from sudare.privacy import Ledger
 from sudare.releases import Release
+from sudare.run.kanon import publish_kanon
+from sudare.run.location import publish_location, write_coast
+from sudare.run.mesh_census import mesh_census
 from sudare.run.publish import publish_release
 from sudare.run.sales import sales
 from sudare.schema import Schema
@@ -41,12 +47,28 @@ values = [{items}]
 [[attribute]]
 name = "sex"
 kind = "category"
+role = "quasi"
 values = ["M", "F"]
+hierarchy = {{ masking = "right" }}
 
 [[attribute]]
 name = "age"
 kind = "number"
-bins = {{ start = 20, stop = 70, width = 10 }}
+role = "quasi"
+bins = {{ start = 20, stop = 70, width = 1 }}
+hierarchy = {{ intervals = [5, 10] }}
+"""
+
+PEOPLE = """\
+[sudare]
+schema = 1
+name = "people"
+
+[[attribute]]
+name = "mesh"
+kind = "mesh"
+level = 4
+area = ["5339"]
 """
 
 
@@ -87,16 +109,33 @@ def _run(out: Path, say_step: Step) -> Demo:
     schema_file.write_text(SCHEMA.format(items=", ".join(f'"h{k}"' for k in range(1, ITEMS + 1))), encoding="utf-8")
     say_step("3. a ledger with a budget of epsilon 1 -> {file}", file=ledger_file)
     Ledger.create(ledger_file, epsilon=1, name="sales").close()
-    say_step("4. records under epsilon 1/2 -> {out}", out=out / "release")
-    done = publish_release(
-        Microdata(epsilon="1/2"),
-        str(data),
-        schema_file=schema_file,
-        out=out / "release",
-        ledger_file=ledger_file,
-    )
-    say_step("   spent 1/2; {left} of {budget} is left", left=done.left, budget=done.budget)
-    return _compare(data, Schema.read(schema_file), Release.load(out / "release"))
+    place: dict[str, Any] = {"schema_file": schema_file, "ledger_file": ledger_file}
+    say_step("4. records under epsilon 1/2 -> {out}", out=out / "microdata")
+    publish_release(Microdata(epsilon="1/2"), str(data), out=out / "microdata", **place)
+    say_step("5. a view that answers any count, epsilon 1/2 -> {out}", out=out / "view")
+    done = publish_release(View(epsilon="1/2"), str(data), out=out / "view", **place)
+    say_step("   {left} of {budget} is left", left=done.left, budget=done.budget)
+    say_step("6. the table itself, 20 rows alike at least -> {out}", out=out / "kanon")
+    publish_kanon(KAnonymity(k=20), str(data), schema_file=schema_file, out=out / "kanon")
+    _publish_places(out, say_step)
+    return _compare(data, Schema.read(schema_file), Release.load(out / "microdata"))
+
+
+def _publish_places(out: Path, say_step: Step) -> None:
+    """People on a mesh as a table with region sums, and a coast as a mechanism for devices."""
+    census, public = out / "people.csv", out / "people.toml"
+    say_step("7. made-up people on a mesh of 500 m, a table under epsilon 1 -> {out}", out=out / "table")
+    counts = mesh_census(seed=2017)
+    labels = counts.schema.attributes[0].labels(counts.codes[:, 0])
+    lines = (f"{label},{count}" for label, count in zip(labels, counts.values, strict=True))
+    census.write_text("mesh,people\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    public.write_text(PEOPLE, encoding="utf-8")
+    ledger = out / "people.ledger"
+    Ledger.create(ledger, epsilon=1, name="people").close()
+    publish_release(Table(epsilon=1), str(census), schema_file=public, out=out / "table", ledger_file=ledger,
+                    count_column="people")  # fmt: skip
+    say_step("8. a made-up coast, a mechanism for devices, epsilon 0.02 per metre -> {out}", out=out / "location")
+    publish_location(write_coast(out), out=out / "location", epsilon_per_metre="0.02", mode="fair")
 
 
 def _write_sales(file: Path) -> None:

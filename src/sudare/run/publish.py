@@ -17,6 +17,7 @@ from sudare.privacy import Ledger, Unrecorded
 from sudare.releases import Certificate, Release
 from sudare.releases.parquet import Format
 from sudare.releases.release import check_place
+from sudare.run.table_map import with_map
 from sudare.schema import Schema
 from sudare.sources import open as open_source
 from sudare.sources.table import TableSource
@@ -108,7 +109,7 @@ def _publish(
     before = ledger.spent
     try:
         with contextlib.closing(source):
-            release = method.publish(source, ledger=ledger, rng=rng)
+            release = with_map(method.publish(source, ledger=ledger, rng=rng), source.schema)
             certificate = release.save(out, **keep)  # a large table is written through the source
     except (SudareError, OSError, MemoryError) as error:
         raise _told(error, ledger.spent - before) from None

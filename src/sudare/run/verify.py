@@ -15,10 +15,11 @@ from sudare.counts import Counts
 from sudare.evaluate import audit
 from sudare.mechanisms import system_rng
 from sudare.mechanisms.selfcheck import Check, check_noise
+from sudare.messages import language
 from sudare.methods.microdata import Microdata
 from sudare.privacy import Ledger
-from sudare.releases import Certificate, Release
-from sudare.releases.release import WORDS
+from sudare.releases import Certificate
+from sudare.releases.release import WORDS, verify_files
 from sudare.schema import Attribute, Schema, Unit, Values
 
 RUNS = 30_000
@@ -27,10 +28,9 @@ PROMISE = Fraction(1)
 
 def verify_release(directory: Path, *, ledger_file: Path | None = None) -> list[Check]:
     """Check the files of a release against its certificate, and its spends against a ledger."""
-    paper = Release.load(directory).certificate
+    paper = verify_files(directory)
     told = {lang: (directory / page).read_text(encoding="utf-8") for page, lang in WORDS.items()}
     bare = dataclasses.replace(paper, payload={k: v for k, v in paper.payload.items() if k not in WORDS})
-    spent = sum((Fraction(spend["epsilon"]) for spend in paper.spends), Fraction())
     checks = [
         Check("files", True, "{files} files are those the certificate names", {"files": len(paper.payload)}),
         Check(
@@ -39,20 +39,30 @@ def verify_release(directory: Path, *, ledger_file: Path | None = None) -> list[
             "the certificate in words says what certificate.json says",
             {},
         ),
+        *_promise(paper),
+    ]
+    return checks if ledger_file is None else [*checks, _in_ledger(paper, ledger_file)]
+
+
+def _promise(paper: Certificate) -> list[Check]:
+    """Check what was promised and paid; k-anonymity and epsilon per metre take nothing from a budget."""
+    if "epsilon" not in paper.guarantee:
+        return [Check("promise", paper.private, "{statement}", {"statement": paper.guarantee["statement"][language()]})]
+    spent = sum((Fraction(spend["epsilon"]) for spend in paper.spends), Fraction())
+    return [
         Check(
             "made with secret randomness",
             paper.private,
             "promised epsilon {epsilon}" if paper.private else "seeded for tests: it protects nobody",
-            {"epsilon": paper.guarantee.get("epsilon", "-")} if paper.private else {},
+            {"epsilon": paper.guarantee["epsilon"]} if paper.private else {},
         ),
         Check(
             "spends",
-            str(spent) == paper.guarantee.get("epsilon"),
+            str(spent) == paper.guarantee["epsilon"],
             "the spends add up to epsilon {spent}",
             {"spent": str(spent)},
         ),
     ]
-    return checks if ledger_file is None else [*checks, _in_ledger(paper, ledger_file)]
 
 
 def _in_ledger(paper: Certificate, ledger_file: Path) -> Check:
