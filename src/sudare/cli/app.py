@@ -69,6 +69,7 @@ app = LazyGroup(
         "locate": ("sudare.cli.locate:locate", say("draw reports of places, and estimate from them")),
         "query": ("sudare.cli.query:query", say("ask a view in SQL, each answer with an interval")),
         "sample": ("sudare.cli.sample:sample", say("draw records from a view")),
+        "report": ("sudare.cli.report:report", say("one page about a release, with pictures")),
         "ledger": ("sudare.cli.ledger:ledger", say("keep the budget of a protected table")),
         "verify": ("sudare.cli.verify:verify", say("check the noise, or a stored release")),
     },
