@@ -34,7 +34,9 @@ WAYS = {
 }
 BITS = (20, 30, 40, 60)
 FILLED = 10**6
-SAVED = Path(__file__).parent / "results" / "table_growth.json"
+RESULTS = Path(__file__).parent / "results"
+SAVED = RESULTS / "table_growth.json"
+SAVED_ERRORS = RESULTS / "table_errors.json"
 
 
 def line(size: int) -> Schema:
@@ -65,6 +67,9 @@ def errors(runs: int = 10) -> list[dict]:
                 for name, sums in squares.items()
             ]
             _tell(rows[-len(squares) :])
+    RESULTS.mkdir(exist_ok=True)
+    told = {"runs": runs, "blocks": list(BLOCKS), "rows": rows}
+    SAVED_ERRORS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return rows
 
 
@@ -122,7 +127,7 @@ def growth() -> list[dict]:
                 name = f"{way}, 2^{case['bits']} cells, epsilon {epsilon}"
                 print(f"{name:44} {case['seconds']:6.2f} s  x {case['ratio']:4.1f}  {case['published']:9,} cells "
                       f"published  {case['peak_mb']:6.0f} MB", flush=True)  # fmt: skip
-    SAVED.parent.mkdir(exist_ok=True)
+    RESULTS.mkdir(exist_ok=True)
     SAVED.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return rows
 

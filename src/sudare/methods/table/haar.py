@@ -20,6 +20,7 @@ from sudare.schema import Schema
 
 Numbers = NDArray[np.int64]
 
+MOST_ATTRIBUTES = 62  # the edges of a node are bits of one word
 LARGEST_TOTAL = 2**61  # the sum and the difference of a node are added before they are halved
 
 
@@ -108,4 +109,10 @@ def check_wavelet_schema(schema: Schema) -> None:
     if schema.impossible:
         raise SchemaError(
             "the wavelet halves the whole domain and cannot honour impossible combinations; use the tree instead"
+        )
+    if len(schema.attributes) > MOST_ATTRIBUTES:
+        raise SchemaError(
+            "the wavelet takes at most {most} attributes, not {found}; use the tree, or publish fewer",
+            most=MOST_ATTRIBUTES,
+            found=len(schema.attributes),
         )

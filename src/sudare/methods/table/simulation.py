@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -82,9 +83,8 @@ def made_up_table(schema: Schema, rows: int, rng: Rng) -> Counts:
     size = max(1, min(CELLS, rows, schema.possible_size // 3))
     columns = []
     centre = rng.uniform_below(CENTRES, size)
-    for each in schema.attributes:
+    for each, width in zip(schema.attributes, _widths(schema, size), strict=True):
         around = rng.uniform_below(each.size, CENTRES)
-        width = max(1, each.size // SPREAD)
         columns.append((around[centre] + rng.uniform_below(width, size)) % each.size)
     cells = np.column_stack(columns)
     cells = cells[~schema.is_impossible(cells)]
@@ -94,3 +94,13 @@ def made_up_table(schema: Schema, rows: int, rng: Rng) -> Counts:
     values = np.floor(rows * weights / weights.sum()).astype(np.int64)
     values[0] += rows - int(values.sum())
     return Counts.from_columns(schema, cells, values)
+
+
+def _widths(schema: Schema, size: int) -> list[int]:
+    """Values of every attribute that a cluster spans: wider where clusters would have no room for so many cells."""
+    spread = SPREAD
+    widths = [max(1, each.size // spread) for each in schema.attributes]
+    while spread > 1 and CENTRES * math.prod(widths) < 2 * size:
+        spread //= 2
+        widths = [max(1, each.size // spread) for each in schema.attributes]
+    return widths

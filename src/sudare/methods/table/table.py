@@ -28,6 +28,7 @@ from sudare.schema import Schema, Unit
 
 Way = Literal["tree", "wavelet"]
 MOST_RECORDS = 2**52  # counts up to here are exact in the sums of all levels
+MOST_CELLS = 10**300  # numbers of cells are weighed in floats
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,6 +140,8 @@ class Table:
     def _chosen(self, schema: Schema) -> Schema:
         chosen = schema.select(self.by) if self.by is not None else schema
         check_names((*chosen.names, "count"))
+        if chosen.size > MOST_CELLS:
+            raise ParameterError("the domain has more than 1e300 cells; publish fewer attributes")
         chosen.possible_size  # noqa: B018  (refuses a domain without any)
         if self.method == "wavelet":
             check_wavelet_schema(chosen)
@@ -164,5 +167,5 @@ def check_counts(counts: Counts, schema: Schema, budget: Budget, scales: Iterabl
         raise DomainError("rows fall in combinations declared impossible; see `sudare schema check`")
     if counts.total >= MOST_RECORDS:
         raise ParameterError("the table has 2**52 records or more; count in coarser units")
-    for scale in (budget.cells_scale, *scales):
+    for scale in (*budget.scales, *scales):
         split_scale(scale)  # refuses noise beyond 64 bits

@@ -70,8 +70,7 @@ def grow_table(counts: Counts, budget: Budget, *, focus: Focus, total: int, rng:
         sensitivity=sensitivity,
         thin_cells=focus != "regions",
         patience=PATIENCE,
-        shrink_rows=True,
-    )
+    )  # rows are not explained here: in sparse tables that was slower and farther from the truth (benchmarks/table.py)
     return descent.publish(counts, total=total, rng=rng)
 
 
