@@ -39,6 +39,13 @@ class Budget:
         return self.cells_sensitivity / self.cells_epsilon
 
     @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise of cells and of the total: those to look at before anything is spent."""
+        if self.total_epsilon is None:
+            return (self.cells_scale,)
+        return self.cells_scale, self.total_sensitivity / self.total_epsilon
+
+    @property
     def parts(self) -> Mapping[str, Fraction]:
         """What is spent, by purpose; adds up to the guarantee."""
         planned = {TOTAL: self.total_epsilon, SUMS: self.sums_epsilon, CELLS: self.cells_epsilon}

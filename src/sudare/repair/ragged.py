@@ -6,6 +6,8 @@ one sort for all rows together.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -130,9 +132,10 @@ def share_rows(shares: Reals, rows: Integers, *, totals: Integers, rng: Rng) -> 
     >>> share_rows(shares, rows, totals=np.array([5, 3]), rng=SeededRng(1)).tolist()
     [1, 1, 3, 0, 3]
     """
-    fine = np.rint(shares * FINE).astype(np.int64)
-    exact = nearest_rows(fine, rows, totals=totals * FINE, rng=rng)
-    whole, fraction = np.divmod(exact, FINE)
+    largest = math.ceil(max(1.0, float(np.abs(shares).max(initial=0.0)), float(totals.max(initial=0))))
+    parts = max(1, min(FINE, 2**61 // largest))  # fewer where 64 bits would not hold them
+    exact = nearest_rows(np.rint(shares * parts).astype(np.int64), rows, totals=totals * parts, rng=rng)
+    whole, fraction = np.divmod(exact, parts)
     spare = totals - np.bincount(rows, weights=whole, minlength=totals.size).astype(np.int64)
     order = np.lexsort((rng.permutation(rows.size), -fraction, rows))
     position = _starts(rows[order])[1]

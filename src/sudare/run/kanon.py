@@ -13,7 +13,7 @@ from sudare.evaluate.risk import BeforeAfter, compare
 from sudare.mechanisms import Rng, SeededRng
 from sudare.messages import say
 from sudare.methods.kanon import KAnonymity, Outcome
-from sudare.methods.kanon.history import Point, add_to_history, learn, point_of, read_history
+from sudare.methods.kanon.history import Point, add_to_history, check_history, learn, point_of, read_history
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.publish_request import Granted, grant
 from sudare.methods.kanon.request import Request
@@ -78,7 +78,7 @@ def publish_kanon(
     check_place(out)
     schema = Schema.read(schema_file)
     schema.require_confirmed()
-    history = [] if history_file is None else read_history(history_file)
+    history = [] if history_file is None else _history(history_file)
     request = None if request_file is None else Request.read(request_file, schema)
     warnings = (*_seen_before(schema, history), *_in_ledger(ledger_file))
     rng = None if seed_for_tests is None else SeededRng(seed_for_tests)
@@ -101,8 +101,15 @@ def _granted(
 ) -> PublishedKanon:
     """Publish the wish that is granted; quasi-identifiers that it does not name are dropped."""
     wish, outcome = granted.granted()
-    without = tuple(each.name for each in source.schema.attributes if each.role == "quasi" and each.name not in wish)
+    known = {each.name for each in source.schema.attributes if each.role == "quasi"} | set(method.quasi or ())
+    without = tuple(name for name in source.schema.names if name in known and name not in wish)
     return save(method, source, outcome, without=without, wish=granted.number)
+
+
+def _history(history_file: Path) -> list[Point]:
+    """Read the history, and see that it can be added to: a release must not fail after it is written."""
+    check_history(history_file)
+    return read_history(history_file)
 
 
 def _remember(history_file: Path | None, points: Iterable[Point]) -> None:

@@ -56,9 +56,10 @@ def write_sample(
 def _stream(view: OpenedView, size: int, stream: TextIO, rng: Rng, progress: Progress | None) -> None:
     attributes = view.schema.attributes
     fields = [[_field(label) for label in one.labels(np.arange(one.size)).tolist()] for one in attributes]
+    records = view.records(size, rng=rng)  # refuses a size before anything is written
     stream.write(",".join(_field(one.name) for one in attributes) + "\n")
     done = 0
-    for codes in view.records(size, rng=rng):
+    for codes in records:
         columns = [np.array(texts, dtype=object)[codes[:, place]].tolist() for place, texts in enumerate(fields)]
         stream.write("\n".join(map(",".join, zip(*columns, strict=True))) + "\n")
         done += len(codes)

@@ -40,6 +40,7 @@ class RecodedRows:
     others: bool = False
     names: tuple[str, ...] | None = None
     exceptions: Exceptions | None = None
+    without_nobody: bool = False  # leave out rows of an aggregated table that stand for nobody
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,6 +100,9 @@ class RecodedRows:
         query = source.query([*brought, *labelled], places, is_numbered=True)
         query = query.select(*(_named(value, name) for value, name in zip(written, self.columns, strict=True)))
         query = query if group is None else query.where(group.is_written)
+        if self.without_nobody and source.count_column is not None:
+            people = whole_number(source.columns[source.count_column])
+            query = query.where(exp.GT(this=people, expression=literal(0)))
         return query.order_by(_shuffled() if shuffle else raw(ROW))
 
     def _value(self, column: Column) -> Expression:

@@ -165,7 +165,8 @@ class TableSource:
     ) -> RecodedRows:
         """Replace values by labels, and those of some combinations by the labels of their group or by nothing at all.
 
-        `names` chooses the attributes that are written. What is dropped: as in `recode`.
+        `names` chooses the attributes that are written. What is dropped: as in `recode`, and rows of a count of 0:
+        they stand for nobody, so no promise about the rows of a class covers them.
         """
         own = {each.name: _LevelLabels(each, 0) for each in self.schema.attributes}
         chosen = None if names is None else self.schema.select(names).names
@@ -175,6 +176,7 @@ class TableSource:
             others=others,
             names=chosen,
             exceptions=relabelling.exceptions,
+            without_nobody=True,
         )
 
     def write(self, path: str | Path, *, shuffle: bool = True) -> Path:

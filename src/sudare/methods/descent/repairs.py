@@ -73,7 +73,13 @@ class Shrunk:
     def whole(self, rows: Rows) -> NDArray[np.bool_]:
         """Rows of which all children are looked at: short ones, as long as they are few."""
         is_short: NDArray[np.bool_] = (rows.slots <= SHORT_ROW).astype(bool)
-        return is_short & (np.cumsum(np.where(is_short, rows.slots, 0).astype(np.int64)) <= MOST_TRIES)
+        sizes = np.where(is_short, rows.slots, 0).astype(np.int64)
+        if int(sizes.sum()) <= MOST_TRIES:
+            return is_short
+        order = np.lexsort(rows.nodes.T)  # by what nodes are: they come in an order that tells which hold people
+        fits = np.empty(rows.size, dtype=bool)
+        fits[order] = np.cumsum(sizes[order]) <= MOST_TRIES
+        return is_short & fits
 
     def limits(self, rows: Rows, totals: Codes, scale: Fraction) -> Codes:
         """No limits: which children survive depends on their values."""
@@ -84,6 +90,9 @@ class Shrunk:
         chosen = np.flatnonzero(self.whole(rows)[noisy.children.rows])
         values = noisy.values.copy()
         if chosen.size:
+            some = noisy.children.take(chosen)
+            names = rows.step.children(rows.nodes, some.rows, some.codes)
+            chosen = chosen[np.lexsort(names.T)]  # sums of floats depend on the order, and theirs on who is there
             values[chosen] = np.rint(self._explain(noisy.take(chosen), totals)).astype(np.int64)
         values = nearest_rows(values, noisy.children.rows, totals=totals, rng=rng)
         return Measured(children=noisy.children, values=values)

@@ -249,5 +249,5 @@ def _check_distance(attribute: Attribute, distance: Distance) -> None:
 
 
 def _check_l(least: float) -> None:
-    if not least >= 1:
+    if not 1 <= least < math.inf:
         raise ParameterError("l ({l}) must be at least 1", l=least)

@@ -87,11 +87,19 @@ def _point(line: str, number: int, place: Path) -> Point:
     return point
 
 
-def add_to_history(path: str | Path, points: Iterable[Point]) -> None:
-    """Add points; the file is replaced as a whole, so that a reader never sees half of them."""
+def check_history(path: str | Path) -> None:
+    """Refuse a place where no history could be kept, before there is anything to keep."""
     place = Path(path)
     if not place.parent.is_dir():
         raise SourceError("there is no directory {directory}; make it first", directory=place.parent)
+    if place.is_dir() or not os.access(place.parent, os.W_OK):
+        raise SourceError("the history {file} cannot be written; choose another place", file=place)
+
+
+def add_to_history(path: str | Path, points: Iterable[Point]) -> None:
+    """Add points; the file is replaced as a whole, so that a reader never sees half of them."""
+    place = Path(path)
+    check_history(place)
     with _locked(place.parent):
         known = {_fact(point) for point in read_history(place)}
         text = place.read_text(encoding="utf-8") if place.exists() else ""

@@ -118,6 +118,8 @@ class KAnonymity:
 
     def preview(self, schema: Schema, *, rows: int | None = None) -> Preview:
         """Tell how large the search is and what stays as it is, from public facts."""
+        if rows is not None and rows < 0:
+            raise ParameterError("rows ({rows}) must be at least 0", rows=rows)
         quasi, chosen = self._quasi(schema), self._published(schema)
         attributes = [schema.attribute(name) for name in quasi]
         lattice = None if self.recoding == "mondrian" else Lattice.of(schema, quasi)

@@ -114,7 +114,15 @@ class Device:
 
     def _turn(self, day: str) -> None:
         """Begin a new day; a clock that was set back does not bring the budget back."""
-        if not _DAY.fullmatch(day):
+        if not _is_day(day):
             raise ReleaseError("the day ({day}) must be written like 2026-11-16", day=day)
         if day > self.state.period:
             self.state.period, self.state.answers = day, {}
+
+
+def _is_day(text: str) -> bool:
+    """Tell whether a text is a day of the calendar: one that is none could be later than every day to come."""
+    try:
+        return bool(_DAY.fullmatch(text)) and datetime.date.fromisoformat(text) is not None
+    except ValueError:
+        return False

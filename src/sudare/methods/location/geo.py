@@ -178,9 +178,13 @@ def _bounded(level: int, bounds: Any) -> PlaneGrid:
 
 
 def _checked_bounds(bounds: Any) -> tuple[float, float, float, float]:
-    if not isinstance(bounds, list) or len(bounds) != 4:
+    try:
+        south, west, north, east = (float(one) for one in bounds)
+        are_numbers = isinstance(bounds, list) and all(map(math.isfinite, (south, west, north, east)))
+    except (TypeError, ValueError, OverflowError):
+        are_numbers = False
+    if not are_numbers:
         raise SchemaError("bounds must be four numbers in degrees: [south, west, north, east]")
-    south, west, north, east = (float(one) for one in bounds)
     check_latitude(south)
     check_latitude(north)
     if not (south < north and west < east):

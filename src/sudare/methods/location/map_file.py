@@ -30,6 +30,7 @@ import importlib
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -74,7 +75,7 @@ def read_map(path: str | Path) -> Map:
 
 def _section(file: Path) -> Mapping[str, Any]:
     try:
-        table = tomllib.loads(read_text(file), parse_float=Fraction)
+        table = tomllib.loads(read_text(file), parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         raise SchemaError("{file} is not TOML: {reason}", file=file, reason=str(error)) from None
     section = table.get("grid")

@@ -78,7 +78,8 @@ def check_counts(way: Way, counts: Counts, schema: Schema, budget: Budget) -> No
         raise ParameterError(
             "the table has more records than can be written ({most}); publish a part", most=MOST_RECORDS
         )
-    split_scale(budget.cells_scale)  # refuses noise beyond 64 bits
+    for scale in budget.scales:
+        split_scale(scale)  # refuses noise beyond 64 bits
     if way == "projection" and schema.size > DENSE_CELLS:
         check_work(counts, budget)
 

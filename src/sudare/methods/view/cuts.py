@@ -61,6 +61,8 @@ def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integ
     axis, left = places(widths)
     sums, filled = _prefixes(columns, values, lows, widths)
     total, stored = int(values.sum()), values.size
+    if 2 * UNIT * max(1, total) * max(stored, int(widths.max())) >= BIG:  # products beyond 64 bits: Python's integers
+        sums, values = sums.astype(object), values.astype(object)
     if how == "spread":
         return Cut(axis, left, np.abs(UNIT * (sums * widths[axis] - total * left)) // widths[axis])
     parts = np.array([cells // int(width) if cells // int(width) < BIG else BIG for width in widths])

@@ -22,6 +22,7 @@ FULL_SWEEPS = 10  # with whole steps; then steps shrink, which averages tables t
 LAST_STEP = 0.13
 FLOOR = 1e-3  # of what independence would give
 MARGIN_ROUNDS = 12
+NOTHING = 1e-250  # records
 
 
 def fit(measured: Measured, tree: CliqueTree, *, start: Factors | None = None, sweeps: int = SWEEPS) -> Factors:
@@ -94,8 +95,8 @@ def target_table(pair: Pair, margins: Sequence[Reals], total: float) -> Reals:
     least = np.minimum(FLOOR * reference, math.sqrt(pair.variance) / 10)  # small against the noise, so never a bias
     table: Reals = np.maximum(reference + surprise, least)
     for _ in range(MARGIN_ROUNDS):
-        table *= (first / np.maximum(table.sum(axis=1), 1e-300))[:, None]
-        table *= second / np.maximum(table.sum(axis=0), 1e-300)
+        table *= _ratio(first, table.sum(axis=1))[:, None]
+        table *= _ratio(second, table.sum(axis=0))
     return table
 
 
@@ -173,13 +174,17 @@ class _Fit:
         table = self.tables[place]
         for out, shape, target in self.targets.get(place, ()):
             now = table.sum(axis=out).reshape(shape) if out else table
-            ratio = target / np.maximum(now, 1e-300)
+            ratio = _ratio(target, now)
             table *= ratio if power == 1.0 else ratio**power
 
     def _send(self, one: int, other: int) -> None:
         out, shape = self.moves[one, other]
         fresh = self.tables[one].sum(axis=out)
         key = frozenset((one, other))
-        ratio = fresh / np.maximum(self.separators[key], 1e-300)
-        self.tables[other] *= ratio.reshape(shape)
+        self.tables[other] *= _ratio(fresh, self.separators[key]).reshape(shape)
         self.separators[key] = fresh
+
+
+def _ratio(wanted: Reals, now: Reals) -> Reals:
+    """What a table is multiplied by; where it holds next to nothing, 0, since a quotient could overflow."""
+    return np.divide(wanted, now, out=np.zeros(now.shape), where=now > NOTHING)

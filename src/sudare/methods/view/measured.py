@@ -14,6 +14,8 @@ Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
+LEAST_VARIANCE = 1e-30  # far below any rounding of the floats that are weighted by it
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class OneWay:
@@ -56,8 +58,14 @@ class Measured:
 
 
 def noise_variance(epsilon: Fraction) -> float:
-    """Variance of a count measured with this epsilon, sensitivity 1."""
-    return geometric_variance(1 / epsilon)
+    """Variance of a count measured with this epsilon, sensitivity 1.
+
+    It is never quite 0, however large epsilon is: estimates are weighted by its inverse.
+
+    >>> noise_variance(Fraction(1000)) > 0
+    True
+    """
+    return max(geometric_variance(1 / epsilon), LEAST_VARIANCE)
 
 
 def combine(first: OneWay, second: OneWay) -> OneWay:

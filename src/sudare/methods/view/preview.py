@@ -8,12 +8,15 @@ from typing import Any
 
 from sudare.errors import ParameterError
 from sudare.mechanisms import geometric_variance
+from sudare.mechanisms.geometric import LARGEST_SCALE
 from sudare.methods.view.bins import how_many
-from sudare.methods.view.mondrian import costs
+from sudare.methods.view.cuts import AE_SENSITIVITY
+from sudare.methods.view.mondrian import costs, stop_scale
 from sudare.methods.view.shares import Budget, by_size, share_out
 from sudare.schema import Schema
 
 MOST_ROWS = 10**15
+LEAST_SHARE = 5000  # a pair of d attributes gets more than 1/(5000 d) of epsilon, however the shares come out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,3 +72,17 @@ def foresee(schema: Schema, budget: Budget, method: str, *, rows: int | None = N
         measures_pairs=bool(shares.forest),
         bins=how_many(float(rows), float(budget.epsilon), len(schema.attributes)),
     )
+
+
+def check_noise(budget: Budget, method: str, schema: Schema) -> None:
+    """Refuse noise beyond 64 bits before anything is spent, whatever shares the noisy number of records leads to."""
+    if method in ("mondrian", "hdpview"):
+        plan = costs(budget.epsilon, schema, method)
+        stop = AE_SENSITIVITY / plan.test if plan.test else stop_scale(plan.tests)
+        largest = max(stop, 1 / plan.leaf(plan.deepest, tested=True))
+    else:
+        shares = share_out("model", budget.epsilon, records=math.inf, sizes=schema.sizes)
+        least = min(*by_size(shares.ones, schema.sizes), budget.epsilon / (LEAST_SHARE * len(schema.sizes)))
+        largest = 1 / least
+    if largest > LARGEST_SCALE:
+        raise ParameterError("scale ({scale}) must be at most 2**50; raise epsilon", scale=largest)

@@ -79,7 +79,7 @@ def model_error(drawn: Drawn, *, rng: Rng, rectangles: int = 60) -> float:
 
 
 def hidden_noise(drawn: Drawn) -> float:
-    """The least variance of a count: a share of that of the best known values (chosen on Adult and electricity)."""
+    """Least variance of a count: a share of that of the best known values (chosen by coverage, papers/kato_view)."""
     return HIDDEN * min(one.variance for one in drawn.measured.ones)
 
 

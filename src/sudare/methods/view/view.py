@@ -14,7 +14,7 @@ from sudare.methods.view.artefact import frames_of
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.model import Drawn, draw_model
 from sudare.methods.view.mondrian import draw_blocks
-from sudare.methods.view.preview import ViewPreview, foresee
+from sudare.methods.view.preview import ViewPreview, check_noise, foresee
 from sudare.methods.view.replicate import hidden_noise, model_error, replicates
 from sudare.methods.view.shares import Budget, parts, plan
 from sudare.methods.view.tables import TableView
@@ -83,6 +83,7 @@ class View:
         schema = self._chosen(source.schema)
         schema.require_confirmed()
         budget = self._budget(schema, purse.neighbours)
+        check_noise(budget, self.method, schema)
         expected = foresee(schema, budget, self.method).to_dict()
         counts = source.count(schema.names)
         _check_counts(counts, schema)
