@@ -17,8 +17,8 @@ from sudare.counts import Counts
 from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata, sparse
 from sudare.methods.microdata.projection import project_dense
-from sudare.methods.sensitivity import Budget, plan
 from sudare.methods.microdata.sparse import project_sparse
+from sudare.methods.sensitivity import Budget, plan
 from sudare.schema import Attribute, Impossible, Schema, Unit, Values
 
 DENSE_RUNS = 1200

@@ -37,7 +37,7 @@ def demo(out: Path) -> None:
     click.echo("")
     click.echo(
         say(
-            "Next: open {out}/microdata/certificate.md, and try `sudare schema init` on a table of your own.",
+            "Next: open {out}/microdata.html, and try `sudare schema init` on a table of your own.",
             out=out,
         )
     )

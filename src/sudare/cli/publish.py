@@ -111,6 +111,8 @@ def tell(done: Published, *, as_json: bool) -> None:
     paper = done.certificate
     if paper.method == "table":
         click.echo(say("{rows} rows of counts published in {out}", rows=done.rows, out=done.out))
+    elif paper.method == "view":
+        click.echo(say("a view of {rows} rows published in {out}", rows=done.rows, out=done.out))
     else:
         click.echo(say("{rows} records published in {out}", rows=done.rows, out=done.out))
     click.echo(say("promise: {statement}", statement=paper.guarantee["statement"][language()]))

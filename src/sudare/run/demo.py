@@ -23,6 +23,7 @@ from sudare.run.kanon import publish_kanon
 from sudare.run.location import publish_location, write_coast
 from sudare.run.mesh_census import mesh_census
 from sudare.run.publish import publish_release
+from sudare.run.report import write_report
 from sudare.run.sales import sales
 from sudare.schema import Schema
 from sudare.sources import open as open_source
@@ -118,6 +119,7 @@ def _run(out: Path, say_step: Step) -> Demo:
     say_step("6. the table itself, 20 rows alike at least -> {out}", out=out / "kanon")
     publish_kanon(KAnonymity(k=20), str(data), schema_file=schema_file, out=out / "kanon")
     _publish_places(out, say_step)
+    _report_all(out, say_step)
     return _compare(data, Schema.read(schema_file), Release.load(out / "microdata"))
 
 
@@ -136,6 +138,22 @@ def _publish_places(out: Path, say_step: Step) -> None:
                     count_column="people")  # fmt: skip
     say_step("8. a made-up coast, a mechanism for devices, epsilon 0.02 per metre -> {out}", out=out / "location")
     publish_location(write_coast(out), out=out / "location", epsilon_per_metre="0.02", mode="fair")
+
+
+def _report_all(out: Path, say_step: Step) -> None:
+    """One page a release: four beside the truth, for the steward; that of the map needs no truth."""
+    say_step("9. a page for each release, with the truth beside it, for the steward -> {out}", out=out / "*.html")
+    truths: dict[str, dict[str, Any]] = {
+        **dict.fromkeys(("microdata", "view", "kanon"), _truth(out, "sales")),
+        "table": {**_truth(out, "people"), "count_column": "people"},
+        "location": {},
+    }
+    for kind, truth in truths.items():
+        write_report(out / kind, out / f"{kind}.html", **truth)
+
+
+def _truth(out: Path, name: str) -> dict[str, Any]:
+    return {"truth": str(out / f"{name}.csv"), "schema_file": out / f"{name}.toml"}
 
 
 def _write_sales(file: Path) -> None:
