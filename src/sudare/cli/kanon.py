@@ -171,7 +171,8 @@ def _split(given: dict[str, Any]) -> tuple[KAnonymity, dict[str, Any]]:
     """The method from its own flags, and the flags that are left."""
     import dataclasses
 
-    from sudare.methods.kanon import KAnonymity
+    with held_interrupts():
+        from sudare.methods.kanon import KAnonymity
 
     names = {field.name for field in dataclasses.fields(KAnonymity)}
     own = {name: value for name, value in given.items() if name in names}

@@ -107,7 +107,8 @@ def publish_location(map_file: Path, as_json: bool, out: Path, file_format: Any,
 @location_options
 def preview_location(map_file: Path, as_json: bool, **parameters: Any) -> None:
     """Tell what a release would promise and cost in accuracy."""
-    from sudare.methods.location import Location
+    with held_interrupts():
+        from sudare.methods.location import Location
 
     chosen = Location.of_map(map_file, **parameters)
     with progress(say("finding weights")) as moved:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sudare.cli.interrupt import held_interrupts
 from sudare.cli.publish import Command, add_options, estimates, publish_and_tell, source_options
 from sudare.cli.terminal import json_option, print_json
 from sudare.cli.words import Worded
@@ -97,7 +98,8 @@ def _tell_preview(told: Preview) -> None:
 
 
 def _microdata(*, by: str | None, **fields: str | None) -> Microdata:
-    from sudare.methods.microdata import Microdata
+    with held_interrupts():
+        from sudare.methods.microdata import Microdata
 
     names = None if by is None else tuple(name.strip() for name in by.split(","))
     return Microdata(by=names, **fields)  # type: ignore[arg-type]

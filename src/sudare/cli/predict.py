@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sudare.cli.interrupt import held_interrupts
 from sudare.cli.terminal import json_option, print_json
 from sudare.cli.words import Worded
 from sudare.messages import say
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 @json_option
 def predict(request_file: Path, schema_file: Path, history_file: Path, as_json: bool) -> None:
     """Read request, schema and history, and answer."""
-    from sudare.methods.kanon.history import read_history
-    from sudare.methods.kanon.predict import predict as foretell
-    from sudare.methods.kanon.request import Request
-    from sudare.schema import Schema
+    with held_interrupts():
+        from sudare.methods.kanon.history import read_history
+        from sudare.methods.kanon.predict import predict as foretell
+        from sudare.methods.kanon.request import Request
+        from sudare.schema import Schema
 
     schema = Schema.read(schema_file)
     found = foretell(Request.read(request_file, schema), schema, read_history(history_file))

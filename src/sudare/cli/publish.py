@@ -96,6 +96,7 @@ def source_options(command: Command) -> Command:
 def publish_and_tell(method: Method, *, as_json: bool, **place: Any) -> None:
     """Run a method on the table that the options of `source_options` name, and tell what was done."""
     with held_interrupts():
+        import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
         from sudare.run import publish_release
 
     with progress(say("counting")) as moved:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sudare.cli.interrupt import held_interrupts
 from sudare.cli.publish import Command, add_options, estimates, publish_and_tell, source_options
 from sudare.cli.terminal import json_option, print_json
 from sudare.cli.words import Worded
@@ -103,7 +104,8 @@ def _tell_preview(told: TablePreview) -> None:
 
 
 def _table(*, by: str | None, **fields: str | None) -> Table:
-    from sudare.methods.table import Table
+    with held_interrupts():
+        from sudare.methods.table import Table
 
     names = None if by is None else tuple(name.strip() for name in by.split(","))
     return Table(by=names, **fields)  # type: ignore[arg-type]

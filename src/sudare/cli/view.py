@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sudare.cli.interrupt import held_interrupts
 from sudare.cli.publish import Command, add_options, publish_and_tell, source_options
 from sudare.cli.terminal import json_option, print_json
 from sudare.cli.words import Worded
@@ -89,7 +90,8 @@ def preview_view(schema_file: Path, rows: int | None, as_json: bool, **fields: s
 
 
 def _view(*, by: str | None, **fields: str | None) -> View:
-    from sudare.methods.view import View
+    with held_interrupts():
+        from sudare.methods.view import View
 
     names = None if by is None else tuple(name.strip() for name in by.split(","))
     return View(by=names, **fields)  # type: ignore[arg-type]
