@@ -15,12 +15,15 @@ def main(argv: list[str] | None = None) -> int:
     0
     """
     try:
-        return _run(argv)
+        from sudare.cli.interrupt import noted_interrupts
+
+        with noted_interrupts() as noted:
+            return _run(argv, noted)
     except KeyboardInterrupt:  # before the command line was ready
         return _refuse("interrupted", 1)
 
 
-def _run(argv: list[str] | None) -> int:
+def _run(argv: list[str] | None, noted: list[int]) -> int:
     import click
 
     from sudare.cli.app import app
@@ -42,6 +45,8 @@ def _run(argv: list[str] | None) -> int:
         return _refuse(say("interrupted; nothing half-written was left, and what was spent stays recorded"), 1)
     except SudareError as error:
         return _refuse(render(error.text, error.values), 1)
+    except _any_if(noted):  # what native code makes of an interrupt
+        return _refuse(say("interrupted; nothing half-written was left, and what was spent stays recorded"), 1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -61,6 +66,10 @@ def _run(argv: list[str] | None) -> int:
             1,
         )
     return ended if isinstance(ended, int) else 0  # what a command that exits early asks for
+
+
+def _any_if(noted: list[int]) -> tuple[type[Exception], ...]:
+    return (Exception,) if noted else ()
 
 
 def _refuse(line: str, code: int) -> int:
