@@ -57,15 +57,17 @@ def _run(argv: list[str] | None, noted: list[int]) -> int:
     except Exception as error:  # a traceback could show values of the table
         if os.environ.get("SUDARE_DEBUG"):
             raise
-        return _refuse(
-            say(
-                "a fault in Sudare itself ({kind}); please report it."
-                " SUDARE_DEBUG=1 shows where, and may show private values",
-                kind=type(error).__name__,
-            ),
-            1,
-        )
+        return _refuse(_fault(error), 1)
     return ended if isinstance(ended, int) else 0  # what a command that exits early asks for
+
+
+def _fault(error: Exception) -> str:
+    from sudare.messages import say
+
+    return say(
+        "a fault in Sudare itself ({kind}); please report it. SUDARE_DEBUG=1 shows where, and may show private values",
+        kind=type(error).__name__,
+    )
 
 
 def _any_if(noted: list[int]) -> tuple[type[Exception], ...]:
