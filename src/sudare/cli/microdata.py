@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sudare.cli.interrupt import held_interrupts
-from sudare.cli.publish import Command, add_options, estimates, publish_and_tell, source_options
+from sudare.cli.publish import Command, add_options, epsilon_options, estimates, publish_and_tell, source_options
 from sudare.cli.terminal import json_option, print_json
 from sudare.cli.words import Worded
 from sudare.messages import say
@@ -21,12 +21,7 @@ def microdata_options(command: Command) -> Command:
     """One flag per field of `Microdata`."""
     return add_options(
         command,
-        click.option("--epsilon", required=True, help=say("privacy budget of this release, exact: 1/2, 0.1")),
-        click.option(
-            "--neighbours",
-            type=click.Choice(["replace", "add-remove"]),
-            help=say("what one person may change (default: the ledger's, else replace)"),
-        ),
+        epsilon_options,
         click.option(
             "--method",
             type=click.Choice(["auto", "tree", "projection"]),
@@ -34,7 +29,6 @@ def microdata_options(command: Command) -> Command:
             show_default=True,
             help=say("how the table is made"),
         ),
-        click.option("--by", help=say("attributes to publish, with commas (default: all)")),
         click.option(
             "--values",
             type=click.Choice(["labels", "inside"]),
@@ -49,7 +43,13 @@ def microdata_options(command: Command) -> Command:
 @source_options
 @microdata_options
 def publish_microdata(
-    epsilon: str, neighbours: str | None, method: str, by: str | None, values: str, as_json: bool, **place: Any
+    epsilon: str,
+    neighbours: str | None,
+    method: str,
+    by: tuple[str, ...] | None,
+    values: str,
+    as_json: bool,
+    **place: Any,
 ) -> None:
     """Build the method from its flags and run it."""
     chosen = _microdata(epsilon=epsilon, neighbours=neighbours, method=method, by=by, values=values)
@@ -61,7 +61,7 @@ def publish_microdata(
 @click.option("--rows", help=say("roughly how many records the table has, or a range such as 1000..100000"))
 @microdata_options
 @json_option
-def preview_microdata(schema_file: Path, rows: str | None, as_json: bool, **fields: str | None) -> None:
+def preview_microdata(schema_file: Path, rows: str | None, as_json: bool, **fields: Any) -> None:
     """Tell what a run would cost."""
     from sudare.schema import Schema
 
@@ -97,9 +97,8 @@ def _tell_preview(told: Preview) -> None:
         click.echo(say("advice: {advice}", advice=advice))
 
 
-def _microdata(*, by: str | None, **fields: str | None) -> Microdata:
+def _microdata(**fields: Any) -> Microdata:
     with held_interrupts():
         from sudare.methods.microdata import Microdata
 
-    names = None if by is None else tuple(name.strip() for name in by.split(","))
-    return Microdata(by=names, **fields)  # type: ignore[arg-type]
+    return Microdata(**fields)

@@ -54,6 +54,24 @@ def add_options(command: Command, *options: Callable[[Any], Any]) -> Command:
     return command
 
 
+def epsilon_options(command: Command) -> Command:
+    """What every method under differential privacy takes."""
+    return add_options(
+        command,
+        click.option("--epsilon", required=True, help=say("privacy budget of this release, exact: 1/2, 0.1")),
+        click.option(
+            "--neighbours",
+            type=click.Choice(["replace", "add-remove"]),
+            help=say("what one person may change (default: the ledger's, else replace)"),
+        ),
+        click.option("--by", callback=_names, help=say("attributes to publish, with commas (default: all)")),
+    )
+
+
+def _names(context: click.Context, option: click.Parameter, by: str | None) -> tuple[str, ...] | None:
+    return None if by is None else tuple(name.strip() for name in by.split(","))
+
+
 def source_options(command: Command) -> Command:
     """Where the rows come from and where the release goes."""
     return add_options(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sudare.cli.interrupt import held_interrupts
-from sudare.cli.publish import Command, add_options, estimates, publish_and_tell, source_options
+from sudare.cli.publish import Command, add_options, epsilon_options, estimates, publish_and_tell, source_options
 from sudare.cli.terminal import json_option, print_json
 from sudare.cli.words import Worded
 from sudare.messages import say
@@ -21,12 +21,7 @@ def table_options(command: Command) -> Command:
     """One flag per field of `Table`."""
     return add_options(
         command,
-        click.option("--epsilon", required=True, help=say("privacy budget of this release, exact: 1/2, 0.1")),
-        click.option(
-            "--neighbours",
-            type=click.Choice(["replace", "add-remove"]),
-            help=say("what one person may change (default: the ledger's, else replace)"),
-        ),
+        epsilon_options,
         click.option(
             "--method",
             type=click.Choice(["tree", "wavelet"]),
@@ -41,7 +36,6 @@ def table_options(command: Command) -> Command:
             show_default=True,
             help=say("what should be near the truth"),
         ),
-        click.option("--by", help=say("attributes to publish, with commas (default: all)")),
     )
 
 
@@ -49,7 +43,13 @@ def table_options(command: Command) -> Command:
 @source_options
 @table_options
 def publish_table(
-    epsilon: str, neighbours: str | None, method: str, focus: str, by: str | None, as_json: bool, **place: Any
+    epsilon: str,
+    neighbours: str | None,
+    method: str,
+    focus: str,
+    by: tuple[str, ...] | None,
+    as_json: bool,
+    **place: Any,
 ) -> None:
     """Build the method from its flags and run it."""
     chosen = _table(epsilon=epsilon, neighbours=neighbours, method=method, focus=focus, by=by)
@@ -61,7 +61,7 @@ def publish_table(
 @click.option("--rows", help=say("roughly how many records the table has, or a range such as 1000..100000"))
 @table_options
 @json_option
-def preview_table(schema_file: Path, rows: str | None, as_json: bool, **fields: str | None) -> None:
+def preview_table(schema_file: Path, rows: str | None, as_json: bool, **fields: Any) -> None:
     """Tell what a run would cost."""
     from sudare.schema import Schema
 
@@ -103,9 +103,8 @@ def _tell_preview(told: TablePreview) -> None:
         click.echo(say("advice: {advice}", advice=advice))
 
 
-def _table(*, by: str | None, **fields: str | None) -> Table:
+def _table(**fields: Any) -> Table:
     with held_interrupts():
         from sudare.methods.table import Table
 
-    names = None if by is None else tuple(name.strip() for name in by.split(","))
-    return Table(by=names, **fields)  # type: ignore[arg-type]
+    return Table(**fields)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sudare.cli.interrupt import held_interrupts
-from sudare.cli.publish import Command, add_options, publish_and_tell, source_options
+from sudare.cli.publish import Command, add_options, epsilon_options, publish_and_tell, source_options
 from sudare.cli.terminal import json_option, print_json
 from sudare.cli.words import Worded
 from sudare.messages import say
@@ -21,12 +21,7 @@ def view_options(command: Command) -> Command:
     """One flag per field of `View`."""
     return add_options(
         command,
-        click.option("--epsilon", required=True, help=say("privacy budget of this release, exact: 1/2, 0.1")),
-        click.option(
-            "--neighbours",
-            type=click.Choice(["replace", "add-remove"]),
-            help=say("what one person may change (default: the ledger's, else replace)"),
-        ),
+        epsilon_options,
         click.option(
             "--method",
             type=click.Choice(["model", "mondrian", "hdpview", "product"]),
@@ -34,7 +29,6 @@ def view_options(command: Command) -> Command:
             show_default=True,
             help=say("how the view is made"),
         ),
-        click.option("--by", help=say("attributes to publish, with commas (default: all)")),
         click.option(
             "--score",
             type=click.Choice(["error", "spread"]),
@@ -49,7 +43,13 @@ def view_options(command: Command) -> Command:
 @source_options
 @view_options
 def publish_view(
-    epsilon: str, neighbours: str | None, method: str, by: str | None, score: str, as_json: bool, **place: Any
+    epsilon: str,
+    neighbours: str | None,
+    method: str,
+    by: tuple[str, ...] | None,
+    score: str,
+    as_json: bool,
+    **place: Any,
 ) -> None:
     """Build the method from its flags and run it."""
     chosen = _view(epsilon=epsilon, neighbours=neighbours, method=method, by=by, score=score)
@@ -61,7 +61,7 @@ def publish_view(
 @click.option("--rows", type=int, help=say("roughly how many records the table has"))
 @view_options
 @json_option
-def preview_view(schema_file: Path, rows: int | None, as_json: bool, **fields: str | None) -> None:
+def preview_view(schema_file: Path, rows: int | None, as_json: bool, **fields: Any) -> None:
     """Tell what a run would cost."""
     from sudare.schema import Schema
 
@@ -89,9 +89,8 @@ def preview_view(schema_file: Path, rows: int | None, as_json: bool, **fields: s
         )
 
 
-def _view(*, by: str | None, **fields: str | None) -> View:
+def _view(**fields: Any) -> View:
     with held_interrupts():
         from sudare.methods.view import View
 
-    names = None if by is None else tuple(name.strip() for name in by.split(","))
-    return View(by=names, **fields)  # type: ignore[arg-type]
+    return View(**fields)

@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing import Literal
 
 from sudare.counts import Counts
-from sudare.errors import DomainError, ParameterError, SourceError
+from sudare.errors import ParameterError
 from sudare.mechanisms import Rng
 from sudare.mechanisms.geometric import split_scale
+from sudare.methods.asked import check_facts
 from sudare.methods.microdata import tree, wide
 from sudare.methods.microdata.places import check_share
 from sudare.methods.microdata.projection import DENSE_CELLS, project
@@ -70,10 +71,7 @@ def check_schema(method: str, schema: Schema) -> None:
 
 def check_counts(way: Way, counts: Counts, schema: Schema, budget: Budget) -> None:
     """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
-    if counts.schema is not schema and counts.schema.fingerprint != schema.fingerprint:
-        raise SourceError("the source counts over another schema than it declares; it cannot be trusted")
-    if schema.impossible and bool(schema.is_impossible(counts.columns()).any()):
-        raise DomainError("rows fall in combinations declared impossible; see `sudare schema check`")
+    check_facts(counts, schema)
     if counts.total > MOST_RECORDS:
         raise ParameterError(
             "the table has more records than can be written ({most}); publish a part", most=MOST_RECORDS

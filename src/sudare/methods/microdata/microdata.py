@@ -9,6 +9,7 @@ from typing import Literal
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
 from sudare.mechanisms import Rng, system_rng
+from sudare.methods.asked import attributes_asked
 from sudare.methods.certify import certificate, named
 from sudare.methods.microdata.choice import Way, check_counts, check_schema, decide, make_table, plan_for
 from sudare.methods.microdata.preview import Preview, foresee
@@ -55,10 +56,7 @@ class Microdata:
             raise ParameterError("method ({method}) must be auto, tree or projection", method=self.method)
         if self.values not in VALUES:
             raise ParameterError("values ({values}) must be labels or inside", values=self.values)
-        if self.by is not None:
-            object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
-            if not self.by:
-                raise ParameterError("by must name at least one attribute")
+        object.__setattr__(self, "by", attributes_asked(self.by))
 
     def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
         """Tell the promise before any data is opened."""

@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import Literal, get_args
 
 from sudare.counts import Countable, Counts
-from sudare.errors import DomainError, ParameterError, SourceError
+from sudare.errors import ParameterError
 from sudare.mechanisms import Rng, system_rng
 from sudare.mechanisms.geometric import split_scale
+from sudare.methods.asked import attributes_asked, check_facts
 from sudare.methods.certify import certificate, named
 from sudare.methods.sensitivity import Budget, measure_total, plan
 from sudare.methods.table.files import frames, map_files
@@ -64,10 +65,7 @@ class Table:
             raise ParameterError("focus ({focus}) must be cells, regions or both", focus=self.focus)
         if self.method == "wavelet" and self.focus != "regions":
             raise ParameterError("the wavelet knows no focus; leave it out, or use method tree")
-        if self.by is not None:
-            object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
-            if not self.by:
-                raise ParameterError("by must name at least one attribute")
+        object.__setattr__(self, "by", attributes_asked(self.by))
 
     def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
         """Tell the promise before any data is opened."""
@@ -161,10 +159,7 @@ class Table:
 
 def check_counts(counts: Counts, schema: Schema, budget: Budget, scales: Iterable[Fraction]) -> None:
     """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
-    if counts.schema is not schema and counts.schema.fingerprint != schema.fingerprint:
-        raise SourceError("the source counts over another schema than it declares; it cannot be trusted")
-    if schema.impossible and bool(schema.is_impossible(counts.columns()).any()):
-        raise DomainError("rows fall in combinations declared impossible; see `sudare schema check`")
+    check_facts(counts, schema)
     if counts.total >= MOST_RECORDS:
         raise ParameterError("the table has 2**52 records or more; count in coarser units")
     for scale in (*budget.scales, *scales):

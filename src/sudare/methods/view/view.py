@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Literal
 
 from sudare.counts import Countable, Counts
-from sudare.errors import DomainError, ParameterError, SchemaError, SourceError
+from sudare.errors import DomainError, ParameterError, SchemaError
 from sudare.mechanisms import Rng, system_rng
+from sudare.methods.asked import attributes_asked, check_facts
 from sudare.methods.certify import certificate, named
 from sudare.methods.view.artefact import frames_of
 from sudare.methods.view.blocks import BlockView
@@ -59,10 +60,7 @@ class View:
             raise ParameterError("method ({method}) must be model, mondrian, hdpview or product", method=self.method)
         if self.score not in SCORES:
             raise ParameterError("score ({score}) must be error or spread", score=self.score)
-        if self.by is not None:
-            object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
-            if not self.by:
-                raise ParameterError("by must name at least one attribute")
+        object.__setattr__(self, "by", attributes_asked(self.by))
 
     def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
         """Tell the promise before any data is opened."""
@@ -151,7 +149,6 @@ class View:
 
 def _check_counts(counts: Counts, schema: Schema) -> None:
     """Refuse what could only fail after the spend."""
-    if counts.schema is not schema and counts.schema.fingerprint != schema.fingerprint:
-        raise SourceError("the source counts over another schema than it declares; it cannot be trusted")
+    check_facts(counts, schema)
     if counts.total > MOST_RECORDS:
         raise DomainError("the table has more records than a view can add up exactly ({most})", most=MOST_RECORDS)
