@@ -70,7 +70,7 @@ def _figures() -> list[Callable[[Any], Any]]:
 
 @click.command("location", cls=Worded, help=say("Publish the mechanism by which devices report a cell of MAP."))
 @location_options
-@click.option("--out", required=True, type=click.Path(path_type=Path), help=say("directory to make"))
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help=say("directory to make"))
 @click.option(
     "--format",
     "file_format",

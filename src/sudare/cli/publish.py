@@ -84,7 +84,7 @@ def source_options(command: Command) -> Command:
             type=click.Path(path_type=Path),
             help=say("schema file"),
         ),
-        click.option("--out", required=True, type=click.Path(path_type=Path), help=say("directory to make")),
+        click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help=say("directory to make")),
         click.option("--ledger", "ledger_file", type=click.Path(path_type=Path), help=say("ledger to spend from")),
         click.option(
             "--count",

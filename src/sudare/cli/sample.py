@@ -16,7 +16,7 @@ from sudare.messages import say
 @click.command("sample", cls=Worded, help=say("Draw records from the view in DIR, as CSV; costs no privacy."))
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("-n", "size", required=True, type=int, help=say("how many records"))
-@click.option("--out", type=click.Path(path_type=Path), help=say("CSV file to make (default: standard output)"))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help=say("CSV file to make (default: standard output)"))
 @click.option("--seed-for-tests", type=int, help=say("repeatable records"))
 def sample(directory: Path, size: int, out: Path | None, seed_for_tests: int | None) -> None:
     """Stream records to a file or to standard output."""

@@ -184,4 +184,8 @@ def _value(node: exp.Expr) -> Value:
 
 
 def _unsupported(what: str) -> ParameterError:
-    return ParameterError("a view does not answer {what}; it answers {supported}", what=what, supported=SUPPORTED)
+    return ParameterError(
+        'a view does not answer {what}; it answers {supported}; names with spaces or signs go in "double quotes"',
+        what=what,
+        supported=SUPPORTED,
+    )
