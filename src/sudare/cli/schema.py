@@ -1,4 +1,4 @@
-"""`sudare schema init|check|json`."""
+"""`sudare schema init|check|show|json`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ schema = LazyGroup(
     places={
         "init": ("sudare.cli.schema:init", say("propose a schema for a table, marked as inferred")),
         "check": ("sudare.cli.schema:check", say("tell what in a table does not fit its schema")),
+        "show": ("sudare.cli.schema_show:show", say("show what a schema declares")),
         "json": ("sudare.cli.schema:json_schema", say("print the JSON schema of schema files, for editors")),
     },
 )
