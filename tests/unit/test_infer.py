@@ -121,6 +121,13 @@ def test_too_many_texts_are_an_identifier_with_a_word_on_what_to_do() -> None:
     assert 'values_file = "values.txt"' in text
 
 
+def test_an_identifier_that_repeats_is_offered_as_the_person() -> None:
+    text = propose([ColumnFacts("patient", "text", 5000, rows=9000)], "visits")
+
+    assert '# kind = "person"\n# column = "patient"\n# max_rows = 5\n' in text
+    assert "Values repeat" in text
+
+
 def test_a_column_of_nothing_is_an_identifier() -> None:
     assert guessed(ColumnFacts("x", "text", 0, values=(), has_missing=True)) == {"role": "identifier"}
 

@@ -186,7 +186,16 @@ def _text(column: ColumnFacts) -> Guess:
     if values and len(values) <= FEW:
         return Guess(keys={"kind": '"category"', "values": _list(sorted(values))})
     comment = say("Too many different texts; to publish it, list its values in a file and write")
-    return Guess(keys=_IDENTIFIER, comments=(f'{comment}: kind = "category", values_file = "values.txt"',))
+    comments: tuple[str, ...] = (f'{comment}: kind = "category", values_file = "values.txt"',)
+    if repeats(column):
+        comments = (say("Values repeat: if it names a person, take the three lines under [unit]."), *comments)
+    return Guess(keys=_IDENTIFIER, comments=comments)
+
+
+def repeats(column: ColumnFacts) -> bool:
+    """Tell whether it may name persons with several rows: too many texts for a category, fewer than rows."""
+    is_long = column.type == "text" and (column.values is None or len(column.values) > FEW)
+    return is_long and column.rows is not None and 1 < column.distinct < column.rows
 
 
 def quoted(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from sudare.errors import SchemaError
 from sudare.messages import say
-from sudare.schema.guesses import Guess, guess, quoted
+from sudare.schema.guesses import Guess, guess, quoted, repeats
 
 __all__ = ["ColumnFacts", "propose"]
 
@@ -48,10 +48,11 @@ def propose(columns: Sequence[ColumnFacts], name: str) -> str:
     """
     if not columns:
         raise SchemaError("the data have no columns; nothing can be proposed")
-    return "\n".join([*_head(name), *(line for column in columns for line in _table(column))]) + "\n"
+    person = next((one.name for one in columns if repeats(one)), "...")
+    return "\n".join([*_head(name, person), *(line for column in columns for line in _table(column))]) + "\n"
 
 
-def _head(name: str) -> list[str]:
+def _head(name: str, person: str) -> list[str]:
     return [
         f"# {say('Proposed from the data: values below may tell about people.')}",
         f"# {say('Read every line, correct it, add values that could occur, and take out what only one person has.')}",
@@ -62,7 +63,10 @@ def _head(name: str) -> list[str]:
         f'inferred = true  # {say("when all is right, write")}: inferred = "confirmed"',
         "",
         f"[unit]  # {say('who is protected')}",
-        f'kind = "row"  # {say("if a person can have several rows")}: kind = "person", column = "...", max_rows = 5',
+        f'kind = "row"  # {say("if a person can have several rows, take these three lines instead")}:',
+        '# kind = "person"',
+        f"# column = {quoted(person)}",
+        "# max_rows = 5",
         "",
     ]
 
