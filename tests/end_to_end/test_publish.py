@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sudare.releases import Release
+from tests.end_to_end.conftest import SCHEMA, Ran
 
 PUBLISH = ("publish", "microdata", "members.csv", "--schema", "members.toml", "--epsilon", "1/2")
 
@@ -251,3 +252,14 @@ def test_every_field_of_microdata_has_a_flag() -> None:
     flags = {option for parameter in publish_microdata.params for option in parameter.opts}
 
     assert {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Microdata)} <= flags
+
+
+def test_a_table_of_more_cells_than_records_can_fill_is_said_to_be_so(place: Path, sudare: Callable[..., Ran]) -> None:
+    fine = SCHEMA.replace("width = 20", "width = 0.001")
+    (place / "fine.toml").write_text(fine, encoding="utf-8")
+    thin = ("publish", "microdata", "members.csv", "--schema", "fine.toml", "--epsilon", "1", "--out", "thin")
+
+    told, plain = sudare(*thin), sudare(*PUBLISH, "--out", "plain")
+
+    assert "300000 possible cells for 3000 records" in told.out
+    assert "possible cells" not in plain.out

@@ -111,7 +111,7 @@ def source_options(command: Command) -> Command:
     )
 
 
-def publish_and_tell(method: Method, *, as_json: bool, **place: Any) -> None:
+def publish_and_tell(method: Method, *, as_json: bool, **place: Any) -> Published:
     """Run a method on the table that the options of `source_options` name, and tell what was done."""
     with held_interrupts():
         import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
@@ -120,6 +120,7 @@ def publish_and_tell(method: Method, *, as_json: bool, **place: Any) -> None:
     with progress(say("counting")) as moved:
         done = publish_release(method, progress=moved, **place)
     tell(done, as_json=as_json)
+    return done
 
 
 def tell(done: Published, *, as_json: bool) -> None:
