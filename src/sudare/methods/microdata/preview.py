@@ -49,8 +49,8 @@ class Preview:
         return say(
             "with {rows} records about {share} of those published would lie in cells that truly hold nobody, and the"
             " error would be {error} of the table; at this epsilon up to about {cells} cells are good: declare coarser"
-            " bins or publish fewer attributes (the largest is {name} with {values} values), spend more, or draw records from a"
-            " view: `sudare publish view`, then `sudare sample`",
+            " bins or publish fewer attributes (the largest is {name} with {values} values), spend more,"
+            " or draw records from a view: `sudare publish view`, then `sudare sample`",
             lang=lang,
             rows=worst.rows,
             share=f"{worst.empty_share:.0%}",
