@@ -180,19 +180,6 @@ def test_a_shift_jis_table_is_published_as_it_is(place: Path, sudare: Callable[.
     assert set(Release.load(place / "公開").frames["records"].decode()["商品"]) <= {"和菓子①", "髙級茶"}
 
 
-def test_the_demo_does_the_main_job(place: Path, sudare: Callable[..., object]) -> None:
-    done = sudare("demo", "--out", "demo")
-    again = sudare("demo", "--out", "demo")
-
-    assert done.code == 0
-    assert "NOT FOR PUBLICATION" in done.out
-    assert sudare("verify", "demo/microdata", "--ledger", "demo/sales.ledger").code == 0
-    assert sudare("verify", "demo/table", "--ledger", "demo/people.ledger").code == 0
-    assert [sudare("verify", f"demo/{kind}").code for kind in ("view", "kanon", "location")] == [0, 0, 0]
-    assert again.code == 1
-    assert "exists" in again.err
-
-
 def test_a_schema_is_proposed_refused_confirmed_and_checked(place: Path, sudare: Callable[..., object]) -> None:
     assert sudare("schema", "init", "members.csv", "-o", "found.toml").code == 0
     assert sudare("schema", "check", "members.csv", "--schema", "found.toml").code == 0

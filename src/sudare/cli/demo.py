@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sudare.cli.interrupt import held_interrupts
-from sudare.cli.terminal import table
 from sudare.cli.words import Worded
 from sudare.messages import render, say
 
+if TYPE_CHECKING:
+    from sudare.run.demo import Step
 
-def _say_step(text: str, /, **values: object) -> None:
-    click.echo(render(text, values))
+
+Tell = Callable[[str, float], None]
+
+
+@contextlib.contextmanager
+def _lines() -> Iterator[Tell]:
+    """Print lines; on a terminal a bar stays below them, and moves to the share that each line comes with."""
+    if not sys.stdout.isatty():
+        yield lambda line, share: click.echo(line)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(highlight=False, markup=False), transient=True) as bars:
+        task = bars.add_task(say("working"), total=1.0)
+
+        def tell(line: str, share: float) -> None:
+            bars.console.print(line, soft_wrap=True)
+            bars.update(task, completed=share)
+
+        yield tell
+
+
+@contextlib.contextmanager
+def _told_steps(steps: int, began: float) -> Iterator[Step]:
+    """One line a step, with the seconds gone by."""
+    with _lines() as tell:
+
+        def say_step(text: str, /, *, step: int, **values: object) -> None:
+            gone = time.monotonic() - began
+            tell(f"{gone:5.1f} s  {step:2d}/{steps}  {render(text, values)}", (step - 1) / steps)
+
+        yield say_step
 
 
 @click.command(cls=Worded, help=say("Do the main job on built-in data: schema, ledger and all five kinds of release."))
@@ -26,18 +64,13 @@ def _say_step(text: str, /, **values: object) -> None:
 )
 def demo(out: Path) -> None:
     """Run the demo and tell what happened, step by step."""
+    began = time.monotonic()
     with held_interrupts():
-        from sudare.run.demo import run_demo
+        from sudare.run.demo import STEPS, run_demo
 
-    told = run_demo(out, say_step=_say_step)
-    click.echo("")
-    click.echo(say("NOT FOR PUBLICATION: the truth beside the release, for the steward's eyes only."))
-    table(told.comparison, head=(say("item"), say("true records"), say("published records")))
-    click.echo(say("L2 distance {l2}, KS distance {ks} of all records", l2=f"{told.l2:.0f}", ks=f"{told.ks:.2%}"))
-    click.echo("")
-    click.echo(
-        say(
-            "Next: open {out}/microdata.html, and try `sudare schema init` on a table of your own.",
-            out=out,
-        )
-    )
+    with _told_steps(STEPS, began) as say_step:
+        page = run_demo(out, say_step=say_step)
+    seconds = f"{time.monotonic() - began:.0f}"
+    click.echo(say("five releases and their pages in {out}, made in {seconds} s", out=out, seconds=seconds))
+    click.echo(say("The page is for the steward: one chapter shows the true tables, and is stamped."))
+    click.echo(say("Next: open {page}", page=page))

@@ -6,11 +6,15 @@ and a test fails for it.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
+
+_SPOKEN: contextvars.ContextVar[str | None] = contextvars.ContextVar("spoken", default=None)
 
 
 def language() -> str:
@@ -19,11 +23,28 @@ def language() -> str:
     >>> language() in ("en", "ja")
     True
     """
+    if (spoken := _SPOKEN.get()) is not None:
+        return spoken
     for variable in ("SUDARE_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
         chosen = os.environ.get(variable)
         if chosen:
             return "ja" if chosen.lower().startswith("ja") else "en"
     return "en"
+
+
+@contextlib.contextmanager
+def speaking(lang: str) -> Iterator[None]:
+    """Speak one language for a while, whatever the reader's is: a page may be written in both.
+
+    >>> with speaking("ja"):
+    ...     language()
+    'ja'
+    """
+    before = _SPOKEN.set(lang)
+    try:
+        yield
+    finally:
+        _SPOKEN.reset(before)
 
 
 def say(text: str, /, *, lang: str | None = None, **values: object) -> str:

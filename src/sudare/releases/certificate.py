@@ -9,7 +9,7 @@ from typing import Any
 
 from sudare.errors import ReleaseError
 from sudare.messages import say
-from sudare.schema import Unit
+from sudare.releases.certificate_words import chapters
 
 FORMAT = 1
 METHODS = ("microdata", "table", "kanon", "location", "view")  # what this version can read; grows with the methods
@@ -66,7 +66,7 @@ class Certificate:
                 "**" + say("NOT PRIVATE: made with a seeded generator, for tests only.", lang=lang) + "**",
                 "",
             ]
-        for heading, lines in _chapters(self, lang):
+        for heading, lines in chapters(self, lang):
             parts += [f"## {heading}", "", *(f"- {line}" for line in lines), ""]
         return "\n".join(parts)
 
@@ -86,100 +86,3 @@ def _check_keys(found: Mapping[str, Any]) -> None:
             "the release is of a method ({method}) this version does not know; use a newer Sudare",
             method=found["method"],
         )
-
-
-def _chapters(certificate: Certificate, lang: str) -> list[tuple[str, list[str]]]:
-    return [
-        (say("What is promised", lang=lang), _promise(certificate, lang)),
-        (say("What was spent", lang=lang), _spent(certificate, lang)),
-        (say("What error to expect", lang=lang), _error(certificate, lang)),
-        (say("How it was made", lang=lang), _making(certificate, lang)),
-        (
-            say("Files", lang=lang),
-            [f"{name}: sha256 {digest}" for name, digest in certificate.payload.items()],
-        ),
-    ]
-
-
-def _promise(certificate: Certificate, lang: str) -> list[str]:
-    statements = certificate.guarantee.get("statement", {})
-    return [
-        statements.get(lang, statements.get("en", "")),
-        *_relation(certificate, lang),
-    ]
-
-
-def _relation(certificate: Certificate, lang: str) -> list[str]:
-    """Whom the promise is for; a promise that compares no tables names no neighbours."""
-    lines = []
-    if certificate.neighbours:
-        lines.append(say("Neighbouring tables: {neighbours}.", lang=lang, neighbours=certificate.neighbours))
-    if certificate.unit:
-        unit = Unit.from_dict(certificate.unit).words(lang=lang)
-        lines.append(say("Unit of privacy: {unit}.", lang=lang, unit=unit))
-    return lines
-
-
-def _spent(certificate: Certificate, lang: str) -> list[str]:
-    if not certificate.spends:
-        return [say("Nothing: this promise takes no epsilon from the budget of a table.", lang=lang)]
-    lines = [
-        say(
-            "epsilon {epsilon} for {purpose} (charged {cost})",
-            lang=lang,
-            epsilon=spend["epsilon"],
-            purpose=say(str(spend["purpose"]), lang=lang),
-            cost=spend["cost"],
-        )
-        for spend in certificate.spends
-    ]
-    if certificate.ledger_head is None:
-        return [
-            *lines,
-            say("No ledger was given: nobody keeps the sum of what was spent on this table.", lang=lang),
-        ]
-    return [
-        *lines,
-        say("Head of the ledger after this spend: {head}", lang=lang, head=certificate.ledger_head),
-    ]
-
-
-def _error(certificate: Certificate, lang: str) -> list[str]:
-    """Known figures as sentences; any other by its name."""
-    lines = []
-    for key, value in certificate.expected_error.items():
-        match key:
-            case "cells":
-                line = say("The complete table has {value} cells.", lang=lang, value=value)
-            case "scale":
-                line = say("The noise of a cell has scale {value}.", lang=lang, value=value)
-            case "cell_standard_deviation":
-                line = say("Before the repair a cell is off by {value} (standard deviation).", lang=lang, value=value)
-            case "l2_before_repair":
-                line = say("Before the repair the table is off by {value} in L2 distance.", lang=lang, value=value)
-            case "total_standard_deviation" if value == 0:
-                line = say("The number of records is exact: it is public.", lang=lang)
-            case "total_standard_deviation":
-                line = say("The number of records is off by {value} (standard deviation).", lang=lang, value=value)
-            case "region_standard_deviation":
-                told = ", ".join(f"{cells}: {error:.1f}" for cells, error in value.items())
-                line = say("Sums over regions, by their number of cells, are off by {told} (standard deviation).",
-                           lang=lang, told=told)  # fmt: skip
-            case "bias":
-                line = say(str(value), lang=lang)
-            case _:
-                line = f"{key}: {json.dumps(value)}"
-        lines.append(line)
-    return lines
-
-
-def _making(certificate: Certificate, lang: str) -> list[str]:
-    told = [f"{key} = {value}" for key, value in certificate.parameters.items()]
-    if certificate.schema:
-        origin = say(str(certificate.schema.get("origin", "declared")), lang=lang)
-        told.append(say("The domain was {origin} by the steward.", lang=lang, origin=origin))
-    return [
-        *told,
-        say("Made at {created} with {versions}.", lang=lang, created=certificate.created,
-            versions=", ".join(f"{name} {version}" for name, version in certificate.versions.items())),
-    ]  # fmt: skip

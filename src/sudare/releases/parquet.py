@@ -89,7 +89,9 @@ def _engine(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     except duckdb.Error as error:
         if "No space left" in str(error) or "File too large" in str(error):
             raise ReleaseError("no space is left to write {file}; free some and try again", file=path.name) from None
-        raise ReleaseError("{file} cannot be written or read as a table", file=path.name) from None
+        raise ReleaseError(
+            "{file} cannot be written or read as a table; check the disk, and that the file is whole", file=path.name
+        ) from None
     finally:
         engine.close()
 

@@ -51,7 +51,10 @@ class Release:
         if file_format not in FORMATS:
             raise ParameterError("file_format ({file_format}) must be parquet or csv", file_format=file_format)
         if not self.certificate.private and not even_if_not_private:
-            raise ReleaseError("the release was made with a seeded generator and protects nobody; it is not saved")
+            raise ReleaseError(
+                "the release was made with a seeded generator and protects nobody; it is not saved."
+                " Publish without a seed"
+            )
         check_place(target)
         try:
             unfinished = target.parent / f".sudare-{secrets.token_hex(8)}.partial"
@@ -102,16 +105,26 @@ def verify_files(place: Path) -> Certificate:
     try:
         certificate = Certificate.from_json((place / CERTIFICATE).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
-        raise ReleaseError("{place} is not a release: it has no readable certificate.json", place=place) from None
+        raise ReleaseError(
+            "{place} is not a release: it has no readable certificate.json; name a directory that"
+            " `sudare publish` made",
+            place=place,
+        ) from None
     found = {file.name for file in place.iterdir()} - {CERTIFICATE}
     if found != set(certificate.payload):
         odd = ", ".join(sorted(found ^ set(certificate.payload)))
         raise ReleaseError(
-            "{place} has files its certificate does not name, or lacks some: {odd}", place=place, odd=odd
+            "{place} has files its certificate does not name, or lacks some: {odd}; take out what"
+            " does not belong there, or get the release again",
+            place=place,
+            odd=odd,
         )
     for name, expected in certificate.payload.items():
         if digest(place / name) != expected:
-            raise ReleaseError("{file} is not the file the certificate names: its hash differs", file=place / name)
+            raise ReleaseError(
+                "{file} is not the file the certificate names: its hash differs; do not use it, get the release again",
+                file=place / name,
+            )
     return certificate
 
 

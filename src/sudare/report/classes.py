@@ -117,17 +117,24 @@ def _lattice(release: Release, truth: Truth | None) -> Iterator[Section]:
         if truth is not None and truth.lattice is not None:
             lattice = truth.lattice
         parts.append(Picture(title=say("lattice of {names}", names=", ".join(heights)), drawing=draw(lattice),
-                             words=_lattice_words(known), is_wide=True))  # fmt: skip
+                             words=_lattice_words(lattice, known), is_wide=True))  # fmt: skip
     yield Section(title=say("Levels"), parts=tuple(parts), is_secret=known)
 
 
-def _lattice_words(known: bool) -> str:
-    if known:
-        return say(
+def _lattice_words(lattice: Mapping[str, Any], known: bool) -> str:
+    if not known:
+        return say("Finest at the bottom; a step up generalises one attribute by one level. Ringed: published.")
+    words = [
+        say(
             "Finest at the bottom; a step up generalises one attribute by one level. Filled: every class has k rows,"
             " nothing left out. Ringed: published."
         )
-    return say("Finest at the bottom; a step up generalises one attribute by one level. Ringed: published.")
+    ]
+    if any(node.get("step") for node in lattice["nodes"]):
+        words.append(say("Numbers: the order in which the search looked at the nodes."))
+    if any(node.get("start") for node in lattice["nodes"]):
+        words.append(say("In a square: where the power law said to begin."))
+    return " ".join(words)
 
 
 def _before_after(told: Mapping[str, Any]) -> Section:

@@ -1,4 +1,8 @@
-"""The lattice of a small k-anonymity problem: every node a dot, the finest at the bottom, the chosen one ringed."""
+"""The lattice of a small k-anonymity problem: every node a dot, the finest at the bottom, the chosen one ringed.
+
+Where the search is known, nodes are numbered in the order of the checks, and the node that a prediction began with has
+a square around it.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +66,7 @@ def _dot(node: Mapping[str, Any], x: float, y: float, room: float) -> str:
     levels = ",".join(map(str, node["levels"]))
     kind = "node" if "kept" not in node else "node kept" if node["kept"] else "node lost"
     full = levels if "k" not in node else f"{levels}: k = {node['k']}"
+    full = full if node.get("step") is None else f"{full}, {say('check {number}', number=node['step'])}"
     ring = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="12" class="chosen"/>' if node["chosen"] else ""
     dot = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.5" class="{kind}"><title>{escape(full)}</title></circle>'
     under = [levels, *([f"k={node['k']}"] if "k" in node else [])]
@@ -70,4 +75,12 @@ def _dot(node: Mapping[str, Any], x: float, y: float, room: float) -> str:
         for line, told in enumerate(under)
         if len(told) * LETTER <= room
     )
-    return ring + dot + words
+    return ring + _way(node, x, y) + dot + words
+
+
+def _way(node: Mapping[str, Any], x: float, y: float) -> str:
+    """When the search looked at the node, and whether it began there."""
+    square = f'<rect x="{x - 14:.1f}" y="{y - 14:.1f}" width="28" height="28" class="chosen" stroke-dasharray="4 3"/>'
+    aside = 17 if node.get("start") else 13
+    number = "" if node.get("step") is None else text(x + aside, y - 9, str(node["step"]), kind="quiet")
+    return (square if node.get("start") else "") + number

@@ -23,11 +23,14 @@ from sudare.schema.radix import Codes
 
 Numbers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
+Ramp = tuple[tuple[int, int, int], ...]
 
 PAPER, INK, QUIET = "#faf8f3", "#24323a", "#66757d"
 WARNING = "#c2410c"
 OUTSIDE, EMPTY = (250, 248, 243), (231, 226, 214)
 RAMP = ((214, 231, 219), (134, 189, 171), (56, 138, 127), (15, 92, 92), (16, 42, 67))  # few people to many
+NIGHT = ((46, 88, 92), (48, 124, 116), (80, 170, 148), (160, 216, 190), (242, 251, 242))  # the same in the dark
+NIGHT_EMPTY = (38, 49, 56)
 FONT = "font-family=\"system-ui, 'Segoe UI', 'Hiragino Sans', 'Yu Gothic', 'Noto Sans JP', sans-serif\""
 WIDTH = 420  # of one map, in units of the picture
 MARGIN, TOP, BOTTOM = 20, 64, 66
@@ -51,6 +54,37 @@ def steward_map(
         (say("published"), grid.image(codes, people, top)),
     ]
     return _page(maps, cells, top, title=title, stamp=say("not for publication: the left map shows the true table"))
+
+
+def page_map(cells: MeshCells, codes: Codes, people: Numbers, *, title: str, top: int | None = None) -> str:
+    """Draw cells for a page that may be light or dark: two pictures in one, of which style shows one; no frame."""
+    grid, most = _Grid(cells), top or _top(people)
+    tall = WIDTH * grid.height / (grid.width * _squeeze(cells))
+    images = "".join(
+        f'<image class="{kind}" width="{WIDTH}" height="{tall:.1f}" preserveAspectRatio="none" '
+        f'style="image-rendering:pixelated" href="{grid.layer(codes, people, most, ramp, empty)}"/>'
+        for kind, ramp, empty in (("day", RAMP, EMPTY), ("night", NIGHT, NIGHT_EMPTY))
+    )
+    return f'<svg viewBox="0 0 {WIDTH} {tall:.1f}" role="img" aria-label="{escape(title)}">{images}</svg>'
+
+
+def page_scale(top: int) -> str:
+    """Draw the colours of `page_map` with powers of ten below them."""
+    many = np.rint(np.geomspace(1, max(top, 2), 120)).astype(np.int64)
+    strips = "".join(
+        f'<image class="{kind}" x="4" width="200" height="10" preserveAspectRatio="none" '
+        f'href="{_address(colours(many, top, ramp)[None])}"/>'
+        for kind, ramp in (("day", RAMP), ("night", NIGHT))
+    )
+    ticks = [10**power for power in range(19) if 10**power <= top]
+    marks = "".join(
+        f'<text x="{4 + 200 * math.log(tick) / math.log(max(top, 2)):.0f}" y="25" class="quiet" '
+        f'text-anchor="{"start" if tick == 1 else "middle"}">{tick:,}</text>'
+        for tick in ticks
+    )
+    words = escape(say("people per cell; grey: nobody"))
+    note = f'<text x="218" y="10" class="quiet">{words}</text>'
+    return f'<svg viewBox="0 0 {WIDTH} 30" role="img" aria-label="{words}">{strips}{marks}{note}</svg>'
 
 
 def write_map(path: Path, picture: str) -> None:
@@ -79,19 +113,33 @@ class _Grid:
         """Colour the cells and give the picture as a data address."""
         pixels = self.base.copy()
         pixels[self._places(*self.cells.grid(codes))] = colours(people, top)
-        return "data:image/png;base64," + base64.b64encode(png(pixels)).decode("ascii")
+        return _address(pixels)
+
+    def layer(self, codes: Codes, people: Numbers, top: int, ramp: Ramp, empty: tuple[int, int, int]) -> str:
+        """Colour the cells and give the picture as a data address; what is outside is clear."""
+        pixels = np.zeros((self.height, self.width, 4), dtype=np.uint8)
+        rows, columns = self.cells.grid(np.arange(self.cells.size, dtype=np.int64))
+        pixels[self._places(rows, columns)] = (*empty, 255)
+        counted = colours(people, top, ramp)
+        counted[people <= 0] = empty
+        pixels[..., :3][self._places(*self.cells.grid(codes))] = counted
+        return _address(pixels)
 
 
-def colours(people: Numbers, top: int) -> Bytes:
+def _address(pixels: Bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png(pixels)).decode("ascii")
+
+
+def colours(people: Numbers, top: int, scale: Ramp = RAMP) -> Bytes:
     """Colour counts on a logarithmic scale from 1 to `top`; 0 is no colour of the scale.
 
     >>> colours(np.array([0, 1, 100]), 100).tolist()
     [[231, 226, 214], [214, 231, 219], [16, 42, 67]]
     """
     share = np.log(np.maximum(people, 1)) / max(math.log(max(top, 2)), 1e-9)
-    place = np.clip(share, 0, 1) * (len(RAMP) - 1)
-    low = np.minimum(place.astype(np.int64), len(RAMP) - 2)
-    ramp = np.array(RAMP, dtype=np.float64)
+    place = np.clip(share, 0, 1) * (len(scale) - 1)
+    low = np.minimum(place.astype(np.int64), len(scale) - 2)
+    ramp = np.array(scale, dtype=np.float64)
     part = (place - low)[:, None]
     mixed: Bytes = np.rint(ramp[low] * (1 - part) + ramp[low + 1] * part).astype(np.uint8)
     mixed[people <= 0] = EMPTY
@@ -99,16 +147,16 @@ def colours(people: Numbers, top: int) -> Bytes:
 
 
 def png(pixels: Bytes) -> bytes:
-    """Write pixels (rows, columns, 3) as a PNG file.
+    """Write pixels (rows, columns, 3), or 4 with how far they cover, as a PNG file.
 
     >>> png(np.zeros((1, 1, 3), dtype=np.uint8))[:4]
     b'\\x89PNG'
     """
-    height, width, _ = pixels.shape
-    rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)  # every row starts with a filter of 0
+    height, width, depth = pixels.shape
+    rows = np.zeros((height, 1 + depth * width), dtype=np.uint8)  # every row starts with a filter of 0
     rows[:, 1:] = pixels.reshape(height, -1)
     parts = [
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2 if depth == 3 else 6, 0, 0, 0)),
         (b"IDAT", zlib.compress(rows.tobytes(), 9)),
         (b"IEND", b""),
     ]
@@ -120,12 +168,15 @@ def _top(people: Numbers) -> int:
     return int(people.max()) if len(people) else 1
 
 
+def _squeeze(cells: MeshCells) -> float:
+    """Width of a cell over its height: a degree of longitude is shorter by the cosine of the latitude."""
+    bounds = cells.bounds(np.arange(1))
+    return math.cos(math.radians(float(bounds.south[0]))) * bounds.width / bounds.height
+
+
 def _page(maps: list[tuple[str, str]], cells: MeshCells, top: int, *, title: str, stamp: str = "") -> str:
     grid = _Grid(cells)
-    bounds = cells.bounds(np.arange(1))
-    # a degree of longitude is shorter than one of latitude by the cosine of the latitude
-    squeeze = math.cos(math.radians(float(bounds.south[0]))) * bounds.width / bounds.height
-    tall = WIDTH * grid.height / (grid.width * squeeze)
+    tall = WIDTH * grid.height / (grid.width * _squeeze(cells))
     width = MARGIN + len(maps) * (WIDTH + MARGIN)
     height = TOP + tall + BOTTOM
     drawn = "".join(_map(place, name, image, tall) for place, (name, image) in enumerate(maps))
@@ -150,8 +201,7 @@ def _map(place: int, name: str, image: str, tall: float) -> str:
 
 def _legend(top: int, y: float) -> str:
     """A strip of colours with powers of ten below it."""
-    strip = png(colours(np.rint(np.geomspace(1, max(top, 2), 120)).astype(np.int64), top)[None])
-    image = "data:image/png;base64," + base64.b64encode(strip).decode("ascii")
+    image = _address(colours(np.rint(np.geomspace(1, max(top, 2), 120)).astype(np.int64), top)[None])
     long = 200
     ticks = [10**power for power in range(19) if 10**power <= top]
     marks = "".join(

@@ -154,7 +154,7 @@ def _top(found: Marginal) -> float:
 def _scale(top: float, left: float, tall: float) -> str:
     """Lines at round heights."""
     step = 10.0 ** math.floor(math.log10(top))
-    step = next(part for part in (step / 5, step / 2, step, step * 2) if top / part <= 4.5)
+    step = next(part for part in (step / 5, step / 2, step, step * 2, step * 5) if top / part <= 4.5)
     parts = []
     for mark in np.arange(0, top + step / 1e6, step):
         y = 8 + tall * (1 - mark / top)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from sudare.messages import say
 from sudare.releases import Release
 from sudare.releases.geo import roll_up
 from sudare.report.frames import codes_of, frame_of, marginal_of, numbers
-from sudare.report.maps import MOST_PIXELS, public_map, steward_map
+from sudare.report.maps import MOST_PIXELS, page_map, page_scale
 from sudare.report.marginals import figures_section, marginal_section
 from sudare.report.shapes import Listing, Picture, Section, Truth, number
 from sudare.report.svg import line_legend, lines
@@ -82,15 +83,21 @@ def _map(one: Attribute, codes: Codes, weights: NDArray[np.float64] | None, trut
     if not isinstance(domain, MeshCells):
         raise AssertionError
     cells, places, people = _placed(domain, codes, np.ones(len(codes)) if weights is None else weights)
-    title = say("people by mesh cell, {name}", name=one.name)
-    if truth is None or truth.places is None:
-        drawn, is_secret = public_map(cells, places, people, title=one.name), False
-    else:
-        _, true_codes, true_people = _placed(domain, *truth.places)
-        drawn = steward_map(cells, places, people, true_codes=true_codes, true_people=true_people, title=one.name)
-        is_secret = True
-    picture = Picture(title=title, drawing=drawn.replace(' xmlns="http://www.w3.org/2000/svg"', ""), is_wide=True)
-    return Section(title=say("Map"), parts=(picture,), is_secret=is_secret)
+    told = [(say("published"), places, people)]
+    if truth is not None and truth.places is not None:
+        told.insert(0, (say("true"), *_placed(domain, *truth.places)[1:]))
+    picture = Picture(title=say("people by mesh cell"), drawing=side_by_side(cells, told), is_wide=True)
+    return Section(title=say("Map"), parts=(picture,), is_secret=len(told) > 1)
+
+
+def side_by_side(cells: MeshCells, told: Sequence[tuple[str, Codes, Codes]]) -> str:
+    """Draw maps (name, codes, people) of the same cells with one scale; they stack on a narrow screen."""
+    top = max(int(people.max(initial=1)) for _, _, people in told)
+    maps = "".join(
+        f'<div><p class="under">{escape(name)}</p>{page_map(cells, codes, people, title=name, top=top)}</div>'
+        for name, codes, people in told
+    )
+    return f'<div class="maps">{maps}</div><div class="scale">{page_scale(top)}</div>'
 
 
 def _placed(domain: MeshCells, codes: Codes, weights: NDArray[np.generic]) -> tuple[MeshCells, Codes, Codes]:

@@ -25,7 +25,7 @@ def view_sections(release: Release, truth: Truth | None) -> Iterator[Section]:
     """What a view tells."""
     view = open_view(release)
     names = [one.name for one in view.schema.attributes if one.size <= MOST_VALUES]
-    yield marginal_section((_marginal(view, name) for name in names), truth)
+    yield marginal_section((view_marginal(view, name) for name in names), truth)
     if truth is not None:
         yield figures_section(truth)
     yield from _tables(release, view)
@@ -43,7 +43,8 @@ def view_facts(release: Release) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def _marginal(view: OpenedView, name: str) -> Marginal:
+def view_marginal(view: OpenedView, name: str) -> Marginal:
+    """Read one attribute off a view, each value with its interval."""
     one, place = view.schema.attribute(name), view.schema.position(name)
     low = high = None
     if one.size <= MOST_INTERVALS:
@@ -99,4 +100,6 @@ def _pair(view: OpenedView, first: str, second: str) -> Picture:
     table = view.marginal([up, across])
     stretch = max(1.0, table.shape[1] / table.shape[0] / 3)
     words = say("across: {across}; up: {up}; records in a cell by colour", across=across, up=up)
-    return Picture(title=f"{up} × {across}", drawing=heat(table, title=words, stretch=stretch), words=words)
+    names = label_texts(view.schema.attribute(up)), label_texts(view.schema.attribute(across))
+    drawn = heat(table, title=words, stretch=stretch, names=names)
+    return Picture(title=f"{up} × {across}", drawing=drawn, words=words)

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
+from sudare.methods.location.grid_coast import coast
 from sudare.schema import Attribute, MeshCells, Schema
 
 INHABITED = 0.35
 PEOPLE_PER_CELL = 85.0  # 128 million people on 1.5 million cells of 500 m
 ROUGHNESS = 0.85  # how much the log of the density varies from one scale to the next
 MOST_PEOPLE = 8000.0  # where a cell is full
+LEAST_LAND = 0.3  # share of a cell from which on it is land
 COARSEST = 7  # scales of 2^7 = 128 cells and below: 64 km with cells of 500 m
+
+SCHEMA = """\
+# Public facts about the table of people by mesh cell: cells of 500 m (JIS X 0410), on land only.
+[sudare]
+schema = 1
+name = "people"
+
+[[attribute]]
+name = "mesh"
+kind = "mesh"
+level = 4
+area_file = "land.txt"
+"""
 
 Numbers = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -36,6 +53,29 @@ def mesh_census(
     schema = Schema(name="mesh census", attributes=(Attribute(name="mesh", domain=cells),))
     kept = np.flatnonzero(values)
     return Counts.build(schema, kept[:, None], values[kept])
+
+
+def write_census(folder: Path, *, seed: int) -> tuple[Path, Path]:
+    """Write people.csv (cell, people), people.toml and the cells of land beside it; nobody lives at sea.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as made:
+    ...     [path.name for path in write_census(Path(made), seed=1)]
+    ['people.csv', 'people.toml']
+    """
+    data, schema = folder / "people.csv", folder / "people.toml"
+    counts = mesh_census(seed=seed)
+    cells = MeshCells(level=4, area=("5339",))
+    rows, columns = cells.grid(np.arange(cells.size))
+    side = int(rows.max() - rows.min()) + 1
+    is_land = coast(side, side)[rows.max() - rows, columns - columns.min()] > LEAST_LAND
+    labels = cells.labels(np.arange(cells.size))
+    lived = is_land[counts.codes[:, 0]]
+    lines = zip(labels[counts.codes[lived, 0]].tolist(), counts.values[lived].tolist(), strict=True)
+    data.write_text("mesh,people\n" + "".join(f"{label},{people}\n" for label, people in lines), encoding="utf-8")
+    (folder / "land.txt").write_text("\n".join(labels[is_land].tolist()) + "\n", encoding="utf-8")
+    schema.write_text(SCHEMA, encoding="utf-8")
+    return data, schema
 
 
 def census_square(

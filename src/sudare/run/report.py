@@ -22,8 +22,8 @@ def write_report(
     """
     _check(directory, out, truth, schema_file)
     release = Release.load(directory)
-    told = None if truth is None else _compared(release, truth, schema_file, reading)
-    _write(out, report(release, directory, truth=told))
+    told = None if truth is None else compared(release, truth, schema_file, reading)
+    write_page(out, report(release, directory, truth=told))
 
 
 def _check(directory: Path, out: Path, truth: str | None, schema_file: Path | None) -> None:
@@ -40,8 +40,8 @@ def _check(directory: Path, out: Path, truth: str | None, schema_file: Path | No
         )
 
 
-def _compared(release: Release, truth: str, schema_file: Path | None, reading: dict[str, Any]) -> Truth:
-    """Open the true table only when there is something to compare."""
+def compared(release: Release, truth: str, schema_file: Path | None, reading: dict[str, Any]) -> Truth:
+    """Hold a release against the table it was made from: for the steward alone."""
     from sudare.run.report_classes import compare_classes
     from sudare.run.report_truth import compare_counts, compare_view
 
@@ -56,7 +56,8 @@ def _compared(release: Release, truth: str, schema_file: Path | None, reading: d
             return compare_counts(release, truth, schema_file, reading)
 
 
-def _write(out: Path, page: str) -> None:
+def write_page(out: Path, page: str) -> None:
+    """Write a page whole or not at all; a file that exists is refused."""
     unfinished = out.with_name(f".sudare-{secrets.token_hex(8)}.partial")
     try:
         unfinished.write_text(page, encoding="utf-8")
