@@ -63,15 +63,20 @@ app = LazyGroup(
     places={
         "demo": ("sudare.cli.demo:demo", say("the main job on built-in data, in under a minute")),
         "schema": ("sudare.cli.schema:schema", say("propose, check and describe schema files")),
+        "choose": ("sudare.cli.choose:choose", say("which method, with which parameters, and why")),
         "preview": ("sudare.cli.publish:preview", say("cost and expected error, before anything is spent")),
         "publish": ("sudare.cli.publish:publish", say("turn a private table into a release")),
-        "predict": ("sudare.cli.predict:predict", say("is a tailor-made k-anonymous request feasible, by history")),
+        "run": ("sudare.cli.recipe:run", say("several releases from a recipe, under one ledger")),
+        "predict": (
+            "sudare.cli.predict:predict",
+            say("whether a tailor-made k-anonymous request can be met, by history"),
+        ),
         "locate": ("sudare.cli.locate:locate", say("draw reports of places, and estimate from them")),
         "query": ("sudare.cli.query:query", say("ask a view in SQL, each answer with an interval")),
         "sample": ("sudare.cli.sample:sample", say("draw records from a view")),
         "report": ("sudare.cli.report:report", say("one page about a release, with pictures")),
         "ledger": ("sudare.cli.ledger:ledger", say("keep the budget of a protected table")),
-        "verify": ("sudare.cli.verify:verify", say("check the noise, or a stored release")),
+        "verify": ("sudare.cli.verify:verify", say("check a stored release, or the noise of this installation")),
     },
 )
 app.params.append(

@@ -27,22 +27,40 @@ publish = LazyGroup(
         "Turn a private table into a release. The spend is recorded first, then noise is drawn, then files appear."
     ),
     places={
-        "microdata": ("sudare.cli.microdata:publish_microdata", say("records with the same columns, epsilon-DP")),
-        "table": ("sudare.cli.table:publish_table", say("counts over any number of cells, with sums over regions")),
-        "view": ("sudare.cli.view:publish_view", say("a compact view that answers any count")),
-        "kanon": ("sudare.cli.kanon:publish_kanon_command", say("the table itself, values generalised, k-anonymity")),
-        "location": ("sudare.cli.location:publish_location", say("a mechanism for devices to report a cell of a map")),
+        "microdata": (
+            "sudare.cli.microdata:publish_microdata",
+            say("records with the same columns (differential privacy)"),
+        ),
+        "table": (
+            "sudare.cli.table:publish_table",
+            say("counts and sums over regions, of any size (differential privacy)"),
+        ),
+        "view": ("sudare.cli.view:publish_view", say("a compact view that answers any count (differential privacy)")),
+        "kanon": ("sudare.cli.kanon:publish_kanon_command", say("the table itself, values generalised (k-anonymity)")),
+        "location": (
+            "sudare.cli.location:publish_location",
+            say("a mechanism for devices to report a cell of a map (epsilon per metre)"),
+        ),
     },
 )
 preview = LazyGroup(
     "preview",
     help=say("Cost and expected error of a release, from the schema alone; nothing is opened or spent."),
     places={
-        "microdata": ("sudare.cli.microdata:preview_microdata", say("records with the same columns, epsilon-DP")),
-        "table": ("sudare.cli.table:preview_table", say("counts over any number of cells, with sums over regions")),
-        "view": ("sudare.cli.view:preview_view", say("a compact view that answers any count")),
-        "kanon": ("sudare.cli.kanon:preview_kanon", say("the table itself, values generalised, k-anonymity")),
-        "location": ("sudare.cli.location:preview_location", say("a mechanism for devices to report a cell of a map")),
+        "microdata": (
+            "sudare.cli.microdata:preview_microdata",
+            say("records with the same columns (differential privacy)"),
+        ),
+        "table": (
+            "sudare.cli.table:preview_table",
+            say("counts and sums over regions, of any size (differential privacy)"),
+        ),
+        "view": ("sudare.cli.view:preview_view", say("a compact view that answers any count (differential privacy)")),
+        "kanon": ("sudare.cli.kanon:preview_kanon", say("the table itself, values generalised (k-anonymity)")),
+        "location": (
+            "sudare.cli.location:preview_location",
+            say("a mechanism for devices to report a cell of a map (epsilon per metre)"),
+        ),
     },
 )
 
@@ -58,13 +76,23 @@ def epsilon_options(command: Command) -> Command:
     """What every method under differential privacy takes."""
     return add_options(
         command,
-        click.option("--epsilon", required=True, help=say("privacy budget of this release, exact: 1/2, 0.1")),
+        click.option(
+            "--epsilon",
+            required=True,
+            metavar="NUMBER",
+            help=say("how much this release may tell, exactly: 1/2 or 0.1; less protects more"),
+        ),
         click.option(
             "--neighbours",
             type=click.Choice(["replace", "add-remove"]),
-            help=say("what one person may change (default: the ledger's, else replace)"),
+            help=say(
+                "what the promise compares: a person replaced by another, or there and not there"
+                " (default: the ledger's, else replace)"
+            ),
         ),
-        click.option("--by", callback=_names, help=say("attributes to publish, with commas (default: all)")),
+        click.option(
+            "--by", callback=_names, metavar="NAMES", help=say("attributes to publish, with commas (default: all)")
+        ),
     )
 
 
@@ -72,23 +100,23 @@ def _names(context: click.Context, option: click.Parameter, by: str | None) -> t
     return None if by is None else tuple(name.strip() for name in by.split(","))
 
 
+_FILE = click.Path(path_type=Path)
+
+
 def source_options(command: Command) -> Command:
     """Where the rows come from and where the release goes."""
     return add_options(
         command,
         click.argument("data"),
+        click.option("--schema", "schema_file", required=True, type=_FILE, help=say("schema file")),
+        click.option("-o", "--out", required=True, type=_FILE, help=say("directory to make; it must not exist yet")),
         click.option(
-            "--schema",
-            "schema_file",
-            required=True,
-            type=click.Path(path_type=Path),
-            help=say("schema file"),
+            "--ledger", "ledger_file", type=_FILE, help=say("ledger of this table; the spend is recorded there first")
         ),
-        click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help=say("directory to make")),
-        click.option("--ledger", "ledger_file", type=click.Path(path_type=Path), help=say("ledger to spend from")),
         click.option(
             "--count",
             "count_column",
+            metavar="COLUMN",
             help=say("DATA is already aggregated; this column holds the counts"),
         ),
         click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)")),
@@ -98,16 +126,25 @@ def source_options(command: Command) -> Command:
             type=click.Choice(["parquet", "csv"]),
             default="parquet",
             show_default=True,
-            help=say("form of the published tables"),
+            help=say("file format of the published tables"),
         ),
-        click.option("--memory-limit", help=say("most memory the engine takes, such as 4GB")),
+        *_machine_options(),
+        json_option,
+    )
+
+
+def _machine_options() -> tuple[Callable[[Any], Any], ...]:
+    """What the run may take of the machine, and a seed for tests."""
+    return (
+        click.option("--memory-limit", metavar="SIZE", help=say("most memory to count with, such as 4GB")),
         click.option(
             "--spill-directory",
-            type=click.Path(path_type=Path),
-            help=say("where the engine spills to disk"),
+            type=_FILE,
+            help=say("directory for temporary files; they hold rows, so take a disk you trust"),
         ),
-        click.option("--seed-for-tests", type=int, help=say("repeatable noise: the release protects nobody")),
-        json_option,
+        click.option(
+            "--seed-for-tests", type=int, help=say("for tests: repeatable noise; such a release protects nobody")
+        ),
     )
 
 

@@ -1,0 +1,197 @@
+"""`sudare choose SCHEMA`: a method and its parameters, from a few answers. No data is opened."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sudare.cli.interrupt import held_interrupts
+from sudare.cli.terminal import json_option, print_json
+from sudare.cli.words import Worded
+from sudare.messages import say
+
+if TYPE_CHECKING:
+    from sudare.run.choose import Advice, Answers
+    from sudare.schema import Schema
+
+NEEDS = ("records", "counts", "region-sums", "queries", "sample", "places")
+YES_NO = click.Choice(["yes", "no"])
+
+
+@click.command(
+    "choose",
+    cls=Worded,
+    help=say(
+        "Recommend a method and its parameters for SCHEMA, a schema file, or a map file if devices report places. Asks"
+        " on a terminal what flags do not answer. No data is opened and nothing is spent."
+    ),
+)
+@click.argument("schema_file", metavar="SCHEMA", type=click.Path(path_type=Path))
+@click.option("--need", type=click.Choice(NEEDS), help=say("what people need"))
+@click.option("--rows", type=int, help=say("roughly how many records the table has; it must be a public number"))
+@click.option("--people-may-repeat", type=YES_NO, help=say("can a person have several rows?"))
+@click.option("--truthful", type=YES_NO, help=say("must published rows be true rows, made coarser?"))
+@click.option(
+    "--collector",
+    type=click.Choice(["trusted", "devices"]),
+    help=say("an office holds the table, or devices report to somebody they do not trust"),
+)
+@click.option("--hide-number", type=YES_NO, help=say("must the number of records be protected too?"))
+@click.option("--epsilons", help=say("epsilons to compare, with commas: 0.1,1"))
+@click.option("--data", help=say("name of the data file, for the commands; it is not opened"))
+@click.option("--recipe", "recipe_file", type=click.Path(path_type=Path), help=say("write a recipe to start from"))
+@json_option
+def choose(schema_file: Path, data: str | None, recipe_file: Path | None, as_json: bool, **given: Any) -> None:
+    """Ask what is open, decide, tell."""
+    with held_interrupts():
+        import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
+        from sudare.run.choose_door import decide, read_facts
+        from sudare.run.choose_next import Names, commands, write_recipe
+
+    facts = read_facts(schema_file)
+    answers = _answers(facts, given, may_ask=_is_terminal() and not as_json)
+    advice = decide(facts, schema_file, answers)
+    names = Names.of(schema_file, advice.choice.publish, data)
+    lines = commands(advice, answers, names)
+    if recipe_file is not None:
+        write_recipe(recipe_file, advice, answers, names)
+    if as_json:
+        print_json({**advice.to_dict(), "commands": lines})
+        return
+    tell(advice, lines)
+    if recipe_file is not None:
+        click.echo(say("{file} written: look at it, then `sudare run {file} --dry-run`", file=recipe_file))
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+# --- the questions ----------------------------------------------------------------------------------------------
+
+
+def _answers(facts: Schema | None, given: dict[str, Any], *, may_ask: bool) -> Answers:
+    from sudare.run.choose import Answers
+
+    is_map = facts is None
+    found = dict(given)
+    if is_map and found["need"] is None:
+        found["need"] = "places"
+    if found["need"] is None and not may_ask:
+        raise click.UsageError(
+            say(
+                "this is no terminal to ask on: say with --need what people need ({needs}); --rows, --truthful,"
+                " --people-may-repeat, --collector and --hide-number tell more",
+                needs=", ".join(NEEDS),
+            ),
+            click.get_current_context(),
+        )
+    if may_ask and facts is not None:
+        _ask(facts, found)
+    yes = {name: None if found[name] is None else found[name] == "yes"
+           for name in ("people_may_repeat", "truthful", "hide_number")}  # fmt: skip
+    return Answers(
+        need=found["need"],
+        rows=found["rows"],
+        people_may_repeat=yes["people_may_repeat"],
+        truthful=bool(yes["truthful"]),
+        collector=found["collector"] or "trusted",
+        epsilons=None if found["epsilons"] is None else tuple(one.strip() for one in found["epsilons"].split(",")),
+        hide_number=bool(yes["hide_number"]),
+    )
+
+
+def _ask(schema: Schema, found: dict[str, Any]) -> None:
+    """Ask for every answer that no flag gave."""
+    if found["need"] is None:
+        found["need"] = _one_of(say("What do people need?"), _needs())
+    if found["need"] == "places" or found["collector"] == "devices":
+        return
+    if found["truthful"] is None and found["need"] == "records":
+        found["truthful"] = _yes_no(say("Must the published rows be true rows, made coarser?"), "no")
+    if found["rows"] is None:
+        found["rows"] = _rows(say("Roughly how many records has the table? A public number; Enter if none is."))
+    if found["people_may_repeat"] is None and schema.unit.kind == "row":
+        found["people_may_repeat"] = _yes_no(say("Can a person have several rows?"), "no")
+    if found["hide_number"] is None and found["truthful"] != "yes":
+        found["hide_number"] = _yes_no(say("Must the number of records be protected too?"), "no")
+
+
+def _needs() -> dict[str, str]:
+    return {
+        "records": say("records with the same columns, for tools of their own"),
+        "counts": say("a table of counts, single cells"),
+        "region-sums": say("sums over regions, age groups or other groups"),
+        "queries": say("answers to counts nobody knows yet, in SQL"),
+        "sample": say("as many made-up records as they like"),
+        "places": say("reports of places from devices; there is no table"),
+    }
+
+
+def _one_of(question: str, options: dict[str, str]) -> str:
+    click.echo(question)
+    for number, (name, words) in enumerate(options.items(), start=1):
+        click.echo(f"  {number}  {name}: {words}")
+    known = [*options, *(str(number) for number in range(1, len(options) + 1))]
+    answer = _read(known, "")
+    return [*options][int(answer) - 1] if answer.isdecimal() else answer
+
+
+def _yes_no(question: str, default: str) -> str:
+    click.echo(question + " (yes/no) [" + default + "]")
+    return {"y": "yes", "n": "no"}.get(answer := _read(["yes", "no", "y", "n", ""], default), answer)
+
+
+def _rows(question: str) -> int | None:
+    click.echo(question)
+    while True:
+        answer = str(click.prompt(">", default="", show_default=False, prompt_suffix=" ")).replace(",", "").strip()
+        if not answer:
+            return None
+        if answer.isdecimal() and len(answer) <= 12:
+            return int(answer)
+        click.echo(say("a whole number, or Enter"))
+
+
+def _read(known: list[str], default: str) -> str:
+    while True:
+        answer = str(click.prompt(">", default=default, show_default=False, prompt_suffix=" ")).strip().lower()
+        if answer in known:
+            return answer or default
+        click.echo(say("one of {known}", known=", ".join(one for one in known if one)))
+
+
+# --- the advice -------------------------------------------------------------------------------------------------
+
+
+def tell(advice: Advice, lines: list[str]) -> None:
+    """Print the advice for people."""
+    click.echo(say("recommended: {choice}", choice=advice.choice.words()))
+    _list(say("why:"), advice.why)
+    _list(say("what is lost:"), advice.lost)
+    click.echo(
+        say("expected error (standard deviations), by {name}:", name=advice.name)
+        if advice.name == "epsilon"
+        else say("what to expect, by {name}:", name=advice.name)
+    )
+    for value, one in advice.expected:
+        click.echo(f"  {value}: {one.words}")
+    if advice.runner_up is not None:
+        click.echo(say("second choice: {choice}", choice=advice.runner_up.words()))
+        click.echo(f"  {advice.runner_up_if}")
+    for warning in advice.warnings:
+        click.echo(say("warning: {warning}", warning=warning))
+    for note in advice.notes:
+        click.echo(say("note: {note}", note=note))
+    click.echo(say("next:"))
+    for line in lines:
+        click.echo(f"  {line}")
+
+
+def _list(title: str, lines: tuple[str, ...]) -> None:
+    click.echo(title)
+    for line in lines:
+        click.echo(f"  - {line}")

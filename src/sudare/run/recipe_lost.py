@@ -1,0 +1,91 @@
+"""One run of a recipe at a time, and what an interrupted one spent without publishing anything for it.
+
+Beside the releases stands, while one with an epsilon is made, a small hidden file that says how long the ledger was
+before. A run that is killed leaves it; the next one finds by it what was spent since, and tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from sudare.errors import ReleaseError
+from sudare.privacy import Spend
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Let one run at a time write into a directory; the lock goes with the process that holds it.
+
+    Error: ReleaseError if another run holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system: nothing to lock with
+        yield
+        return
+    try:
+        handle = os.open(out, os.O_RDONLY)
+    except OSError:
+        raise ReleaseError("another run is writing to {out}; wait until it has ended", out=out) from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_there = os.path.samestat(os.fstat(handle), os.stat(out))  # and was not taken away in between
+        except OSError:
+            is_there = False
+        if not is_there:
+            raise ReleaseError("another run is writing to {out}; wait until it has ended", out=out)
+        yield
+    finally:
+        os.close(handle)
+
+
+def mark(out: Path, name: str) -> Path:
+    """Name the file that says that a release was begun."""
+    return out / f".{name}.begun"
+
+
+def begin(out: Path, name: str, *, entries: int) -> None:
+    """Note, on the disk, how many entries the ledger has before a release; an older note is kept."""
+    file = mark(out, name)
+    if file.exists():
+        return
+    with file.open("w", encoding="utf-8") as stream:
+        json.dump({"entries": entries}, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def end(out: Path, name: str) -> None:
+    """Take the note away."""
+    mark(out, name).unlink(missing_ok=True)
+
+
+def lost(
+    out: Path, name: str, *, parts: Mapping[str, Fraction], entries: Sequence[Spend], published: Iterable[str]
+) -> tuple[Spend, ...]:
+    """Find what was spent for a release since it was begun, without a release to show for it.
+
+    Spends of a release stand together, with its purposes in order. `published` are the heads of those that are in a
+    certificate.
+    """
+    file = mark(out, name)
+    if not file.exists():
+        return ()
+    try:
+        before = int(json.loads(file.read_text(encoding="utf-8"))["entries"])
+    except (OSError, ValueError, KeyError, TypeError):
+        before = 0
+    known, wanted = set(published), list(parts.items())
+    since = [one for one in entries if one.seq > before and one.head not in known]
+    found: list[Spend] = []
+    for first in range(len(since) - len(wanted) + 1):
+        these = since[first : first + len(wanted)]
+        if [(one.purpose, one.epsilon) for one in these] == wanted and these[0] not in found:
+            found += these
+    return tuple(found)

@@ -1,0 +1,277 @@
+"""Choosing: the rules of docs/how-to/choose-a-method.md, one by one, and what is foreseen for each epsilon."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from sudare.errors import ParameterError, SchemaError
+from sudare.methods.table import Table
+from sudare.methods.view import View
+from sudare.run.choose import Answers, Choice, advise, is_crowded
+from sudare.run.choose_door import decide, read_facts
+from sudare.run.choose_error import error_line, expect
+from sudare.run.choose_kanon import advise_kanon
+from sudare.run.choose_next import Names, commands, recipe_text
+from sudare.run.choose_places import advise_places
+from sudare.run.location import write_coast
+from sudare.run.recipe_file import read_recipe
+from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, Unit, Values
+from sudare.schema.builders import intervals
+
+SEX = Attribute(name="sex", domain=Values(values=("F", "M")))
+AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
+ITEM = Attribute(name="item", domain=Values(values=tuple(f"h{k}" for k in range(50))))
+SMALL = Schema(name="small", attributes=(SEX, AGE))
+MIDDLE = Schema(name="middle", attributes=(SEX, AGE, ITEM))
+DIGITS = Values(values=tuple("0123456789"))
+WIDE = Schema(name="wide", attributes=tuple(Attribute(name=f"a{k}", domain=DIGITS) for k in range(40)))
+MESH = Schema(name="mesh", attributes=(Attribute(name="mesh", domain=MeshCells(level=5, area=("5339",))), SEX, AGE))
+IMPOSSIBLE = Schema(
+    name="impossible", attributes=(SEX, AGE), impossible=(Impossible(values=(("sex", (0,)), ("age", (0,)))),)
+)
+
+
+def chosen(schema: Schema, need: str, rows: int | None = None, **more: object) -> Choice:
+    return advise(schema, Answers(need=need, rows=rows, **more)).choice  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("schema", "need", "rows", "publish", "mode"),
+    [
+        (SMALL, "records", 20_000, "microdata", {"method": "auto"}),
+        (SMALL, "records", None, "microdata", {"method": "auto"}),
+        (MIDDLE, "records", 2_000, "view", {"method": "model"}),
+        (WIDE, "records", 10**6, "view", {"method": "model"}),
+        (WIDE, "records", None, "view", {"method": "model"}),
+        (SMALL, "counts", 20_000, "table", {"focus": "cells"}),
+        (MESH, "counts", 20_000, "table", {"focus": "regions"}),
+        (WIDE, "counts", 20_000, "view", {"method": "model"}),
+        (MESH, "region-sums", 10**6, "table", {"method": "tree", "focus": "regions"}),
+        (WIDE, "region-sums", 10**6, "view", {"method": "model"}),
+        (MIDDLE, "region-sums", 1000, "view", {"method": "model"}),
+        (MIDDLE, "region-sums", 10**6, "table", {"focus": "regions"}),
+        (SMALL, "region-sums", 30, "table", {"focus": "regions"}),
+        (SMALL, "queries", 20_000, "view", {"method": "model"}),
+        (SMALL, "sample", 20_000, "view", {"method": "model"}),
+        (IMPOSSIBLE, "queries", 20_000, "table", {"focus": "regions"}),
+        (IMPOSSIBLE, "sample", 20_000, "microdata", {"method": "auto"}),
+    ],
+)
+def test_a_need_and_public_facts_decide_the_method(
+    schema: Schema, need: str, rows: int | None, publish: str, mode: dict[str, str]
+) -> None:
+    choice = chosen(schema, need, rows)
+
+    assert choice.publish == publish
+    assert mode.items() <= choice.parameters.items()
+
+
+def test_a_method_that_does_not_take_the_schema_is_named_with_the_reason() -> None:
+    notes = advise(IMPOSSIBLE, Answers(need="queries", rows=1000)).notes
+
+    assert any(note.startswith("view was left out: ") and "impossible" in note for note in notes)
+
+
+@pytest.mark.parametrize("need", ["records", "counts", "region-sums", "queries", "sample"])
+@pytest.mark.parametrize("schema", [SMALL, MIDDLE, MESH, WIDE, IMPOSSIBLE])
+def test_advice_has_reasons_losses_a_runner_up_and_an_error_for_every_epsilon(schema: Schema, need: str) -> None:
+    told = advise(schema, Answers(need=need, rows=5000, epsilons=("0.1", "1")))  # type: ignore[arg-type]
+
+    assert 2 <= len(told.why) <= 4
+    assert told.lost
+    assert [value for value, _ in told.expected] == ["1/10", "1"]
+    assert all("off by" in one.words for _, one in told.expected)
+    assert told.runner_up is None or told.runner_up.words() != told.choice.words()
+
+
+def test_the_smallest_epsilon_with_a_small_error_is_recommended() -> None:
+    few, many = (chosen(SMALL, "records", rows, epsilons=("0.1", "1")) for rows in (1000, 10**6))
+
+    assert few.parameters["epsilon"] == "1"
+    assert many.parameters["epsilon"] == "1/10"
+
+
+def test_more_than_four_is_never_recommended_if_there_is_less() -> None:
+    told = advise(SMALL, Answers(need="records", rows=50, epsilons=("0.1", "1", "10")))
+    only = advise(SMALL, Answers(need="records", rows=50, epsilons=("10", "20")))
+
+    assert told.choice.parameters["epsilon"] == "1"
+    assert any("coarser" in note for note in told.notes)
+    assert any("above 4" in note for note in only.notes)
+
+
+def test_without_a_number_of_records_the_middle_epsilon_is_taken_and_said_so() -> None:
+    told = advise(SMALL, Answers(need="counts"))
+
+    assert told.choice.parameters["epsilon"] == "1/2"
+    assert any("--rows" in note for note in told.notes)
+
+
+def test_the_budget_leaves_as_much_for_a_correction() -> None:
+    told = advise(SMALL, Answers(need="counts", epsilons=("1/3",)))
+
+    assert told.budget == Fraction(2, 3)
+
+
+def test_a_hidden_number_of_records_asks_for_add_remove() -> None:
+    assert chosen(SMALL, "records", hide_number=True).parameters["neighbours"] == "add-remove"
+
+
+@pytest.mark.parametrize(
+    ("unit", "repeat", "part"),
+    [
+        (Unit(), True, "a person may have several rows"),
+        (Unit(), None, "supposes that nobody has more than one row"),
+        (Unit(kind="person", column="id", max_rows=5), None, "noise is about 5 times"),
+    ],
+)
+def test_persons_with_several_rows_are_spoken_of(unit: Unit, repeat: bool | None, part: str) -> None:
+    schema = Schema(name="s", attributes=(SEX, AGE), unit=unit)
+    told = advise(schema, Answers(need="counts", people_may_repeat=repeat))
+
+    assert any(part in line for line in (*told.warnings, *told.notes))
+
+
+def test_one_row_a_person_needs_no_word() -> None:
+    notes = advise(SMALL, Answers(need="counts", rows=10**6, people_may_repeat=False)).notes
+
+    assert notes == ()
+
+
+def test_an_inferred_schema_is_to_be_confirmed() -> None:
+    notes = advise(Schema(name="s", attributes=(SEX,), origin="inferred"), Answers(need="counts", rows=10)).notes
+
+    assert any("confirmed" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "part"),
+    [
+        ({"rows": 0}, "rows"),
+        ({"rows": 10**13}, "rows"),
+        ({"epsilons": ()}, "epsilons"),
+        ({"epsilons": ("1",) * 6}, "epsilons"),
+    ],
+)
+def test_answers_outside_their_range_are_refused(wrong: dict[str, object], part: str) -> None:
+    with pytest.raises(ParameterError, match=part):
+        Answers(need="counts", **wrong)  # type: ignore[arg-type]
+
+
+def test_an_epsilon_that_is_none_is_refused() -> None:
+    with pytest.raises(ParameterError, match="epsilon"):
+        advise(SMALL, Answers(need="counts", epsilons=("1", "much")))
+
+
+def test_a_schema_that_nothing_takes_is_refused_with_every_reason() -> None:
+    box = Impossible(values=(("a0", (0,)), ("a1", (0,))))
+    attributes = tuple(Attribute(name=f"a{k}", domain=DIGITS) for k in range(400))
+    huge = Schema(name="h", attributes=attributes, impossible=(box,))
+
+    with pytest.raises(ParameterError, match=r"view was left out: .*; table was left out: "):
+        advise(huge, Answers(need="queries"))
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_smaller_epsilon_never_has_a_smaller_error() -> None:
+    figures = [expect(Table(epsilon=epsilon), MESH).figures["region_standard_deviation"]["1"] for epsilon in (0.1, 1)]
+
+    assert figures[0] > figures[1]
+
+
+def test_cells_are_crowded_beyond_ten_a_record() -> None:
+    assert not is_crowded(SMALL, 4)
+    assert is_crowded(SMALL, 3)
+
+
+def test_blocks_tell_their_least_noise_and_no_verdict() -> None:
+    told = expect(View(epsilon=1, method="mondrian"), SMALL, rows=1000)
+
+    assert "at the least" in told.words
+    assert told.is_small is None
+
+
+def test_the_line_of_a_plan_is_left_out_where_it_would_take_work() -> None:
+    method = View(epsilon=1)
+
+    assert "expected error: a value of" in str(error_line(method, SMALL, method.guarantee()))
+    assert error_line(method, None, method.guarantee()) is None
+
+
+# --- true rows --------------------------------------------------------------------------------------------------------
+
+
+def quasi(hierarchy: bool) -> Schema:
+    ages = NumberBins.of_width(0, 100, 5)
+    age = Attribute(name="age", domain=ages, role="quasi", hierarchy=intervals(ages, [20]) if hierarchy else None)
+    disease = Attribute(name="disease", domain=Values(values=("a", "b")), role="sensitive")
+    return Schema(name="q", attributes=(age, disease))
+
+
+@pytest.mark.parametrize(("hierarchy", "recoding"), [(True, "full"), (False, "mondrian")])
+def test_true_rows_ask_for_k_anonymity_in_a_recoding_that_the_schema_takes(hierarchy: bool, recoding: str) -> None:
+    told = advise_kanon(quasi(hierarchy), Answers(need="records", truthful=True, rows=1000))
+
+    assert told.choice.parameters["recoding"] == recoding
+    assert told.budget is None
+    assert [value for value, _ in told.expected] == ["5", "10", "20"]
+    assert any("not known without the data" in note for note in told.notes)
+    assert any("--criteria l=2,disease" in note for note in told.notes)
+
+
+def test_without_roles_all_but_sensitive_attributes_are_quasi_identifiers() -> None:
+    told = advise_kanon(SMALL, Answers(need="records", truthful=True))
+
+    assert told.choice.parameters["quasi"] == "sex,age"
+    assert any('role = "quasi"' in note for note in told.notes)
+
+
+def test_only_sensitive_attributes_are_refused() -> None:
+    only = Attribute(name="disease", domain=Values(values=("a", "b")), role="sensitive")
+
+    with pytest.raises(ParameterError, match="sensitive"):
+        advise_kanon(Schema(name="s", attributes=(only,)), Answers(need="records", truthful=True))
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_map_asks_for_the_smallest_epsilon_whose_reports_are_near(tmp_path: Path) -> None:
+    told = advise_places(write_coast(tmp_path, rows=12, columns=12), Answers(need="places"))
+    metres = [one.figures["expected_distance_metres"] for _, one in told.expected]
+
+    assert told.choice.parameters["mode"] == "sharp"
+    assert metres == sorted(metres, reverse=True)
+    assert told.choice.parameters["epsilon_per_metre"] == "1/50"
+
+
+def test_a_schema_for_places_and_a_map_for_a_table_are_refused(tmp_path: Path) -> None:
+    map_file = write_coast(tmp_path, rows=5, columns=5)
+
+    assert read_facts(map_file) is None
+    with pytest.raises(ParameterError, match="is a map"):
+        decide(None, map_file, Answers(need="records"))
+    with pytest.raises(ParameterError, match="need a map file"):
+        decide(SMALL, tmp_path / "s.toml", Answers(need="records", collector="devices"))
+    (tmp_path / "bad.toml").write_text("[sudare\n")
+    with pytest.raises(SchemaError, match="line 1"):
+        read_facts(tmp_path / "bad.toml")
+
+
+# --- what to do next --------------------------------------------------------------------------------------------------
+
+
+def test_names_with_blanks_are_quoted_for_a_shell_and_for_toml(tmp_path: Path) -> None:
+    answers = Answers(need="records", rows=10**5)
+    advice = advise(SMALL, answers)
+    names = Names.of(Path('my "facts".toml'), "microdata", "the data.csv")
+    file = tmp_path / "r.toml"
+    file.write_text(recipe_text(advice, answers, names, folder=Path()), encoding="utf-8")
+
+    assert commands(advice, answers, names)[0] == "sudare schema check 'the data.csv' --schema 'my \"facts\".toml'"
+    assert read_recipe(file).releases[0].schema_file == tmp_path / 'my "facts".toml'

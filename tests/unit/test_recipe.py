@@ -1,0 +1,302 @@
+"""Recipes: what a file may say, what it will do, and what is told when it cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from sudare.errors import BudgetExceeded, LedgerError, ParameterError, RelationMismatch, ReleaseError, SudareError
+from sudare.methods.kanon import KAnonymity
+from sudare.methods.location import Location
+from sudare.methods.microdata import Microdata
+from sudare.methods.table import Table
+from sudare.methods.view import View
+from sudare.privacy import Guarantee, Ledger, Spend
+from sudare.run.location import write_coast
+from sudare.run.recipe_ask import Nobody, ask
+from sudare.run.recipe_file import read_recipe
+from sudare.run.recipe_keys import PARAMETERS
+from sudare.run.recipe_lost import begin, end, lost, mark
+from sudare.run.recipe_plan import plan_recipe
+from sudare.schema import Attribute, Schema, Unit, Values
+
+SCHEMA = """\
+[sudare]
+schema = 1
+name = "members"
+
+[[attribute]]
+name = "item"
+kind = "category"
+values = ["h1", "h2", "h3"]
+
+[[attribute]]
+name = "age"
+kind = "number"
+role = "quasi"
+bins = { start = 0, stop = 100, width = 20 }
+hierarchy = { intervals = [40] }
+"""
+HEAD = """\
+[recipe]
+version = 1
+source = "members.csv"
+schema = "members.toml"
+out = "releases"
+
+[ledger]
+file = "members.ledger"
+budget = "2"
+"""
+RECORDS = '\n[[release]]\nname = "records"\npublish = "microdata"\nepsilon = "1/2"\n'
+TABLE = '\n[[release]]\nname = "table"\npublish = "table"\nepsilon = 0.5\nby = ["age"]\n'
+SEX = Schema(name="s", attributes=(Attribute(name="sex", domain=Values(values=("F", "M"))),))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with a small table and its schema."""
+    (tmp_path / "members.csv").write_text("item,age\nh1,20\nh2,30\n")
+    (tmp_path / "members.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+def written(place: Path, text: str) -> Path:
+    file = place / "recipe.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "of_the_map"),
+    [
+        ("microdata", Microdata, set()),
+        ("table", Table, set()),
+        ("view", View, set()),
+        ("kanon", KAnonymity, set()),
+        ("location", Location, {"grid", "weights", "prior", "inputs"}),
+    ],
+)
+def test_a_release_takes_every_parameter_of_its_method_by_the_same_name(
+    kind: str, method: type, of_the_map: set[str]
+) -> None:
+    fields = {field.name for field in dataclasses.fields(method)}
+
+    assert set(PARAMETERS[kind]) == fields - of_the_map
+
+
+def test_paths_are_relative_to_the_recipe_and_numbers_exact(place: Path) -> None:
+    recipe = read_recipe(written(place, HEAD + RECORDS + TABLE))
+
+    assert recipe.out == place / "releases"
+    assert recipe.ledger is not None
+    assert recipe.ledger.file == place / "members.ledger"
+    assert recipe.releases[0].source == str(place / "members.csv")
+    assert Table(**recipe.releases[1].parameters).epsilon == Fraction(1, 2)
+
+
+def test_a_release_may_have_a_source_of_its_own(place: Path) -> None:
+    recipe = read_recipe(written(place, HEAD + RECORDS + 'source = "sums.csv"\ncount = "n"\n' + TABLE))
+
+    assert recipe.releases[0].source == str(place / "sums.csv")
+    assert recipe.releases[0].reading == {"count_column": "n"}
+    assert recipe.releases[1].reading == {}
+
+
+def test_a_file_with_a_mark_and_windows_line_ends_is_read(place: Path) -> None:
+    file = place / "recipe.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + (HEAD + RECORDS).replace("\n", "\r\n").encode())
+
+    assert read_recipe(file).releases[0].name == "records"
+
+
+WRONG: list[tuple[str, tuple[str, ...]]] = [
+    ("[recipe\n", ("line 1", "not valid TOML")),
+    ("version = 1\n", ("line 1", "unknown table version", "[[release]]")),
+    (HEAD, ("at least one [[release]]",)),
+    (HEAD + "[release]\n", ("at least one [[release]]",)),
+    (RECORDS, ("[recipe] is missing",)),
+    (HEAD.replace("version = 1", "version = 2") + RECORDS, ("line 2", "version (2)", "version = 1")),
+    (HEAD.replace('out = "releases"\n', "") + RECORDS, ("line 1", "out is missing", 'out = "releases"')),
+    (HEAD.replace("out =", "outt =") + RECORDS, ("line 5", "unknown key outt", "allowed are out,")),
+    (HEAD.replace('budget = "2"', "budget = true") + RECORDS, ("line 9", "budget (true)")),
+    (HEAD.replace('source = "members.csv"\n', "") + RECORDS, ("line 1", "source is missing")),
+    (HEAD + RECORDS.replace('publish = "microdata"\n', ""), ("line 11", "publish is missing", "microdata, table")),
+    (HEAD + RECORDS.replace('"microdata"', '"micro"'), ("line 13", "publish (micro)")),
+    (HEAD + RECORDS.replace("epsilon", "epsilom"), ("line 14", "unknown key epsilom", "allowed are epsilon,")),
+    (HEAD + RECORDS.replace('epsilon = "1/2"\n', ""), ("line 11", "epsilon is missing", 'epsilon = "1/2"')),
+    (HEAD + RECORDS.replace('"1/2"', "[1]"), ("line 14", "epsilon ([1])")),
+    (HEAD + RECORDS.replace('"records"', '"a/b"'), ("line 12", "name (a/b)")),
+    (HEAD + RECORDS.replace('"records"', '".hidden"'), ("line 12", "name (.hidden)")),
+    (HEAD + RECORDS.replace('"records"', '"page.html"'), ("line 12", "name (page.html)")),
+    (HEAD + RECORDS + "report = 1\n", ("line 15", "report (1)", "report = true")),
+    (HEAD + RECORDS + 'focus = "cells"\n', ("line 15", "unknown key focus")),
+    (HEAD + RECORDS + "by = []\n", ("line 15", "by ([])")),
+    (HEAD + RECORDS + RECORDS.replace("records", "Records"), ("line 17", "two releases are called Records")),
+    (HEAD + '[[release]]\nname = "k"\npublish = "kanon"\nk = "5"\n', ("line 13", "k (5)", "k = 5")),
+    (HEAD + '[[release]]\nname = "m"\npublish = "location"\nmap = "m.toml"\n', ("line 10", "epsilon_per_metre")),
+]
+
+
+@pytest.mark.parametrize(("text", "parts"), WRONG)
+def test_a_fault_is_told_in_one_line_with_its_place(place: Path, text: str, parts: tuple[str, ...]) -> None:
+    with pytest.raises(ParameterError) as caught:
+        read_recipe(written(place, text))
+
+    told = str(caught.value)
+    assert all(part in told for part in parts), told
+    assert "\n" not in told
+
+
+def test_every_complaint_about_a_file_has_its_japanese(place: Path) -> None:
+    from sudare.messages import render
+
+    for text, _ in WRONG[1:]:
+        with pytest.raises(ParameterError) as caught:
+            read_recipe(written(place, text))
+        told = render(caught.value.text, caught.value.values, lang="ja")
+
+        assert "行目" in told
+        assert not any(word in told for word in (" is ", " allowed ", " needs ", "cannot", "missing"))
+
+
+def test_a_recipe_that_is_not_there_or_not_utf8_is_refused(place: Path) -> None:
+    (place / "recipe.toml").write_bytes('[recipe]\nout = "公開"\n'.encode("cp932"))
+
+    with pytest.raises(ParameterError, match="not UTF-8"):
+        read_recipe(place / "recipe.toml")
+    with pytest.raises(SudareError, match="cannot be read"):
+        read_recipe(place / "absent.toml")
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_tells_promise_and_cost_and_writes_nothing(place: Path) -> None:
+    before = sorted(place.iterdir())
+    plan = plan_recipe(written(place, HEAD + RECORDS + TABLE))
+
+    assert [step.cost for step in plan.to_do] == [Fraction(1, 2), Fraction(1, 2)]
+    assert plan.needed == 1
+    assert plan.purse is not None
+    assert not plan.purse.exists
+    assert sorted(place.iterdir()) == sorted([*before, place / "recipe.toml"])
+
+
+def test_add_remove_costs_twice_under_a_replace_ledger(place: Path) -> None:
+    plan = plan_recipe(written(place, HEAD + RECORDS + 'neighbours = "add-remove"\n'))
+
+    assert plan.needed == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "parts"),
+    [
+        (HEAD + RECORDS.replace("1/2", "0"), ParameterError, ("line 14", "records", "epsilon (0)")),
+        (HEAD + RECORDS + 'method = "best"\n', ParameterError, ("line 15", "method (best)")),
+        (HEAD + RECORDS + 'by = "colour"\n', SudareError, ("line 11", "colour")),
+        (HEAD + RECORDS.replace("1/2", "3"), BudgetExceeded, ("need epsilon 3", "records 3", "2 of 2 is left")),
+        (HEAD + RECORDS.replace("1/2", "3/2") + TABLE.replace("0.5", "1"), BudgetExceeded, ("5/2", "table 1")),
+        (HEAD.replace('budget = "2"\n', "") + RECORDS, LedgerError, ("there is no ledger", "ledger create")),
+        (HEAD.partition("[ledger]")[0] + RECORDS, LedgerError, ("needs a ledger",)),
+        (HEAD.replace("members.csv", "absent.csv") + RECORDS, SudareError, ("line 11", "absent.csv")),
+        (HEAD.replace("members.toml", "absent.toml") + RECORDS, SudareError, ("absent.toml",)),
+        (HEAD.replace('"releases"', '"no/releases"') + RECORDS, ReleaseError, ("is not a directory",)),
+        (HEAD.replace('"releases"', '"members.csv"') + RECORDS, ReleaseError, ("exists",)),
+        (HEAD + '[[release]]\nname = "m"\npublish = "location"\nmap = "m.toml"\nepsilon_per_metre = 0.02\n',
+         SudareError, ("line 10", "m.toml")),
+        (HEAD + '[[release]]\nname = "k"\npublish = "kanon"\nk = 1\n', ParameterError, ("line 13", "k (1)")),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_refused_before_anything_is_made(
+    place: Path, text: str, kind: type[SudareError], parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(kind) as caught:
+        plan_recipe(written(place, text))
+
+    assert all(part in str(caught.value) for part in parts), str(caught.value)
+    assert not (place / "members.ledger").exists()
+    assert not (place / "releases").exists()
+
+
+def test_a_ledger_of_another_budget_relation_or_unit_is_refused(place: Path) -> None:
+    file = written(place, HEAD + RECORDS)
+    unit = Unit(kind="person", column="id", max_rows=2)
+    Ledger.create(place / "members.ledger", epsilon=2, unit=unit).close()
+    with pytest.raises(RelationMismatch, match="person"):
+        plan_recipe(file)
+    written(place, HEAD.replace('"2"', '"3"') + RECORDS)
+    with pytest.raises(LedgerError, match="has a budget of 2, and the recipe says 3"):
+        plan_recipe(file)
+    written(place, HEAD + 'neighbours = "add-remove"\n' + RECORDS)
+
+    with pytest.raises(LedgerError, match="kept for neighbours replace"):
+        plan_recipe(file)
+
+
+def test_k_anonymity_beside_other_releases_is_warned_of(place: Path) -> None:
+    rows = '\n[[release]]\nname = "rows"\npublish = "kanon"\nk = 2\n'
+
+    assert plan_recipe(written(place, HEAD.partition("[ledger]")[0] + rows)).notes() == []
+    assert "does not compose" in plan_recipe(written(place, HEAD + RECORDS + rows)).notes()[0]
+
+
+def test_a_map_needs_no_ledger(place: Path) -> None:
+    write_coast(place, rows=6, columns=6)
+    text = '[recipe]\nversion = 1\nout = "r"\n[[release]]\nname = "m"\npublish = "location"\n'
+    plan = plan_recipe(written(place, text + 'map = "coast.toml"\nepsilon_per_metre = 0.02\n'))
+
+    assert plan.purse is None
+    assert plan.needed == 0
+
+
+# --- what a method asks for, and what was lost ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [Microdata(epsilon=1), Table(epsilon=1), View(epsilon=1)])
+def test_asking_a_method_tells_all_of_its_spend(method: Microdata | Table | View) -> None:
+    need = ask(method, Nobody(schema=SEX), neighbours="add-remove")
+
+    assert sum(need.parts.values()) == need.guarantee.epsilon == 1
+    assert need.guarantee.neighbours == "add-remove"
+
+
+def test_what_was_spent_since_the_beginning_and_is_in_no_certificate_is_lost(tmp_path: Path) -> None:
+    parts: Mapping[str, Fraction] = {"noise in every cell": Fraction(1, 2)}
+    promise = Guarantee(epsilon=Fraction(1, 2), neighbours="replace", unit=Unit())
+    with Ledger.create(tmp_path / "l", epsilon=5) as ledger:
+        ledger.spend(parts, guarantee=promise)  # of before
+        begin(tmp_path, "records", entries=1)
+        ledger.spend({"another purpose": Fraction(1, 2)}, guarantee=promise)
+        (mine,) = ledger.spend(parts, guarantee=promise)
+        (published,) = ledger.spend(parts, guarantee=promise)
+        entries = ledger.entries()
+    found = lost(tmp_path, "records", parts=parts, entries=entries, published=[str(published.head)])
+
+    assert found == (mine,)
+    assert lost(tmp_path, "other", parts=parts, entries=entries, published=[]) == ()
+
+
+def test_a_note_keeps_the_first_beginning_until_the_end(tmp_path: Path) -> None:
+    begin(tmp_path, "records", entries=3)
+    begin(tmp_path, "records", entries=9)
+    spend = Spend(seq=5, time="t", purpose="p", epsilon=Fraction(1), cost=Fraction(1), head="h")
+
+    assert lost(tmp_path, "records", parts={"p": Fraction(1)}, entries=[spend], published=[]) == (spend,)
+    end(tmp_path, "records")
+    assert not mark(tmp_path, "records").exists()
+
+
+def test_a_ledger_that_went_away_is_not_made_anew_for_what_was_begun(place: Path) -> None:
+    (place / "releases").mkdir()
+    begin(place / "releases", "records", entries=0)
+
+    with pytest.raises(LedgerError, match="bring it back"):
+        plan_recipe(written(place, HEAD + RECORDS))
