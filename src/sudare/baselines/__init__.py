@@ -6,6 +6,14 @@
     mwem        a table learnt query by query (Hardt, Ligett, McSherry)
     recoding    a sample, recoded, small cells left out (Li, Qardaji, Su): the one that is not pure epsilon
 
+and for views of many attributes
+
+    identity        noise in every cell: a table if small, its expected error on a workload if not
+    privtree_boxes  boxes halved where people are (Zhang, Xiao, Xie)
+    dawa            a line of cells cut into buckets of like counts (Li, Hay, Miklau, Wang)
+    hdmm            the expected error of strategies made for a workload (McKenna, Miklau, Hay, Machanavajjhala)
+    privbayes       records sampled from a noisy Bayesian network (Zhang, Cormode, Procopiuc, Srivastava, Xiao)
+
 Each tells its own epsilon, also where the paper that printed it was wrong. Noise that a promise rests on is drawn by
 the exact mechanisms where that is easy (geometric noise, exponential mechanism, retention of a value). Multinomial,
 Dirichlet and binomial samples come from NumPy's generator, seeded from the stream that is handed in: good enough for a
@@ -13,8 +21,14 @@ comparison, and one more reason why none of this may leave the building. Proofs:
 """
 
 from sudare.baselines.base import Approximate, Baseline
+from sudare.baselines.dawa import Dawa
+from sudare.baselines.hdmm import Hdmm
+from sudare.baselines.hdmm_workloads import Workload
+from sudare.baselines.identity import Identity
 from sudare.baselines.mwem import Mwem
 from sudare.baselines.pram import Pram
+from sudare.baselines.privbayes import PrivBayes
+from sudare.baselines.privtree_boxes import PrivTreeBoxes
 from sudare.baselines.recoding import SampledRecoding
 from sudare.baselines.smoothing import WassermanZhou
 from sudare.baselines.synthetic import SynthLap, SynthMd
@@ -22,10 +36,16 @@ from sudare.baselines.synthetic import SynthLap, SynthMd
 __all__ = [
     "Approximate",
     "Baseline",
+    "Dawa",
+    "Hdmm",
+    "Identity",
     "Mwem",
     "Pram",
+    "PrivBayes",
+    "PrivTreeBoxes",
     "SampledRecoding",
     "SynthLap",
     "SynthMd",
     "WassermanZhou",
+    "Workload",
 ]
