@@ -35,15 +35,17 @@ class BlockView:
         """Estimate a sum over disjoint boxes.
 
         Noise: exact, the blocks' noise is independent. Model: where a box cuts a block, all its records might sit on
-        either side; as if they sat in one cell drawn evenly, the variance is count^2 Var(f).
+        either side; as if they sat in one cell drawn evenly, the variance is count^2 Var(f). A sum of weights that are
+        not negative is not negative either: an estimate below 0 is taken for 0, and its interval starts from there.
         """
         mean, square = np.zeros(self.counts.size), np.zeros(self.counts.size)
         for box in boxes:
             mean = mean + self._mean(box)
             square = square + self._mean({one: weights**2 for one, weights in box.items()})
         inside = np.maximum(square - mean**2, 0.0)
+        least = 0.0 if all(bool((weights >= 0).all()) for box in boxes for weights in box.values()) else -math.inf
         return Moments(
-            value=float(self.counts @ mean),
+            value=max(least, float(self.counts @ mean)),
             noise=float(self.variances @ mean**2),
             model=float((np.maximum(self.counts, 0.0) ** 2) @ inside),
         )

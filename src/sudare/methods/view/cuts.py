@@ -3,6 +3,8 @@
 AE(B) = sum over cells of |x - S/|B||, the aggregation error of a block. With mean = S/|B| it is 2 * sum over x > mean
 of (x - mean); where every filled cell exceeds the mean (mean <= 1, nearly always when the domain is larger than the
 table) it is 2S - 2S * nnz/|B|, so prefix sums of (S, nnz) score all cuts of a block in one pass.
+
+One block at a time: what `mondrian_scores` does for a whole level is this, and is tested against it.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integ
     if how == "spread":
         return Cut(axis, left, np.abs(UNIT * (sums * widths[axis] - total * left)) // widths[axis])
     parts = np.array([cells // int(width) if cells // int(width) < BIG else BIG for width in widths])
-    rooms = [_times(parts[axis], count) for count in (left, widths[axis] - left)]
+    rooms = [times(parts[axis], count) for count in (left, widths[axis] - left)]
     errors = [
         _sparse_error(each, many, room)
         for each, many, room in zip((sums, total - sums), (filled, stored - filled), rooms, strict=True)
@@ -76,9 +78,24 @@ def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integ
     return Cut(axis, left, -(errors[0] + errors[1]))
 
 
-def _times(parts: Integers, count: Integers) -> Integers:
-    """|B| of a side, or anything beyond 2**62 as 2**62: no table has so many records squared."""
+def times(parts: Integers, count: Integers) -> Integers:
+    """Multiply numbers of cells; 2**62 stands for that and anything beyond.
+
+    AE of a side is then that of a side with 2**62 cells, of the same sensitivity: it holds for any number of cells.
+    """
     return np.where(parts >= BIG // np.maximum(count, 1), BIG, parts * count)
+
+
+def shared_out(sums: Integers, many: Integers, room: Integers) -> Integers:
+    """floor(2 * sums * many / room), in Python's integers where 64 bits might not hold the product.
+
+    >>> shared_out(np.array([3, 2**50]), np.array([5, 2**40]), np.array([4, 2**60]))
+    array([         7, 2147483648])
+    """
+    if sums.size and 2 * int(sums.max()) * int(many.max()) >= 2 * BIG:
+        found: Integers = (2 * sums.astype(object) * many // room).astype(np.int64)
+        return found
+    return 2 * sums * many // room
 
 
 def _sparse_error(sums: Integers, filled: Integers, room: Integers) -> Integers:

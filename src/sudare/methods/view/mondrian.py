@@ -1,13 +1,13 @@
 """DP-Mondrian (Kato, Takahashi, Cao, Yoshikawa) with its budget corrected, and HDPView's stop that depth does not tire.
 
-A block is tested (stop?), cut (where?) and its halves go the same way; a final block's count gets noise. Numbers are
-whole throughout. Proof and corrections: proofs/view.md
+A block is tested (stop?), cut (where?) and its halves go the same way; a final block's count gets noise. All blocks of
+one depth go together. Numbers are whole throughout. Proof and corrections: proofs/view.md
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,12 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.mechanisms import Rng, geometric, geometric_noise, geometric_variance, permute_and_flip
+from sudare.mechanisms import Rng, geometric_variance
+from sudare.mechanisms.rows import geometric_few
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, is_flat, places, score_cuts
+from sudare.methods.view.cuts import AE_SENSITIVITY
+from sudare.methods.view.mondrian_level import Boxes, Codes, Filled, Mask, whole
+from sudare.methods.view.mondrian_scores import choose_cuts
 from sudare.schema import Schema
 
 Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
 
 RECURSION = Fraction(9, 10)  # of epsilon: for tests and cuts
 TESTS = Fraction(9, 10)  # of that: for tests
@@ -28,7 +32,6 @@ DEPTH = Fraction(6, 5)  # times the bits of the domain: how deep a block can lie
 THETA = 0
 BRANCHES = 2
 GRID = Fraction(5, 6)  # leaf epsilons are rounded down to powers of it, so that few laws of noise are needed
-DRAWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,111 +65,106 @@ def costs(epsilon: Fraction, schema: Schema, method: str) -> Costs:
     return Costs(epsilon, deepest, tests / deepest, Fraction(0), cuts / deepest)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """A block on its way: its box, how many cells, how deep, and which stored cells lie in it."""
-
-    lows: Integers
-    highs: Integers
-    cells: int
-    depth: int
-    members: Integers
-
-
 def draw_blocks(counts: Counts, epsilon: Fraction, method: str, score: str, *, rng: Rng) -> BlockView:
     """Cut the domain into blocks and measure them, all with epsilon for one row more or less."""
     plan = costs(epsilon, counts.schema, method)
-    stops = _depth_free(plan) if method == "hdpview" else _by_depth(plan)
-    done = _Done(plan)
-    noise = _Noise(stops.scale, rng)
-    columns, values = counts.columns(), counts.values
-    sizes = np.array(counts.schema.sizes, dtype=np.int64)
-    waiting = [_Block(np.zeros_like(sizes), sizes - 1, counts.schema.size, 1, np.arange(counts.nonzero))]
-    while waiting:
-        block = waiting.pop()
-        mine = values[block.members]
-        if not mine.size:
-            _cut_empty(block, stops, done, noise)
-        elif block.cells == 1 or block.depth >= plan.deepest:
-            done.add(block.lows.tolist(), block.highs.tolist(), int(mine.sum()), block.depth, tested=False)
-        elif stops.level(aggregation_error(mine, block.cells), block.depth) + noise() <= THETA:
-            done.add(block.lows.tolist(), block.highs.tolist(), int(mine.sum()), block.depth, tested=True)
-        else:
-            waiting += _halves(block, columns, mine, plan, score, rng)
-    return done.measured(counts.schema, rng)
+    stop = depth_free(plan) if method == "hdpview" else by_depth(plan)
+    boxes, measured, variances = grow(*whole(counts), plan, stop, score, rng=rng).measured(rng)
+    # in the order of their first cells: the order in which blocks became final would tell which of them are empty
+    order = np.lexsort(counts.schema.radix.encode(boxes.lows).T[::-1])
+    return BlockView(
+        schema=counts.schema,
+        lows=boxes.lows[order],
+        highs=boxes.highs[order],
+        counts=measured[order].astype(np.float64),
+        variances=variances[order],
+    )
 
 
-def _cut_empty(block: _Block, stops: _Stop, done: _Done, noise: _Noise) -> None:
-    """The same way for a block without records, in plain numbers: AE is 0, and every cut is as good as another."""
-    deepest = done.plan.deepest
-    waiting = [(block.lows.tolist(), block.highs.tolist(), block.depth)]
-    while waiting:
-        lows, highs, depth = waiting.pop()
-        cuts = sum(highs) - sum(lows)
-        if not cuts or depth >= deepest:
-            done.add(lows, highs, 0, depth, tested=False)
-        elif stops.level(0, depth) + noise() <= THETA:
-            done.add(lows, highs, 0, depth, tested=True)
-        else:
-            place, axis = noise.below(cuts), 0
-            while place >= highs[axis] - lows[axis]:
-                place -= highs[axis] - lows[axis]
-                axis += 1
-            border = lows[axis] + place
-            left, right = highs.copy(), lows.copy()
-            left[axis], right[axis] = border, border + 1
-            waiting += [(lows, left, depth + 1), (right, highs, depth + 1)]
+def grow(filled: Filled, empty: Boxes, columns: Codes, plan: Costs, stop: Stop, score: str, *, rng: Rng) -> Finals:
+    """Test and cut level after level, from the blocks of the first one down, until all are final."""
+    done = Finals(plan)
+    depth = 1
+    while len(filled) or len(empty):
+        cells = filled.boxes.cells()
+        goes_on = _test(filled.boxes, cells, filled.errors(cells), filled.sums, depth, stop, done, rng)
+        filled, cells = filled.of(goes_on), cells[goes_on]
+        nothing = np.zeros(len(empty), dtype=np.int64)
+        empty = empty.of(_test(empty, empty.cells(), nothing, nothing, depth, stop, done, rng))
+        halves = empty.split(*empty.anywhere(rng))
+        filled, without = filled.split(columns, *_cuts(filled, cells, columns, score, plan.cut, rng))
+        empty = Boxes.joined([*halves, without])
+        depth += 1
+    return done
 
 
-class _Done:
+def _test(
+    boxes: Boxes, cells: Integers, errors: Integers, sums: Integers, depth: int, stop: Stop, done: Finals, rng: Rng
+) -> Mask:
+    """Tell which blocks go on; the others are final. A block of one cell or at the deepest level is not tested."""
+    is_tested = (cells > 1) & (depth < done.plan.deepest)
+    noise = geometric_few(len(boxes), scale=stop.scale, rng=rng)
+    goes_on: Mask = is_tested & (stop.level(errors, depth) + noise > THETA)
+    done.add(boxes.of(~goes_on), sums[~goes_on], depth, is_tested[~goes_on])
+    return goes_on
+
+
+def _cuts(
+    filled: Filled, cells: Integers, columns: Codes, score: str, epsilon: Fraction, rng: Rng
+) -> tuple[Integers, Integers]:
+    """A cut of every block: where permute-and-flip says; where all scores are equal that is anywhere."""
+    axis, border = np.empty(len(filled), dtype=np.int64), np.empty(len(filled), dtype=np.int64)
+    is_flat = filled.is_flat(cells) if score == "error" else np.zeros(len(filled), dtype=bool)
+    axis[is_flat], border[is_flat] = filled.boxes.of(is_flat).anywhere(rng)
+    if not bool(is_flat.all()):
+        axis[~is_flat], border[~is_flat] = choose_cuts(filled.of(~is_flat), columns, score, epsilon=epsilon, rng=rng)
+    return axis, border
+
+
+class Finals:
     """Final blocks: their boxes, exact counts and what is left for their noise."""
 
     def __init__(self, plan: Costs) -> None:
         self.plan = plan
-        self.lows: list[list[int]] = []
-        self.highs: list[list[int]] = []
-        self.exact: list[int] = []
-        self.kinds: list[tuple[int, bool]] = []
+        self.boxes: list[Boxes] = []
+        self.exact: list[Integers] = []
+        self.kinds: list[Integers] = []
 
-    def add(self, lows: list[int], highs: list[int], exact: int, depth: int, *, tested: bool) -> None:
-        self.lows.append(lows)
-        self.highs.append(highs)
+    def add(self, boxes: Boxes, exact: Integers, depth: int, is_tested: Mask) -> None:
+        """Keep some blocks that end at one depth, by a test or without."""
+        self.boxes.append(boxes)
         self.exact.append(exact)
-        self.kinds.append((depth, tested))
+        self.kinds.append(2 * depth + is_tested)
 
-    def measured(self, schema: Schema, rng: Rng) -> BlockView:
-        """Noise in the count of every block, those of one epsilon together."""
-        exact = np.array(self.exact, dtype=np.int64)
-        counts, variances = np.empty(exact.size), np.empty(exact.size)
-        epsilon_of = {kind: self.plan.leaf(kind[0], tested=kind[1]) for kind in set(self.kinds)}
-        numbers = {epsilon: number for number, epsilon in enumerate(sorted(set(epsilon_of.values())))}
-        number_of = {kind: numbers[epsilon] for kind, epsilon in epsilon_of.items()}
-        place = np.array([number_of[kind] for kind in self.kinds])
-        for epsilon, number in numbers.items():
-            here = place == number
-            counts[here] = geometric(exact[here], epsilon=epsilon, sensitivity=1, rng=rng)
-            variances[here] = geometric_variance(1 / epsilon)
-        lows, highs = np.array(self.lows, dtype=np.int64), np.array(self.highs, dtype=np.int64)
-        return BlockView(schema=schema, lows=lows, highs=highs, counts=counts, variances=variances)
+    def measured(self, rng: Rng) -> tuple[Boxes, Integers, Reals]:
+        """The boxes, their counts with noise (those of one epsilon together) and its variance."""
+        boxes, counts = Boxes.joined(self.boxes), np.concatenate(self.exact)
+        kinds, kind = np.unique(np.concatenate(self.kinds), return_inverse=True)
+        each = [self.plan.leaf(int(one) // 2, tested=bool(one % 2)) for one in kinds]
+        for epsilon in sorted(set(each)):
+            here = np.array([one == epsilon for one in each])[kind]
+            counts[here] += geometric_few(int(here.sum()), scale=1 / epsilon, rng=rng)
+        return boxes, counts, np.array([geometric_variance(1 / epsilon) for epsilon in each])[kind]
 
 
 @dataclass(frozen=True, slots=True)
-class _Stop:
+class Stop:
     """The stop test: level(AE, depth) plus noise of this scale against theta."""
 
     scale: Fraction
-    level: Callable[[int, int], int]
+    level: Callable[[Integers, int], Integers]
 
 
-def _by_depth(plan: Costs) -> _Stop:
-    return _Stop(AE_SENSITIVITY / plan.test, lambda error, depth: error)
+def by_depth(plan: Costs) -> Stop:
+    """The paper's test, with the noise that its proof asks for."""
+    return Stop(AE_SENSITIVITY / plan.test, lambda errors, depth: errors)
 
 
-def _depth_free(plan: Costs) -> _Stop:
+def depth_free(plan: Costs) -> Stop:
     """PrivTree's decaying test: b = max(AE - delta * depth, theta + 2 - delta); needs AE(child) <= AE(parent)."""
     scale = stop_scale(plan.tests)
     decay = stop_decay(scale)
-    return _Stop(scale, lambda error, depth: max(error - decay * depth, THETA + AE_SENSITIVITY - decay))
+    return Stop(scale, lambda errors, depth: np.maximum(errors - decay * depth, THETA + AE_SENSITIVITY - decay))
 
 
 def stop_scale(epsilon: Fraction) -> Fraction:
@@ -175,61 +173,9 @@ def stop_scale(epsilon: Fraction) -> Fraction:
 
 
 def stop_decay(scale: Fraction) -> int:
-    """delta = lambda * ln a, up to the next whole number."""
-    return math.ceil(float(scale) * math.log(BRANCHES))
+    """delta = lambda * ln a, up to the next whole number, and at least what lets an empty block rather stop than go on.
 
-
-class _Noise:
-    """Noise of one scale, and uniform choices, drawn in batches."""
-
-    def __init__(self, scale: Fraction, rng: Rng) -> None:
-        self.scale, self.rng = scale, rng
-        self.ready: Iterator[int] = iter(())
-        self.words: Iterator[int] = iter(())
-
-    def __call__(self) -> int:
-        drawn = next(self.ready, None)
-        if drawn is None:
-            self.ready = iter(geometric_noise(DRAWS, scale=self.scale, rng=self.rng).tolist())
-            drawn = next(self.ready)
-        return drawn
-
-    def below(self, bound: int) -> int:
-        """A uniform integer of range(bound): a word counts if it is below the largest multiple of the bound."""
-        top = 2**64 // bound * bound
-        while True:
-            word = next(self.words, None)
-            if word is None:
-                self.words = iter(self.rng.words64(DRAWS).tolist())
-            elif word < top:
-                return word % bound
-
-
-def _halves(
-    block: _Block, columns: Integers, values: Integers, plan: Costs, how: str, rng: Rng
-) -> tuple[_Block, _Block]:
-    """Cut a block where permute-and-flip says; where all scores are equal that is anywhere."""
-    if how == "error" and is_flat(values, block.lows, block.highs, block.cells):
-        axis, left = places(block.highs - block.lows + 1)
-        chosen = rng.below(axis.size)
-        return _split(block, columns, int(axis[chosen]), int(left[chosen]))
-    cut = score_cuts(columns[block.members], values, block.lows, block.highs, block.cells, how)
-    if int(cut.scores.min()) == int(cut.scores.max()):
-        chosen = rng.below(cut.axis.size)
-    else:
-        sensitivity = SPREAD_SENSITIVITY if how == "spread" else AE_SENSITIVITY
-        chosen = permute_and_flip(cut.scores, epsilon=plan.cut, sensitivity=sensitivity, rng=rng)
-    return _split(block, columns, int(cut.axis[chosen]), int(cut.after[chosen]))
-
-
-def _split(block: _Block, columns: Integers, axis: int, left: int) -> tuple[_Block, _Block]:
-    width = int(block.highs[axis] - block.lows[axis]) + 1
-    border = int(block.lows[axis]) + left
-    highs, lows = block.highs.copy(), block.lows.copy()
-    highs[axis], lows[axis] = border - 1, border
-    is_left = columns[block.members, axis] < border
-    part, depth = block.cells // width, block.depth + 1
-    return (
-        _Block(block.lows, highs, part * left, depth, block.members[is_left]),
-        _Block(lows, block.highs, part * (width - left), depth, block.members[~is_left]),
-    )
+    A larger decay costs nothing (proofs/view.md). Without a least one, empty blocks would double at every level where
+    epsilon is large.
+    """
+    return max(AE_SENSITIVITY, math.ceil(float(scale) * math.log(BRANCHES)))

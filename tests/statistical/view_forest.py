@@ -1,0 +1,52 @@
+"""Many trees of one table at once, for tests of their law: a run is a value of an attribute that no cut can divide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sudare.mechanisms import Rng
+from sudare.methods.view.mondrian import Costs, Finals, Stop, by_depth, depth_free, grow
+from sudare.methods.view.mondrian_level import Boxes, Codes, Filled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A method as it is run: what it claims to spend, and its stop test."""
+
+    plan: Costs
+    stop: Stop
+
+    @classmethod
+    def of(cls, plan: Costs, method: str) -> Way:
+        return cls(plan=plan, stop=depth_free(plan) if method == "hdpview" else by_depth(plan))
+
+    def with_half_the_noise_of_tests(self) -> Way:
+        return replace(self, stop=replace(self.stop, scale=self.stop.scale / 2))
+
+    def with_half_the_noise_of_cuts(self) -> Way:
+        return replace(self, plan=replace(self.plan, cut=2 * self.plan.cut))
+
+
+def forest(table: dict[tuple[int, ...], int], sizes: tuple[int, ...], runs: int) -> tuple[Filled, Boxes, Codes]:
+    """Many copies of the first level of one table (its filled cells and their counts)."""
+    number = np.arange(runs)[:, None]
+    tops = np.tile(np.array(sizes) - 1, (runs, 1))
+    boxes = Boxes(np.hstack([number, np.zeros_like(tops)]), np.hstack([number, tops]))
+    if not table:
+        none = np.empty(0, dtype=np.int64)
+        columns = np.empty((0, len(sizes) + 1), dtype=np.uint32)
+        return Filled(boxes.of(slice(0, 0)), none, none, none, none), boxes, columns
+    cells, values = np.array(list(table)), np.array(list(table.values()))
+    columns = np.hstack([np.repeat(number, len(cells), axis=0), np.tile(cells, (runs, 1))]).astype(np.uint32)
+    many = np.full(runs, len(cells))
+    filled = Filled(boxes, np.arange(len(columns)), np.tile(values, runs), many, np.full(runs, values.sum()))
+    return filled, boxes.of(slice(0, 0)), columns
+
+
+def trees(
+    way: Way, table: dict[tuple[int, ...], int], sizes: tuple[int, ...], score: str, runs: int, rng: Rng
+) -> Finals:
+    """The final blocks of many runs, before noise; the run is the first attribute of a box."""
+    return grow(*forest(table, sizes, runs), way.plan, way.stop, score, rng=rng)

@@ -1,0 +1,191 @@
+"""Blocks of a view: levels of many blocks against one block at a time, and what every drawn set of blocks is."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudare.counts import Counts
+from sudare.mechanisms import SeededRng, geometric_tail
+from sudare.methods.view import View, mondrian_scores, open_view
+from sudare.methods.view.cuts import AE_SENSITIVITY, BIG, aggregation_error, is_flat, score_cuts
+from sudare.methods.view.mondrian import THETA, draw_blocks, stop_decay, stop_scale
+from sudare.methods.view.mondrian_level import Boxes, Codes, Filled, whole
+from sudare.methods.view.mondrian_scores import choose_cuts, score_blocks
+from sudare.testing import Tabled
+from sudare.testing.tables import schema_of
+
+BLOCKS = ("mondrian", "hdpview")
+
+
+@st.composite
+def levels(draw: st.DrawFn) -> tuple[Filled, Codes, Counts]:
+    """A level of a tree: a table of any kind, cut a few times anywhere."""
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3).filter(lambda found: np.prod(found) > 1))
+    values = draw(st.lists(st.sampled_from([0, 0, 1, 1, 2, 9, 10**6, 2**40]), min_size=1, max_size=int(np.prod(sizes))))
+    if not any(values):
+        values[0] = 1
+    counts = Counts.build(schema_of(*sizes), np.arange(len(values)), values)
+    filled, _, columns = whole(counts)
+    rng = SeededRng(draw(st.integers(0, 1000)))
+    for _ in range(draw(st.integers(0, 3))):
+        wide = filled.of(filled.boxes.cells() > 1)
+        if not len(wide):
+            break
+        filled = wide.split(columns, *wide.boxes.anywhere(rng))[0]
+    wide = filled.of(filled.boxes.cells() > 1)
+    return (wide if len(wide) else whole(counts)[0]), columns, counts
+
+
+def one_by_one(filled: Filled, columns: Codes) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]]:
+    """Every block for itself: the codes and counts of its cells, its corners, how many cells it has."""
+    return [
+        (columns[part.rows].astype(np.int64), part.values, part.boxes.lows[0], part.boxes.highs[0], int(size))
+        for part, size in (
+            (filled.between(place, place + 1), np.prod(filled.boxes.widths()[place])) for place in range(len(filled))
+        )
+    ]
+
+
+@settings(deadline=None)
+@given(levels(), st.sampled_from(["error", "spread"]), st.booleans())
+def test_a_level_is_scored_as_its_blocks_one_by_one(level: tuple[Filled, Codes, Counts], how: str, alone: bool) -> None:
+    filled, columns, _ = level
+    with pytest.MonkeyPatch.context() as patch:
+        if alone:
+            patch.setattr(mondrian_scores, "FEW", 0)
+        found = score_blocks(filled, columns, how)
+    wanted = [score_cuts(*block, how) for block in one_by_one(filled, columns)]
+
+    assert found.scores.tolist() == [int(score) for cut in wanted for score in cut.scores]
+    assert found.axis.tolist() == [int(axis) for cut in wanted for axis in cut.axis]
+    assert found.left.tolist() == [int(left) for cut in wanted for left in cut.after]
+    assert found.many.tolist() == [cut.axis.size for cut in wanted]
+
+
+@settings(deadline=None)
+@given(levels())
+def test_a_level_has_the_errors_of_its_blocks_and_is_flat_where_they_are(level: tuple[Filled, Codes, Counts]) -> None:
+    filled, columns, _ = level
+    blocks = one_by_one(filled, columns)
+    cells = filled.boxes.cells()
+
+    assert cells.tolist() == [size for *_, size in blocks]
+    assert filled.errors(cells).tolist() == [aggregation_error(values, size) for _, values, _, _, size in blocks]
+    assert filled.is_flat(cells).tolist() == [is_flat(values, lows, highs, n) for _, values, lows, highs, n in blocks]
+
+
+@settings(deadline=None)
+@given(levels(), st.integers(0, 1000))
+def test_a_level_that_is_cut_keeps_every_record_in_its_box(level: tuple[Filled, Codes, Counts], seed: int) -> None:
+    filled, columns, counts = level
+    parts, empty = filled.split(columns, *filled.boxes.anywhere(SeededRng(seed)))
+    codes = columns[parts.rows].astype(np.int64)
+
+    assert np.sort(parts.rows).tolist() == np.sort(filled.rows).tolist()
+    assert parts.values.tolist() == counts.values[parts.rows].tolist()
+    assert parts.sums.tolist() == np.add.reduceat(parts.values, parts.starts).tolist()
+    assert (codes >= parts.boxes.lows[parts.owners]).all()
+    assert (codes <= parts.boxes.highs[parts.owners]).all()
+    assert parts.boxes.cells().sum() + empty.cells().sum() == filled.boxes.cells().sum()
+    assert len(parts) + len(empty) == 2 * len(filled)
+
+
+def test_choices_are_the_same_in_batches_of_any_size() -> None:
+    """Where one cut is far better than all others every batch finds it."""
+    rows = np.repeat(np.arange(8), 2)
+    codes = np.column_stack([rows, np.tile([0, 3], 8)])
+    counts = Counts.from_columns(schema_of(8, 5), codes, np.tile([5000, 1], 8))
+    filled, _, columns = whole(counts)
+    axis, border = np.array([0]), np.array([3])
+    filled = filled.split(columns, axis, border)[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mondrian_scores, "BATCH", 1)
+        found = choose_cuts(filled, columns, "error", epsilon=Fraction(100), rng=SeededRng(1))
+
+    assert [part.tolist() for part in found] == [[1, 1], [0, 0]]
+
+
+def test_numbers_of_cells_beyond_64_bits_stand_for_the_largest() -> None:
+    tops = np.array([[2**20 - 1] * 4, [7, 0, 2, 0]])
+    boxes = Boxes(np.zeros_like(tops), tops)
+
+    assert boxes.cells().tolist() == [BIG, 24]
+    assert boxes.slices().tolist() == [[2**60] * 4, [3, 24, 8, 24]]
+
+
+@pytest.mark.parametrize("method", BLOCKS)
+@pytest.mark.parametrize("score", ["error", "spread"])
+def test_blocks_tile_the_domain_in_the_order_of_their_first_cells(method: str, score: str) -> None:
+    sizes = (12, 7, 5)
+    rows = np.random.default_rng(1).integers(0, (12, 3, 5), (300, 3))
+    view = draw_blocks(Counts.from_columns(schema_of(*sizes), rows), Fraction(3), method, score, rng=SeededRng(1))
+    held = np.zeros(sizes, dtype=np.int64)
+    for low, high in zip(view.lows, view.highs, strict=True):
+        held[tuple(slice(start, stop + 1) for start, stop in zip(low, high, strict=True))] += 1
+    first = np.ravel_multi_index(tuple(view.lows.T), sizes)
+
+    assert len(view.counts) > 10
+    assert (held == 1).all()
+    assert (np.diff(first) > 0).all()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(10), Fraction(100)])
+def test_blocks_by_hdpview_stay_few_however_large_epsilon_is(epsilon: Fraction) -> None:
+    rows = np.random.default_rng(1).integers(0, 10, (20, 8))
+    counts = Counts.from_columns(schema_of(*[1000] * 8), rows)
+
+    assert len(draw_blocks(counts, epsilon, "hdpview", "error", rng=SeededRng(1)).counts) < 20_000
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(3), Fraction(6), Fraction(12), Fraction(40)])
+def test_the_depth_free_tests_of_a_path_cost_no_more_than_their_share_at_any_epsilon(epsilon: Fraction) -> None:
+    """From the floor of b upwards by the decay: every first level, tests that go on against the neighbour's."""
+    scale = stop_scale(epsilon)
+    decay = stop_decay(scale)
+    least = THETA + AE_SENSITIVITY - decay
+
+    def goes_on(level: int) -> float:
+        return geometric_tail(THETA - level + 1, scale)
+
+    sums = [
+        sum(
+            math.log(goes_on(level) / goes_on(max(level - AE_SENSITIVITY, least)))
+            for level in range(first, first + 40 * decay, decay)
+        )
+        for first in range(least, least + 2 * decay + 1)
+    ]
+
+    assert 0 < max(sums) <= epsilon
+    assert goes_on(least) < 1 / 2
+
+
+@pytest.mark.parametrize("method", BLOCKS)
+def test_tables_of_very_large_counts_are_cut_as_well(method: str) -> None:
+    """Sums times cells leave 64 bits here: 2**52 records in 4096 cells."""
+    counts = Counts.build(schema_of(64, 64), np.arange(4096), np.where(np.arange(4096) == 77, 2**51, 2**39))
+    view = draw_blocks(counts, Fraction(1), method, "error", rng=SeededRng(1))
+    row, column = divmod(77, 64)
+    holds = (view.lows <= (row, column)).all(axis=1) & (view.highs >= (row, column)).all(axis=1)
+
+    assert view.counts.sum() == pytest.approx(counts.total, rel=1e-9)
+    assert view.counts[holds][0] == pytest.approx(2**51, rel=0.2)
+
+
+@pytest.mark.parametrize("method", BLOCKS)
+def test_answers_lie_in_their_intervals_and_never_below_zero(method: str) -> None:
+    rows = np.random.default_rng(1).integers(0, (2, 9), (40, 2))
+    table = Tabled(Counts.from_columns(schema_of(20, 30), rows))
+    chosen = View(epsilon="1/4", method=method, neighbours="add-remove")  # type: ignore[arg-type]
+    views = [open_view(chosen.publish(table, rng=SeededRng(seed))) for seed in range(6)]
+    found = [view.count(a0=[f"v{k}"], a1=[f"v{3 * k % 30}"]) for view in views for k in range(20)]
+    found += [view.count(a0=[f"v{k}"]) for view in views for k in range(20)]
+
+    assert any(bool((view.stored.counts < 0).any()) for view in views)  # type: ignore[union-attr]
+    assert all(0 <= one.low <= one.value <= one.high for one in found)
+    assert all(one.low < one.high for one in found)
