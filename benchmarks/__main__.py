@@ -11,11 +11,14 @@ NAMES = (
     "counting",
     "table_baselines",
     "kanon",
+    "kanon_rows",
+    "kanon_values",
     "mondrian",
     "calibration",
     "microdata_scaling",
     "location",
     "view",
+    "view_blocks",
     "location_reports",
 )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sudare.counts import Counts
 from sudare.errors import Infeasible
-from sudare.methods.kanon.check import Checker
+from sudare.methods.kanon.check import Checker, slack
 from sudare.methods.kanon.criteria import Criterion, Mask, MinimumSize, Presence
 from sudare.methods.kanon.criteria_sensitive import (
     Closeness,
@@ -20,12 +20,13 @@ from sudare.methods.kanon.criteria_sensitive import (
     EntropyDiversity,
     RecursiveDiversity,
 )
-from sudare.methods.kanon.grouping import grouped
+from sudare.methods.kanon.grouping import grouped, leaders, numbered
 from sudare.methods.kanon.lattice import Node, is_finer
 from sudare.methods.kanon.problem import Problem, search
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.tuples import Tuples
-from tests.unit.kanon_tables import problem_of, random_counts
+from sudare.schema import Schema
+from tests.unit.kanon_tables import attribute, problem_of, random_counts
 
 CRITERIA: list[tuple[Criterion, ...]] = [
     (),
@@ -58,6 +59,31 @@ def test_the_optimum_equals_brute_force_for_every_quality(counts, k, share, qual
     problem = problem_of(counts, k=k, quality=quality, max_suppressed=share)
 
     assert best(problem, "auto") == pytest.approx(best(problem, "exhaustive"), rel=1e-12)
+
+
+@pytest.mark.parametrize("quality", sorted(QUALITIES))
+@pytest.mark.parametrize("method", ["auto", "pak"])
+@settings(max_examples=25, deadline=None)
+@given(counts=tables, k=st.integers(2, 9), share=st.sampled_from(SHARES))
+def test_of_equal_scores_the_finer_node_is_taken_by_every_search(counts, k, share, quality, method) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(counts, k=k, quality=quality, max_suppressed=share)
+    checker = Checker(problem, is_exact=True)
+    checks = [one for one in map(checker.check, problem.lattice.nodes()) if one.is_feasible]
+    least = min(one.score for one in checks)
+    equal = [one.node for one in checks if one.score <= least + slack(least)]
+
+    assert search(problem, method).node == min(equal, key=lambda node: (sum(node), node))  # type: ignore[arg-type]
+
+
+def test_a_level_that_changes_nothing_is_not_climbed() -> None:
+    twice = [[0, 1, 2, 3], [0, 1, 2, 3], [0, 0, 1, 1], [0, 0, 0, 0]]
+    schema = Schema(name="twice", attributes=(attribute("a", twice), attribute("b", twice), attribute("c", twice)))
+    codes = np.random.default_rng(1).integers(0, 4, (100, 3))
+    problem = problem_of(Counts.from_columns(schema, codes), k=5)
+    nodes = {method: search(problem, method).node for method in ("auto", "pak", "ola", "flash", "exhaustive")}
+
+    assert set(nodes.values()) == {nodes["exhaustive"]}
+    assert not {1, 2} & set(nodes["exhaustive"])
 
 
 @settings(max_examples=150, deadline=None)
@@ -139,7 +165,7 @@ def test_what_a_check_concludes_for_other_nodes_is_true(counts, criteria, share)
 @given(counts=tables, criteria=st.sampled_from(CRITERIA[:4]))
 def test_bounds_stay_below_the_scores_they_bound(counts, criteria, quality) -> None:  # type: ignore[no-untyped-def]
     problem = problem_of(counts, *criteria, k=3, quality=quality, max_suppressed=1)
-    checker = Checker(problem)
+    checker = Checker(problem, is_exact=True)
     checks = [checker.check(node) for node in problem.lattice.nodes()]
     slack = 1 + 1e-9
     for low in checks:
@@ -161,9 +187,12 @@ def test_rolled_up_classes_are_those_of_the_tuples(counts, data) -> None:  # typ
     coarse = tuple(data.draw(st.integers(low, high)) for low, high in zip(fine, lattice.heights, strict=True))
     direct, rolled = tuples.classes(coarse), tuples.classes(coarse, tuples.classes(fine))
 
-    assert np.array_equal(direct.sizes, rolled.sizes)
-    assert np.array_equal(direct.ids[rolled.first], np.arange(direct.count))
+    place = direct.ids[rolled.first]
+
+    assert np.array_equal(np.sort(place), np.arange(direct.count))
+    assert np.array_equal(direct.sizes[place], rolled.sizes)
     assert np.array_equal(np.bincount(direct.ids, weights=tuples.weights), direct.sizes)
+    assert np.array_equal(direct.ids[direct.first], np.arange(direct.count))
 
 
 @settings(max_examples=80, deadline=None)
@@ -176,6 +205,21 @@ def test_keys_are_grouped_as_unique_does_however_large_they_may_be(keys: list[in
     assert np.array_equal(key[found.first], values)
     assert np.array_equal(found.ids, inverse)
     assert np.array_equal(found.totals(np.ones_like(key)), counts)
+
+
+@settings(max_examples=80, deadline=None)
+@given(keys=st.lists(st.integers(0, 50), max_size=60), places=st.sampled_from([51, 10**6, 2**62]))
+def test_the_leader_of_a_key_is_one_of_its_equals_and_leads_itself(keys: list[int], places: int) -> None:
+    key = np.array(keys, dtype=np.int64)
+    lead = leaders(key, places).copy()
+    numbers, first = numbered(key, places)
+
+    assert np.array_equal(key[lead], key)
+    assert np.array_equal(lead[lead], lead)
+    assert len(set(lead.tolist())) == len(set(keys))
+    assert sorted(key[first].tolist()) == sorted(set(keys))
+    assert np.array_equal(numbers[first], np.arange(first.size))
+    assert len(set(zip(numbers.tolist(), keys, strict=True))) == len(set(keys))
 
 
 def _failing(checker: Checker, node: Node) -> Mask:

@@ -15,6 +15,7 @@ from sudare.messages import language, say
 
 if TYPE_CHECKING:
     from sudare.methods.kanon import KAnonymity
+    from sudare.methods.kanon.problem import Progress
     from sudare.run.kanon import PublishedKanon
 
 SEARCHES = ("auto", "pak", "ola", "incognito", "flash", "datafly", "exhaustive")
@@ -91,18 +92,30 @@ def _search_options() -> tuple[Any, ...]:
     type=click.Path(path_type=Path),
     help=say("publish the first wish of this request that keeps the promise"),
 )
+@click.option(
+    "--register",
+    "register_file",
+    metavar="FILE",
+    help=say("for --criteria presence=LOW..HIGH: a table of the population, a row a person"),
+)
 def publish_kanon_command(as_json: bool, **given: Any) -> None:
     """Build the method from its flags, run it, and tell the steward."""
     method, place = _split(given)
     with held_interrupts():
         from sudare.run.kanon import publish_kanon
 
-    with progress(say("counting")) as moved:
-        done = publish_kanon(method, progress=moved, **place)
+    with progress(say("counting, then searching")) as moved:
+        searched = None if moved is None else lambda told: moved(_proven(told))
+        done = publish_kanon(method, progress=moved, searched=searched, **place)
     if as_json:
         print_json(done.to_dict())
         return
     tell(done)
+
+
+def _proven(told: Progress) -> float:
+    """How far a proof is: the bound as a share of the best score."""
+    return 0.0 if not told.best else max(0.0, min(1.0, told.lower_bound / told.best))
 
 
 def tell(done: PublishedKanon) -> None:

@@ -25,6 +25,7 @@ class Drawn:
     is_kept: bool
     step: int | None
     is_chosen: bool = False
+    is_start: bool = False  # where the prediction said to begin
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +50,7 @@ class LatticePicture:
                     "kept": one.is_kept,
                     "step": one.step,
                     "chosen": one.is_chosen,
+                    "start": one.is_start,
                 }
                 for one in self.nodes
             ],
@@ -57,7 +59,13 @@ class LatticePicture:
 
 
 def draw_lattice(
-    tuples: Tuples, lattice: Lattice, *, k: int, trace: Sequence[Step] = (), chosen: Node | None = None
+    tuples: Tuples,
+    lattice: Lattice,
+    *,
+    k: int,
+    trace: Sequence[Step] = (),
+    chosen: Node | None = None,
+    start: Node | None = None,
 ) -> LatticePicture:
     """Measure every node of a small lattice: does each class hold k rows, nothing left out?
 
@@ -80,6 +88,7 @@ def draw_lattice(
                 is_kept=smallest >= k,
                 step=steps.get(node),
                 is_chosen=node == chosen,
+                is_start=node == start,
             )
         )
     edges = tuple((node, above) for node in lattice.nodes() for above in lattice.coarser(node))

@@ -9,12 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sudare.counts import Counts
+from sudare.errors import ParameterError
 from sudare.evaluate.risk import BeforeAfter, compare
 from sudare.mechanisms import Rng, SeededRng
 from sudare.messages import say
 from sudare.methods.kanon import KAnonymity, Outcome
+from sudare.methods.kanon.criteria import Presence
 from sudare.methods.kanon.history import Point, add_to_history, check_history, learn, point_of, read_history
 from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.problem import Progress
 from sudare.methods.kanon.publish_request import Granted, grant
 from sudare.methods.kanon.request import Request
 from sudare.privacy import Ledger
@@ -65,27 +69,33 @@ def publish_kanon(
     out: Path,
     history_file: Path | None = None,
     request_file: Path | None = None,
+    register_file: str | None = None,
     ledger_file: Path | None = None,
     file_format: Format = "parquet",
     seed_for_tests: int | None = None,
+    searched: Callable[[Progress], None] | None = None,
     **reading: Any,
 ) -> PublishedKanon:
     """Publish a table of a file; with a request, the first of its wishes that keeps the promise.
 
-    `reading` is what `sudare.open` takes. The history learns what was measured, and, after the release is whole, that
-    there was one.
+    `reading` is what `sudare.open` takes. `register_file` has a row for every person of the population, with the
+    quasi-identifiers as columns; `searched` is told how far the search is. The history learns what was measured, and,
+    after the release is whole, that there was one.
     """
     check_place(out)
     schema = Schema.read(schema_file)
     schema.require_confirmed()
     history = [] if history_file is None else _history(history_file)
     request = None if request_file is None else Request.read(request_file, schema)
+    if request is not None and register_file is not None:
+        raise ParameterError("a request and a register do not go together; leave one out")
     warnings = (*_seen_before(schema, history), *_in_ledger(ledger_file))
     rng = None if seed_for_tests is None else SeededRng(seed_for_tests)
     save = partial(_saved, out=out, file_format=file_format, rng=rng)
     with contextlib.closing(open_source(data, schema, **reading)) as source:
         if request is None:
-            outcome = method.decide(source)
+            register = None if register_file is None else _register(register_file, schema, method, reading)
+            outcome = method.decide(source, register=register, progress=searched)
             done, points = save(method, source, outcome), _learned(schema, outcome)
         else:
             granted = grant(replace(method, k=max(method.k, request.k)), source, request)
@@ -94,6 +104,17 @@ def publish_kanon(
             points = [replace(granted.points[-1], kind="released")]
     _remember(history_file, points)
     return replace(done, warnings=(*warnings, *done.warnings))
+
+
+def _register(register_file: str, schema: Schema, method: KAnonymity, reading: dict[str, Any]) -> Counts:
+    """Count the population over the quasi-identifiers; rows of the register are persons, whatever the table's are."""
+    if not any(isinstance(one, Presence) for one in method.criteria):
+        raise ParameterError("a register is read for --criteria presence=LOW..HIGH only; give both or neither")
+    quasi = method.preview(schema).quasi
+    told = {name: value for name, value in reading.items() if name != "count_column"}
+    plain = Schema(name=schema.name, attributes=schema.select(quasi).attributes)
+    with contextlib.closing(open_source(register_file, plain, **told)) as source:
+        return source.count(quasi)
 
 
 def _granted(

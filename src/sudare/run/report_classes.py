@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from sudare.counts import Counts
-from sudare.errors import ParameterError, ReleaseError, SchemaError
+from sudare.errors import Infeasible, ParameterError, ReleaseError, SchemaError
 from sudare.evaluate.risk import BeforeAfter, risk_before, risk_of
 from sudare.evaluate.risk_lattice import draw_lattice
+from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.problem import Found, Method, Problem, search
+from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.recode_cut import Cut
 from sudare.methods.kanon.tuples import Tuples
 from sudare.releases import Coded, Release
 from sudare.report.frames import class_numbers, frame_of, texts
 from sudare.report.lattice import MOST_NODES
 from sudare.report.shapes import Truth
-from sudare.schema import Attribute, Schema
+from sudare.schema import Attribute, Schema, Unit
 from sudare.sources import open as open_source
 
 TOP = "*"
+MOST_SECONDS = 10.0  # for the search that a picture shows: its lattice is small
 MOST_VALUES = 100_000  # values of an attribute whose labels are read back
 
 
@@ -60,7 +65,30 @@ def _lattice(release: Release, counts: Counts, quasi: Sequence[str]) -> dict[str
     if lattice.size > MOST_NODES:
         return None
     k, chosen = int(release.certificate.guarantee["k"]), tuple(int(levels[name]) for name in quasi)
-    return draw_lattice(Tuples.of(counts, quasi), lattice, k=k, chosen=chosen).to_dict()
+    tuples = Tuples.of(counts, quasi)
+    found = _searched(release, tuples, lattice)
+    if found is None or found.node != chosen:
+        return draw_lattice(tuples, lattice, k=k, chosen=chosen).to_dict()
+    return draw_lattice(tuples, lattice, k=k, trace=found.trace, chosen=chosen, start=found.start).to_dict()
+
+
+def _searched(release: Release, tuples: Tuples, lattice: Lattice) -> Found | None:
+    """Search once more as the certificate says, for the order of the checks; None if the counts do not do for it."""
+    asked, promise = release.certificate.parameters, release.certificate.guarantee
+    if asked.get("criteria") or asked.get("quality") not in QUALITIES or asked.get("search") not in get_args(Method):
+        return None
+    unit = Unit.from_dict(release.certificate.unit)
+    problem = Problem(
+        tuples=tuples,
+        lattice=lattice,
+        criteria=(MinimumSize(k=int(promise["k"]) * (unit.max_rows if unit.kind == "person" else 1)),),
+        quality=QUALITIES[asked["quality"]],
+        max_suppressed=Fraction(asked.get("max_suppressed", "0")),
+        deadline_seconds=MOST_SECONDS,
+    )
+    with contextlib.suppress(Infeasible):
+        return search(problem, cast(Method, asked["search"]))
+    return None
 
 
 def _losses(schema: Schema, columns: dict[str, Coded], levels: dict[str, int], left_out: int) -> dict[str, float]:

@@ -233,7 +233,9 @@ class DuckEngine:
             )
         if self._scan.kind == "parquet" or "arquet" in text:
             return SourceError("{data} is damaged, or is no Parquet file; make or copy it again", data=self.name)
-        return SourceError("{data} could not be read ({kind})", data=self.name, kind=type(error).__name__)
+        return SourceError(
+            "{data} could not be read ({kind}); check that it is whole", data=self.name, kind=type(error).__name__
+        )
 
     def _file(self, text: str) -> str:
         found = re.search(r"^\s*file ?= ?(.+)$", text, re.MULTILINE)

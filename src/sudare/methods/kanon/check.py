@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import time
 from dataclasses import dataclass
@@ -19,8 +20,14 @@ from sudare.methods.kanon.tuples import Classes
 KEPT = 96  # classes of this many nodes are kept to roll up from
 KEPT_BYTES = 2**28
 LOOKS = 8  # nodes whose classes stay at hand for what is asked right after a check
-MISSES = 4  # nodes without a finer one, after which one is made for them
+FAR = 2  # times as many classes: too far to roll up from again and again
+MISSES = 3  # nodes so far from their source, after which one is made between them
 PROGRESS_CHECKS = 64
+
+
+def slack(score: float) -> float:
+    """Tell by how much scores may differ and still count as equal: they are sums of rounded numbers."""
+    return 1e-12 * max(1.0, abs(score))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +41,7 @@ class Check:
     is_feasible: bool
     kills: bool
     clears: bool
-    score: float
+    score: float  # infinity if it is not feasible, or shown to be worse than the best before it
     rising: float  # no coarser node scores less
 
 
@@ -50,8 +57,9 @@ class Look:
 class Checker:
     """Checks nodes of one problem, each once, and remembers the best one."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, is_exact: bool = False) -> None:
         self.problem = problem
+        self.is_exact = is_exact  # score every feasible node, not only those that may be the best so far
         self.limit = problem.most_suppressed_rows
         self.growing = tuple(dict.fromkeys(each for one in problem.criteria for each in one.implied))
         self.are_growing = all(one.grows for one in problem.criteria)
@@ -62,10 +70,10 @@ class Checker:
         self.steps: list[Step] = []
         self.cells = 0
         self.count = 0
-        self.sources = Sources(len(problem.lattice.heights), problem.tuples.count)
+        self.sources = Sources(problem.lattice.heights, problem.tuples.count)
         self._looks: dict[Node, Look] = {}  # of the last nodes only: classes take far more memory than verdicts
         self._outs: dict[Node, Any] = {}
-        self._missed: list[Node] = []
+        self._far: dict[Node, list[Node]] = {}
         self._stop = None if problem.deadline_seconds is None else time.monotonic() + problem.deadline_seconds
 
     @cached_property
@@ -101,17 +109,23 @@ class Checker:
         return known
 
     def _classes(self, node: Node) -> Classes:
-        """Roll up from a finer node; after a few without one, make one that is finer than all of them."""
+        """Roll up from a finer node; where several nodes were far from theirs, make one between first."""
         tuples, source = self.problem.tuples, self.sources.finer(node)
-        if source is None:
-            self._missed.append(node)
-            if len(self._missed) == MISSES:
-                self.sources.keep(tuples.classes(tuple(map(min, *self._missed))))
-                self._missed.clear()
+        far = self._far.setdefault(self._place(source), [])
+        if len(far) == MISSES:
+            between = tuple(map(min, *far, node))
+            far.clear()
+            if between != self._place(source):
+                self.sources.keep(tuples.classes(between, source))
                 source = self.sources.finer(node)
         classes = tuples.classes(node, source)
+        if (tuples.count if source is None else source.count) > FAR * classes.count:
+            self._far.setdefault(self._place(source), []).append(node)
         self.sources.keep(classes)
         return classes
+
+    def _place(self, source: Classes | None) -> Node:
+        return self.problem.lattice.bottom if source is None else source.node
 
     def probe(self, subset: tuple[int, ...], levels: Node | None = None) -> Check:
         """Look at some of the attributes only, at levels (by default their tops), the others left out; no score."""
@@ -129,10 +143,10 @@ class Checker:
 
     def _judged(self, look: Look, *, is_scored: bool = True) -> Check:
         classes, failing, lost = look.classes, look.failing, look.lost
-        suppressed = int(classes.sizes[failing].sum())
-        lost_rows = suppressed if lost is failing else int(classes.sizes[lost].sum())
+        suppressed = int(np.add.reduce(classes.loads * failing))
+        lost_rows = suppressed if lost is failing else int(classes.loads[lost].sum())
         is_stuck = bool(self.stubborn) and not all_hold(self.stubborn, classes).all()
-        is_whole = not failing.any()
+        is_whole = not np.count_nonzero(failing)
         is_feasible = suppressed <= self.limit and not is_stuck
         kills = lost_rows > self.limit or (is_stuck and self._merge(self.stubborn))
         if self.limit == 0:
@@ -145,9 +159,17 @@ class Checker:
             is_feasible=is_feasible,
             kills=kills,
             clears=is_feasible and (self.are_growing or (is_whole and self.are_merging)),
-            score=self.measure.score(classes, failing) if is_feasible and is_scored else float("inf"),
+            score=self._score(look, suppressed) if is_feasible and is_scored else float("inf"),
             rising=self.measure.rising(classes) if is_scored else float("-inf"),
         )
+
+    def _score(self, look: Look, suppressed: int) -> float:
+        """Score a feasible node; infinity if a bound that costs nothing shows that it is not the best."""
+        if self.is_exact or self.best is None:
+            return self.measure.score(look.classes, look.failing)
+        least = self.measure.at_least(look.classes.node, suppressed)
+        is_worse = least > self.best.score + slack(self.best.score)
+        return float("inf") if is_worse else self.measure.score(look.classes, look.failing)
 
     @staticmethod
     def _merge(criteria: tuple[Criterion, ...]) -> bool:
@@ -158,14 +180,20 @@ class Checker:
         self.count += 1
         cells = self.problem.lattice.cells(found.node)
         self.cells += cells
-        if found.is_feasible and (self.best is None or self._rank(found) < self._rank(self.best)):
+        if found.is_feasible and (self.best is None or self.prefers(found.score, found.node)):
             self.best = found
         self.steps.append(Step(found.node, cells, found.k, found.suppressed_rows, found.is_feasible, found.score))
 
-    @staticmethod
-    def _rank(found: Check) -> tuple[float, int, Node]:
-        """Order candidates: the score, then the rows left out, then the node, so that all searches agree."""
-        return found.score, found.suppressed_rows, found.node
+    def prefers(self, score: float, node: Node) -> bool:
+        """Tell whether a node of this score (or a bound of it) goes before the best one.
+
+        Of equal scores the finer node is taken: fewer levels in all, then fewer in the first attributes.
+        """
+        if self.best is None:
+            return True
+        if abs(score - self.best.score) > slack(self.best.score):
+            return score < self.best.score
+        return (sum(node), node) < (sum(self.best.node), self.best.node)
 
     def out(self, node: Node) -> Any:
         """Remember the rows that a checked node and all finer ones lose."""
@@ -196,26 +224,45 @@ class Checker:
 
 
 class Sources:
-    """The classes of some checked nodes, to roll up from."""
+    """The classes of some checked nodes, to roll up from.
 
-    def __init__(self, width: int, tuples: int) -> None:
+    A node is kept as one number, a few bits for each level; the bit above each level shows a borrow when two are
+    subtracted, so that one subtraction compares all levels.
+    """
+
+    def __init__(self, heights: Node, tuples: int) -> None:
         self._size = min(KEPT, max(4, KEPT_BYTES // (8 * max(1, tuples))))
-        self._nodes = np.full((self._size, width), np.iinfo(np.int64).max, dtype=np.int64)
-        self._counts = np.zeros(self._size, dtype=np.int64)
-        self._classes: list[Classes | None] = [None] * self._size
-        self._next = 0
+        self._bits = 2 + max(heights, default=0).bit_length()  # levels may lie one above the top
+        self._borrow = sum(1 << (self._bits * axis + self._bits - 1) for axis in range(len(heights)))
+        self._kept: list[tuple[int, int, int, Classes]] = []  # count, turn, packed node, classes: the fewest first
+        self._turns: dict[int, tuple[int, int, int, Classes]] = {}  # the oldest first
+
+    def _packed(self, node: Node) -> int:
+        packed = 0
+        for level in reversed(node):
+            packed = packed << self._bits | level
+        return packed
 
     def finer(self, node: Node) -> Classes | None:
         """Find the finer node with the fewest classes; None if no kept node is finer."""
-        places = np.flatnonzero((self._nodes <= np.array(node)).all(axis=1))
-        if not places.size:
-            return None
-        return self._classes[int(places[np.argmin(self._counts[places])])]
+        borrow = self._borrow
+        marked = self._packed(node) | borrow
+        for _, _, packed, classes in self._kept:
+            if (marked - packed) & borrow == borrow:
+                return classes
+        return None
 
     def keep(self, classes: Classes) -> None:
         """Keep classes in the place of the oldest ones, unless they save nothing."""
-        if 2 * classes.count > classes.tuples.count:
+        if 6 * classes.count > 5 * classes.tuples.count:
             return
-        self._nodes[self._next], self._counts[self._next] = classes.node, classes.count
-        self._classes[self._next] = classes
-        self._next = (self._next + 1) % self._size
+        if len(self._kept) == self._size:
+            oldest = self._turns.pop(next(iter(self._turns)))
+            del self._kept[bisect.bisect_left(self._kept, oldest[:2], key=_place)]
+        turn = 1 + next(reversed(self._turns), 0)
+        one = self._turns[turn] = (classes.count, turn, self._packed(classes.node), classes)
+        bisect.insort(self._kept, one, key=_place)
+
+
+def _place(one: tuple[int, int, int, Classes]) -> tuple[int, int]:
+    return one[:2]

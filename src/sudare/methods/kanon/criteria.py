@@ -79,8 +79,8 @@ class MinimumSize:
 
     def holds(self, classes: Classes) -> Mask:
         """Tell which classes have k rows; a class without any publishes nothing and keeps it."""
-        enough: Mask = classes.sizes >= self.k
-        return enough if classes.tuples.population is None else enough | (classes.sizes == 0)
+        enough: Mask = classes.loads >= self.k
+        return enough if classes.tuples.population is None else enough | (classes.loads == 0)
 
     def describe(self) -> str:
         """Write it in a few letters."""
@@ -114,7 +114,7 @@ class Presence:
         """Tell which classes lie between both; ParameterError without a register, or if rows are not in it."""
         people = classes.tuples.population
         if people is None:
-            raise ParameterError("delta-presence needs the counts of a register of the population")
+            raise ParameterError("delta-presence needs a register of the population (`--register FILE`)")
         if bool((people < classes.tuples.weights).any()):
             raise ParameterError("the register has fewer persons than the table in some combination; check it")
         register = np.bincount(classes.ids, weights=people, minlength=classes.count)
@@ -129,6 +129,8 @@ class Presence:
 
 def all_hold(criteria: tuple[Criterion, ...], classes: Classes) -> Mask:
     """Tell which classes keep all criteria."""
+    if len(criteria) == 1:
+        return criteria[0].holds(classes)
     good = np.ones(classes.count, dtype=bool)
     for criterion in criteria:
         good &= criterion.holds(classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int64]
 
 DENSE = 4  # keys are counted in place up to this many places per key, and sorted beyond
+ROOM = 2**22  # places for the leaders of keys, made once: they are never cleared, so that many cost no more than few
+SPARSE, MOST_ROOM = 64, 2**24  # more places for many keys, up to 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,60 @@ def grouped(key: Codes, places: int) -> Groups:
     if places <= DENSE * key.size + 64:
         return _counted(key, places)
     return _sorted(key, places)
+
+
+class Scratch(threading.local):
+    """Memory that is written again and again, one for each thread: fresh memory costs more than what is put into it.
+
+    What `of` hands out holds anything, until the next one of the same name is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Codes] = {}
+
+    def of(self, name: str, size: int) -> Codes:
+        """Give room for so many codes."""
+        known = self._kept.get(name)
+        if known is None or known.size < size:
+            known = self._kept[name] = np.empty(max(size, ROOM), dtype=np.int64)  # takes memory only where written
+        return known[:size]
+
+
+SCRATCH = Scratch()
+
+
+def room(size: int) -> int:
+    """Tell among how many places the leaders of so many keys are looked up; beyond, keys are sorted."""
+    return max(ROOM, min(SPARSE * size, MOST_ROOM), DENSE * size)
+
+
+def leaders(key: Codes, places: int) -> Codes:
+    """Find, for every key, the place of the one that leads its group: the same for equal keys, itself for one of them.
+
+    What it hands back is scratch: it holds until the next call.
+
+    >>> leaders(np.array([5, 2, 5]), 6).tolist()
+    [2, 1, 2]
+    """
+    if places <= room(key.size):
+        last = SCRATCH.of("places", places)
+        last[key] = counting(key.size)  # the last of equal keys stays
+        return last.take(key, mode="clip", out=SCRATCH.of("leaders", key.size))  # "raise" would copy first
+    found = _sorted(key, places)
+    return found.first.take(found.ids)
+
+
+def numbered(key: Codes, places: int) -> tuple[Codes, Codes]:
+    """Number the groups of equal keys without gaps, in any order, and find the place of one key of each.
+
+    >>> numbered(np.array([5, 2, 5]), 6)
+    (array([1, 0, 1]), array([1, 2]))
+    """
+    lead = leaders(key, places)
+    own = np.flatnonzero(lead == counting(lead.size))
+    number = SCRATCH.of("numbers", lead.size)
+    number[own] = counting(own.size)
+    return number.take(lead), own
 
 
 def _counted(key: Codes, places: int) -> Groups:

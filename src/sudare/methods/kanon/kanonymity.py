@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
@@ -20,7 +21,7 @@ from sudare.methods.kanon.local import node_groups, recode_locally
 from sudare.methods.kanon.mondrian import partition
 from sudare.methods.kanon.mondrian_labels import Line
 from sudare.methods.kanon.preview import Preview
-from sudare.methods.kanon.problem import Found, Problem, search
+from sudare.methods.kanon.problem import Found, Problem, Progress, search
 from sudare.methods.kanon.problem import Method as Search
 from sudare.methods.kanon.publish import Outcome, by_cuts, by_parts, check_promise, levels_of, write_mapping
 from sudare.methods.kanon.publish_criteria import read_criteria
@@ -133,10 +134,19 @@ class KAnonymity:
         )
 
     def _quasi(self, schema: Schema) -> tuple[str, ...]:
-        named = self.quasi or tuple(each.name for each in schema.attributes if each.role == "quasi")
+        published = self._published(schema)
+        declared = tuple(each.name for each in schema.attributes if each.role == "quasi")
+        named = self.quasi or tuple(name for name in declared if name in published)
+        if not named and declared:
+            raise ParameterError(
+                "none of the attributes to publish ({names}) is a quasi-identifier; publish one of {quasi} too, or name"
+                " those that others may know by `quasi`",
+                names=", ".join(published),
+                quasi=", ".join(declared),
+            )
         if not named:
             raise SchemaError('no attribute is a quasi-identifier; give those that others may know role = "quasi"')
-        missing = [name for name in named if name not in self._published(schema)]
+        missing = [name for name in named if schema.attribute(name).name not in published]
         if missing:
             raise ParameterError("quasi-identifier {name} is not among the published attributes", name=missing[0])
         return tuple(schema.attribute(name).name for name in named)
@@ -172,7 +182,13 @@ class KAnonymity:
         """
         return self.release(source, self.decide(source, register=register), rng=rng)
 
-    def decide(self, source: Recodable, *, register: Counts | None = None) -> Outcome:
+    def decide(
+        self,
+        source: Recodable,
+        *,
+        register: Counts | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Outcome:
         """Count and recode, without writing anything. The outcome is private: it stays with the steward."""
         schema = source.schema
         schema.require_confirmed()
@@ -181,7 +197,7 @@ class KAnonymity:
         if self.recoding != "mondrian":
             Lattice.of(schema, quasi)  # refuses a quasi-identifier without hierarchy before the data is read
         counts = source.count([*quasi, *sensitive])
-        return self.outcome(counts, quasi, sensitive, unit=schema.unit, register=register)
+        return self.outcome(counts, quasi, sensitive, unit=schema.unit, register=register, progress=progress)
 
     def outcome(
         self,
@@ -191,6 +207,7 @@ class KAnonymity:
         *,
         unit: Unit | None = None,
         register: Counts | None = None,
+        progress: Callable[[Progress], None] | None = None,
     ) -> Outcome:
         """Recode a table of counts over quasi-identifiers and sensitive attributes."""
         least = self.guarantee(unit=unit).rows
@@ -208,6 +225,7 @@ class KAnonymity:
             quality=QUALITIES[self.quality],
             max_suppressed=self.share,
             deadline_seconds=self.deadline_seconds,
+            progress=progress,
         )
         return self._by_node(pieces, holds, problem, search(problem, self.search))
 
@@ -270,7 +288,7 @@ class KAnonymity:
             guarantee=self.guarantee(unit=schema.unit, quasi=quasi),
             schema=told,
             expected_error={},
-            measures={"levels": levels} if is_full else {},
+            measures={**({"levels": levels} if is_full else {}), "coarseness": outcome.recoded.coarseness()},
             private=rng is None or rng.is_private,
         )
         files = {"records": rows.write, "mapping.json": write_mapping(outcome.recoded.mapping)}

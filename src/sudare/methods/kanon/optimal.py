@@ -19,7 +19,7 @@ import itertools
 
 import numpy as np
 
-from sudare.methods.kanon.check import Check, Checker
+from sudare.methods.kanon.check import Check, Checker, slack
 from sudare.methods.kanon.lattice import Lattice, Node
 from sudare.methods.kanon.problem import Found
 
@@ -83,11 +83,15 @@ class Boxes:
     def _step(self, here: Check) -> Check | None:
         """Find the first finer neighbour that is better, the most promising ones first."""
         for node in sorted(self.lattice.finer(here.node), key=self.measure.floor):
-            if self.measure.floor(node) < self.best and not self.dead.covers(node) and not self.checker.is_late:
+            if self._may_win(self.measure.floor(node), node) and not self.checker.is_late:
                 found = self.look(node)
                 if found.is_feasible and found.score < here.score:
                     return found
         return None
+
+    def _may_win(self, bound: float, node: Node) -> bool:
+        """Tell whether a node, or a coarser one, may still go before the best."""
+        return self.checker.prefers(bound, node) and not self.dead.covers(node)
 
     def polish(self) -> None:
         """Move the best node to a better neighbour, one level down, up, or one of each, as long as there is one."""
@@ -112,27 +116,36 @@ class Boxes:
 
     def work(self) -> bool:
         """Open boxes until none can hold anything better, or it is late; tell whether the best is proven."""
-        while self.heap and self.heap[0][0] < self.best:
+        while self.heap and self.heap[0][0] <= self.best + slack(self.best):
             if self.checker.is_late:
                 return False
             self.checker.tell(self.lower_bound)
-            _, _, low, high = heapq.heappop(self.heap)
-            if not self._is_done(low) and not self._shrunk(low, high) and low != high:
+            bound, _, low, high = heapq.heappop(self.heap)
+            if self.checker.prefers(bound, low) and not self._is_done(bound, low) and not self._shrunk(low, high):
                 self._split(low, high)
         return True
 
-    def _is_done(self, low: Node) -> bool:
-        """A fine corner without a failing class is the best node of its box."""
+    def _is_done(self, bound: float, low: Node) -> bool:
+        """Tell whether the fine corner is the best node of its box: nothing fails there, or its score is the bound.
+
+        Where a box can at best equal what was found, the fine corner is looked at first: it is preferred to all others.
+        """
+        is_tie = self.best < float("inf") and abs(bound - self.best) <= slack(self.best)
+        if is_tie and self.look(low).score <= bound + slack(bound):
+            return True
         known = self.checker.checks.get(low)
         return known is not None and known.is_whole
 
     def _shrunk(self, low: Node, high: Node) -> bool:
-        out, best, corner = self.checker.out(high), self.best, list(high)
+        out, corner = self.checker.out(high), list(high)
         for axis, level in enumerate(low):
-            while corner[axis] > level and self.measure.bound(_put(low, axis, corner[axis]), out) >= best:
+            while corner[axis] > level:
+                part = _put(low, axis, corner[axis])
+                if self.checker.prefers(self.measure.bound(part, out), part):
+                    break
                 corner[axis] -= 1
         if tuple(corner) == high:
-            return False
+            return low == high
         self._push(low, tuple(corner))
         return True
 
@@ -151,11 +164,15 @@ class Boxes:
         """Check the coarse corner, and keep the box if it can hold anything better."""
         if self.dead.covers(high) or self.look(high).kills:
             return
-        bound = self.measure.bound(low, self.checker.out(high))
+        out = self.checker.out(high)
+        if self.measure.bound(self.lattice.bottom, out) > self.best + slack(self.best):
+            self.dead.add(high)  # what is lost here is lost in all finer nodes, and costs more than the best does
+            return
+        bound = self.measure.bound(low, out)
         known = self.checker.checks.get(low)
         if known is not None:
             bound = max(bound, known.rising)
-        if bound < self.best:
+        if self.checker.prefers(bound, low):
             heapq.heappush(self.heap, (bound, next(self._turn), low, high))
 
 

@@ -73,6 +73,7 @@ class Found:
     checks: int
     cells_checked: int
     method: str
+    start: Node | None = None  # where the prediction said to begin, if there was one
     trace: tuple[Step, ...] = field(default=(), repr=False)
 
     @property

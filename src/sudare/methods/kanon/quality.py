@@ -35,6 +35,9 @@ class Measure(Protocol):
     def score(self, classes: Classes, failing: Mask) -> float:
         """Measure a node whose failing classes are suppressed."""
 
+    def at_least(self, node: Node, suppressed: int) -> float:
+        """Bound the score of a node that suppresses so many rows from below, without adding them up."""
+
     def floor(self, node: Node) -> float:
         """Bound the scores of a node and of all coarser ones from below, without a check."""
 
@@ -74,15 +77,22 @@ class Columns:
     is_geometric: bool
 
     @cached_property
-    def _table(self) -> tuple[Numbers, list[list[int]], NDArray[np.int64]]:
-        """All gains in one row, where each attribute and level begins in it, and where each attribute's codes begin."""
-        places = np.cumsum([0, *(gain.size for gain in self.gain)])
-        starts = [
-            [int(place) + level * gain.shape[1] for level in range(gain.shape[0])]
-            for place, gain in zip(places, self.gain, strict=False)
+    def _same(self) -> list[list[float | None]]:
+        """What a suppressed row loses more by attribute and level, if that is the same for all codes."""
+        return [
+            [float(codes[0]) if codes.size and (codes == codes[0]).all() else None for codes in gain]
+            for gain in self.gain
         ]
-        codes = np.cumsum([0, *(gain.shape[1] for gain in self.gain)])
-        return np.concatenate([gain.ravel() for gain in self.gain]), starts, codes
+
+    @cached_property
+    def _lightest(self) -> list[list[float]]:
+        """The least that a suppressed row loses more, by attribute and level."""
+        return [[float(codes.min(initial=np.inf)) if codes.size else 0.0 for codes in gain] for gain in self.gain]
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Where the codes of each attribute begin in one row of all."""
+        return np.cumsum([0, *(gain.shape[1] for gain in self.gain)])
 
     @cached_property
     def _whole(self) -> list[list[float]]:
@@ -91,7 +101,7 @@ class Columns:
 
     def _lost(self, rows: Numbers) -> list[list[float]]:
         """Add up gains by attribute and level, over rows by attribute and code."""
-        codes, total = self._table[2], max(1, self.tuples.rows)
+        codes, total = self._starts, max(1, self.tuples.rows)
         parts = zip(self.gain, codes[:-1], codes[1:], strict=True)
         return [((gain * rows[start:stop]).sum(axis=1) / total).tolist() for gain, start, stop in parts]
 
@@ -106,23 +116,40 @@ class Columns:
         count = int(np.count_nonzero(failing))
         if count:
             is_rest = 2 * count > classes.count  # the fewer classes are added up; the others are the rest
-            chosen = np.flatnonzero(~failing if is_rest else failing)
-            table, starts, _ = self._table
-            begins = [start[level] for start, level in zip(starts, classes.node, strict=True)]
-            gains = table[self.tuples.codes[classes.first[chosen]] + begins]
-            lost = (gains * classes.sizes[chosen, None]).sum(axis=0) / self.tuples.rows  # np.dot would wake threads
-            whole = [all_of[level] for all_of, level in zip(self._whole, classes.node, strict=True)]
-            more = np.maximum(whole - lost, 0.0) if is_rest else lost
-            parts = list(map(float.__add__, parts, more.tolist()))
+            lost = self._gains(classes, np.flatnonzero(~failing if is_rest else failing))
+            if is_rest:
+                whole = [all_of[level] for all_of, level in zip(self._whole, classes.node, strict=True)]
+                lost = [max(all_of - kept, 0.0) for all_of, kept in zip(whole, lost, strict=True)]
+            parts = list(map(float.__add__, parts, lost))
         return self._combined(parts)
+
+    def _gains(self, classes: Classes, chosen: NDArray[np.int64]) -> list[float]:
+        """Add up what the rows of the chosen classes lose more by attribute, where not all of them lose the same."""
+        sizes, first = classes.loads.take(chosen), classes.first.take(chosen)
+        rows, all_rows, lost = float(np.add.reduce(sizes)), self.tuples.rows, []
+        for axis, level in enumerate(classes.node):
+            same = self._same[axis][level]
+            if same is not None:
+                lost.append(same * rows / all_rows)
+                continue
+            gains = self.gain[axis][level].take(self.tuples.columns[axis].take(first))
+            gains *= sizes
+            lost.append(float(np.add.reduce(gains)) / all_rows)  # np.dot would wake threads
+        return lost
+
+    def at_least(self, node: Node, suppressed: int) -> float:
+        """Bound by the rows that lose least if they are suppressed."""
+        share = suppressed / max(1, self.tuples.rows)
+        parts = zip(self.base, self._lightest, node, strict=True)
+        return self._combined([base[level] + share * light[level] for base, light, level in parts])
 
     def floor(self, node: Node) -> float:
         """Bound by the node without suppression: higher levels lose more, suppression loses more."""
         return self._combined([base[level] for base, level in zip(self.base, node, strict=True)])
 
     def rising(self, classes: Classes) -> float:
-        """Bound as `floor` does."""
-        return self.floor(classes.node)
+        """Know no more than `bound` does without a check."""
+        return float("-inf")
 
     def out(self, classes: Classes, lost: Mask) -> list[list[float]] | None:
         """Add up what the lost rows lose more, for every attribute and level."""
@@ -130,7 +157,7 @@ class Columns:
             return None
         tuples, is_lost = self.tuples, classes.covers(lost)
         is_rest = 2 * int(np.count_nonzero(is_lost)) > tuples.count
-        members, codes = np.flatnonzero(~is_lost if is_rest else is_lost), self._table[2]
+        members, codes = np.flatnonzero(~is_lost if is_rest else is_lost), self._starts
         weights = tuples.weights[members].astype(np.float64)
         part = [
             _totals(column[members], weights, size)
@@ -163,6 +190,10 @@ class Sizes:
         if self.is_squared:
             return float(np.dot(sizes[kept], sizes[kept])) + suppressed * self.tuples.rows
         return self.tuples.rows / max(1, int(kept.sum()) + (suppressed > 0))
+
+    def at_least(self, node: Node, suppressed: int) -> float:
+        """Bound by the suppressed rows and the others spread evenly."""
+        return self.bound(node, suppressed)
 
     def floor(self, node: Node) -> float:
         """Bound by rows spread evenly over all cells."""
@@ -236,7 +267,7 @@ def _columns(tuples: Tuples, lattice: Lattice, per_row: Callable[..., Any], *, i
     base, gain, rows = [], [], []
     for axis, attribute in enumerate(lattice.attributes):
         codes = np.arange(attribute.size, dtype=np.int64)
-        hist = _totals(tuples.codes[:, axis], tuples.weights, attribute.size)
+        hist = _totals(tuples.columns[axis], tuples.weights, attribute.size)
         means, gains = [], []
         for level in range(attribute.height + 1):
             ids = codes if level == 0 or attribute.hierarchy is None else attribute.hierarchy.lift(codes, level)

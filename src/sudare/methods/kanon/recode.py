@@ -110,6 +110,20 @@ class Recoded:
         """Count the rows that are not published."""
         return int(self.pieces.weights[self.class_of == LEFT_OUT].sum())
 
+    def coarseness(self) -> dict[str, float]:
+        """Tell how much of its attribute a published value stands for, on average: 0 one value, 1 all of them.
+
+        Of the published rows alone, so that whoever has the release can compute it too.
+        """
+        pieces, kept = self.pieces, self.class_of != LEFT_OUT
+        weights = pieces.weights[kept].astype(np.float64)
+        rows = max(1.0, float(weights.sum()))
+        found = {}
+        for axis, attribute in enumerate(pieces.attributes[: pieces.quasi]):
+            others = (self.spread[kept, axis] - 1) / max(1, attribute.size - 1)
+            found[attribute.name] = round(float((others * weights).sum()) / rows, 4)
+        return found
+
 
 def class_numbers(columns: Codes) -> Codes:
     """Number rows of codes (m, d) by equality: 0, 1, ...

@@ -66,8 +66,8 @@ def holder(criteria: tuple[Criterion, ...], pieces: Pieces) -> Holds:
     shares = shares_of(pieces)
 
     def holds(some: Pieces, class_of: Codes, count: int) -> NDArray[np.bool_]:
-        sizes = np.bincount(class_of, weights=some.weights, minlength=count).astype(np.int64)
-        classes = Classes((), np.zeros(count, dtype=np.int64), sizes, part_of_table(some, shares))
+        loads = np.bincount(class_of, weights=some.weights, minlength=count).astype(np.float64, copy=False)
+        classes = Classes((), loads, part_of_table(some, shares), np.zeros(count, dtype=np.int64))
         classes.__dict__["ids"] = class_of  # known already: there is no node to compute it from
         return all_hold(criteria, classes)
 

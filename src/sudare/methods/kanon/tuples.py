@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -12,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.methods.kanon.grouping import DENSE, Groups, grouped
+from sudare.methods.kanon.grouping import SCRATCH, Groups, counting, grouped, leaders, numbered, room
 from sudare.methods.kanon.lattice import Node
 from sudare.schema import Attribute
 
 Codes = NDArray[np.int64]
 
-SMALL = 512  # codes of a few attributes below this stay as they are; beyond, the gaps between them are closed
 RANKS_BYTES = 2**27  # how much memory the ranks of parts of nodes may take
 
 
@@ -39,43 +39,67 @@ class Joint:
         return shares
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What some attributes say together: the number of every tuple, alike for those alike, and a tuple of each."""
+
+    ids: Codes
+    first: Codes
+
+
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The equivalence classes of a node: `sizes[c]` rows look alike there, and tuple `first[c]` is one of class c."""
+    """The equivalence classes of a node: `sizes[c]` rows look alike there, and tuple `first[c]` is one of class c.
+
+    Most classes are only counted, so that what is not asked for is not made.
+    """
 
     node: Node
-    first: Codes
-    sizes: Codes
+    loads: NDArray[np.float64] = field(repr=False)  # the rows of each class
     tuples: Tuples = field(repr=False)
-    keys: Codes | None = field(default=None, repr=False)  # what Tuples.key gives the tuples of each class, in order
+    chosen: Codes = field(repr=False)  # which of the tuples (or of the classes that these were made from) stand for all
+    source: Codes | None = field(default=None, repr=False)  # the tuples that stood for those classes
+
+    @cached_property
+    def first(self) -> Codes:
+        """Find a tuple of each class."""
+        return self.chosen if self.source is None else self.source.take(self.chosen)
+
+    @cached_property
+    def sizes(self) -> Codes:
+        """Count the rows of each class."""
+        return self.loads.astype(np.int64)
 
     @property
     def count(self) -> int:
         """Count the classes, those without rows (known from a population only) too."""
-        return int(self.sizes.size)
+        return int(self.loads.size)
 
     @cached_property
     def smallest(self) -> int:
         """Give the k that the node reaches: the size of its smallest class with rows; 0 for no rows."""
-        if self.tuples.population is None:
-            return int(self.sizes.min()) if self.sizes.size else 0
-        held = self.sizes[self.sizes > 0]
-        return int(held.min()) if held.size else 0
+        held = self.loads if self.tuples.population is None else self.loads[self.loads > 0]
+        return int(np.minimum.reduce(held)) if held.size else 0
+
+    @cached_property
+    def parts(self) -> tuple[Codes, ...]:
+        """Find what `Tuples.parts` says of one tuple of each class."""
+        return tuple(part.ids.take(self.first) for part in self.tuples.parts)
 
     @cached_property
     def ids(self) -> Codes:
         """Find the class of every tuple."""
         key, places = self.tuples.key(self.node)
-        return grouped(key, places).ids
+        return np.argsort(key[self.first])[grouped(key, places).ids]  # groups are numbered by key, classes are not
 
     def covers(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Tell which tuples are in one of the chosen classes."""
         key, places = self.tuples.key(self.node)
-        if self.keys is None or places > DENSE * key.size + 64:
+        if places > room(key.size):
             return chosen[self.ids]
         is_chosen = np.zeros(places, dtype=bool)
-        is_chosen[self.keys[chosen]] = True
-        return is_chosen[key]
+        is_chosen[key[self.first[chosen]]] = True
+        return is_chosen.take(key)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,7 +117,7 @@ class Tuples:
     joints: Mapping[str, Joint]
     population: Codes | None = None
     _ranks: dict[Node, tuple[Codes, int]] = field(default_factory=dict, repr=False)
-    _lifts: dict[Node, tuple[Codes, int]] = field(default_factory=dict, repr=False)
+    _lifts: dict[Node, Codes] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -137,32 +161,46 @@ class Tuples:
         """Give the codes by attribute, each side by side in memory."""
         return tuple(np.ascontiguousarray(column) for column in self.codes.T)
 
-    def lifted(self, axis: int, level: int) -> Codes:
-        """Give the group of every tuple at a level of one attribute; beyond its top it is left out."""
+    def lifted(self, axis: int, level: int, chosen: Codes | None = None) -> Codes:
+        """Give the group of tuples (all, or the chosen) at a level of one attribute; beyond its top it is left out."""
         hierarchy, codes = self.attributes[axis].hierarchy, self.columns[axis]
+        codes = codes if chosen is None else codes[chosen]
         if level > self.attributes[axis].height:
             return np.zeros_like(codes)
         return codes if level == 0 or hierarchy is None else hierarchy.lift(codes, level)
 
-    def key(self, node: Node, chosen: Codes | None = None) -> tuple[Codes, int]:
-        """Number tuples (all, or the chosen) so that those alike at a node get the same number, below `places`."""
-        key, places = np.zeros(1, dtype=np.int64), 1
-        for start, stop in itertools.pairwise(self._cuts):
-            rank, size = self._ranked(start, node[start:stop])
-            rank = rank if chosen is None else rank[chosen]
-            if places > 2**62 // size:
-                found = grouped(key, places)
-                key, places = found.ids, found.count
-            key, places = rank if places == 1 else key * size + rank, places * size
+    def key(self, node: Node, source: Classes | None = None) -> tuple[Codes, int]:
+        """Number the tuples (or the classes of a finer node) so that those alike at a node get the same number.
+
+        Each part of the node has a short table from what its attributes say together to a rank. All numbers are below
+        the second value. They are scratch: they hold until the next call.
+        """
+        alike = [part.ids for part in self.parts] if source is None else source.parts
+        size = alike[0].size
+        key, rest, places = SCRATCH.of("key", size), SCRATCH.of("rest", size), 1
+        for start, stop, here in zip(self._cuts, self._cuts[1:], alike, strict=False):
+            rank, ranks = self._ranked(start, node[start:stop])
+            if places * ranks > room(size) and places > size > 0:
+                key[:] = leaders(key, places)  # closes gaps, so that keys need no sorting
+                places = size
+            rank.take(here, mode="clip", out=rest if start else key)  # "raise" would copy first
+            if start:
+                key *= ranks
+                key += rest
+            places *= ranks
         return key, places
 
     def classes(self, node: Node, source: Classes | None = None) -> Classes:
         """Group the tuples at a node, from the classes of a finer node if there are some."""
-        key, places = self.key(node, None if source is None else source.first)
-        found = grouped(key, places)
-        first = found.first if source is None else source.first[found.first]
-        sizes = found.totals(self.weights if source is None else source.sizes)
-        return Classes(node, first, sizes, self, key[found.first])
+        lead = leaders(*self.key(node, source))
+        own = np.flatnonzero(lead == counting(lead.size))
+        weights = self._loads if source is None else source.loads
+        loads = np.asarray(np.bincount(lead, weights=weights, minlength=lead.size), dtype=np.float64)
+        return Classes(node, loads.take(own), self, own, None if source is None else source.first)
+
+    @cached_property
+    def _loads(self) -> NDArray[np.float64]:
+        return self.weights.astype(np.float64)  # exact below 2**53
 
     @cached_property
     def _cuts(self) -> list[int]:
@@ -172,29 +210,47 @@ class Tuples:
         inner = {int(np.argmin(np.abs(logs - logs[-1] * part / parts))) + 1 for part in range(1, parts)}
         return sorted({0, len(self.attributes)} | inner)
 
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Group the tuples by some neighbouring attributes at a time: a few groups stand for all tuples."""
+        sizes = [attribute.size for attribute in self.attributes]
+        return tuple(
+            Part(*numbered(*_joined(self.columns[start:stop], sizes[start:stop])))
+            for start, stop in itertools.pairwise(self._cuts)
+        )
+
+    def _lift(self, axis: int, level: int) -> Codes:
+        """Lift the groups of the part that an attribute is in; kept."""
+        known = self._lifts.get((axis, level))
+        if known is None:
+            part = self.parts[bisect.bisect_right(self._cuts, axis) - 1]
+            known = self._lifts[axis, level] = self.lifted(axis, level, part.first)
+        return known
+
     def _ranked(self, start: int, levels: Node) -> tuple[Codes, int]:
-        """Rank the tuples by their groups in neighbouring attributes; kept, since many nodes share them."""
+        """Rank the groups of a part by what is left of them at levels; kept, since many nodes share it."""
         name = (start, *levels)
         known = self._ranks.get(name)
         if known is None:
-            column, size = self._lift(start + len(levels) - 1, levels[-1])
-            rank, places = self._ranked(start, levels[:-1]) if len(levels) > 1 else (np.zeros(1, dtype=np.int64), 1)
-            known = rank * size + column, places * size
-            if known[1] > SMALL:
-                found = grouped(*known)
-                known = found.ids, max(1, found.count)
-            self._ranks[name] = known
-            while len(self._ranks) * self.count * 8 > RANKS_BYTES and len(self._ranks) > len(self.attributes):
+            size = self.parts[self._cuts.index(start)].first.size
+            columns = [self._lift(axis, level) for axis, level in enumerate(levels, start=start)]
+            sizes = [self.attributes[axis].size for axis in range(start, start + len(levels))]
+            ranks, first = numbered(*_joined(columns, sizes))
+            known = self._ranks[name] = ranks, max(1, first.size)
+            while len(self._ranks) * size * 8 > RANKS_BYTES and len(self._ranks) > len(self.attributes):
                 self._ranks.pop(next(iter(self._ranks)))
         return known
 
-    def _lift(self, axis: int, level: int) -> tuple[Codes, int]:
-        """Lift a column and keep it, in as few bytes as its groups take."""
-        if (axis, level) not in self._lifts:
-            column = self.lifted(axis, level)
-            size = 1 + int(column.max(initial=0))
-            self._lifts[axis, level] = column.astype(np.int32 if size < 2**31 else np.int64), size
-        return self._lifts[axis, level]
+
+def _joined(columns: Sequence[Codes], sizes: Sequence[int]) -> tuple[Codes, int]:
+    """Number combinations of codes in the order of the columns, below the second value."""
+    key, places = columns[0], max(1, sizes[0])
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        if places > 2**62 // max(1, size):
+            found = grouped(key, places)
+            key, places = found.ids, max(1, found.count)
+        key, places = key * size + column, places * max(1, size)
+    return key, places
 
 
 def _united(table: Counts, register: Counts) -> tuple[Codes, Codes, Codes]:
@@ -223,10 +279,5 @@ def _joint(counts: Counts, quasi: Sequence[str], name: str, codes: Codes) -> Joi
 
 def _same_rows(table: Codes) -> Groups:
     """Group the equal rows of codes, in the order of their columns."""
-    rank, places = np.zeros(table.shape[0], dtype=np.int64), 1
-    found = grouped(rank, places)
-    for column in table.T:
-        size = 1 + int(column.max(initial=0))
-        found = grouped(rank * size + column, places * size)
-        rank, places = found.ids, max(1, found.count)
-    return found
+    columns = [np.ascontiguousarray(column) for column in table.T]
+    return grouped(*_joined(columns, [1 + int(column.max(initial=0)) for column in columns]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from sudare.methods.kanon.check import Checker
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.lattice import Node
@@ -22,7 +24,8 @@ def predicted(checker: Checker) -> Found | None:
     points = [(lattice.cells(node), checker.check(node).k) for node in sampled]
     law = power_law(points)
     start = sampled[0] if law is None else nearest(lattice, law.cells_for(_wanted(checker)))
-    return optimum(checker, seeds=_towards(checker, start), method="pak")
+    found = optimum(checker, seeds=_towards(checker, start), method="pak")
+    return None if found is None else dataclasses.replace(found, start=start)
 
 
 def _wanted(checker: Checker) -> int:
