@@ -44,7 +44,7 @@ ENGINES = {
     "cryptography": ("mechanisms/rng.py",),
     "sqlite3": ("privacy/ledger*.py",),
     "numpy.random": ("run/*", "baselines/*"),  # never where a private value or a release is made
-    "scipy": ("evaluate/*", "baselines/barak.py", "methods/location/*"),
+    "scipy": ("evaluate/*", "baselines/barak.py", "baselines/hdmm*.py", "methods/location/*"),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3", "osmium"), ("methods/location/geo*.py",)),
     "vl_convert": ("run/locate_picture.py", "report/*"),
 }

@@ -22,15 +22,20 @@ ledger = LazyGroup(
 )
 
 
-@click.command(cls=Worded, help=say("Make a ledger with a budget."))
+@click.command(cls=Worded, help=say("Make a ledger with a budget, which cannot be changed later."))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--epsilon", required=True, help=say("the whole budget, exact: 2, 1/2, 0.1"))
+@click.option(
+    "--epsilon",
+    required=True,
+    metavar="NUMBER",
+    help=say("all that may ever be told about the table, exactly: 2, 1/2 or 0.1"),
+)
 @click.option(
     "--neighbours",
     type=click.Choice(["replace", "add-remove"]),
     default="replace",
     show_default=True,
-    help=say("what one person may change"),
+    help=say("what promises compare: a person replaced by another, or there and not there"),
 )
 @click.option("--name", default="", help=say("what the ledger is for"))
 def create(file: Path, epsilon: str, neighbours: str, name: str) -> None:

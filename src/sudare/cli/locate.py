@@ -45,10 +45,10 @@ artefact_option = click.option(
     type=click.Path(path_type=Path),
     help=say("file that remembers the answers of the day and keeps to its budget"),
 )
-@click.option("--day", help=say("the day of the report, like 2026-11-16 (default: today, UTC)"))
+@click.option("--day", metavar="DAY", help=say("the day of the report, like 2026-11-16 (default: today, UTC)"))
 @click.option("--cells", type=click.Path(path_type=Path), help=say("draw one report for every line of this CSV"))
 @click.option("-o", "--out", type=click.Path(path_type=Path), help=say("file for the reports of --cells"))
-@click.option("--seed-for-tests", type=int, help=say("repeatable noise: the release protects nobody"))
+@click.option("--seed-for-tests", type=int, help=say("for tests: repeatable noise; such a release protects nobody"))
 def draw(
     artefact: Path,
     cell: str | None,
@@ -80,7 +80,13 @@ def draw(
 @click.command("estimate", cls=Worded, help=say("Estimate how many of the people who sent REPORTS are where."))
 @click.argument("reports", type=click.Path(path_type=Path))
 @artefact_option
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help=say("directory to make"))
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help=say("directory to make; it must not exist yet"),
+)
 @click.option("--regions", type=click.Path(path_type=Path), help=say("CSV of regions: region and cell, or label"))
 @click.option("--blocks", "block_side", type=int, help=say("also count blocks of so many cells a side"))
 @click.option("--prior", type=click.Path(path_type=Path), help=say("CSV of population: people and cell, or label"))

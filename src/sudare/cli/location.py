@@ -24,7 +24,10 @@ def location_options(command: Command) -> Command:
         command,
         click.argument("map_file", metavar="MAP", type=click.Path(path_type=Path)),
         click.option(
-            "--epsilon-per-metre", required=True, help=say("privacy of one report per metre, exact: 0.02, 1/50")
+            "--epsilon-per-metre",
+            required=True,
+            metavar="NUMBER",
+            help=say("how much one report may tell per metre, exactly: 0.02 or 1/50; less protects more"),
         ),
         click.option(
             "--mode",
@@ -70,14 +73,20 @@ def _figures() -> list[Callable[[Any], Any]]:
 
 @click.command("location", cls=Worded, help=say("Publish the mechanism by which devices report a cell of MAP."))
 @location_options
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help=say("directory to make"))
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help=say("directory to make; it must not exist yet"),
+)
 @click.option(
     "--format",
     "file_format",
     type=click.Choice(["parquet", "csv"]),
     default="parquet",
     show_default=True,
-    help=say("form of the published tables"),
+    help=say("file format of the published tables"),
 )
 def publish_location(map_file: Path, as_json: bool, out: Path, file_format: Any, **parameters: Any) -> None:
     """Build the mechanism from map and flags, certify and save it."""

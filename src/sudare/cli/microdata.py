@@ -30,7 +30,7 @@ def microdata_options(command: Command) -> Command:
             type=click.Choice(["auto", "tree", "projection"]),
             default="auto",
             show_default=True,
-            help=say("how the table is made"),
+            help=say("how noisy counts are made valid; auto decides by schema and epsilon"),
         ),
         click.option(
             "--values",
@@ -42,7 +42,11 @@ def microdata_options(command: Command) -> Command:
     )
 
 
-@click.command("microdata", cls=Worded, help=say("Publish records with the same columns as DATA under epsilon-DP."))
+@click.command(
+    "microdata",
+    cls=Worded,
+    help=say("Publish records with the same columns as DATA, under epsilon-differential privacy."),
+)
 @source_options
 @microdata_options
 def publish_microdata(
@@ -61,7 +65,9 @@ def publish_microdata(
         _tell_thin(done)
 
 
-@click.command("microdata", cls=Worded, help=say("Expected error of a microdata release."))
+@click.command(
+    "microdata", cls=Worded, help=say("Tell the expected error of a microdata release, from the schema alone.")
+)
 @click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
 @click.option("--rows", help=say("roughly how many records the table has, or a range such as 1000..100000"))
 @microdata_options
@@ -104,8 +110,8 @@ def _tell_preview(told: Preview) -> None:
     for one in told.outlooks:
         click.echo(
             say(
-                "a long-tailed table of {rows} records: L2 about {l2},"
-                " {share} of the records in cells that hold nobody",
+                "a usual table of {rows} records, a few full cells and a long tail: distance to the truth (L2)"
+                " about {l2}, {share} of the published records where nobody is",
                 rows=one.rows,
                 l2=f"{one.l2:.0f}",
                 share=f"{one.empty_share:.1%}",

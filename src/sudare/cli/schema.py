@@ -63,7 +63,9 @@ def init(data: str, out: Path | None, encoding: str | None) -> None:
 @click.argument("data")
 @click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
 @click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)"))
-@click.option("--count", "count_column", help=say("DATA is already aggregated; this column holds the counts"))
+@click.option(
+    "--count", "count_column", metavar="COLUMN", help=say("DATA is already aggregated; this column holds the counts")
+)
 @click.option("--no-examples", is_flag=True, help=say("show no values of the table"))
 @json_option
 def check(

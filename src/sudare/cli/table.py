@@ -27,14 +27,14 @@ def table_options(command: Command) -> Command:
             type=click.Choice(["tree", "wavelet"]),
             default="tree",
             show_default=True,
-            help=say("how the table is made"),
+            help=say("a tree of sums, or the wavelet of the paper"),
         ),
         click.option(
             "--focus",
             type=click.Choice(["cells", "regions", "both"]),
             default="regions",
             show_default=True,
-            help=say("what should be near the truth"),
+            help=say("what should come nearest to the truth: single cells, sums over regions, or both"),
         ),
     )
 
@@ -56,7 +56,9 @@ def publish_table(
     publish_and_tell(chosen, as_json=as_json, **place)
 
 
-@click.command("table", cls=Worded, help=say("Expected error of cells and regions of a table."))
+@click.command(
+    "table", cls=Worded, help=say("Tell the expected error of cells and regions of a table, from the schema alone.")
+)
 @click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
 @click.option("--rows", help=say("roughly how many records the table has, or a range such as 1000..100000"))
 @table_options
@@ -82,14 +84,17 @@ def _tell_preview(told: TablePreview) -> None:
         say("number of records: standard deviation {deviation}", deviation=f"{told.total_standard_deviation:.2f}")
     )
     for cells, deviation in told.regions:
+        off = f"{deviation:.1f}"
         click.echo(
-            say("a region of {cells} cells: standard deviation {deviation}", cells=cells, deviation=f"{deviation:.1f}")
+            say("a single cell: standard deviation {deviation}", deviation=off)
+            if cells == 1
+            else say("a region of {cells} cells: standard deviation {deviation}", cells=cells, deviation=off)
         )
     for one in told.trials:
         click.echo(
             say(
-                "a made-up table of {rows} records in {filled} cells: {published} cells published, {noise} of them"
-                " noise with {records} records; large cells off by {bias} in the mean",
+                "a trial with {rows} made-up records in {filled} cells: {published} cells published, {noise} of which"
+                " hold nobody in truth ({records} records); large cells off by {bias} in the mean",
                 rows=one.rows,
                 filled=one.filled_cells,
                 published=one.published_cells,

@@ -168,7 +168,11 @@ def read_tip(genesis: Genesis, newest: list[Entry], *, where: object) -> Tip:
     last, *before = newest
     after, previous = (before[0].seq, before[0].head) if before else (0, genesis.head)
     if last.seq != after + 1:
-        raise LedgerError("{where} was altered: entry {seq} is missing", where=where, seq=after + 1)
+        raise LedgerError(
+            "{where} was altered: entry {seq} is missing; restore a copy whose head a certificate names",
+            where=where,
+            seq=after + 1,
+        )
     check_seal(last, previous=previous, where=where)
     try:
         read_fraction(last.total)
@@ -187,11 +191,20 @@ def check_history(genesis: Genesis, entries: Iterable[Entry], *, where: object) 
     tip, heads = Tip(seq=0, total=Fraction(), head=genesis.head), [genesis.head]
     for entry in entries:
         if entry.seq != tip.seq + 1:
-            raise LedgerError("{where} was altered: entry {seq} is missing", where=where, seq=tip.seq + 1)
+            raise LedgerError(
+                "{where} was altered: entry {seq} is missing; restore a copy whose head a certificate names",
+                where=where,
+                seq=tip.seq + 1,
+            )
         check_seal(entry, previous=tip.head, where=where)
         tip, unit = _follow(genesis, tip, entry, unit, where)
         if tip.total > budget:
-            raise LedgerError("{where} is overspent: {total} of {budget}", where=where, total=tip.total, budget=budget)
+            raise LedgerError(
+                "{where} is overspent: {total} of {budget}; publish nothing more about this table",
+                where=where,
+                total=tip.total,
+                budget=budget,
+            )
         heads.append(tip.head)
     return heads
 
@@ -211,7 +224,12 @@ def _follow(genesis: Genesis, tip: Tip, entry: Entry, unit: Unit | None, where: 
 
 
 def _wrong(entry: Entry, where: object) -> LedgerError:
-    return LedgerError("{where} was altered: the sums or the unit of entry {seq} are wrong", where=where, seq=entry.seq)
+    return LedgerError(
+        "{where} was altered: the sums or the unit of entry {seq} are wrong; restore a copy whose"
+        " head a certificate names",
+        where=where,
+        seq=entry.seq,
+    )
 
 
 def unit_text(unit: Unit) -> str:

@@ -199,7 +199,8 @@ class Ledger:
         for kept in (seen, head):
             if kept is not None and kept.strip().lower() not in heads:
                 raise LedgerError(
-                    "{where} does not hold the head {head}: entries were removed, or it is another ledger",
+                    "{where} does not hold the head {head}: entries were removed, or it is another"
+                    " ledger; look for the copy that holds it",
                     where=self.path,
                     head=kept.strip()[:64],
                 )

@@ -148,7 +148,7 @@ def explained(path: Path) -> Iterator[None]:
         raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=path) from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise LedgerError("{where} cannot be used ({reason})", where=path, reason=reason) from None
+        raise LedgerError("{where} cannot be used ({reason}); name another file", where=path, reason=reason) from None
 
 
 def result_code(error: sqlite3.Error) -> int:
@@ -172,7 +172,11 @@ def _told(path: Path, error: sqlite3.Error) -> LedgerError:
             where=path,
         )
     if code == IOERR:
-        return LedgerError("{where} cannot be read or written: the disk reports an error", where=path)
+        return LedgerError(
+            "{where} cannot be read or written: the disk reports an error; check the disk, then"
+            " restore a copy whose head a certificate names",
+            where=path,
+        )
     return LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=path)
 
 

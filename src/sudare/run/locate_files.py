@@ -157,7 +157,9 @@ def _numbers(rows: list[dict[str, str]], path: Path, artefact: Artefact) -> list
     found = [known.get(",".join((row[key] or "").strip() for key in keys), -1) for row in rows]
     if -1 in found:
         raise SourceError(
-            "{file}, line {line}: this cell is not on the map of the artefact", file=path, line=found.index(-1) + 2
+            "{file}, line {line}: this cell is not on the map of the artefact; correct the line or take it out",
+            file=path,
+            line=found.index(-1) + 2,
         )
     return found
 

@@ -25,7 +25,9 @@ def count_reports(path: Path, artefact: Artefact) -> Ints:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise SourceError("{file} cannot be read ({reason})", file=path, reason=error.strerror) from None
+        raise SourceError(
+            "{file} cannot be read ({reason}); check that you may read it", file=path, reason=error.strerror
+        ) from None
     raw = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     name = short_identity(artefact)
     cells = _read_plain(raw, name)
@@ -114,7 +116,8 @@ def _check_cells(cells: Ints, artefact: Artefact, path: Path) -> None:
     outside = np.flatnonzero((cells < 0) | (cells >= size))
     if len(outside):
         raise SourceError(
-            "{file}: report {number} names a cell outside the map, whose cells are numbered from 0 to {last}",
+            "{file}: report {number} names a cell outside the map, whose cells are numbered from 0"
+            " to {last}; the file is damaged, or of another map",
             file=path,
             number=int(outside[0]) + 1,
             last=size - 1,

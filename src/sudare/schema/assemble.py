@@ -54,7 +54,7 @@ def assemble(form: SchemaForm, path: Path) -> Schema:
             origin=origin,
         )
         if not attributes and origin != "inferred":
-            raise SchemaError("every attribute is an identifier; nothing is left to publish")
+            raise SchemaError("every attribute is an identifier; nothing is left to publish. Give one of them a kind")
         _ = schema.possible_size  # refuses combinations that leave nothing
     return schema
 
@@ -164,4 +164,6 @@ def _hierarchy(
         return masking(domain, side=rule.masking or "right", characters=rule.characters or 1, steps=rule.steps)
     if name == "builtin" and isinstance(domain, Values):
         return prefecture_regions(domain)
-    raise SchemaError("a hierarchy by {rule} does not fit kind {kind}", rule=name, kind=domain.kind)
+    raise SchemaError(
+        "a hierarchy by {rule} does not fit kind {kind}; use another rule, or a CSV file", rule=name, kind=domain.kind
+    )

@@ -225,7 +225,7 @@ def _names(domain: Domain, text: str) -> bool:
 def _check_choices(attribute: Attribute) -> None:
     name = attribute.name
     if not isinstance(name, str) or not name:
-        raise SchemaError("an attribute needs a name")
+        raise SchemaError("an attribute needs a name; give it the name of its column")
     if attribute.role not in get_args(Role):
         raise SchemaError('role ({role}) must be "quasi", "sensitive" or "plain"', role=attribute.role)
     if attribute.outside not in get_args(Outside):

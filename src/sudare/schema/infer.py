@@ -47,7 +47,7 @@ def propose(columns: Sequence[ColumnFacts], name: str) -> str:
     values = ["F", "M"]
     """
     if not columns:
-        raise SchemaError("the data have no columns; nothing can be proposed")
+        raise SchemaError("the data have no columns; nothing can be proposed. The first line must name them")
     person = next((one.name for one in columns if repeats(one)), "...")
     return "\n".join([*_head(name, person), *(line for column in columns for line in _table(column))]) + "\n"
 

@@ -93,7 +93,11 @@ def scan_text(files: Files, encoding: str | None, scratch: Path) -> Scan:
         layout = layout_of(utf8, "utf-8", called=path)
         first, has_rows = first or layout, has_rows or not layout.is_bare
         if sorted(layout.names) != sorted(first.names):
-            raise SourceError("{file} has other columns than {first}", file=path, first=files.paths[0])
+            raise SourceError(
+                "{file} has other columns than {first}; make them alike, or read the files apart",
+                file=path,
+                first=files.paths[0],
+            )
         layouts.setdefault(layout, []).append(str(utf8))
     names = first.names if first else ()
     parts = [_read_csv(layout, paths, names) for layout, paths in layouts.items()]
@@ -139,7 +143,11 @@ def scan_parquet(files: Files, ask: Ask) -> Scan:
         found = _top_names(ask(schema))
         names = names if names is not None else found
         if sorted(found) != sorted(names):
-            raise SourceError("{file} has other columns than {first}", file=path, first=files.paths[0])
+            raise SourceError(
+                "{file} has other columns than {first}; make them alike, or read the files apart",
+                file=path,
+                first=files.paths[0],
+            )
     by_name = ", union_by_name = true" if len(files.paths) > 1 else ""
     paths = _list([str(path) for path in files.paths])
     clause = f"read_parquet({paths}, binary_as_string = true, hive_partitioning = false{by_name})"

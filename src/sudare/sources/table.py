@@ -119,7 +119,10 @@ class TableSource:
 
     def _totals(self, found: Codes) -> Codes:
         if flags(found).any():
-            raise SourceError("the numbers of column {column} add up to more than 2**63 - 1", column=self.count_column)
+            raise SourceError(
+                "the numbers of column {column} add up to more than 2**63 - 1; count in coarser units",
+                column=self.count_column,
+            )
         return np.asarray(found, dtype=np.int64)
 
     # --- rows -------------------------------------------------------------------------------------------------

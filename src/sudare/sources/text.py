@@ -181,7 +181,9 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise SourceError("{file} is not a whole gzip file; make or copy it again", file=path) from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "input or output failed"
-        raise SourceError("{file} cannot be read ({reason})", file=path, reason=reason) from None
+        raise SourceError(
+            "{file} cannot be read ({reason}); check that you may read it", file=path, reason=reason
+        ) from None
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -122,7 +122,10 @@ class Artefact:
         except (KeyError, TypeError, ValueError, OverflowError, ParameterError):
             is_same = False
         if not is_same:
-            raise ReleaseError("{file} is not what Sudare writes: an entry is missing, unknown or changed", file=FILE)
+            raise ReleaseError(
+                "{file} is not what Sudare writes: an entry is missing, unknown or changed; get the release again",
+                file=FILE,
+            )
         return made
 
 
@@ -134,10 +137,16 @@ def load_artefact(directory: str | Path) -> Artefact:
         facts = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError):
         raise ReleaseError(
-            "{place} is not a location release: it has no readable {file}", place=place, file=FILE
+            "{place} is not a location release: it has no readable {file}; name a directory that"
+            " `sudare publish location` made",
+            place=place,
+            file=FILE,
         ) from None
     if not isinstance(facts, dict):
-        raise ReleaseError("{file} is not what Sudare writes: an entry is missing, unknown or changed", file=FILE)
+        raise ReleaseError(
+            "{file} is not what Sudare writes: an entry is missing, unknown or changed; get the release again",
+            file=FILE,
+        )
     return Artefact.from_dict(facts)
 
 
@@ -191,4 +200,8 @@ def places_from(facts: Mapping[str, Any]) -> Places:
         grid = places_from(facts["grid"])
         if isinstance(grid, PlaneGrid):
             return ElasticGrid(grid=grid, levels=np.array(facts["levels"], dtype=np.int64))
-    raise ReleaseError("{file} has a map of a kind ({kind}) this version does not know", file=FILE, kind=facts["kind"])
+    raise ReleaseError(
+        "{file} has a map of a kind ({kind}) this version does not know; use a newer Sudare",
+        file=FILE,
+        kind=facts["kind"],
+    )

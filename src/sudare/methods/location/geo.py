@@ -129,7 +129,7 @@ def cell_at(places: Places, latitude: float, longitude: float) -> int:
     if found is None and abs(longitude) <= 90 and _inside(places, longitude, latitude) is not None:
         raise SchemaError("the place is outside the map, but not with latitude and longitude swapped; swap them")
     if found is None:
-        raise SchemaError("the place is outside the map")
+        raise SchemaError("the place is outside the map; give one on it")
     return found
 
 
@@ -237,7 +237,7 @@ def _geojson(file: Path) -> list[Any]:
         parts = found["features"] if found["type"] == "FeatureCollection" else [found]
         return [shape(part["geometry"] if part.get("type") == "Feature" else part) for part in parts]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise SchemaError("{file} is not GeoJSON with polygons", file=file) from None
+        raise SchemaError("{file} is not GeoJSON with polygons; save the outlines of land so", file=file) from None
 
 
 def _layers(file: Path, is_degrees: bool) -> list[Any]:

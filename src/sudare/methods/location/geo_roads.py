@@ -86,7 +86,7 @@ def _geojson_lines(file: Path) -> Iterator[list[Point]]:
             for line in lines.get(shape["type"], []):
                 yield [(float(point[0]), float(point[1])) for point in line]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        raise SchemaError("{file} is not GeoJSON with lines", file=file) from None
+        raise SchemaError("{file} is not GeoJSON with lines; save the roads so", file=file) from None
 
 
 def _graphml(file: Path) -> Iterator[Edge]:
@@ -96,13 +96,13 @@ def _graphml(file: Path) -> Iterator[Edge]:
     try:
         root = ElementTree.fromstring(text)  # noqa: S314  (no DOCTYPE, so no entities)
     except ElementTree.ParseError:
-        raise SchemaError("{file} is not GraphML", file=file) from None
+        raise SchemaError("{file} is not GraphML; export the roads again", file=file) from None
     names = {key.get("id"): key.get("attr.name", "") for key in root.iter() if _tag(key) == "key"}
     places = {node.get("id"): _data(node, names) for node in root.iter() if _tag(node) == "node"}
     for edge in (one for one in root.iter() if _tag(one) == "edge"):
         start, end = edge.get("source"), edge.get("target")
         if start is None or end is None:
-            raise SchemaError("{file}: an edge has no source or no target", file=file)
+            raise SchemaError("{file}: an edge has no source or no target; export the roads again", file=file)
         if start != end:
             yield start, end, _length(_data(edge, names), places.get(start, {}), places.get(end, {}), file)
 
@@ -137,7 +137,7 @@ def _osm_lines(file: Path) -> Iterator[list[Point]]:
             if way.is_way():
                 yield [(node.lon, node.lat) for node in way.nodes if node.location.valid()]
     except RuntimeError:
-        raise SchemaError("{file} is not an OpenStreetMap extract", file=file) from None
+        raise SchemaError("{file} is not an OpenStreetMap extract; get it again as .osm.pbf", file=file) from None
 
 
 def _osmium() -> Any:

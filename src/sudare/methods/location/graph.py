@@ -38,10 +38,13 @@ class RoadGraph:
         object.__setattr__(self, "names", tuple(str(name) for name in self.names))
         object.__setattr__(self, "edges", tuple((int(a), int(b), int(length)) for a, b, length in self.edges))
         if not self.names or len(set(self.names)) < len(self.names):
-            raise ParameterError("every place of a road map needs a name of its own")
+            raise ParameterError("every place of a road map needs a name of its own; rename those that are alike")
         for a, b, length in self.edges:
             if not (0 <= a < self.size and 0 <= b < self.size):
-                raise ParameterError("a road ends at a place ({place}) that is not on the map", place=max(a, b))
+                raise ParameterError(
+                    "a road ends at a place ({place}) that is not on the map; add the place, or take the road out",
+                    place=max(a, b),
+                )
             if not 0 < length <= LONGEST:
                 raise ParameterError("the length of a road ({metres} m) must be above 0", metres=Fraction(length, 1000))
         parts = len(self.parts())

@@ -39,7 +39,9 @@ class PointPlaces:
         if int((points.max(axis=0) - points.min(axis=0)).max()) > FARTHEST:
             raise ParameterError("the cells lie more than {most} km apart; use a smaller area", most=FARTHEST // 10**6)
         if len(self.names) != len(points) or len(set(self.names)) < len(points):
-            raise ParameterError("every cell needs a name of its own ({cells} cells)", cells=len(points))
+            raise ParameterError(
+                "every cell needs a name of its own ({cells} cells); rename those that are alike", cells=len(points)
+            )
         object.__setattr__(self, "points", points.astype(np.int64))
         object.__setattr__(self, "names", tuple(self.names))
 

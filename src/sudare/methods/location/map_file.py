@@ -77,7 +77,7 @@ def _section(file: Path) -> Mapping[str, Any]:
     try:
         table = tomllib.loads(read_text(file), parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
-        raise SchemaError("{file} is not TOML: {reason}", file=file, reason=str(error)) from None
+        raise SchemaError("{file} is not TOML: {reason}; correct it", file=file, reason=str(error)) from None
     section = table.get("grid")
     if set(table) != {"grid"} or not isinstance(section, dict):
         odd = ", ".join(sorted(set(table) - {"grid"})) or "-"
@@ -125,7 +125,7 @@ def _geographic() -> Any:
 
 def _needed(section: Mapping[str, Any], name: str) -> Any:
     if name not in section:
-        raise SchemaError("[grid] of the map must have {name}", name=name)
+        raise SchemaError("[grid] of the map must have {name}; add it", name=name)
     return section[name]
 
 
@@ -166,9 +166,13 @@ def _cells(places: Places, file: Path, value: str) -> Iterator[tuple[int, str]]:
     for line, entry in _lines(file, [*keys, value]):
         cell = numbers.get(",".join(part.strip() for part in entry[:-1]))
         if cell is None:
-            raise SchemaError("{file}, line {line}: no such cell on the map", file=file, line=line)
+            raise SchemaError(
+                "{file}, line {line}: no such cell on the map; correct the line or take it out", file=file, line=line
+            )
         if cell in seen:
-            raise SchemaError("{file}, line {line}: the cell was given before", file=file, line=line)
+            raise SchemaError(
+                "{file}, line {line}: the cell was given before; keep one line for it", file=file, line=line
+            )
         seen.add(cell)
         yield cell, entry[-1]
 
@@ -194,7 +198,10 @@ def _lines(file: Path, head: list[str]) -> Iterator[tuple[int, list[str]]]:
     for line, entry in enumerate(rows, start=2):
         if entry and len(entry) != len(head):
             raise SchemaError(
-                "{file}, line {line}: {columns} values are needed", file=file, line=line, columns=len(head)
+                "{file}, line {line}: {columns} values are needed, one for each name in the first line",
+                file=file,
+                line=line,
+                columns=len(head),
             )
         if entry:
             yield line, entry
