@@ -61,12 +61,14 @@ def lattice() -> Any:
     counts = members()
     outcome = KAnonymity(k=K).outcome(counts, counts.schema.names)
     found = outcome.found
+    foretold = KAnonymity(k=K, search="pak").outcome(counts, counts.schema.names).found
     drawn = draw_lattice(
         Tuples.of(counts, counts.schema.names),
         Lattice(counts.schema.attributes),
         k=K,
         trace=found.trace,
         chosen=found.node,
+        start=foretold.start,
     )
     places = _places(drawn)
     lines = [{"x": places[a][0], "y": places[a][1], "x2": places[b][0], "y2": places[b][1]} for a, b in drawn.edges]
@@ -79,6 +81,7 @@ def lattice() -> Any:
             "state": "holds k = 5" if one.is_kept else "does not",
             "step": "" if one.step is None else f"{one.step}",
             "chosen": one.is_chosen,
+            "start": one.is_start,
         }
         for one in drawn.nodes
     ]
@@ -109,22 +112,27 @@ def _lattice_chart(lines: list[dict[str, Any]], dots: list[dict[str, Any]], chec
         legend=alt.Legend(title=None, orient="top", labelColor=INK, labelFontSize=12, symbolSize=160),
     )
     ring = base.transform_filter("datum.chosen").mark_circle(size=1500, color=WRONG, opacity=1)
+    square = base.transform_filter("datum.start").mark_square(
+        size=1750, filled=False, stroke=INK, strokeWidth=1.6, strokeDash=[4, 3], opacity=1
+    )
     circles = base.mark_circle(size=950, opacity=1).encode(color=colour)
     names = base.mark_text(color=PAPER, fontSize=12, fontWeight="bold").encode(text="name:N")
     ks = base.mark_text(color=QUIET, fontSize=11, dy=27).encode(text="k:N")
     steps = (
         base.transform_filter("datum.step != ''")
-        .mark_text(color=WRONG, fontSize=13, dx=24, dy=-14)
+        .mark_text(color=WRONG, fontSize=13, dx=29, dy=-16)
         .encode(text="step:N")
     )
     title = alt.TitleParams(
         "All ways to generalise sex, age and prefecture",
         subtitle=[
             "2,000 made-up members. A node names the levels, coarser ones above; k is its smallest class.",
-            f"Red numbers: what the search looked at, {checks} of {nodes}. Ringed: the best that holds k = {K}.",
+            f"Red numbers: what the search looked at, {checks} of {nodes}, in this order. Ringed: the best that holds"
+            f" k = {K}.",
+            "In a square: where the power law of PAK says to begin.",
         ],
     )
-    return (edges + ring + circles + names + ks + steps).properties(width=760, height=520, title=title)
+    return (edges + ring + square + circles + names + ks + steps).properties(width=760, height=520, title=title)
 
 
 # --- class sizes before and after ------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """What MkDocs does besides: pages from outside docs/, links that work in the repository and on the site, tight lists.
 
 Proofs, papers and the notes at the root stay where they are; `- Proofs: proofs/` in the nav stands for all pages there.
+Where a page says `<!-- every command -->`, the command line is described from its own code (commands.py).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import posixpath
 import re
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"proofs/": "proofs/*.md", "papers/": "papers/*/*.md"}
 ALONE = ("CONTRIBUTING.md", "CHANGELOG.md")
+COMMANDS = "<!-- every command -->"
 PICTURES = ("proofs/**/*.svg", "papers/**/*.svg", "papers/**/*.png")
 
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#|/)([^)\s#]+)(#[^)\s]*)?\)")
@@ -57,8 +60,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Mend links and lists before the page is rendered."""
+    """Write the commands out, and mend links and lists before the page is rendered."""
+    if COMMANDS in markdown:
+        markdown = markdown.replace(COMMANDS, _commands())
     return _loosen(_relink(markdown, page.file.src_uri))
+
+
+def _commands() -> str:
+    """Describe every command; commands.py lies beside this file, which is on no path."""
+    spec = importlib.util.spec_from_file_location("commands", Path(__file__).with_name("commands.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text: str = module.described()
+    return text
 
 
 def _relink(markdown: str, uri: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import sudare
+from sudare.cli.app import app
 from sudare.releases import Certificate
 from sudare.schema.file import json_schema
 from tests.docs.pages import DOCS, ROOT, blocks, name_of, pages
@@ -82,11 +85,27 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
     assert english == japanese
 
 
-def test_the_two_tutorials_have_the_same_steps() -> None:
+@pytest.mark.parametrize("name", ["tutorial/first-release", "tutorial/five-ways", "explanations/which-method"])
+def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
+    english, japanese = (HEADING.findall(prose(DOCS / f"{name}{end}")) for end in (".md", ".ja.md"))
+
+    assert english == japanese
+
+
+def test_the_five_ways_run_the_same_code_in_both_languages() -> None:
+    english, japanese = (code(DOCS / "tutorial" / name) for name in ("five-ways.md", "five-ways.ja.md"))
+
+    assert english == japanese
+
+
+def test_which_method_tells_the_same_figures_in_both_languages() -> None:
+    figures = re.compile(r"\| ([\d.,]+) \| ([\d.,]+) \| ([\d.,]+) \|$", flags=re.MULTILINE)
     english, japanese = (
-        HEADING.findall(prose(DOCS / "tutorial" / name)) for name in ("first-release.md", "first-release.ja.md")
+        figures.findall((DOCS / "explanations" / name).read_text(encoding="utf-8"))
+        for name in ("which-method.md", "which-method.ja.md")
     )
 
+    assert len(english) == 9
     assert english == japanese
 
 
@@ -94,6 +113,12 @@ def commands(page: Path) -> Iterator[str]:
     """The code of a page without comments."""
     for block in blocks(page):
         yield from (line.partition("  #")[0].strip() for line in block.text.splitlines())
+
+
+def code(page: Path) -> list[str]:
+    """What a page runs, without comments and the name of the ledger."""
+    lines = (line for block in blocks(page) if block.language in ("sh", "python") for line in block.text.splitlines())
+    return [re.sub(r"  #.*|--name .*", "", line).strip() for line in lines]
 
 
 def pictures(page: Path) -> list[str]:
@@ -124,6 +149,22 @@ def test_the_reference_names_every_field_of_a_certificate() -> None:
     absent = [field.name for field in fields(Certificate) if f"| `{field.name}` |" not in page]
 
     assert absent == []
+
+
+def test_the_reference_describes_every_public_name() -> None:
+    page = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    absent = [name for name in dir(sudare) if not re.search(rf"^::: sudare\..*\b{name}$", page, flags=re.MULTILINE)]
+
+    assert [name for name in absent if name != "SudareError"] == []  # which comes with its module, sudare.errors
+
+
+def test_the_reference_of_the_command_line_is_written_from_every_command() -> None:
+    described = runpy.run_path(str(DOCS / "site" / "commands.py"))["described"]()
+    page = (DOCS / "reference" / "command-line.md").read_text(encoding="utf-8")
+
+    assert "<!-- every command -->" in page
+    assert all(f"## `sudare {name}`" in described for name in app.places)
+    assert "### `sudare publish microdata`" in described
 
 
 def test_the_pictures_and_the_site_need_no_extra_that_the_makefile_does_not_install() -> None:
