@@ -46,7 +46,7 @@ def city_grounds(rows: int, columns: int) -> NDArray[np.int64]:
     """
     fine = _fine(rows, columns).reshape(rows, FINE, columns, FINE)
     shares = np.stack([(fine == ground).mean(axis=(1, 3)) for ground in range(3)])
-    return shares.argmax(axis=0).astype(np.int64)
+    return np.asarray(shares.argmax(axis=0), dtype=np.int64)
 
 
 def _fine(rows: int, columns: int) -> NDArray[np.int64]:
