@@ -6,12 +6,14 @@
     machine      draws from any law, exactly, by a table of 65,536 cells that is refined where it must be
     geometric    integer noise for counts
     exponential  the choice of one candidate by score
+    rows         the same draws for many rows at once, each with a law of its own
     goodness     tests of fit for large samples
     selfcheck    what `sudare verify` shows about the noise
 
 No float touches a private number here: parameters are exact rationals, probabilities are enclosed by integers, and a
 draw that the bits at hand cannot decide asks for more bits. Proofs: proofs/geometric.md, proofs/exponential.md,
-proofs/randomness.md.
+proofs/randomness.md,
+proofs/rows.md.
 """
 
 from sudare.mechanisms.exponential import bernoulli_exp, exponential, permute_and_flip
