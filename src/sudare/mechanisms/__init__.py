@@ -12,8 +12,7 @@
 
 No float touches a private number here: parameters are exact rationals, probabilities are enclosed by integers, and a
 draw that the bits at hand cannot decide asks for more bits. Proofs: proofs/geometric.md, proofs/exponential.md,
-proofs/randomness.md,
-proofs/rows.md.
+proofs/randomness.md, proofs/rows.md.
 """
 
 from sudare.mechanisms.exponential import bernoulli_exp, exponential, permute_and_flip
