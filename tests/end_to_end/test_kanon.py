@@ -174,3 +174,44 @@ def test_adult_is_published_at_the_known_optimum(
     assert done["risk"]["left_out"] == 1346
     assert done["risk"]["total_loss"] == pytest.approx(0.241932, abs=1e-6)
     assert duckdb.sql(query).fetchall() == [(5, 28816)]
+
+
+def test_presence_in_a_register_is_asked_for_with_the_register(shop: Path, sudare: Sudare) -> None:
+    lines = (shop / "sales.csv").read_text(encoding="utf-8").splitlines()
+    people = [line.partition(",")[2] for line in lines[1:]]
+    (shop / "people.csv").write_text("sex,age\n" + "\n".join(people * 4) + "\n", encoding="utf-8")
+    presence = (*PUBLISH, "--quasi", "sex,age", "--criteria", "presence=0..0.3")
+    done = sudare(*presence, "--register", "people.csv", "--out", "with")
+    without = sudare(*presence, "--out", "never")
+    too_few = sudare(*presence, "--register", "sales.csv", "--out", "never")
+    for_nothing = sudare(*PUBLISH, "--register", "people.csv", "--out", "never")
+    by_value = sudare(*presence, "--register", "people.csv", "--recoding", "value", "--out", "never")
+
+    assert done.code == 0
+    assert (without.code, too_few.code, for_nothing.code, by_value.code) == (1, 1, 1, 1)
+    assert "--register FILE" in without.err
+    assert "no generalisation reaches" in too_few.err or "does not keep presence" in too_few.err
+    assert "give both or neither" in for_nothing.err
+    assert "full recoding only" in by_value.err
+    assert not (shop / "never").exists()
+
+
+def test_columns_chosen_without_a_quasi_identifier_are_refused_with_those_there_are(shop: Path, sudare: Sudare) -> None:
+    refused = sudare(*PUBLISH, "--by", "item", "--out", "never")
+    fewer = sudare(*PUBLISH, "--by", "item,sex", "--out", "fewer")
+
+    assert refused.code == 1
+    assert "none of the attributes to publish (item) is a quasi-identifier; publish one of sex, age too" in refused.err
+    assert fewer.code == 0
+    assert "combination of sex is shared" in fewer.out
+
+
+def test_the_report_numbers_the_nodes_as_the_search_looked_at_them(shop: Path, sudare: Sudare) -> None:
+    sudare(*PUBLISH, "--search", "pak", "--out", "pak")
+    done = sudare("report", "pak", "--truth", "sales.csv", "--schema", "sales.toml", "-o", "pak.html")
+    page = (shop / "pak.html").read_text(encoding="utf-8")
+
+    assert done.code == 0
+    assert "the order in which the search looked at the nodes" in page
+    assert page.count("stroke-dasharray") == 1
+    assert "check 1<" in page

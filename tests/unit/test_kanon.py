@@ -167,7 +167,8 @@ def test_the_mapping_and_the_certificate_tell_levels_and_no_combination(tmp_path
     levels = {name: one["level"] for name, one in mapping["attributes"].items()}
 
     assert mapping["recoding"] == "full"
-    assert paper.measures == {"levels": levels}
+    assert paper.measures["levels"] == levels
+    assert set(paper.measures) == {"levels", "coarseness"}
     assert paper.guarantee["composes"] is False
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
         "certificate.ja.md",
@@ -268,7 +269,8 @@ def test_what_cannot_be_done_is_refused_with_what_to_do() -> None:
         (flat, {"k": 11, "recoding": "mondrian"}, Infeasible, "larger than the table"),
         (split, {"k": 2, "quasi": "zip"}, Infeasible, "zip keeps rows apart.*max_suppressed = 0.100"),
         (split, {"k": 2}, SchemaError, "no attribute is a quasi-identifier"),
-        (flat, {"k": 2, "by": ("disease",)}, ParameterError, "zip is not among the published"),
+        (flat, {"k": 2, "by": ("disease",)}, ParameterError, "none of the attributes to publish.*publish one of zip"),
+        (flat, {"k": 2, "by": "disease", "quasi": "zip"}, ParameterError, "zip is not among the published"),
         (flat, {"k": 2, "criteria": "l=2,zip"}, ParameterError, "both quasi-identifier and sensitive"),
         (flat, {"k": 2, "recoding": "mondrian", "criteria": "l=2,disease"}, Infeasible, "whole table as one class"),
     ]
@@ -295,7 +297,7 @@ def test_presence_in_a_register_is_kept_by_the_published_classes() -> None:
     recoded = method.outcome(table, ("place",), register=register).recoded
 
     assert sorted(recoded.class_sizes.tolist()) == [45, 60]
-    with pytest.raises(ParameterError, match="needs the counts of a register"):
+    with pytest.raises(ParameterError, match="needs a register of the population"):
         method.outcome(table, ("place",))
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sudare.cli.kanon import Patience
 from sudare.counts import Counts
 from sudare.errors import Infeasible, ParameterError, SchemaError
 from sudare.methods.kanon.check import Checker
@@ -226,3 +227,18 @@ def test_the_coarsest_nodes_come_first_and_the_nearest_is_found_on_small_and_lar
 def test_a_criterion_of_k_needs_two() -> None:
     with pytest.raises(ParameterError, match=r"k \(1\)"):
         MinimumSize(k=1)
+
+
+def test_a_long_search_is_told_of_once_with_the_way_to_end_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDARE_LANG", "en")
+    shares: list[float] = []
+    patience = Patience(shares.append, seconds=0)
+    for bound in (0.1, 0.3):
+        patience(Progress(64, 0.4, bound))
+    told = capsys.readouterr().err
+
+    assert shares == [pytest.approx(0.25), pytest.approx(0.75)]
+    assert told.count("--deadline-seconds") == 1
+    assert "the best so far has 0.4, none has less than 0.1" in told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from sudare.methods.kanon.problem import Progress
     from sudare.run.kanon import PublishedKanon
 
+LONG_SECONDS = 20.0
 SEARCHES = ("auto", "pak", "ola", "incognito", "flash", "datafly", "exhaustive")
 QUALITIES = ("loss", "precision", "entropy", "discernability", "average class size")
 
@@ -105,17 +108,34 @@ def publish_kanon_command(as_json: bool, **given: Any) -> None:
         from sudare.run.kanon import publish_kanon
 
     with progress(say("counting, then searching")) as moved:
-        searched = None if moved is None else lambda told: moved(_proven(told))
-        done = publish_kanon(method, progress=moved, searched=searched, **place)
+        done = publish_kanon(method, progress=moved, searched=Patience(moved), **place)
     if as_json:
         print_json(done.to_dict())
         return
     tell(done)
 
 
-def _proven(told: Progress) -> float:
-    """How far a proof is: the bound as a share of the best score."""
-    return 0.0 if not told.best else max(0.0, min(1.0, told.lower_bound / told.best))
+class Patience:
+    """Shows how far a search is, and tells once, when it takes long, how to end it."""
+
+    def __init__(self, moved: Callable[[float], object] | None, *, seconds: float = LONG_SECONDS) -> None:
+        self._moved, self._seconds, self._begun, self._is_told = moved, seconds, time.monotonic(), False
+
+    def __call__(self, told: Progress) -> None:
+        """Take the news of a search."""
+        if self._moved is not None and told.best:
+            self._moved(max(0.0, min(1.0, told.lower_bound / told.best)))  # the proof is done when both are equal
+        if self._is_told or time.monotonic() - self._begun < self._seconds:
+            return
+        self._is_told = True
+        best = "-" if told.best is None else f"{told.best:.4g}"
+        words = say(
+            "still searching: the best so far has {best}, none has less than {bound};"
+            " --deadline-seconds ends the search with the best so far",
+            best=best,
+            bound=f"{max(0.0, told.lower_bound):.4g}",
+        )
+        click.echo(words, err=True)
 
 
 def tell(done: PublishedKanon) -> None:
