@@ -20,6 +20,7 @@ NAMES = (
     "view",
     "view_blocks",
     "location_reports",
+    "choose",
 )
 
 

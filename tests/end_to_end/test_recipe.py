@@ -279,11 +279,11 @@ def test_a_run_that_is_interrupted_leaves_whole_releases_and_can_be_run_again(
 ) -> None:
     recipe(HEAD.replace('"2"', '"9"') + RECORDS + AGES + VIEW)
     run = started(place)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (place / "releases" / "records").exists() and run.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     run.send_signal(signal.SIGINT)
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=120)
     whole = [path.name for path in (place / "releases").iterdir() if path.is_dir()]
     verified = [sudare("verify", f"releases/{name}", "--ledger", "members.ledger").code for name in whole]
     again = sudare("run", "recipe.toml")

@@ -204,6 +204,8 @@ def test_add_remove_costs_twice_under_a_replace_ledger(place: Path) -> None:
         (HEAD + RECORDS + 'by = "colour"\n', SudareError, ("line 11", "colour")),
         (HEAD + RECORDS.replace("1/2", "3"), BudgetExceeded, ("need epsilon 3", "records 3", "2 of 2 is left")),
         (HEAD + RECORDS.replace("1/2", "3/2") + TABLE.replace("0.5", "1"), BudgetExceeded, ("5/2", "table 1")),
+        (HEAD.replace('"2"', '"much"') + RECORDS, ParameterError, ("line 9", "[ledger]", "epsilon (much)")),
+        (HEAD + 'neighbours = "all"\n' + RECORDS, ParameterError, ("line 10", "neighbours (all)")),
         (HEAD.replace('budget = "2"\n', "") + RECORDS, LedgerError, ("there is no ledger", "ledger create")),
         (HEAD.partition("[ledger]")[0] + RECORDS, LedgerError, ("needs a ledger",)),
         (HEAD.replace("members.csv", "absent.csv") + RECORDS, SudareError, ("line 11", "absent.csv")),

@@ -59,7 +59,10 @@ def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> Non
 
 app = LazyGroup(
     "sudare",
-    help=say("Publish what a table says about people without showing the people."),
+    help=say(
+        "Publish what a table says about people without showing the people.\n\n"
+        "Begin with `sudare demo`; with a table of your own, with `sudare schema init` and `sudare choose`."
+    ),
     places={
         "demo": ("sudare.cli.demo:demo", say("the main job on built-in data, in under a minute")),
         "schema": ("sudare.cli.schema:schema", say("propose, check and describe schema files")),

@@ -43,9 +43,10 @@ class Columns(click.HelpFormatter):
     """Click's formatter, with lines broken by what they take on a terminal."""
 
     def write_text(self, text: str) -> None:
-        """A paragraph."""
+        """Paragraphs, with a blank line between them."""
         indent = " " * self.current_indent
-        self.write("".join(f"{indent}{line}\n" for line in wrapped(text, self.width - self.current_indent)))
+        told = [wrapped(part, self.width - self.current_indent) for part in text.split("\n\n")]
+        self.write("\n".join("".join(f"{indent}{line}\n" for line in lines) for lines in told))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Names on the left, what they mean on the right."""

@@ -135,7 +135,8 @@ def advise(schema: Schema, answers: Answers) -> Advice:
     'microdata, epsilon 1/10, neighbours replace, method auto'
     """
     epsilons = tuple(exact_epsilon(one) for one in answers.epsilons or EPSILONS)
-    admitted, notes = _admitted(_candidates(schema, answers, epsilons), schema, answers, epsilons[0])
+    candidates = _candidates(schema, answers, epsilons)
+    admitted, notes = _admitted(candidates, schema, answers, epsilons[0])
     if not admitted:
         raise ParameterError("no method takes this schema: {reasons}", reasons="; ".join(notes))
     chosen, *others = admitted
@@ -146,7 +147,7 @@ def advise(schema: Schema, answers: Answers) -> Advice:
         choice=_choice(chosen, epsilon, answers),
         runner_up=None if other is None else _choice(other, epsilon, answers),
         runner_up_if="" if other is None else otherwise(other.publish, other.mode, answers),
-        why=tuple(reasons(chosen.publish, chosen.mode, schema, answers)),
+        why=tuple(reasons(chosen.publish, chosen.mode, schema, answers, is_first=chosen is candidates[0])),
         lost=tuple(losses(chosen.publish, chosen.mode, answers)),
         notes=(*unit_notes(schema, answers), *notes, *advice),
         warnings=warnings(schema, answers),

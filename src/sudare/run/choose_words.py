@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from sudare.run.choose import Answers
 
 
-def reasons(publish: str, mode: Mapping[str, str], schema: Schema, answers: Answers) -> list[str]:
-    """Say in two to four sentences why."""
+def reasons(
+    publish: str, mode: Mapping[str, str], schema: Schema, answers: Answers, *, is_first: bool = True
+) -> list[str]:
+    """Say in two to four sentences why; `is_first` unless a better method does not take the schema."""
     match publish:
         case "microdata":
-            told = _why_microdata(schema, answers)
+            told = _why_microdata(schema, answers, is_first)
         case "view":
             told = _why_view(schema, answers)
         case _:
@@ -25,14 +27,14 @@ def reasons(publish: str, mode: Mapping[str, str], schema: Schema, answers: Answ
     return [*told, _why_neighbours(answers)]
 
 
-def _why_microdata(schema: Schema, answers: Answers) -> list[str]:
+def _why_microdata(schema: Schema, answers: Answers, is_first: bool) -> list[str]:
     told = [
         say(
             "microdata has the columns of the table and can be counted, crossed and plotted with any tool; no row of it"
             " comes from a row of the table."
         )
     ]
-    if answers.rows is not None:
+    if answers.rows is not None and is_first:
         told.append(
             say(
                 "{cells} cells for about {rows} records are few enough to be measured one by one.",
@@ -77,8 +79,8 @@ def _why_view(schema: Schema, answers: Answers) -> list[str]:
         told.append(say("a view is paid for once and then answers any count that anybody asks, each with an interval."))
     told.append(
         say(
-            "method model: on the seven data sets of the paper its error is below that of blocks by factors of 3 to 66"
-            " at epsilon 1."
+            "method model: on the data sets of the paper its error is several times below that of blocks"
+            " (docs/explanations/view.md)."
         )
     )
     return told
@@ -97,6 +99,13 @@ def _why_table(mode: Mapping[str, str], schema: Schema, answers: Answers) -> lis
                 cells=number(schema.possible_size),
             )
         ]
+    elif answers.need == "queries":
+        told = [
+            say(
+                "any count can be added up from a table of counts, and sums over declared groups are measured"
+                " themselves."
+            ),
+        ]
     else:
         told = [
             say("sums are asked for: a table measures them level by level, instead of adding up many noisy cells."),
@@ -106,8 +115,8 @@ def _why_table(mode: Mapping[str, str], schema: Schema, answers: Answers) -> lis
         told.append(say("the declared groups of {names} become levels of its tree.", names=", ".join(grouped)))
     told.append(
         say(
-            "method tree: in the measurements of docs/explanations/table.md its error is 1.2 to 2.8 times below that of"
-            " the wavelet, at every size of region."
+            "method tree: in the measurements of docs/explanations/table.md its error is below that of the wavelet at"
+            " every size of region."
         )
     )
     return told

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from sudare.errors import ReleaseError, SudareError
+from sudare.errors import LedgerError, ReleaseError, SudareError
 from sudare.messages import Inside
 from sudare.privacy import Ledger
 from sudare.releases.release import check_place
@@ -19,9 +19,9 @@ from sudare.run.choose_error import error_line
 from sudare.run.kanon import publish_kanon
 from sudare.run.location import publish_location
 from sudare.run.publish import publish_release
-from sudare.run.recipe_file import Asked
 from sudare.run.recipe_lost import alone, begin, end, mark
-from sudare.run.recipe_plan import Plan, Purse, Step, check_data, plan_recipe
+from sudare.run.recipe_plan import Plan, Step, check_data, plan_recipe
+from sudare.run.recipe_purse import Purse
 from sudare.run.report import write_report
 from sudare.schema import Schema
 from sudare.sources import open as open_source
@@ -98,10 +98,11 @@ def run_recipe(path: str | Path, *, say_step: Tell, working: Working = contextli
             check_place(step.out)
         for note in plan.notes():
             say_step("note: {note}", note=note)
-        if spending := [step.asked.name for step in plan.to_do if step.need is not None]:
-            say_step("checking the data for {names}", names=", ".join(spending))
+        if reading := [step.asked.name for step in plan.to_do if step.schema is not None]:
+            say_step("checking the data for {names}", names=", ".join(reading))
             with working() as moved:
                 check_data(plan, partial(_opened, progress=moved))
+        if any(step.need is not None for step in plan.to_do):
             _make_ledger(plan.purse, say_step)
         published = tuple(_run_step(plan, number, say_step, working) for number in range(len(plan.steps)))
         return _ran(plan, tuple(name for name in published if name))
@@ -126,9 +127,10 @@ def _place(out: Path) -> Iterator[Path]:
                 out.rmdir()
 
 
-def _opened(asked: Asked, schema: Schema, *, progress: Moved) -> contextlib.AbstractContextManager[Any]:
-    reading = {name: asked.reading[name] for name in OPENING if name in asked.reading}
-    return contextlib.closing(open_source(asked.source, schema, progress=progress, **reading))
+def _opened(step: Step, *, progress: Moved) -> contextlib.AbstractContextManager[Any]:
+    reading = {name: step.asked.reading[name] for name in OPENING if name in step.asked.reading}
+    schema = step.schema if step.schema is not None else Schema.read(step.asked.schema_file or "")
+    return contextlib.closing(open_source(step.asked.source, schema, progress=progress, **reading))
 
 
 def _make_ledger(purse: Purse | None, say_step: Tell) -> None:
@@ -173,15 +175,16 @@ def _publish(plan: Plan, step: Step, progress: Moved) -> tuple[str, ...]:
     if asked.publish == "location":
         done = publish_location(asked.map_file or Path(), out=step.out, **reading, **asked.parameters)
         return tuple(done.told.warnings)
-    place: dict[str, Any] = {
-        "schema_file": asked.schema_file,
-        "out": step.out,
-        "ledger_file": purse.file if purse is not None and purse.file.exists() else None,
-    }
+    place: dict[str, Any] = {"schema_file": asked.schema_file, "out": step.out}
     if asked.publish == "kanon":
-        return publish_kanon(step.method, asked.source or "", **place, **reading).warnings
+        kept = purse.file if purse is not None and purse.file.exists() else None  # to be warned by; nothing is spent
+        return publish_kanon(step.method, asked.source or "", ledger_file=kept, **place, **reading).warnings
+    if purse is None:
+        raise LedgerError(
+            "a release with an epsilon needs a ledger, which keeps the sum; write [ledger] with its file in the recipe"
+        )
     with _noted(plan, step):
-        publish_release(step.method, asked.source or "", **place, **reading)
+        publish_release(step.method, asked.source or "", ledger_file=purse.file, **place, **reading)
     return ()
 
 

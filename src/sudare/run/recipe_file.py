@@ -60,6 +60,7 @@ class AskedLedger:
     """What the recipe says of its ledger."""
 
     file: Path
+    lines: Mapping[str, int]  # where its keys stand; under "" where it begins
     budget: str | int | Decimal | None = None
     neighbours: str | None = None
     name: str = ""
@@ -106,7 +107,8 @@ def read_recipe(path: str | Path) -> Recipe:
     for number, one in enumerate(releases):
         if one.name.casefold() in {other.name.casefold() for other in releases[:number]}:
             page.refuse("release", number, "name", "two releases are called {name}; give each a name", name=one.name)
-    asked = None if ledger is None else AskedLedger(**{**ledger, "file": file.parent / ledger["file"]})
+    lines = {"": 1, **page.lines.keys("ledger", 0)}
+    asked = None if ledger is None else AskedLedger(**{**ledger, "file": file.parent / ledger["file"]}, lines=lines)
     return Recipe(file=file, out=file.parent / head["out"], ledger=asked, releases=releases)
 
 

@@ -17,7 +17,7 @@ class Unfit(Exception):  # noqa: N818
 
 def text(value: Any) -> str:
     """One line of text."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+    if not isinstance(value, str) or not value.strip() or not value.replace("\u3000", " ").isprintable():
         raise Unfit
     return value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,16 +18,15 @@ from sudare.methods.location import Location
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
 from sudare.methods.view import View
-from sudare.privacy import Ledger, Neighbours, Promise, Spend, exact_epsilon
-from sudare.privacy.guarantee import check_neighbours
+from sudare.privacy import Promise, Spend
 from sudare.releases import Certificate
 from sudare.run.recipe_ask import Need, Nobody, ask
 from sudare.run.recipe_done import finished
-from sudare.run.recipe_file import Asked, AskedLedger, Recipe, read_recipe
+from sudare.run.recipe_file import Asked, Recipe, read_recipe
 from sudare.run.recipe_lines import at_line
-from sudare.run.recipe_lost import lost, mark
+from sudare.run.recipe_lost import lost
+from sudare.run.recipe_purse import Purse, read_purse
 from sudare.schema import Schema
-from sudare.schema.unit import Unit
 from sudare.sources.files import files_of
 
 METHODS: Mapping[str, Callable[..., Any]] = {
@@ -36,20 +35,6 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "view": View,
     "kanon": KAnonymity,
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Purse:
-    """The ledger as it stands, or as it will be made."""
-
-    file: Path
-    budget: Fraction
-    left: Fraction
-    neighbours: Neighbours
-    exists: bool
-    unit: Unit | None = None
-    entries: tuple[Spend, ...] = ()
-    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +104,7 @@ def plan_recipe(path: str | Path) -> Plan:
     """Read a recipe and check it against schemas, ledger and what is done; no data is opened, nothing is written."""
     recipe = read_recipe(path)
     _check_out(recipe.out)
-    purse = _purse(recipe)
+    purse = read_purse(recipe)
     steps = tuple(_step(recipe, asked, purse) for asked in recipe.releases)
     _check_spends_known(steps, purse)
     steps = tuple(_with_lost(step, recipe.out, purse, steps) for step in steps)
@@ -137,64 +122,6 @@ def _check_out(out: Path) -> None:
 
 
 # --- the ledger -------------------------------------------------------------------------------------------------
-
-
-def _purse(recipe: Recipe) -> Purse | None:
-    asked = recipe.ledger
-    if asked is None:
-        return None
-    budget = None if asked.budget is None else exact_epsilon(asked.budget)
-    if asked.neighbours is not None:
-        check_neighbours(asked.neighbours)
-    if not asked.file.exists():
-        return _new_purse(recipe, asked, budget)
-    with Ledger.open(asked.file) as ledger:
-        if budget is not None and ledger.budget != budget:
-            raise LedgerError(
-                "{file} has a budget of {found}, and the recipe says {asked}; a budget is never changed: correct the"
-                " recipe",
-                file=asked.file,
-                found=ledger.budget,
-                asked=budget,
-            )
-        if asked.neighbours not in (None, ledger.neighbours):
-            raise LedgerError(
-                "{file} is kept for neighbours {found}, and the recipe says {asked}; correct the recipe, or keep"
-                " another ledger",
-                file=asked.file,
-                found=ledger.neighbours,
-                asked=asked.neighbours,
-            )
-        return Purse(
-            file=asked.file,
-            budget=ledger.budget,
-            left=ledger.left,
-            neighbours=ledger.neighbours,
-            exists=True,
-            unit=ledger.unit,
-            entries=tuple(ledger.entries()),
-            name=ledger.name,
-        )
-
-
-def _new_purse(recipe: Recipe, asked: AskedLedger, budget: Fraction | None) -> Purse:
-    if budget is None:
-        raise LedgerError(
-            "there is no ledger {file}; make it with `sudare ledger create`, or write budget in [ledger]",
-            file=asked.file,
-        )
-    begun = [one.name for one in recipe.releases if mark(recipe.out, one.name).exists()]
-    if begun:
-        raise LedgerError(
-            "there is no ledger {file}, though {name} was begun with it; bring it back: a new one would forget what was"
-            " spent",
-            file=asked.file,
-            name=begun[0],
-        )
-    if not asked.file.parent.is_dir():
-        raise LedgerError("there is no directory {directory}; make it first", directory=asked.file.parent)
-    relation: Neighbours = "add-remove" if asked.neighbours == "add-remove" else "replace"
-    return Purse(file=asked.file, budget=budget, left=budget, neighbours=relation, exists=False, name=asked.name)
 
 
 def _check_spends_known(steps: Sequence[Step], purse: Purse | None) -> None:
@@ -315,23 +242,34 @@ def _check_page(step: Step) -> None:
 # --- with the data ----------------------------------------------------------------------------------------------
 
 
-def check_data(plan: Plan, opened: Callable[[Asked, Schema], contextlib.AbstractContextManager[Any]]) -> None:
+def check_data(plan: Plan, opened: Callable[[Step], contextlib.AbstractContextManager[Any]]) -> None:
     """Count for every release to do, as it will, and refuse what it would refuse: before the first of them spends."""
-    for asked, schema, steps in _by_source(plan):
-        with opened(asked, schema) as source:
+    relation = plan.purse.neighbours if plan.purse else "replace"
+    for steps in _by_source(plan):
+        first = steps[0]
+        with at_line(plan.recipe.file, first.asked.lines, first.asked.name):
+            source = opened(first)
+        with source as rows:
             for step in steps:
                 with at_line(plan.recipe.file, step.asked.lines, step.asked.name):
-                    ask(step.method, source, neighbours=plan.purse.neighbours if plan.purse else "replace")
+                    if step.need is None:
+                        _count_classes(step, rows)
+                    else:
+                        ask(step.method, rows, neighbours=relation)
 
 
-def _by_source(plan: Plan) -> Iterator[tuple[Asked, Schema, list[Step]]]:
-    """Bring the steps that spend together by the table that they read."""
+def _count_classes(step: Step, source: Any) -> None:
+    """Count what k-anonymity counts; whether k can be kept is left to the run, which spends nothing."""
+    quasi = step.method.preview(step.schema).quasi
+    source.count([*quasi, *step.method.sensitive(step.schema, quasi)])
+
+
+def _by_source(plan: Plan) -> list[list[Step]]:
+    """Bring the steps together by the table that they read."""
     groups: dict[str, list[Step]] = {}
     for step in plan.to_do:
-        if step.need is not None:
+        if step.schema is not None:
             asked = step.asked
-            groups.setdefault(repr((asked.source, asked.schema_file, sorted(asked.reading.items()))), []).append(step)
-    for steps in groups.values():
-        first = steps[0]
-        if first.schema is not None:
-            yield first.asked, first.schema, steps
+            reading = {key: value for key, value in asked.reading.items() if not key.endswith(("_file", "_format"))}
+            groups.setdefault(repr((asked.source, asked.schema_file, sorted(reading.items()))), []).append(step)
+    return list(groups.values())
