@@ -1,11 +1,12 @@
 """Draw how the five methods relate, and measure three of them side by side: `python docs/pictures/make_which.py`.
 
 With a directory as argument the pictures are also written there as PNG, to be looked at. The figures of the comparison
-are printed as a table. Made-up data, seeded noise.
+are put into the pages that show them. Made-up data, seeded noise.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -28,10 +29,12 @@ from sudare.run.mesh_census import mesh_census
 from sudare.testing import Tabled
 
 Reals = np.ndarray
+PAGES = tuple((PLACE.parent / "explanations").glob("which-method*.md"))
+FIGURES = re.compile(r"\| [\d.,]+ \| [\d.,]+ \| [\d.,]+ \|$", flags=re.MULTILINE)
 
 
 def main() -> None:
-    """Draw the pictures and print the comparison."""
+    """Draw the pictures, and put the figures of the comparison into the pages."""
     measured = comparison()
     pictures = {
         "which-method": relation(ENGLISH),
@@ -44,7 +47,8 @@ def main() -> None:
         (PLACE / f"{name}.svg").write_text(svg + "\n", encoding="utf-8")
         for directory in sys.argv[1:]:
             Path(directory, f"{name}.png").write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
-    sys.stdout.write(as_table(measured))
+    for page in PAGES:
+        page.write_text(with_figures(page.read_text(encoding="utf-8"), measured), encoding="utf-8")
 
 
 # --- the five methods: where they begin, what they promise, what adds up -----------------------------------------
@@ -263,16 +267,16 @@ def _panel(measured: list[Measured], title: str) -> Any:
     return lines.properties(width=max(60 * len(order), 130), height=220, title=heading)
 
 
-def as_table(measured: list[Measured]) -> str:
-    """The figures as Markdown, for the page."""
-    asked = list(dict.fromkeys((one.table, one.question) for one in measured))
+def with_figures(page: str, measured: list[Measured]) -> str:
+    """A page with the figures of its table replaced: rows that end in three numbers, in the order of the questions."""
     found = {(one.table, one.question, one.method): one.error for one in measured}
-    lines = [f"| table | question | {' | '.join(COLOURS)} |", "|---|---|---:|---:|---:|"]
-    for table, question in asked:
-        figures = (f"{found[table, question, method]:,.{1 if found[table, question, method] < 20 else 0}f}"
-                   for method in COLOURS)  # fmt: skip
-        lines.append(f"| {table} | {question} | {' | '.join(figures)} |")
-    return "\n".join(lines) + "\n"
+    asked = iter(dict.fromkeys((one.table, one.question) for one in measured))
+
+    def row(_: re.Match[str]) -> str:
+        errors = [found[*question, method] for question in [next(asked)] for method in COLOURS]
+        return "".join(f"| {error:,.{1 if error < 20 else 0}f} " for error in errors) + "|"
+
+    return FIGURES.sub(row, page)
 
 
 if __name__ == "__main__":

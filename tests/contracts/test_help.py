@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from sudare.cli.columns import width
+from sudare.cli import main
+from sudare.cli.columns import width, wrapped
 
 WALK = """
 import click
@@ -95,3 +96,46 @@ def test_both_languages_show_the_same_commands_and_flags(english: dict[str, str]
     assert {name: flags.findall(listed(page)) for name, page in english.items()} == {
         name: flags.findall(listed(page)) for name, page in japanese.items()
     }
+
+
+WRONG_CALLS = [
+    (["publish", "microdata", "a.csv", "--method", "magic"], "auto, tree, projection"),
+    (["publish", "microdata", "a.csv", "--seed-for-tests", "x"], "整数"),
+    (["publish", "microdata"], "DATA"),
+    (["publish", "microdata", "a.csv", "--epsilon"], "--epsilon"),
+    (["publish", "microdata", "a.csv", "--epsilom", "1"], "--epsilon"),
+    (["publish", "magic"], "magic"),
+    (["ledger", "show", "a", "b"], "b"),
+    (["locate", "draw", "--latitude", "north"], "数"),
+]
+SAID_BY_CLICK = re.compile(r"No such|Invalid|Missing|is not|requires|unexpected|Did you|Error|Usage")
+
+
+@pytest.mark.parametrize(("call", "named"), WRONG_CALLS)
+def test_a_wrong_call_is_told_in_one_japanese_line(
+    call: list[str], named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SUDARE_LANG", "ja")
+
+    code, told = main(call), capsys.readouterr().err
+
+    assert code == 2
+    assert told.count("\n") == 1
+    assert named in told
+    assert JAPANESE.search(told)
+    assert not SAID_BY_CLICK.search(told)
+
+
+def test_lines_of_japanese_neither_begin_with_a_full_stop_nor_end_with_an_open_bracket() -> None:
+    text = "台帳は保護対象の表一つの予算を管理します（支出はすべて正確に記録され、取り消されません）。" * 3
+
+    lines = [line for columns in range(6, 60) for line in wrapped(text, columns)]
+
+    assert not [line for line in lines if line[0] in "、。）" or line[-1] == "（"]
+
+
+def test_wrapping_loses_no_word() -> None:
+    text = "what should come nearest to the truth: single cells, 部分和（regions）, or both  [default: regions]"
+
+    for columns in range(4, 120):
+        assert "".join(wrapped(text, columns)).replace(" ", "") == text.replace(" ", "")
