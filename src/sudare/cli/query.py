@@ -50,7 +50,10 @@ def query(directory: Path, sql: str | None, file: Path | None, level: float, as_
 def _show(found: Table) -> None:
     table([tuple(_text(cell) for cell in row) for row in found.rows], head=found.columns)
     click.echo(
-        say("intervals of level {level}: the noise for certain, the model by a private estimate", level=found.level)
+        say(
+            "intervals of level {level}: the part of the noise is exact, that of the model is estimated",
+            level=found.level,
+        )
     )
 
 
