@@ -17,8 +17,10 @@ from sudare.methods.view.conditions import Every, Region, Some, Test, negated
 from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, is_flat, places, score_cuts
 from sudare.methods.view.factors import Factors
 from sudare.methods.view.fit import fit
+from sudare.methods.view.inside import halved
 from sudare.methods.view.measured import Measured, OneWay, Pair
 from sudare.methods.view.mondrian import THETA, costs, stop_decay, stop_scale
+from sudare.methods.view.shares import by_size, share_out
 from sudare.schema import Attribute, Schema, Values
 from sudare.testing.tables import schema_of
 
@@ -135,6 +137,43 @@ def test_the_tests_of_a_whole_path_cost_no_more_than_their_share_by_the_depth_fr
 
         assert going <= epsilon
         assert max(0.0, stopping) <= epsilon
+
+
+@given(
+    st.fractions(Fraction(1, 1000), 1000),
+    st.floats(0, 1e15),
+    st.lists(st.integers(1, 1000), min_size=1, max_size=45),
+    st.sampled_from(["model", "product"]),
+)
+def test_the_shares_add_up_to_epsilon_and_every_step_that_is_taken_has_one(
+    epsilon: Fraction, records: float, sizes: list[int], method: str
+) -> None:
+    shares = share_out(method, epsilon, records=records, sizes=sizes)
+
+    assert shares.ones + shares.choices + shares.forest + shares.extras == epsilon
+    assert sum(by_size(epsilon, sizes)) == sum(by_size(epsilon, sizes, root=3)) == epsilon
+    assert (shares.picks > 0) == (shares.choices > 0) == (shares.forest > 0)
+    assert (shares.more > 0) == (shares.extras > 0)
+    assert shares.picks <= len(sizes) - 1
+    assert shares.ones >= epsilon * Fraction(39, 99)
+
+
+@given(st.lists(st.lists(st.integers(-50, 50), min_size=1, max_size=20), min_size=1, max_size=5), st.data())
+def test_halves_share_every_total_out_and_nobody_is_below_0(parts: list[list[int]], data: st.DataObject) -> None:
+    values = np.array([value for part in parts for value in part], dtype=np.float64)
+    edges = np.cumsum([0, *map(len, parts)])
+    totals = np.array(data.draw(st.lists(st.floats(0, 1e6), min_size=len(parts), max_size=len(parts))))
+    shared = halved(values, edges, totals, variance=data.draw(st.floats(0, 1e6)))
+
+    assert (shared >= 0).all()
+    assert np.allclose(np.add.reduceat(shared, edges[:-1]), totals)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=20))
+def test_halves_leave_what_already_fits(values: list[int]) -> None:
+    exact = np.array(values, dtype=np.float64)
+
+    assert np.allclose(halved(exact, np.array([0, exact.size]), np.array([exact.sum()])), exact)
 
 
 @given(st.integers(2, 7), st.data())

@@ -257,6 +257,24 @@ def test_records_follow_the_view(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", WAYS)
+def test_every_answer_lies_within_its_interval(method: str) -> None:
+    """Blocks of nobody come out below 0 half the time; then the answer and its interval end at 0 alike."""
+    mine = opened(method, epsilon=1, rows=300)
+    found = [mine.count(age=(low, low + 4), job=job) for low in range(0, 100, 5) for job in ("none", "part", "full")]
+
+    assert all(0 <= one.low <= one.value <= one.high for one in found)
+
+
+def test_one_attribute_has_no_doubt_of_the_model_and_more_have_more_if_no_clique_holds_them() -> None:
+    view, blind = opened("model", epsilon=20), opened("product", epsilon=20)
+    alone, held = view.count(job="full"), view.count(age=(20, 39), job="full")
+
+    assert alone.model_deviation == 0 < held.model_deviation
+    assert blind.count(job="full").model_deviation == 0
+    assert blind.count(age=(20, 39), job="full").model_deviation > 2 * held.model_deviation
+
+
+@pytest.mark.parametrize("method", WAYS)
 def test_empty_tables_and_single_cells_make_views_that_answer(method: str) -> None:
     chosen = View(epsilon=1, method=method)  # type: ignore[arg-type]
     empty = open_view(chosen.publish(Tabled(Counts.from_columns(PEOPLE, [])), rng=SeededRng(1)))

@@ -69,14 +69,14 @@ class Stored(Protocol):
 
 
 def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0) -> Answer:
-    """An interval around an estimate; a count never lies below 0.
+    """An interval around an estimate; a count never lies below 0, and neither do the ends of its interval.
 
     >>> answer(Moments(value=100.0, noise=9.0, model=16.0)).high
     109.79981992270027
     """
     reach = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(moments.noise + moments.model)
     return Answer(
-        value=moments.value,
+        value=max(least, moments.value),
         low=max(least, moments.value - reach),
         high=max(least, moments.value + reach),
         level=level,

@@ -10,17 +10,6 @@ from sudare.schema import Attribute
 Codes = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
-FEWEST, MOST = 4, 64
-
-
-def how_many(total: float, epsilon: float, attributes: int) -> int:
-    """How many bins an attribute gets: the cube root of what a bin's noise allows.
-
-    >>> how_many(48842, 1.0, 15)
-    15
-    """
-    return int(np.clip(round((max(total, 0.0) * epsilon / attributes) ** (1 / 3)), FEWEST, MOST))
-
 
 def coarse_bins(mass: Reals, order: Codes, wanted: int) -> Codes:
     """Give every value its bin: neighbours in `order` share one of about total/wanted, a heavy value stands alone.

@@ -103,11 +103,11 @@ def pick(
 def measure_pairs(
     binned: Binned, pairs: Sequence[Ends], epsilon: Fraction, *, last: bool = False, rng: Rng
 ) -> list[Pair]:
-    """Add noise to the chosen tables; epsilon is shared by the square root of their sizes.
+    """Add noise to the chosen tables; epsilon is shared by the cube root of their sizes.
 
     Guarantee: epsilon-DP for one record: it lies in one cell of every table.
     """
-    shares = by_size(epsilon, [binned.widths[a] * binned.widths[b] for a, b in pairs])
+    shares = by_size(epsilon, [binned.widths[a] * binned.widths[b] for a, b in pairs], root=3)
     measured = []
     for (first, second), share in zip(pairs, shares, strict=True):
         noisy = geometric(binned.table((first, second)), epsilon=share, sensitivity=1, rng=rng)

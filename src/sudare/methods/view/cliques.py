@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 Clique = tuple[int, ...]
 
-MOST_CELLS = 20_000  # of one clique
-MOST_TOTAL = 200_000  # of all cliques
+MOST_CELLS = 40_000  # of one clique
+MOST_TOTAL = 100_000  # of all cliques
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class OneWay:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pair:
-    """A noisy table of two attributes over their coarse bins; `last` marks the last round of choices."""
+    """A noisy table of two attributes over their coarse bins; `last` marks extra pairs, or a forest's without any."""
 
     first: int
     second: int

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.mechanisms import Rng, geometric
-from sudare.methods.view.bins import coarse_bins, how_many, value_order
+from sudare.methods.view.bins import coarse_bins, value_order
 from sudare.methods.view.choose import Binned, Ends, histogram, measure_pairs, pick
 from sudare.methods.view.cliques import CliqueTree
 from sudare.methods.view.factors import Factors
 from sudare.methods.view.fit import estimate_total, fit
 from sudare.methods.view.measured import Codes, Measured, OneWay, combine, noise_variance
-from sudare.methods.view.shares import Budget, Shares, by_size, share_out
+from sudare.methods.view.shares import Budget, Shares, bins_wanted, by_size, share_out
 from sudare.repair import nearest_point
 
 Reals = NDArray[np.float64]
@@ -30,12 +30,13 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Drawn:
-    """What a run of the model gave: measurements, the tree, the fit, and the fit before the last round."""
+    """What a run of the model gave: measurements, the tree, the fit, and the fit before the extra pairs."""
 
     measured: Measured
     tree: CliqueTree
     factors: Factors
-    earlier: Factors  # the model that the last round of pairs was compared with
+    earlier: Factors  # the model before the pairs marked `last` were measured
+    is_plain: bool = False  # the product: values are projected as they are
     is_blind: bool = False  # few or no pairs were looked at, so dependence between attributes may be anywhere
 
 
@@ -49,7 +50,14 @@ def draw_model(counts: Counts, budget: Budget, method: str, *, rng: Rng) -> Draw
     measured = _with_bins(measured, counts, float(budget.epsilon))
     if not shares.forest:
         factors = fit(measured, CliqueTree.alone(d))
-        return Drawn(measured=measured, tree=factors.tree, factors=factors, earlier=factors, is_blind=d > 1)
+        return Drawn(
+            measured=measured,
+            tree=factors.tree,
+            factors=factors,
+            earlier=factors,
+            is_plain=method == "product",
+            is_blind=d > 1,
+        )
     return _add_pairs(counts, measured, shares, rng)
 
 
@@ -61,8 +69,8 @@ def _add_pairs(counts: Counts, measured: Measured, shares: Shares, rng: Rng) -> 
     sigma = math.sqrt(2) * shares.picks / float(shares.forest)
     found.choose(shares.picks, choices * shares.picks, sigma, found.joining, rng, caution=shares.caution)
     found.measure(counts, shares.forest, rng, last=not shares.more)
+    earlier = found.factors if shares.more else earlier
     for _ in range(2 if shares.more else 0):
-        earlier = found.factors
         picks = math.ceil(shares.more / 2)
         sigma = math.sqrt(2) * shares.more / float(shares.extras)
         found.choose(picks, choices * shares.more / 2, sigma, found.closing, rng)
@@ -134,9 +142,8 @@ class _Growth:
             ones = tuple(combine(*both) for both in zip(self.measured.ones, again, strict=True))
             self.measured = replace(self.measured, ones=ones)
         else:
-            before = tuple(replace(pair, last=False) for pair in self.measured.pairs)
             fresh = measure_pairs(self.binned, self.chosen, epsilon, last=last, rng=rng)
-            self.measured = replace(self.measured, pairs=(*before, *fresh))
+            self.measured = replace(self.measured, pairs=(*self.measured.pairs, *fresh))
         self.factors = fit(self.measured, self.tree)
 
     def _take(self, ends: Ends) -> None:
@@ -170,23 +177,9 @@ def _with_bins(measured: Measured, counts: Counts, epsilon: float) -> Measured:
     attributes = counts.schema.attributes
     alone = replace(measured, bins=tuple(np.arange(size, dtype=np.int64) for size in counts.schema.sizes))
     total = estimate_total(alone)
-    wanted = how_many(total, epsilon, len(attributes))
+    wanted = bins_wanted(total, epsilon, len(attributes))
     bins: list[Codes] = []
     for attribute, one in zip(attributes, measured.ones, strict=True):
         mass = nearest_point(one.values, total=total) if total > 0 else np.zeros(attribute.size)
         bins.append(coarse_bins(mass, value_order(attribute), wanted))
     return replace(measured, bins=tuple(bins))
-
-
-def inside_bins(measured: Measured, factors: Factors) -> list[Reals]:
-    """The share of every value within its bin: the noisy histogram, shifted to the bin's total and made valid."""
-    shares = []
-    for place, (one, bins) in enumerate(zip(measured.ones, measured.bins, strict=True)):
-        totals = factors.of([place])[0]
-        share = np.zeros(bins.size)
-        for each, total in enumerate(totals):
-            members = bins == each
-            mass = nearest_point(one.values[members], total=float(total)) if total > 0 else np.zeros(members.sum())
-            share[members] = mass / total if total > 0 and mass.sum() > 0 else 1.0 / members.sum()
-        shares.append(share)
-    return shares

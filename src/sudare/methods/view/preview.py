@@ -9,10 +9,9 @@ from typing import Any
 from sudare.errors import ParameterError
 from sudare.mechanisms import geometric_variance
 from sudare.mechanisms.geometric import LARGEST_SCALE
-from sudare.methods.view.bins import how_many
 from sudare.methods.view.cuts import AE_SENSITIVITY
 from sudare.methods.view.mondrian import costs, stop_scale
-from sudare.methods.view.shares import Budget, by_size, share_out
+from sudare.methods.view.shares import Budget, bins_wanted, by_size, share_out
 from sudare.schema import Schema
 
 MOST_ROWS = 10**15
@@ -70,7 +69,7 @@ def foresee(schema: Schema, budget: Budget, method: str, *, rows: int | None = N
         attributes=attributes,
         value_standard_deviation=deviations,
         measures_pairs=bool(shares.forest),
-        bins=how_many(float(rows), float(budget.epsilon), len(schema.attributes)),
+        bins=bins_wanted(float(rows), float(budget.epsilon), len(schema.attributes)),
     )
 
 

@@ -1,7 +1,7 @@
-"""How sure the model is: the same fit to freshly noised tables, and how far the last round found it from the truth.
+"""How sure the model is: the same fit to freshly noised tables, and how far extra pairs were from it.
 
 Both are post-processing. The noise of every measurement is known exactly, so it can be drawn again around the fitted
-model; what the model cannot say is judged by the pairs measured last, which it was about to be compared with.
+model; what the model cannot say is judged by the extra pairs, which the forest did not know.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sudare.mechanisms import Rng
 from sudare.methods.view.factors import Factors
 from sudare.methods.view.fit import fit
+from sudare.methods.view.inside import inside_bins
 from sudare.methods.view.measured import Measured, OneWay, Pair
-from sudare.methods.view.model import Drawn, inside_bins
+from sudare.methods.view.model import Drawn
 
 Reals = NDArray[np.float64]
 
@@ -24,17 +25,18 @@ REPLICATES = 10
 SWEEPS = 4  # a replicate starts from the fit, and is near it
 HIDDEN = 0.6  # of the variance of a value: what the noise of values that came out as 0 may hide
 CHANCE = 0.25  # of the variance that independent records have: the part that no measured table pins down
-UNSEEN = 0.04  # of the records: how far off a model without pairs is supposed to be (Adult and electricity: .035, .045)
+UNSEEN = 0.06  # of the records: how far off a model without pairs is supposed to be (Adult and electricity: .035, .045)
+OTHERS = 0.5  # of the variance found in judged pairs, which were the worst: what the pairs never looked at are given
 LEAST_SHARE = 0.02  # of the records: smaller rectangles say little against their noise
 
 
 def replicates(drawn: Drawn, *, rng: Rng, size: int = REPLICATES) -> tuple[Factors, list[Reals]]:
     """The fit and its replicates in one: tables (versions, ...) and shares inside bins (versions, values)."""
-    fits, shares = [drawn.factors], [inside_bins(drawn.measured, drawn.factors)]
+    fits, shares = [drawn.factors], [inside_bins(drawn.measured, drawn.factors, plain=drawn.is_plain)]
     for _ in range(size):
         again = noised(drawn.measured, drawn.factors, shares[0], rng=rng)
         fits.append(fit(again, drawn.tree, start=drawn.factors if drawn.measured.pairs else None, sweeps=SWEEPS))
-        shares.append(inside_bins(again, fits[-1]))
+        shares.append(inside_bins(again, fits[-1], plain=drawn.is_plain))
     tables = tuple(np.concatenate(versions) for versions in zip(*(one.tables for one in fits), strict=True))
     return Factors(drawn.tree, tables), [np.stack(versions) for versions in zip(*shares, strict=True)]
 
@@ -62,10 +64,10 @@ def _noisy(values: Reals, variance: float, rng: Rng) -> Reals:
 def model_error(drawn: Drawn, *, rng: Rng, rectangles: int = 60) -> float:
     """tau^2: the variance of a count beyond its noise, in units of p(1-p) for a share p of the records.
 
-    For random rectangles of the pairs measured last: how far their noisy count was from what the model said before
-    it knew them, less the noise. Those pairs were chosen because the model explained them worst. It is at least CHANCE
-    times the number of records: even where attributes are independent, records fall by chance. Where hardly a pair
-    was looked at, nothing private tells how dependent attributes are, and UNSEEN is supposed.
+    For random rectangles of the extra pairs: how far their noisy count was from what the forest said before it knew
+    them, less the noise. Those pairs were chosen because the model explained them worst, so OTHERS of it is taken. It
+    is at least CHANCE times the number of records. Where hardly a pair was looked at, nothing private tells how
+    dependent attributes are, and at least UNSEEN is supposed.
     """
     judged = [pair for pair in drawn.measured.pairs if pair.last] or _weakest(drawn)
     total = float(drawn.earlier.totals[0])
@@ -75,7 +77,7 @@ def model_error(drawn: Drawn, *, rng: Rng, rectangles: int = 60) -> float:
         found += [_excess(pair, expected, total, rng) for _ in range(rectangles)]
     kept = [one for one in found if one is not None]
     least = (UNSEEN * total) ** 2 if drawn.is_blind else CHANCE * total
-    return max(least, float(np.mean(kept))) if kept else least
+    return max(least, OTHERS * float(np.mean(kept))) if kept else least
 
 
 def hidden_noise(drawn: Drawn) -> float:

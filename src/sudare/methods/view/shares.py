@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from sudare.privacy import Guarantee
 
@@ -13,10 +14,21 @@ TOTAL = "noise in the number of records"
 TABLES = "choice and noise of the tables of the view"
 BLOCKS = "cuts and noise of the blocks of the view"
 TOTAL_SHARE = Fraction(1, 100)
-MANY = 600  # records times epsilon per attribute: from here on pairs beyond a light forest pay
-CLEAR = 25  # records over the noise of a prefix of a one-way table: below it only pairs that stand far out pay
-LIGHT = (96, 2, 2)  # one-way tables, choices, pairs: what is then risked on pairs
-FEW = 3
+MANY = 600  # records times epsilon per attribute: from here on more pairs than a few pay
+CLEAR = 130  # records over the noise of one-way tables: from here on more pairs pay
+CLEAR_OF_FEW = 210  # the same with up to FEW attributes, whose product is often near
+FEW = 5
+FULLY = 80  # so much further they pay in full
+PER_PICK = 6  # records times epsilon, per square of the attributes, that one of few pairs asks for
+LEAST_PICK = 180  # of a pair, of WHOLE
+FAINT = 80  # records times epsilon that a pair needs to tell anything
+DEAREST_PICK = 500  # of WHOLE: pairs that need more are not measured
+WHOLE = 10_000  # shares are whole ten-thousandths; they change in few steps, so that few laws of noise are needed
+CAREFUL = (6000, 800, 1800, 1400)  # one-way tables, choices, forest, extras where more pairs begin to pay
+FULL = (3900, 1200, 2400, 2400)
+FEWEST_BINS = 4
+MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would find room in a clique
+PER_CHOICE = 60  # of a choice at most; what choices need not goes to the tables
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,49 +84,79 @@ class Shares:
 def share_out(method: str, epsilon: Fraction, *, records: float, sizes: Sequence[int]) -> Shares:
     """Split what is left after the number of records, by how well the one-way tables can be known.
 
-    Settings were chosen on Adult and electricity (papers/kato_view).
+    `rich` is what an attribute has of records times epsilon, `clear` the records over the noise of all one-way tables.
+    Settings were chosen on Adult, electricity, samples of them and a made-up skewed table (papers/kato_view).
+
+    >>> share_out("model", Fraction(1), records=5_000.0, sizes=[50] * 15).picks
+    3
     """
     d = len(sizes)
-    beyond = d * (d - 1) // 2 - (d - 1)
-    roots = [math.sqrt(size) for size in sizes]
-    clear = records * float(epsilon) / (sum(roots) * max(roots))
-    picks, caution = d - 1, 0.0
+    rich = records * float(epsilon) / d
+    clear = records * float(epsilon) / sum(math.sqrt(size) for size in sizes)
     if method == "product" or d == 1:
-        one, choice, forest, extra, more = 1, 0, 0, 0, 0
-    elif clear < CLEAR:
-        one, choice, forest, extra, more = *LIGHT, 0, 0
-        picks, caution = min(FEW, d - 1), 1.0
-    elif records * float(epsilon) / d < MANY:
-        one, choice, forest, extra, more = 88, 4, 8, 0, 0
-    elif d == 2:
-        one, choice, forest, extra, more = 39, 12, 48, 0, 0
-    else:
-        one, choice, forest, extra, more = 39, 12, 24, 24, min(d - 1, beyond)
-    whole = one + choice + forest + extra
-    return Shares(
-        ones=epsilon * Fraction(one, whole),
-        choices=epsilon * Fraction(choice, whole),
-        forest=epsilon * Fraction(forest, whole),
-        extras=epsilon * Fraction(extra, whole),
-        picks=picks,
-        more=more,
-        caution=caution,
-    )
+        return _shares(epsilon, (WHOLE, 0, 0, 0), picks=0)
+    least = CLEAR_OF_FEW if d <= FEW else CLEAR
+    if rich < MANY or clear < least:
+        return _few(epsilon, d, records * float(epsilon))
+    part = Fraction(int(4 * min(1.0, (clear - least) / FULLY)), 4)
+    one, choice, forest, extra = (low + part * (high - low) for low, high in zip(CAREFUL, FULL, strict=True))
+    more = min(d - 1, d * (d - 1) // 2 - (d - 1))
+    choice = min(choice, Fraction(PER_CHOICE * (d - 1 + more)))
+    if not more:
+        forest, extra = forest + extra, Fraction()
+    return _shares(epsilon, (one, choice, forest, extra), picks=d - 1, more=more)
 
 
-def by_size(epsilon: Fraction, sizes: Sequence[int]) -> list[Fraction]:
-    """Split epsilon in proportion to the square root of the tables' sizes, which minimises the error of all cells.
+def _few(epsilon: Fraction, d: int, known: float) -> Shares:
+    """Few pairs, if they can be measured well and only those that stand out; or none at all."""
+    picks = min(d - 1, int(known / (PER_PICK * d * d)))
+    forest = max(LEAST_PICK, 20 * math.ceil(FAINT * WHOLE / 20 / max(known, 1.0)))
+    if not picks or forest > DEAREST_PICK:
+        return _shares(epsilon, (WHOLE, 0, 0, 0), picks=0)
+    choice = min(max(60, 7 * d), 150)  # more candidates, more that come near by chance
+    split = (WHOLE - picks * (choice + forest), picks * choice, picks * forest, 0)
+    return _shares(epsilon, split, picks=picks, caution=1.0)
 
-    Roots are rounded to powers of the square root of 2 (7/5), so that few different laws of noise are needed.
+
+def _shares(
+    epsilon: Fraction,
+    split: tuple[Fraction | int, Fraction | int, Fraction | int, Fraction | int],
+    *,
+    picks: int,
+    more: int = 0,
+    caution: float = 0.0,
+) -> Shares:
+    one, choice, forest, extra = (epsilon * Fraction(part) / Fraction(sum(split)) for part in split)
+    return Shares(ones=one, choices=choice, forest=forest, extras=extra, picks=picks, more=more, caution=caution)
+
+
+def bins_wanted(records: float, epsilon: float, attributes: int) -> int:
+    """How many coarse bins an attribute of the model gets at most.
+
+    >>> bins_wanted(48_842, 1.0, 15), bins_wanted(48_842, 10.0, 15)
+    (14, 24)
+    """
+    rich = max(records, 0.0) * epsilon / attributes
+    return min(MOST_BINS, max(FEWEST_BINS, round(0.55 * math.pow(rich, 0.4))))
+
+
+def by_size(epsilon: Fraction, sizes: Sequence[int], *, root: Literal[2, 3] = 2) -> list[Fraction]:
+    """Split epsilon in proportion to a root of the tables' sizes.
+
+    The cube root makes the squares of all noise least, the power 2/3 would if a table counted by its size, as it does
+    in pairs of prefixes; the square root lies between. Roots are rounded, so that few laws of noise are needed.
 
     >>> by_size(Fraction(1), [1, 4, 4])
     [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
+    >>> by_size(Fraction(1), [1, 8, 8], root=3)
+    [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
     """
-    weights = [_root(size) for size in sizes]
+    weights = [_root(size, root) for size in sizes]
     return [epsilon * weight / sum(weights) for weight in weights]
 
 
-def _root(size: int) -> Fraction:
-    halves = max(0, (size * size - 1).bit_length())  # about 2 log2(size)
-    half = round(halves / 2)
-    return Fraction(2) ** (half // 2) * (Fraction(7, 5) if half % 2 else 1)
+def _root(size: int, root: Literal[2, 3]) -> Fraction:
+    doublings = round(max(0, (size * size - 1).bit_length()) / 2)  # about log2(size)
+    if root == 3:
+        return Fraction(2) ** round(doublings / 3)
+    return Fraction(2) ** (doublings // 2) * (Fraction(7, 5) if doublings % 2 else 1)

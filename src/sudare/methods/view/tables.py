@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +17,14 @@ from sudare.schema import Schema
 Reals = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
+KNOWN = 0.1  # of tau^2: what a pair that a clique holds may still be off, by its coarse bins and by third attributes
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TableView:
     """Cliques over coarse bins, and the share of every value within its bin; version 0 is the estimate.
 
-    `tau_squared`: see `replicate.model_error`. `floor`: the least variance of a count; values that came out as 0 hide
+    `tau_squared`: see `replicate.model_error`. `floor`: a least variance of a count; values that came out as 0 hide
     noise that the replicates cannot show.
     """
 
@@ -37,20 +41,58 @@ class TableView:
         return float(self.factors.totals[0])
 
     def moments(self, boxes: Sequence[Box]) -> Moments:
-        """Estimate a sum over disjoint boxes: noise from the replicates, the model's part as tau^2 Var(f)."""
+        """Estimate a sum over disjoint boxes: noise from the replicates, the model's part in units of Var(f)."""
         sums = np.zeros(self.factors.versions)
-        squares = 0.0
+        squares, hidden = 0.0, 0.0
         for box in boxes:
             found = self._answer(box)
             sums = sums + found
             is_plain = all(bool(np.all((weights == 0) | (weights == 1))) for weights in box.values())
             squared = found if is_plain else self._answer({one: weights**2 for one, weights in box.items()})
             squares += float(squared[0])
+            hidden = max(hidden, self._hidden_in(box, float(found[0]) if is_plain else 0.0))
         noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
-        noise += self.floor * max((_mean_square(box) for box in boxes), default=0.0)
         records = max(self.total, 1.0)
         spread = max(0.0, squares / records - (float(sums[0]) / records) ** 2)
-        return Moments(value=float(sums[0]), noise=noise, model=self.tau_squared * spread)
+        asked = {one for box in boxes for one, weights in box.items() if np.ptp(weights) > 0}
+        return Moments(value=float(sums[0]), noise=noise + hidden, model=self._doubt(asked, self._known()) * spread)
+
+    def _known(self) -> set[tuple[int, int]]:
+        """The pairs of attributes that a clique holds."""
+        return {pair for clique in self.factors.tree.cliques for pair in itertools.combinations(clique, 2)}
+
+    def _doubt(self, asked: Iterable[int], known: set[tuple[int, int]]) -> float:
+        """The model's variance of a count of these attributes, in units of p(1-p).
+
+        What one attribute says was measured. Of several, records fall by chance, and pairs that no clique holds may
+        depend on each other; how much tau^2 tells.
+        """
+        pairs = list(itertools.combinations(sorted(asked), 2))
+        if not pairs:
+            return 0.0
+        unknown = sum(pair not in known for pair in pairs) / len(pairs)
+        return self.total + self.tau_squared * (KNOWN + (1 - KNOWN) * unknown)
+
+    def _hidden_in(self, box: Box, held: float) -> float:
+        records = max(self.total, 1.0)
+        masses = [float(self._counts(one) @ (weights != 0)) / records for one, weights in box.items()]
+        return self._hidden(masses, held / records) * _mean_square(box)
+
+    def _counts(self, attribute: int) -> Reals:
+        """How many records every value of an attribute has."""
+        counts: Reals = self.factors.of([attribute])[0, self.bins[attribute]] * self.shares[attribute][0]
+        return counts
+
+    def _hidden(self, masses: Sequence[float], share: float) -> float:
+        """The least variance of a count: that of the rarest attribute's values, less where few of them lie in the box.
+
+        The root of how many: where rare values of several attributes go together, more of them do than the model knows.
+        """
+        if not masses:
+            return 0.0
+        rarest = min(masses)
+        inside = max(math.prod(masses), share) / rarest if rarest > 0 else 1.0
+        return self.floor * math.sqrt(min(1.0, inside))
 
     def _answer(self, box: Box) -> Reals:
         return self.factors.answer({one: self._evidence(one, weights) for one, weights in box.items()})
@@ -100,10 +142,23 @@ class TableView:
 
     def range_answers(self, lows: Codes, highs: Codes) -> tuple[Reals, Reals, Reals]:
         """Count boxes of codes with the variances of noise and model."""
-        versions = self.range_versions(lows, highs)
-        noise = ((versions[:, 1:] - versions[:, :1]) ** 2).mean(axis=1) + self.floor
+        versions, known = self.range_versions(lows, highs), self._known()
+        noise = ((versions[:, 1:] - versions[:, :1]) ** 2).mean(axis=1)
         share = np.clip(versions[:, 0] / max(self.total, 1.0), 0.0, 1.0)
-        return versions[:, 0], noise, self.tau_squared * share * (1 - share)
+        ladders = [self._ladder(place) for place in range(lows.shape[1])]
+        tops = np.array(self.schema.sizes) - 1
+        model = share * (1 - share)
+        for query, (low, high) in enumerate(zip(lows, highs, strict=True)):
+            asked = np.flatnonzero((low > 0) | (high < tops)).tolist()
+            masses = [float(ladders[one][high[one] + 1] - ladders[one][low[one]]) for one in asked]
+            noise[query] += self._hidden(masses, float(share[query]))
+            model[query] *= self._doubt(asked, known)
+        return versions[:, 0], noise, model
+
+    def _ladder(self, attribute: int) -> Reals:
+        """What share of the records lies below each value of an attribute."""
+        ladder: Reals = np.concatenate([[0.0], np.cumsum(self._counts(attribute))]) / max(self.total, 1.0)
+        return ladder
 
     def marginal(self, names: Sequence[str]) -> Reals:
         """Give the table of some attributes, value by value."""
