@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ from sudare.methods.kanon.check import Checker
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.criteria_sensitive import DistinctDiversity
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.pak import coarsest, nearest, power_law
+from sudare.methods.kanon.pak import PowerLaw, coarsest, nearest, power_law
 from sudare.methods.kanon.problem import Progress, search
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.schema import Attribute, Schema, Values
@@ -202,6 +203,12 @@ def test_average_class_size_shares_suppressed_rows_as_one_class() -> None:
     kept = int((~checker.look(problem.lattice.bottom).failing).sum())
 
     assert checker.check(problem.lattice.bottom).score == pytest.approx(60 / (kept + 1))
+
+
+def test_a_law_that_hardly_falls_asks_for_no_coarser_table() -> None:
+    law = PowerLaw(a=2.0, b=-1e-4, correlation=0.0, spread=0.0, points=2)
+
+    assert law.cells_for(2) == math.inf
 
 
 def test_the_law_is_fitted_in_logarithms_and_points_at_the_floor_are_left_out() -> None:

@@ -130,11 +130,13 @@ def preview_location(map_file: Path, as_json: bool, **parameters: Any) -> None:
 
 
 def _tell(told: Preview) -> None:
+    from sudare.releases.certificate_words import rounded_up
+
     figures = told.figures
     click.echo(
         say(
             "epsilon this map needs, certified: {tight} per metre (promised {epsilon})",
-            tight=f"{told.tight.epsilon:.6g}",
+            tight=rounded_up(told.tight.epsilon),
             epsilon=f"{float(told.epsilon_per_metre):g}",
         )
     )

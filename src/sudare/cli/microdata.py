@@ -62,7 +62,7 @@ def publish_microdata(
     chosen = _microdata(epsilon=epsilon, neighbours=neighbours, method=method, by=by, values=values)
     done = publish_and_tell(chosen, as_json=as_json, **place)
     if not as_json:
-        _tell_thin(done)
+        _tell_thin(done, place["schema_file"])
 
 
 @click.command(
@@ -87,16 +87,19 @@ def preview_microdata(schema_file: Path, rows: str | None, as_json: bool, **fiel
     _tell_preview(told)
 
 
-def _tell_thin(done: Published) -> None:
+def _tell_thin(done: Published, schema_file: Path) -> None:
     """Say so when a view would have served better; all three numbers are public by now."""
     cells, records = done.certificate.expected_error["cells"], done.rows
     if cells > THIN * records:
         click.echo(
             say(
                 "{cells} possible cells for {records} records: combinations of attributes are mostly noise;"
-                " `sudare preview microdata --rows {records}` tells more, and records drawn from a view keep more",
+                " `sudare preview microdata --schema {schema} --epsilon {epsilon} --rows {records}` tells more, and"
+                " records drawn from a view keep more",
                 cells=cells,
                 records=records,
+                schema=schema_file,
+                epsilon=done.certificate.parameters["epsilon"],
             )
         )
 

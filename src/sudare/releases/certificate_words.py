@@ -22,7 +22,10 @@ def chapters(certificate: Certificate, lang: str) -> list[Chapter]:
     return [
         (say("What is promised", lang=lang), _promise(certificate, lang)),
         (say("What was spent", lang=lang), _spent(certificate, lang)),
-        (say("What error to expect", lang=lang), expected(certificate.expected_error, lang)),
+        (
+            say("What error to expect", lang=lang),
+            [*expected(certificate.expected_error, lang), *_coarse(certificate, lang)],
+        ),
         (say("How it was made", lang=lang), [*_parameters(certificate), *making(certificate, lang)]),
         (say("Files", lang=lang), [f"{name}: sha256 {digest}" for name, digest in certificate.payload.items()]),
     ]
@@ -72,6 +75,16 @@ def expected(figures: Mapping[str, Any], lang: str) -> list[str]:
     return [line for line in lines if line]
 
 
+def _coarse(certificate: Certificate, lang: str) -> list[str]:
+    """Say how coarse the values are, where a release tells it."""
+    shares = certificate.measures.get("coarseness")
+    if not shares:
+        return []
+    told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+    return [say("On average a published value could be so much of the other values of its column: {told}.", lang=lang,
+                told=told)]  # fmt: skip
+
+
 def _of_noise(figures: Mapping[str, Any], lang: str) -> Iterator[tuple[str, str]]:
     """Sentences for published records and counts."""
     for key, value in figures.items():
@@ -95,6 +108,8 @@ def _of_noise(figures: Mapping[str, Any], lang: str) -> Iterator[tuple[str, str]
                 told = ", ".join(f"{cells}: {error:.1f}" for cells, error in value.items())
                 yield key, say("Sums over regions, by their number of cells, are off by {told} (standard deviation).",
                                lang=lang, told=told)  # fmt: skip
+            case "levels" if len(value) == 1:
+                yield key, say("The noise of a cell has scale {value}.", lang=lang, value=value[0]["scale"])
             case "levels":
                 told = ", ".join(f"{one['nodes']}: {one['scale']}" for one in value)
                 yield key, say("Sums were measured at several levels; by their number of sums, the noise has scale"
@@ -112,8 +127,8 @@ def _of_views(figures: Mapping[str, Any], lang: str) -> Iterator[tuple[str, str]
                 yield key, say("A single value of an attribute is off by {told} (standard deviation of the noise).",
                                lang=lang, told=told)  # fmt: skip
             case "block_standard_deviation":
-                yield key, say("The sum of a block is off by {value} (standard deviation of the noise).", lang=lang,
-                               value=value)  # fmt: skip
+                yield key, say("The sum of a block is off by {value} or more (standard deviation of the noise).",
+                               lang=lang, value=value)  # fmt: skip
 
 
 def _of_maps(figures: Mapping[str, Any], lang: str) -> Iterator[tuple[str, str]]:
@@ -122,7 +137,7 @@ def _of_maps(figures: Mapping[str, Any], lang: str) -> Iterator[tuple[str, str]]
         match key:
             case "tight_epsilon_per_metre":
                 yield key, say("What this map really needs, certified: epsilon {value} per metre.", lang=lang,
-                               value=_rounded_up(value))  # fmt: skip
+                               value=rounded_up(value))  # fmt: skip
             case "posterior_max":
                 yield (
                     key,
@@ -152,13 +167,13 @@ def _chance(value: float) -> str:
     return f"{value:.1%}" if value >= 0.001 or value == 0 else f"{100 * float(f'{value:.1g}'):.10f}".rstrip("0") + "%"
 
 
-def _rounded_up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Six digits, never less than the value: it is part of what is promised.
 
-    >>> _rounded_up(0.0183532156)
+    >>> rounded_up(0.0183532156)
     '0.0183533'
     """
-    return str(decimal.Context(prec=6, rounding=decimal.ROUND_UP).create_decimal(repr(value)))
+    return f"{decimal.Context(prec=6, rounding=decimal.ROUND_UP).create_decimal(repr(value)).normalize():f}"
 
 
 def _parameters(certificate: Certificate) -> list[str]:

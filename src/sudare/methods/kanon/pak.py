@@ -39,10 +39,13 @@ class PowerLaw:
         return float(self.a * cells**self.b + 1)
 
     def cells_for(self, k: float) -> float:
-        """Foretell how many cells still reach k; infinity if the law does not fall."""
+        """Foretell how many cells still reach k; infinity if the law does not fall, or hardly."""
         if self.b >= 0:
             return math.inf
-        return float(((k - 1) / self.a) ** (1 / self.b))
+        try:
+            return float(((k - 1) / self.a) ** (1 / self.b))
+        except OverflowError:
+            return math.inf
 
 
 def power_law(points: Iterable[tuple[int, float]]) -> PowerLaw | None:

@@ -267,7 +267,7 @@ def _columns(tuples: Tuples, lattice: Lattice, per_row: Callable[..., Any], *, i
     base, gain, rows = [], [], []
     for axis, attribute in enumerate(lattice.attributes):
         codes = np.arange(attribute.size, dtype=np.int64)
-        hist = _totals(tuples.columns[axis], tuples.weights, attribute.size)
+        hist = _totals(tuples.columns[axis], tuples.loads, attribute.size)
         means, gains = [], []
         for level in range(attribute.height + 1):
             ids = codes if level == 0 or attribute.hierarchy is None else attribute.hierarchy.lift(codes, level)

@@ -159,7 +159,7 @@ class Tuples:
     @cached_property
     def columns(self) -> tuple[Codes, ...]:
         """Give the codes by attribute, each side by side in memory."""
-        return tuple(np.ascontiguousarray(column) for column in self.codes.T)
+        return tuple(np.ascontiguousarray(self.codes.T))
 
     def lifted(self, axis: int, level: int, chosen: Codes | None = None) -> Codes:
         """Give the group of tuples (all, or the chosen) at a level of one attribute; beyond its top it is left out."""
@@ -194,13 +194,14 @@ class Tuples:
         """Group the tuples at a node, from the classes of a finer node if there are some."""
         lead = leaders(*self.key(node, source))
         own = np.flatnonzero(lead == counting(lead.size))
-        weights = self._loads if source is None else source.loads
+        weights = self.loads if source is None else source.loads
         loads = np.asarray(np.bincount(lead, weights=weights, minlength=lead.size), dtype=np.float64)
         return Classes(node, loads.take(own), self, own, None if source is None else source.first)
 
     @cached_property
-    def _loads(self) -> NDArray[np.float64]:
-        return self.weights.astype(np.float64)  # exact below 2**53
+    def loads(self) -> NDArray[np.float64]:
+        """Give the rows of every tuple as floats, exact below 2**53: ready to be added up."""
+        return self.weights.astype(np.float64)
 
     @cached_property
     def _cuts(self) -> list[int]:
