@@ -14,6 +14,7 @@ from sudare.errors import ParameterError, ReleaseError, SchemaError
 from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata
 from sudare.methods.view import OpenedView, View, open_view
+from sudare.methods.view.answers import Answer
 from sudare.methods.view.cliques import CliqueTree
 from sudare.methods.view.shares import parts, plan
 from sudare.privacy import Guarantee
@@ -175,6 +176,16 @@ def test_or_counts_nobody_twice(view: OpenedView) -> None:
 def test_a_bin_that_is_cut_counts_by_its_share(view: OpenedView) -> None:
     assert view.count(age=(20, 21)).value == pytest.approx(view.count(age=(20, 24)).value * 2 / 5)
     assert view.count(age=20).value == pytest.approx(view.count(age=(20, 24)).value / 5)
+
+
+def test_intervals_of_sums_and_means_stay_where_the_numbers_can_be() -> None:
+    poor = opened("product", epsilon=1, rows=30)
+
+    (total, mean), *_ = poor.sql("SELECT SUM(age), AVG(age) FROM view WHERE job = 'part'").rows
+
+    assert isinstance(total, Answer)
+    assert isinstance(mean, Answer)
+    assert (total.low, mean.low, mean.high) == (0, 0, 100)
 
 
 def test_sums_and_means_of_numbers_and_groups(view: OpenedView) -> None:

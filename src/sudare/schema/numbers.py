@@ -52,6 +52,16 @@ class NumberBins:
                     high=decimal_text(high),
                 )
 
+    @cached_property
+    def is_whole(self) -> bool:
+        """Tell whether all edges are whole numbers."""
+        return all(edge.denominator == 1 for edge in self.edges)
+
+    @cached_property
+    def widest(self) -> Fraction:
+        """Measure the widest bin."""
+        return max(high - low for low, high in pairwise(self.edges))
+
     @classmethod
     def of_width(cls, start: Number, stop: Number, width: Number) -> NumberBins:
         """Cut [start, stop] into bins of one width, which must reach stop exactly.

@@ -68,17 +68,17 @@ class Stored(Protocol):
         """Give the table of some attributes, one axis each."""
 
 
-def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0) -> Answer:
-    """An interval around an estimate; a count never lies below 0, and neither do the ends of its interval.
+def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0, most: float = math.inf) -> Answer:
+    """An interval around an estimate, cut to what is possible: a count never lies below 0, a mean within its bins.
 
     >>> answer(Moments(value=100.0, noise=9.0, model=16.0)).high
     109.79981992270027
     """
     reach = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(moments.noise + moments.model)
     return Answer(
-        value=max(least, moments.value),
-        low=max(least, moments.value - reach),
-        high=max(least, moments.value + reach),
+        value=min(most, max(least, moments.value)),
+        low=min(most, max(least, moments.value - reach)),
+        high=min(most, max(least, moments.value + reach)),
         level=level,
         noise_deviation=math.sqrt(moments.noise),
         model_deviation=math.sqrt(moments.model),

@@ -6,6 +6,7 @@ SQL: a test on them is neither true nor false.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -74,50 +75,67 @@ class Pieces:
     codes: NDArray[np.int64]
     shares: Reals
     middles: Reals
-    lows: tuple[Fraction | None, ...]
+    lows: tuple[Fraction, ...]  # of the pieces that are numbers or days; they come first and increase
+
+    @property
+    def counted(self) -> int:
+        """How many pieces are numbers or days."""
+        return len(self.lows)
 
 
-def ends(attribute: Attribute) -> list[Fraction] | None:
+def ends(attribute: Attribute) -> tuple[Fraction, ...] | None:
     """Where the bins of a number or date begin, and where the last one ends; days and whole numbers are counted."""
     domain = attribute.domain
     if isinstance(domain, DateBins):
-        days = [Fraction(edge.toordinal()) for edge in domain.edges]
-        return [*days[:-1], days[-1] + 1]
+        days = tuple(Fraction(edge.toordinal()) for edge in domain.edges)
+        return (*days[:-1], days[-1] + 1)
     if not isinstance(domain, NumberBins):
         return None
-    edges = list(domain.edges)
-    widest = max(high - low for low, high in pairwise(edges))
-    return [*edges[:-1], edges[-1] + 1] if is_whole(attribute) and widest > 1 else edges
+    edges = domain.edges
+    return (*edges[:-1], edges[-1] + 1) if domain.is_whole and domain.widest > 1 else edges
 
 
 def is_whole(attribute: Attribute) -> bool:
     """Tell whether values are counted one by one: days, and numbers whose bins have whole edges."""
     domain = attribute.domain
-    return isinstance(domain, DateBins) or (
-        isinstance(domain, NumberBins) and all(edge.denominator == 1 for edge in domain.edges)
-    )
+    return isinstance(domain, DateBins) or (isinstance(domain, NumberBins) and domain.is_whole)
 
 
-def cut_pieces(attribute: Attribute, cuts: Sequence[Fraction]) -> Pieces:
-    """Cut the bins of an attribute at the given values."""
-    edges = ends(attribute)
-    codes: list[int] = []
-    shares: list[float] = []
-    middles: list[float] = []
-    lows: list[Fraction | None] = []
+def whole_pieces(attribute: Attribute) -> Pieces:
+    """The bins of an attribute, none of them cut."""
+    edges, size = ends(attribute) or (), attribute.size
+    bins = list(pairwise(edges))
+    none = size - len(bins)
     less = 1 if is_whole(attribute) else 0  # 20..24 are five whole numbers with the middle 22
-    for code in range(attribute.size):
-        if edges is None or code >= len(edges) - 1:
-            parts: list[tuple[Fraction | None, float, float]] = [(None, 1.0, float("nan"))]
-        else:
-            low, high = edges[code], edges[code + 1]
-            inner = [low, *sorted({cut for cut in cuts if low < cut < high}), high]
-            parts = [(a, float((b - a) / (high - low)), float(a + b - less) / 2) for a, b in pairwise(inner)]
-        codes += [code] * len(parts)
-        lows += [low for low, _, _ in parts]
-        shares += [share for _, share, _ in parts]
-        middles += [middle for _, _, middle in parts]
-    return Pieces(np.array(codes), np.array(shares), np.array(middles), tuple(lows))
+    middles = [float(low + high - less) / 2 for low, high in bins]
+    return Pieces(np.arange(size), np.ones(size), np.array(middles + [np.nan] * none), edges[:-1])
+
+
+def cut_pieces(attribute: Attribute, whole: Pieces, cuts: Sequence[Fraction]) -> Pieces:
+    """Cut the bins of an attribute at the given values, which increase."""
+    edges = ends(attribute) or ()
+    inner: dict[int, list[Fraction]] = {}
+    for cut in cuts:
+        code = bisect_right(edges, cut) - 1
+        if 0 <= code < len(edges) - 1 and edges[code] != cut:
+            inner.setdefault(code, []).append(cut)
+    for code in sorted(inner, reverse=True):
+        whole = _split(whole, code, (edges[code], *inner[code], edges[code + 1]), 1 if is_whole(attribute) else 0)
+    return whole
+
+
+def _split(pieces: Pieces, code: int, marks: Sequence[Fraction], less: int) -> Pieces:
+    """Put several pieces in the place of one bin; no bin before it has been cut yet."""
+    parts = list(pairwise(marks))
+    width = marks[-1] - marks[0]
+    return Pieces(
+        np.concatenate([pieces.codes[:code], np.full(len(parts), code), pieces.codes[code + 1 :]]),
+        np.concatenate([pieces.shares[:code], [float((b - a) / width) for a, b in parts], pieces.shares[code + 1 :]]),
+        np.concatenate(
+            [pieces.middles[:code], [float(a + b - less) / 2 for a, b in parts], pieces.middles[code + 1 :]]
+        ),
+        (*pieces.lows[:code], *marks[:-1], *pieces.lows[code + 1 :]),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,14 +147,20 @@ class Region:
     boxes: tuple[MaskBox, ...]
 
     @classmethod
-    def of(cls, schema: Schema, predicate: Predicate | None) -> Region:
-        """Turn a predicate into disjoint boxes."""
+    def of(cls, schema: Schema, predicate: Predicate | None, *, known: dict[int, Pieces] | None = None) -> Region:
+        """Turn a predicate into disjoint boxes; `known` keeps uncut attributes from question to question."""
+        known = {} if known is None else known
         tests = list(_tests(predicate)) if predicate is not None else []
         cuts: dict[int, set[Fraction]] = {}
         for test in tests:
             found = {end for interval in test.intervals for end in interval if end is not None}
             cuts.setdefault(test.attribute, set()).update(found)
-        pieces = {place: cut_pieces(schema.attributes[place], sorted(ends)) for place, ends in cuts.items()}
+        for place in cuts:
+            if place not in known:
+                known[place] = whole_pieces(schema.attributes[place])
+        pieces = {
+            place: cut_pieces(schema.attributes[place], known[place], sorted(marks)) for place, marks in cuts.items()
+        }
         boxes = _boxes(predicate, schema, pieces) if predicate is not None else [{}]
         return cls(schema, pieces, tuple(boxes))
 
@@ -179,7 +203,7 @@ class Region:
 
     def _with(self, attribute: int) -> dict[int, Pieces]:
         if attribute not in self.pieces:
-            self.pieces[attribute] = cut_pieces(self.schema.attributes[attribute], ())
+            self.pieces[attribute] = whole_pieces(self.schema.attributes[attribute])
         return self.pieces
 
 
@@ -210,16 +234,15 @@ def _mask(test: Test, attribute: Attribute, pieces: Pieces) -> Mask:
     if test.is_null:
         return ~is_missing if test.negated else is_missing
     inside = np.isin(pieces.codes, np.array(sorted(test.codes), dtype=np.int64))
-    inside |= np.array([_is_in(low, test.intervals) for low in pieces.lows], dtype=bool)
+    for low, high in test.intervals:
+        inside[_from(pieces, low) : pieces.counted if high is None else _from(pieces, high)] = True
     found: Mask = (inside != test.negated) & ~is_missing
     return found
 
 
-def _is_in(low: Fraction | None, intervals: Sequence[Interval]) -> bool:
-    """A piece lies in an interval if it begins there: intervals end where pieces end."""
-    if low is None:
-        return False
-    return any((a is None or a <= low) and (b is None or low < b) for a, b in intervals)
+def _from(pieces: Pieces, number: Fraction | None) -> int:
+    """The first piece that begins at a number or later: intervals begin and end where pieces do."""
+    return 0 if number is None else bisect_left(pieces.lows, number)
 
 
 def _both(one: MaskBox, other: MaskBox) -> MaskBox | None:

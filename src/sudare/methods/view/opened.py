@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ from sudare.mechanisms import Rng, system_rng
 from sudare.methods.view.answers import LEVEL, Answer, Moments, answer
 from sudare.methods.view.artefact import view_of
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.conditions import Every, Predicate, Region
+from sudare.methods.view.conditions import Every, Pieces, Predicate, Region
 from sudare.methods.view.literals import between, equal
 from sudare.methods.view.sampling import sample_blocks, sample_tables
 from sudare.methods.view.tables import TableView
 from sudare.releases import Certificate, Release
-from sudare.schema import Schema
+from sudare.schema import NumberBins, Schema
 from sudare.schema.labels import shown
 
 Reals = NDArray[np.float64]
@@ -67,6 +67,7 @@ class OpenedView:
 
     stored: TableView | BlockView
     certificate: Certificate
+    known: dict[int, Pieces] = field(default_factory=dict, repr=False)  # values of attributes that were asked about
 
     @property
     def schema(self) -> Schema:
@@ -76,14 +77,14 @@ class OpenedView:
     def count(self, *, level: float = LEVEL, **conditions: Any) -> Answer:
         """Count records: `age=(20, 39)` is a range with both ends, `sex="F"` a value, `sex=["F", "M"]` any of some."""
         terms = tuple(self._test(name, wanted) for name, wanted in conditions.items())
-        return self._answer(Region.of(self.schema, Every(terms) if terms else None), level)
+        return self._answer(self._region(Every(terms) if terms else None), level)
 
     def sql(self, text: str, *, level: float = LEVEL) -> Table:
         """Answer one SELECT; see `sql.SUPPORTED`."""
         from sudare.methods.view.sql import Measure, parse
 
         question = parse(text, self.schema)
-        region = Region.of(self.schema, question.where)
+        region = self._region(question.where)
         sizes = [self.schema.sizes[place] for place in question.groups]
         if int(np.prod(sizes, dtype=object)) > MOST_ROWS:
             raise ParameterError("the answer would have more than {most} rows; group by less", most=MOST_ROWS)
@@ -117,6 +118,9 @@ class OpenedView:
             return sample_tables(self.stored, size, rng=randomness)
         return sample_blocks(self.stored, size, rng=randomness)
 
+    def _region(self, where: Predicate | None) -> Region:
+        return Region.of(self.schema, where, known=self.known)
+
     def _test(self, name: str, wanted: Any) -> Predicate:
         if name not in self.schema.names:
             raise ParameterError(
@@ -147,15 +151,19 @@ class OpenedView:
             return self._answer(region, level)
         if kind == "count":
             return answer(self.stored.moments(region.present(attribute)), level=level)
+        domain = self.schema.attributes[attribute].domain
+        edges = domain.edges if isinstance(domain, NumberBins) else (-np.inf, np.inf)
+        lowest, highest = float(edges[0]), float(edges[-1])
         if kind == "sum":
-            return answer(self.stored.moments(region.numbers(attribute)), level=level, least=-np.inf)
+            least = 0.0 if lowest >= 0 else -np.inf
+            return answer(self.stored.moments(region.numbers(attribute)), level=level, least=least)
         records = self.stored.moments(region.numbered(attribute)).value
         if records <= 0:
             return None  # the mean of nobody
         mean = self.stored.moments(region.numbers(attribute)).value / records
         errors = self.stored.moments(region.numbers(attribute, shift=mean))  # the linear part of a ratio
         scaled = Moments(value=mean, noise=errors.noise / records**2, model=errors.model / records**2)
-        return answer(scaled, level=level, least=-np.inf)
+        return answer(scaled, level=level, least=lowest, most=highest)
 
 
 def open_view(place: str | Path | Release) -> OpenedView:
