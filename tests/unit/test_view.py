@@ -348,3 +348,14 @@ def test_a_cycle_is_carried_along_the_path_and_keeps_the_running_intersection() 
     tree = CliqueTree.alone(4).joined(0, 1).joined(1, 2).joined(2, 3).joined(0, 3)
 
     assert {(0, 1, 2), (0, 2, 3)} <= set(tree.cliques)
+
+
+@pytest.mark.parametrize("method", ["mondrian", "hdpview"])
+def test_the_noise_foretold_for_a_domain_of_one_cell_is_that_of_its_block(method: str) -> None:
+    schema = Schema(name="one", unit=Unit(), attributes=(Attribute(name="x", domain=Values(values=("a",))),))
+    way = View(epsilon=1, method=method)  # type: ignore[arg-type]
+
+    release = way.publish(Tabled(Counts.from_columns(schema, np.zeros((50, 1), dtype=np.int64))), rng=SeededRng(1))
+
+    foretold = release.certificate.expected_error["block_standard_deviation"]
+    assert open_view(release).count().noise_deviation == pytest.approx(foretold, rel=1e-5)

@@ -51,8 +51,9 @@ def foresee(schema: Schema, budget: Budget, method: str, *, rows: int | None = N
         raise ParameterError("rows ({rows}) must be between 0 and {most}", rows=rows, most=MOST_ROWS)
     cells, attributes = schema.size, len(schema.attributes)
     if method in ("mondrian", "hdpview"):
-        least = costs(budget.epsilon, schema, method).leaf(1, tested=True)
-        deviation = math.sqrt(geometric_variance(1 / least))
+        plan = costs(budget.epsilon, schema, method)
+        most = plan.leaf(1, tested=cells > 1 and plan.deepest > 1)  # the whole table as one block has the least noise
+        deviation = math.sqrt(geometric_variance(1 / most))
         return ViewPreview(
             cells=cells, attributes=attributes, value_standard_deviation={}, block_standard_deviation=deviation
         )
