@@ -12,6 +12,7 @@ from sudare.errors import DomainError, NotConfirmed, ParameterError, SourceError
 from sudare.evaluate import empty_cell_share, l2_distance
 from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata
+from sudare.methods.microdata.outlook import _smooth, outlook
 from sudare.methods.sensitivity import CELLS, TOTAL, plan
 from sudare.privacy import Guarantee, Unrecorded
 from sudare.schema import Attribute, DateBins, Impossible, NumberBins, Schema, Unit, Values
@@ -218,3 +219,22 @@ def test_advice_is_given_when_noise_would_fill_the_table() -> None:
     assert told is not None
     assert "a4 with 54 values" in told
     assert Microdata(epsilon=1, by=("a0",)).preview(schema, rows=100_000).advice() is None
+
+
+def test_noise_in_a_domain_beyond_all_bounds_is_foreseen_to_drown_the_records() -> None:
+    foreseen = [outlook(cells=10**power, scale=2.5, rows=100_000).empty_share for power in (6, 12, 20, 40)]
+
+    assert foreseen == sorted(foreseen)
+    assert foreseen[-1] > 0.95
+
+
+def test_smooth_noise_foresees_what_its_steps_add_up_to() -> None:
+    values, scale, level = np.array([0.0, 3.0, 50.0]), 20.0, 11.0
+    steps = np.linspace(-40 * scale, 40 * scale, 400_001)
+    chances = np.exp(-np.abs(steps) / scale) / np.exp(-np.abs(steps) / scale).sum()
+    published = np.maximum(values[:, None] + steps - level, 0.0)
+    wanted = (published @ chances, ((published - values[:, None]) ** 2) @ chances)
+
+    found = _smooth(values, level, scale)
+
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
