@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,11 @@ import numpy as np
 
 from papers.kato_view.data import SETS
 from papers.kato_view.errors import WORKLOADS
+from papers.kato_view.makers import VIEWS
 from papers.kato_view.tables import Found, mean, sets_in
 from papers.kato_view.times import DOMAINS, FILLED, TIMED, domain_seconds, filled_seconds, view_bytes
 
+LONG = re.compile(r"\d+\.\d{5,}")  # digits of a coordinate that nobody sees
 FOLDER = Path(__file__).with_name("pictures")
 # colours that colour-blind readers can tell apart (Okabe, Ito); shapes tell the families apart
 LOOKS = {
@@ -28,6 +32,7 @@ LOOKS = {
 }
 ORDER = ("1-way ranges", "2-way", "3-way", "Prefix-2D", "Prefix-3D", "Range-2D", "Range-3D", "Range-4D")
 SHOWN4 = ("2-way", "Prefix-2D", "Range-2D", "Range-3D", "Range-4D", "1-way ranges")
+WORST = "identity, expected"  # two powers of ten above all others
 EPSILONS = ("0.25", "0.5", "1", "2", "4")
 
 
@@ -50,13 +55,14 @@ def draw_figures(found: Found, folder: Path = FOLDER) -> list[Path]:
     paths = []
     for name, chart in charts.items():
         paths.append(folder / f"{name}.svg")
-        svg = vl_convert.vegalite_to_svg(_styled(chart).to_dict())
+        svg = LONG.sub(lambda number: f"{float(number[0]):.2f}", vl_convert.vegalite_to_svg(_styled(chart).to_dict()))
         paths[-1].write_text(svg + "\n", encoding="utf-8")
     return paths
 
 
 def _sets(alt: Any, found: Found) -> Any:
     panels = []
+    shown = [method for method in LOOKS if any(key[1] == method for key in found)]
     for name in sets_in(found):
         rows = [
             {"workload": workload, "RMSE": float(value), "method": method}
@@ -67,7 +73,7 @@ def _sets(alt: Any, found: Found) -> Any:
         ]
         top = 20 * max(row["RMSE"] for row in rows if row["method"] in ("mondrian", "hdpview", "privbayes", "privtree"))
         panels.append(
-            _points(alt, [row for row in rows if row["RMSE"] <= top], width=250, height=210)
+            _points(alt, [row for row in rows if row["RMSE"] <= top], shown, width=250, height=210)
             .encode(
                 x=alt.X("workload:N", sort=ORDER, title=None, axis=alt.Axis(labelAngle=-45)),
                 y=alt.Y("RMSE:Q", scale=alt.Scale(type="log"), title="RMSE, records"),
@@ -81,19 +87,19 @@ def _sets(alt: Any, found: Found) -> Any:
 
 def _epsilons(alt: Any, found: Found) -> Any:
     panels = []
+    shown = [method for method in LOOKS if method != WORST and ("numeric-adult", method, "1") in found]
     for workload in SHOWN4:
         place = WORKLOADS.index(workload)
         rows = [
             {"epsilon": float(one), "RMSE": float(mean(found["numeric-adult", method, one])[place]), "method": method}
-            for method in LOOKS
-            if method != "identity, expected"  # three to four powers of ten above
+            for method in shown
             for one in EPSILONS
             if ("numeric-adult", method, one) in found
         ]
         x = alt.X("epsilon:Q", scale=alt.Scale(type="log", domain=[0.22, 4.5], nice=False), axis=_ticks(alt))
         y = alt.Y("RMSE:Q", scale=alt.Scale(type="log"), title="RMSE, records")
-        lines = _lines(alt, rows, width=240, height=190).encode(x=x, y=y)
-        panels.append((lines + _points(alt, rows).encode(x=x, y=y)).properties(title=_title(alt, workload)))
+        lines = _lines(alt, rows, shown, width=240, height=190).encode(x=x, y=y)
+        panels.append((lines + _points(alt, rows, shown).encode(x=x, y=y)).properties(title=_title(alt, workload)))
     return alt.concat(*panels, columns=3).properties(
         title=_title(alt, "Figure 4. Numeric Adult, error against epsilon")
     )
@@ -124,19 +130,20 @@ def _domains(alt: Any) -> Any:
 def _timed(alt: Any, rows: list[dict[str, Any]], title: str, head: str) -> Any:
     x = alt.X("cells:Q", scale=alt.Scale(type="log"), title=title, axis=alt.Axis(format="e", tickCount=6))
     y = alt.Y("s:Q", scale=alt.Scale(type="log"), title="CPU seconds")
-    lines = _lines(alt, rows, width=330, height=240).encode(x=x, y=y)
-    return (lines + _points(alt, rows).encode(x=x, y=y)).properties(title=_title(alt, head))
+    lines = _lines(alt, rows, TIMED, width=330, height=240).encode(x=x, y=y)
+    return (lines + _points(alt, rows, TIMED).encode(x=x, y=y)).properties(title=_title(alt, head))
 
 
 def _seconds(alt: Any, found: Found) -> Any:
+    shown = [method for method in LOOKS if method != WORST]
     rows = [
         {"set": name, "s": float(np.median([run.cpu for run in found[name, method, "1"]])), "method": method}
         for name in sets_in(found)
-        for method in LOOKS
-        if (name, method, "1") in found and not method.startswith("identity")
+        for method in shown
+        if (name, method, "1") in found
     ]
     return (
-        _points(alt, rows, width=560, height=280)
+        _points(alt, rows, shown, width=560, height=280)
         .encode(
             x=alt.X("set:N", sort=list(SETS), title=None, axis=alt.Axis(labelAngle=0)),
             y=alt.Y("s:Q", scale=alt.Scale(type="log"), title="CPU seconds"),
@@ -150,34 +157,34 @@ def _seconds(alt: Any, found: Found) -> Any:
 def _sizes(alt: Any) -> Any:
     rows = [
         {"epsilon": float(one), "KB": view_bytes("numeric-adult", method, one) / 1000, "method": method}
-        for method in ("model", "product", "hdpview", "mondrian")
+        for method in VIEWS
         for one in EPSILONS
     ]
     x = alt.X("epsilon:Q", scale=alt.Scale(type="log", domain=[0.22, 4.5], nice=False), axis=_ticks(alt))
     y = alt.Y("KB:Q", scale=alt.Scale(type="log"), title="kilobytes of Parquet")
-    lines = _lines(alt, rows, width=420, height=240).encode(x=x, y=y)
-    return (lines + _points(alt, rows).encode(x=x, y=y)).properties(
+    lines = _lines(alt, rows, VIEWS, width=420, height=240).encode(x=x, y=y)
+    return (lines + _points(alt, rows, VIEWS).encode(x=x, y=y)).properties(
         title=_title(alt, "Size of a view of numeric Adult against epsilon")
     )
 
 
-def _points(alt: Any, rows: list[dict[str, Any]], **size: int) -> Any:
-    shape = alt.Shape("method:N", scale=_only(alt, rows, 1), title=None)
+def _points(alt: Any, rows: list[dict[str, Any]], shown: Sequence[str], **size: int) -> Any:
+    shape = alt.Shape("method:N", scale=_looks(alt, shown, 1), title=None)
     chart = alt.Chart(alt.Data(values=rows), **size).mark_point(filled=True, size=55, opacity=0.9)
-    return chart.encode(color=_colour(alt, rows), shape=shape)
+    return chart.encode(color=_colour(alt, shown), shape=shape)
 
 
-def _lines(alt: Any, rows: list[dict[str, Any]], **size: int) -> Any:
-    return alt.Chart(alt.Data(values=rows), **size).mark_line().encode(color=_colour(alt, rows))
+def _lines(alt: Any, rows: list[dict[str, Any]], shown: Sequence[str], **size: int) -> Any:
+    return alt.Chart(alt.Data(values=rows), **size).mark_line().encode(color=_colour(alt, shown))
 
 
-def _colour(alt: Any, rows: list[dict[str, Any]]) -> Any:
-    return alt.Color("method:N", scale=_only(alt, rows, 0), title=None)
+def _colour(alt: Any, shown: Sequence[str]) -> Any:
+    return alt.Color("method:N", scale=_looks(alt, shown, 0), title=None)
 
 
-def _only(alt: Any, rows: list[dict[str, Any]], part: int) -> Any:
-    names = [method for method in LOOKS if any(row["method"] == method for row in rows)]
-    return alt.Scale(domain=names, range=[LOOKS[name][part] for name in names])
+def _looks(alt: Any, shown: Sequence[str], part: int) -> Any:
+    """The same methods in every panel of a figure: panels share one legend."""
+    return alt.Scale(domain=list(shown), range=[LOOKS[name][part] for name in shown])
 
 
 def _title(alt: Any, text: str) -> Any:

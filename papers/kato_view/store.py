@@ -6,6 +6,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from sudare import baselines
@@ -30,8 +31,9 @@ def kept(key: tuple[str | int | bool, ...], make: Callable[[], list[float]]) -> 
     return made
 
 
+@cache
 def fingerprint(method: str) -> str:
-    """Name the code of a method, so that a kept result is of this code and no other."""
+    """Name the code of a method, so that a kept result is of this code and no other; read once, as the code is."""
     files = [HERE / "data.py", HERE / "errors.py", HERE / "makers.py"]
     place = Path(str(view.__file__)).parent
     blocks = {file for pattern in BLOCKS for file in place.glob(pattern)}

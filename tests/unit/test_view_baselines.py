@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from sudare.baselines import Dawa, Identity, PrivTreeBoxes, Workload
+from sudare.baselines import Dawa, Identity, PrivBayes, PrivTreeBoxes, Workload
 from sudare.baselines.dawa import cheapest, deviations
 from sudare.baselines.dawa_order import hilbert_order
 from sudare.counts import Counts
 from sudare.errors import ParameterError
+from sudare.evaluate import Audit, audit
 from sudare.evaluate.workloads import Truth, random_ranges, rmse_of_marginals, rmse_of_prefixes, rmse_of_ranges
-from sudare.mechanisms import SeededRng
+from sudare.mechanisms import Rng, SeededRng
 from sudare.schema import Unit
 from sudare.testing.tables import schema_of
+
+RELATION = {"neighbours": "add-remove"}
 
 
 def clumps(*sizes: int, records: int = 3000) -> Counts:
@@ -261,3 +265,37 @@ def test_noise_of_replaced_records_is_twice_that_of_added_ones() -> None:
         5,
         9,
     ]
+
+
+PUBLISHED: dict[str, Callable[[int, Counts, Rng], np.ndarray]] = {
+    "identity": lambda epsilon, counts, rng: Identity(epsilon=epsilon).draw(counts, **RELATION, rng=rng).dense(),
+    "boxes": lambda epsilon, counts, rng: PrivTreeBoxes(epsilon=epsilon).draw(counts, **RELATION, rng=rng).dense(),
+    "dawa": lambda epsilon, counts, rng: Dawa(epsilon=epsilon).draw(counts, **RELATION, rng=rng).dense(),
+    # the table of its one node: the records sampled from it hide most of its noise
+    "privbayes": lambda epsilon, counts, rng: (
+        PrivBayes(epsilon=epsilon).network(counts, **RELATION, rng=rng)[1][0].table[0].astype(np.int64)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(PUBLISHED))
+def test_an_audit_stays_within_epsilon_and_sees_a_quarter_of_the_noise(name: str) -> None:
+    """One attribute of two values, one record more: half of epsilon and more is spent on its counts by every method."""
+    kept, weak = (_audit(name, epsilon) for epsilon in (1, 4))
+
+    assert not kept.exceeds(1.0)
+    assert weak.exceeds(1.0)
+
+
+def _audit(name: str, epsilon: int) -> Audit:
+    def runs_of(values: list[int], seed: int) -> Callable[[int], np.ndarray]:
+        counts = Counts.build(schema_of(2), [[0], [1]], values)
+        rng = SeededRng(seed)
+
+        def run(runs: int) -> np.ndarray:
+            outs = (PUBLISHED[name](epsilon, counts, rng) for _ in range(runs))
+            return np.array([[*out.tolist(), int(out.sum())] for out in outs])
+
+        return run
+
+    return audit(runs_of([31, 30], 1), runs_of([30, 30], 2), runs=1500, confidence=0.999)
