@@ -45,7 +45,7 @@ def test_the_commands_work_as_printed(
 def test_the_commands_for_true_rows_work_as_printed(place: Path, sudare: Callable[..., object]) -> None:
     told = json.loads(sudare("choose", "members.toml", "--need", "records", "--truthful", "yes", "--json").out)
 
-    assert told["recommended"] == {"publish": "kanon", "k": "5", "recoding": "mondrian", "quasi": "item,age"}
+    assert told["recommended"] == {"publish": "kanon", "k": "5", "recoding": "mondrian", "quasi": ["item", "age"]}
     assert run_all(sudare, told["commands"]) == []
 
 
@@ -101,6 +101,12 @@ def test_without_a_terminal_and_without_flags_one_line_says_which_flags(
         (("members.toml", "--need", "counts", "--rows", "0"), 1, "rows (0)"),
         (("members.toml", "--need", "counts", "--rows", "many"), 2, "--rows"),
         (("members.toml", "--need", "counts", "--epsilons", "1,x"), 1, "epsilon (x)"),
+        (("members.toml", "--need", "records", "--truthful", "yes", "--epsilons", "abc"), 1, "epsilon (abc)"),
+        (
+            ("members.toml", "--need", "records", "--truthful", "yes", "--epsilons", "0", "--recipe", "r"),
+            1,
+            "epsilon (0)",
+        ),
         (("members.toml", "--need", "places"), 1, "map file"),
         (("members.csv", "--need", "counts"), 1, "members.csv"),
     ],
@@ -144,11 +150,11 @@ def asked(place: Path, answers: str, *words: str, lang: str = "en") -> str:
 
 
 def test_on_a_terminal_it_asks_what_no_flag_answers(place: Path) -> None:
-    shown = asked(place, "perhaps\n1\nno\nabout 3\n3,000\ny\n\n", "members.toml")
+    shown = asked(place, "perhaps\n1\nno\nabout 3\n0\n1000000000001\n3,000\ny\n\n", "members.toml")
 
     assert "What do people need?" in shown
     assert "one of records, counts" in shown
-    assert "a whole number, or Enter" in shown
+    assert shown.count("a whole number between 1 and 1,000,000,000,000, or Enter") == 3
     assert "recommended: microdata" in shown
     assert "warning: a person may have several rows" in shown
 

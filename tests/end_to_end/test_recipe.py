@@ -190,12 +190,23 @@ def test_a_changed_schema_or_map_or_k_is_noticed(
     (place / "coast.toml").write_text((place / "coast.toml").read_text().replace("141.5", "150"))
     moved = sudare("run", file)
     other_k = sudare("run", recipe(HEAD + ROWS.replace("k = 5", "k = 6")))
+    fewer = sudare("run", recipe(HEAD + ROWS + 'by = "age"\n'))
     (place / "members.toml").write_text(SCHEMA.replace('"h3"]', '"h3", "h4"]'))
     grown = sudare("run", recipe(HEAD + ROWS))
 
     assert "the map is another one" in moved.err
     assert "k: there 5, in the recipe 6" in other_k.err
+    assert "the schema is another one" in fewer.err
     assert "the schema is another one" in grown.err
+
+
+def test_a_k_anonymous_release_with_fewer_columns_is_another_one(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    sudare("run", recipe(HEAD + ROWS + 'by = "age"\n'))
+    refused = sudare("run", recipe(HEAD + ROWS))
+
+    assert "by: there age, in the recipe item,age" in refused.err
 
 
 def test_a_release_whose_files_were_changed_is_not_taken_as_done(
@@ -249,6 +260,7 @@ def test_what_was_spent_and_lost_is_told_and_spent_again_only_while_there_is_roo
     assert lost_release.code == 1
     assert "epsilon 1/2 was spent" in lost_release.err
     assert "records: epsilon 1/2 was spent at 20" in planned.out
+    assert "perhaps by a run that was interrupted, or by another command in the same moment" in planned.out
     assert "costs 1/2 again" in planned.out
     assert done.code == 0, done.err
     assert "was interrupted" in done.out
@@ -265,7 +277,7 @@ def test_what_was_lost_is_named_when_the_budget_no_longer_suffices(
 
     assert refused.code == 1
     assert "need epsilon 2" in refused.err
-    assert "1/2 was spent by an interrupted run and is gone" in refused.err
+    assert "1/2 was spent, perhaps by an interrupted run, and is gone" in refused.err
     assert left(place) == "3/2"
 
 
@@ -294,6 +306,22 @@ def test_a_run_that_is_interrupted_leaves_whole_releases_and_can_be_run_again(
     assert again.code == 0, again.err
     assert "1/3 records: done before" in again.out
     assert {path.name for path in (place / "releases").iterdir()} == {"records", "ages", "view"}
+
+
+def test_a_history_may_be_kept_beside_the_releases(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    (place / "request.toml").write_text("[request]\nk = 7\n[[wish]]\nage = 0\n[[wish]]\nage = 1\n")
+    here = HEAD.replace('out = "releases"', 'out = "."')
+    file = recipe(here + ROWS.replace("k = 5", "k = 3") + 'request = "request.toml"\n')
+    done = sudare("run", file)
+    again = sudare("run", file)
+    other = sudare("run", recipe(here + ROWS.replace("k = 5", "k = 8") + 'request = "request.toml"\n'))
+
+    assert done.code == 0, done.err
+    assert (place / "members.history").exists()
+    assert "done before" in again.out
+    assert "k: there 7, in the recipe 8" in other.err
 
 
 def test_a_second_run_waits_for_nobody_and_spends_nothing(

@@ -75,6 +75,16 @@ def test_a_method_that_does_not_take_the_schema_is_named_with_the_reason() -> No
     assert any(note.startswith("view was left out: ") and "impossible" in note for note in notes)
 
 
+def test_nothing_is_called_few_enough_that_is_too_much() -> None:
+    box = Impossible(values=(("sex", (0,)), ("age", (0,))))
+    crowded = Schema(name="c", attributes=MIDDLE.attributes, impossible=(box,))
+    told = advise(crowded, Answers(need="records", rows=100))
+
+    assert told.choice.publish == "microdata"
+    assert not any("few enough" in line for line in told.why)
+    assert any("coarser" in note for note in told.notes)
+
+
 @pytest.mark.parametrize("need", ["records", "counts", "region-sums", "queries", "sample"])
 @pytest.mark.parametrize("schema", [SMALL, MIDDLE, MESH, WIDE, IMPOSSIBLE])
 def test_advice_has_reasons_losses_a_runner_up_and_an_error_for_every_epsilon(schema: Schema, need: str) -> None:
@@ -154,6 +164,10 @@ def test_an_inferred_schema_is_to_be_confirmed() -> None:
         ({"rows": 10**13}, "rows"),
         ({"epsilons": ()}, "epsilons"),
         ({"epsilons": ("1",) * 6}, "epsilons"),
+        ({"epsilons": ("1", "abc")}, r"epsilon \(abc\)"),
+        ({"epsilons": ("0",)}, r"epsilon \(0\)"),
+        ({"epsilons": ("-5",), "truthful": True}, r"epsilon \(-5\)"),
+        ({"epsilons": ("11",), "collector": "devices"}, r"epsilon_per_metre \(11\)"),
     ],
 )
 def test_answers_outside_their_range_are_refused(wrong: dict[str, object], part: str) -> None:
@@ -227,8 +241,22 @@ def test_true_rows_ask_for_k_anonymity_in_a_recoding_that_the_schema_takes(hiera
 def test_without_roles_all_but_sensitive_attributes_are_quasi_identifiers() -> None:
     told = advise_kanon(SMALL, Answers(need="records", truthful=True))
 
-    assert told.choice.parameters["quasi"] == "sex,age"
+    assert told.choice.parameters["quasi"] == ("sex", "age")
+    assert told.choice.words() == "kanon, k 5, recoding mondrian, quasi sex,age"
     assert any('role = "quasi"' in note for note in told.notes)
+
+
+def test_true_rows_are_told_nothing_about_noise() -> None:
+    schema = Schema(name="s", attributes=(SEX, AGE), unit=Unit(kind="person", column="id", max_rows=5))
+
+    assert not any("noise" in note for note in advise_kanon(schema, Answers(need="records", truthful=True)).notes)
+
+
+def test_made_up_records_beside_true_rows_have_an_epsilon_that_is_advised() -> None:
+    told = advise_kanon(SMALL, Answers(need="records", truthful=True, epsilons=("0.5", "10", "0.25")))
+
+    assert told.runner_up is not None
+    assert told.runner_up.parameters["epsilon"] == "1/2"
 
 
 def test_only_sensitive_attributes_are_refused() -> None:
@@ -275,3 +303,35 @@ def test_names_with_blanks_are_quoted_for_a_shell_and_for_toml(tmp_path: Path) -
 
     assert commands(advice, answers, names)[0] == "sudare schema check 'the data.csv' --schema 'my \"facts\".toml'"
     assert read_recipe(file).releases[0].schema_file == tmp_path / 'my "facts".toml'
+
+
+def test_an_attribute_with_a_comma_goes_into_the_recipe_and_for_a_flag_into_the_schema(tmp_path: Path) -> None:
+    comma = Attribute(name="age, in years", domain=NumberBins.of_width(0, 100, 5))
+    answers = Answers(need="records", truthful=True)
+    advice = advise_kanon(Schema(name="s", attributes=(SEX, comma)), answers)
+    names = Names.of(Path("s.toml"), "kanon", None)
+    file = tmp_path / "r.toml"
+    file.write_text(recipe_text(advice, answers, names, folder=Path()), encoding="utf-8")
+    lines = commands(advice, answers, names)
+
+    assert read_recipe(file).releases[0].parameters["quasi"] == ("sex", "age, in years")
+    assert lines[1].startswith('# first write role = "quasi" for these in s.toml: sex / age, in years;')
+    assert "--quasi" not in lines[2]
+
+
+def test_data_that_are_no_file_are_named_as_they_are() -> None:
+    answers = Answers(need="records", rows=10**5)
+    names = Names.of(Path("s.toml"), "microdata", "s3://b/x.parquet")
+    text = recipe_text(advise(SMALL, answers), answers, names, folder=Path("elsewhere"))
+
+    assert 'source = "s3://b/x.parquet"' in text
+    assert 'schema = "../s.toml"' in text
+
+
+def test_japanese_sentences_are_not_joined_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDARE_LANG", "ja")
+    told = [advise(MIDDLE, Answers(need=need, rows=2000)) for need in ("records", "counts", "region-sums")]  # type: ignore[arg-type]
+    lines = [one.words for advice in told for _, one in advice.expected]
+
+    assert all("。" in line for line in lines)
+    assert not any("です、" in line or "ます、" in line for line in lines)

@@ -110,6 +110,20 @@ def test_a_release_may_have_a_source_of_its_own(place: Path) -> None:
     assert recipe.releases[1].reading == {}
 
 
+@pytest.mark.parametrize("name", ["表" * 66, "r" * 200, "2026 年 11 月"])
+def test_a_name_may_have_as_many_letters_as_a_file_system_takes(place: Path, name: str) -> None:
+    recipe = read_recipe(written(place, HEAD + RECORDS.replace("records", name)))
+
+    assert recipe.releases[0].name == name
+
+
+def test_a_register_is_found_beside_the_recipe(place: Path) -> None:
+    rows = '\n[[release]]\nname = "rows"\npublish = "kanon"\nk = 2\nregister = "people/*.csv"\n'
+    recipe = read_recipe(written(place, HEAD + rows))
+
+    assert recipe.releases[0].reading == {"register_file": str(place / "people/*.csv")}
+
+
 def test_a_file_with_a_mark_and_windows_line_ends_is_read(place: Path) -> None:
     file = place / "recipe.toml"
     file.write_bytes(b"\xef\xbb\xbf" + (HEAD + RECORDS).replace("\n", "\r\n").encode())
@@ -136,6 +150,11 @@ WRONG: list[tuple[str, tuple[str, ...]]] = [
     (HEAD + RECORDS.replace('"records"', '"a/b"'), ("line 12", "name (a/b)")),
     (HEAD + RECORDS.replace('"records"', '".hidden"'), ("line 12", "name (.hidden)")),
     (HEAD + RECORDS.replace('"records"', '"page.html"'), ("line 12", "name (page.html)")),
+    (HEAD + RECORDS.replace('"records"', '"a\\u200Bb"'), ("line 12", "name (a\\u200bb)")),
+    (HEAD + RECORDS.replace('"records"', '"a\\nb"'), ("line 12", "name (a\\u000ab)")),
+    (HEAD + RECORDS.replace('"records"', '"\\u007F"'), ("line 12", "name (")),
+    (HEAD + RECORDS.replace('"records"', f'"{"表" * 67}"'), ("line 12", "name (")),
+    (HEAD + RECORDS + 'format = "xls"\n', ("line 15", "format (xls)", 'format = "csv"')),
     (HEAD + RECORDS + "report = 1\n", ("line 15", "report (1)", "report = true")),
     (HEAD + RECORDS + 'focus = "cells"\n', ("line 15", "unknown key focus")),
     (HEAD + RECORDS + "by = []\n", ("line 15", "by ([])")),

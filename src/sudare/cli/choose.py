@@ -146,14 +146,16 @@ def _yes_no(question: str, default: str) -> str:
 
 
 def _rows(question: str) -> int | None:
+    from sudare.run.choose import MOST_ROWS
+
     click.echo(question)
     while True:
         answer = str(click.prompt(">", default="", show_default=False, prompt_suffix=" ")).replace(",", "").strip()
         if not answer:
             return None
-        if answer.isdecimal() and len(answer) <= 12:
+        if answer.isdecimal() and len(answer) <= len(str(MOST_ROWS)) and 1 <= int(answer) <= MOST_ROWS:
             return int(answer)
-        click.echo(say("a whole number, or Enter"))
+        click.echo(say("a whole number between 1 and {most}, or Enter", most=f"{MOST_ROWS:,}"))
 
 
 def _read(known: list[str], default: str) -> str:

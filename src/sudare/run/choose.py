@@ -16,7 +16,8 @@ from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
 from sudare.methods.view import View
 from sudare.privacy import Neighbours, exact_epsilon
-from sudare.run.choose_error import CROWDED, Expected, expect
+from sudare.privacy.metric import exact_epsilon_per_metre
+from sudare.run.choose_error import CROWDED, Expected, expect, joined
 from sudare.run.choose_words import losses, otherwise, reasons, unit_notes, warnings
 from sudare.schema import MeshCells, Schema
 
@@ -47,6 +48,8 @@ class Answers:
             raise ParameterError("rows ({rows}) must be between 1 and {most}", rows=self.rows, most=MOST_ROWS)
         if self.epsilons is not None and not 1 <= len(self.epsilons) <= MOST_EPSILONS:
             raise ParameterError("give 1 to {most} epsilons, with commas: 0.1,1", most=MOST_EPSILONS)
+        for one in self.epsilons or ():
+            exact_epsilon_per_metre(one) if self.wants_places else exact_epsilon(one)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -64,11 +67,12 @@ class Choice:
     """A method and its parameters, as `sudare publish` and recipes call them."""
 
     publish: str
-    parameters: Mapping[str, str]
+    parameters: Mapping[str, str | tuple[str, ...]]  # several names are a tuple: each may hold a comma
 
     def words(self) -> str:
         """Name it in a line."""
-        return ", ".join([self.publish, *(f"{name} {value}" for name, value in self.parameters.items())])
+        given = {name: value if isinstance(value, str) else ",".join(value) for name, value in self.parameters.items()}
+        return ", ".join([self.publish, *(f"{name} {value}" for name, value in given.items())])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +142,7 @@ def advise(schema: Schema, answers: Answers) -> Advice:
     candidates = _candidates(schema, answers, epsilons)
     admitted, notes = _admitted(candidates, schema, answers, epsilons[0])
     if not admitted:
-        raise ParameterError("no method takes this schema: {reasons}", reasons="; ".join(notes))
+        raise ParameterError("no method takes this schema: {reasons}", reasons=joined(*notes))
     chosen, *others = admitted
     expected = tuple((one, _expected(chosen, schema, answers, one)) for one in epsilons)
     epsilon, advice = _epsilon(expected)
@@ -192,9 +196,8 @@ def _drowns(schema: Schema, answers: Answers, epsilons: tuple[Fraction, ...]) ->
     """Tell whether noise in every cell drowns the records, at every epsilon that would be advised."""
     if answers.rows is None or is_crowded(schema, answers.rows):
         return is_crowded(schema, answers.rows)
-    advised = max([one for one in epsilons if one <= MOST_ADVISED] or [min(epsilons)])
     try:
-        return _expected(MICRODATA, schema, answers, advised).is_small is False
+        return _expected(MICRODATA, schema, answers, most_advised(epsilons)).is_small is False
     except SudareError:
         return True
 
@@ -217,6 +220,15 @@ def _admitted(
         else:
             good.append(one)
     return good, notes
+
+
+def most_advised(epsilons: tuple[Fraction, ...]) -> Fraction:
+    """The largest epsilon that is advised, or the smallest if none is.
+
+    >>> most_advised((Fraction(1, 2), Fraction(1), Fraction(10)))
+    Fraction(1, 1)
+    """
+    return max([one for one in epsilons if one <= MOST_ADVISED] or [min(epsilons)])
 
 
 def _epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fraction, list[str]]:

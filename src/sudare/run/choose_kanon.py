@@ -7,7 +7,8 @@ from typing import Any
 from sudare.errors import ParameterError, SchemaError
 from sudare.messages import say
 from sudare.methods.kanon import KAnonymity
-from sudare.run.choose import MICRODATA, Advice, Answers, Choice
+from sudare.privacy import exact_epsilon
+from sudare.run.choose import EPSILONS, MICRODATA, Advice, Answers, Choice, most_advised
 from sudare.run.choose_error import Expected, joined, number
 from sudare.run.choose_words import unit_notes, warnings
 from sudare.schema import Schema
@@ -15,6 +16,7 @@ from sudare.schema import Schema
 K = 5
 KS = (5, 10, 20)
 SUPPRESSED = "0.05"
+Parameters = dict[str, str | tuple[str, ...]]
 
 
 def advise_kanon(schema: Schema, answers: Answers) -> Advice:
@@ -27,8 +29,8 @@ def advise_kanon(schema: Schema, answers: Answers) -> Advice:
     'kanon, k 5, recoding mondrian'
     """
     parameters = _parameters(schema)
-    epsilon = (answers.epsilons or ("1",))[-1]
-    other = {"epsilon": epsilon, "neighbours": answers.neighbours, **MICRODATA.mode}
+    epsilon = most_advised(tuple(exact_epsilon(one) for one in answers.epsilons or EPSILONS))
+    other = {"epsilon": str(epsilon), "neighbours": answers.neighbours, **MICRODATA.mode}
     return Advice(
         choice=Choice(publish="kanon", parameters={"k": str(K), **parameters}),
         runner_up=Choice(publish="microdata", parameters=other),
@@ -39,17 +41,18 @@ def advise_kanon(schema: Schema, answers: Answers) -> Advice:
             say("the stronger promise: k-anonymity is no differential privacy, does not compose, and does not hide what"
                 " the rows of a class have in common."),
         ),
-        notes=(*unit_notes(schema, answers), *_notes(schema, parameters)),
+        notes=(*unit_notes(schema, answers, is_noisy=False), *_notes(schema, parameters)),
         warnings=warnings(schema, answers),
         expected=tuple((str(k), _expected(k, schema, parameters, answers.rows)) for k in KS),
         name="k",
     )  # fmt: skip
 
 
-def _parameters(schema: Schema) -> dict[str, str]:
-    quasi = [one.name for one in schema.attributes if one.role == "quasi"]
-    named = {} if quasi else {"quasi": ",".join(one.name for one in schema.attributes if one.role != "sensitive")}
-    if not quasi and not named["quasi"]:
+def _parameters(schema: Schema) -> Parameters:
+    has_roles = any(one.role == "quasi" for one in schema.attributes)
+    others = tuple(one.name for one in schema.attributes if one.role != "sensitive")
+    named: Parameters = {} if has_roles else {"quasi": others}
+    if not others:
         raise ParameterError("all attributes are sensitive: none is left that others may know; check the roles")
     try:
         _method(K, {"recoding": "full", **named}).preview(schema)
@@ -58,14 +61,12 @@ def _parameters(schema: Schema) -> dict[str, str]:
     return {"recoding": "full", "max_suppressed": SUPPRESSED, **named}
 
 
-def _method(k: int, parameters: dict[str, str]) -> KAnonymity:
+def _method(k: int, parameters: Parameters) -> KAnonymity:
     given: dict[str, Any] = dict(parameters)
-    if "quasi" in given:
-        given["quasi"] = tuple(given["quasi"].split(","))
     return KAnonymity(k=k, **given)
 
 
-def _why(schema: Schema, parameters: dict[str, str]) -> list[str]:
+def _why(schema: Schema, parameters: Parameters) -> list[str]:
     told = _method(K, parameters).preview(schema)
     names = ", ".join(told.quasi)
     lines = [
@@ -77,7 +78,7 @@ def _why(schema: Schema, parameters: dict[str, str]) -> list[str]:
     return [*lines, say("recoding mondrian: not every attribute has a hierarchy, and ranges need none.")]
 
 
-def _notes(schema: Schema, parameters: dict[str, str]) -> list[str]:
+def _notes(schema: Schema, parameters: Parameters) -> list[str]:
     told = [
         say(
             "whether a k can be kept, and at what loss, is not known without the data, or a history of earlier runs"
@@ -97,7 +98,7 @@ def _notes(schema: Schema, parameters: dict[str, str]) -> list[str]:
     return told
 
 
-def _expected(k: int, schema: Schema, parameters: dict[str, str], rows: int | None) -> Expected:
+def _expected(k: int, schema: Schema, parameters: Parameters, rows: int | None) -> Expected:
     told = _method(k, parameters).preview(schema, rows=rows)
     finest = number(told.finest)
     if rows is None or told.most_cells is None:

@@ -40,7 +40,7 @@ def commands(advice: Advice, answers: Answers, names: Names) -> list[str]:
     check = _line("schema", "check", names.data, "--schema", str(names.facts))
     told = ("publish", publish, names.data, "--schema", str(names.facts), *_flags(advice.choice))
     if advice.budget is None:
-        return [check, _line(*told, "--out", names.out), *_look(names)]
+        return [check, *_first(advice.choice, names), _line(*told, "--out", names.out), *_look(names)]
     neighbours = ("--neighbours", answers.neighbours) if answers.hide_number else ()
     return [
         check,
@@ -64,10 +64,27 @@ def _look(names: Names, ledger: tuple[str, ...] = ()) -> list[str]:
     return [_line("verify", names.out, *ledger), _line("report", names.out, "-o", f"{names.out}.html")]
 
 
+def _first(choice: Choice, names: Names) -> list[str]:
+    """Say, as a comment of the shell, what to write in the schema where no flag can say it."""
+    return [
+        "# " + say("first write role = {role} for these in {file}: {names}; a flag cannot name one with a comma",
+                   role='"quasi"', file=names.facts, names=" / ".join(value))
+        for value in choice.parameters.values()
+        if not isinstance(value, str) and not _fits_a_flag(value)
+    ]  # fmt: skip
+
+
 def _flags(choice: Choice) -> list[str]:
-    """One flag a parameter; neighbours are those of the ledger."""
-    given = {name: value for name, value in choice.parameters.items() if name != "neighbours"}
-    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)]
+    """One flag a parameter; neighbours are those of the ledger, and names with commas go into the schema."""
+    words = []
+    for name, value in choice.parameters.items():
+        if name != "neighbours" and (isinstance(value, str) or _fits_a_flag(value)):
+            words += [f"--{name.replace('_', '-')}", value if isinstance(value, str) else ",".join(value)]
+    return words
+
+
+def _fits_a_flag(several: tuple[str, ...]) -> bool:
+    return all("," not in one and one == one.strip() for one in several)
 
 
 def _line(*words: str) -> str:
@@ -101,7 +118,7 @@ def recipe_text(advice: Advice, answers: Answers, names: Names, *, folder: Path)
     lines = [*head, *_release(advice.choice, map_key)]
     if advice.runner_up is not None:
         epsilon = advice.runner_up.parameters.get("epsilon")
-        ledger = [] if advice.budget or not epsilon else _ledger(2 * Fraction(epsilon), answers, names, folder)
+        ledger = [] if advice.budget or not epsilon else _ledger(2 * Fraction(str(epsilon)), answers, names, folder)
         other = [*ledger, *_release(advice.runner_up, map_key)]
         lines += ["", f"# {advice.runner_up_if}:", *(f"# {line}" for line in other)]
     return "\n".join(lines) + "\n"
@@ -118,11 +135,11 @@ def _ledger(budget: Fraction, answers: Answers, names: Names, folder: Path) -> l
 
 def _release(choice: Choice, more: list[str]) -> list[str]:
     given = {name: value for name, value in choice.parameters.items() if name != "neighbours"}
+    mode = [str(given[one]) for one in ("focus", "mode") if one in given]
     keys = [f"{name} = {value if name == 'k' else _quoted(value)}" for name, value in given.items()]
-    name = "-".join([choice.publish, *(given[one] for one in ("focus", "mode") if one in given)])
     return [
         "[[release]]",
-        f"name = {_quoted(name)}",
+        f"name = {_quoted('-'.join([choice.publish, *mode]))}",
         f"publish = {_quoted(choice.publish)}",
         *more,
         *keys,
@@ -131,8 +148,10 @@ def _release(choice: Choice, more: list[str]) -> list[str]:
 
 
 def _path(path: str | Path, folder: Path) -> str:
+    if "://" in str(path):  # no path: it is the same from everywhere
+        return _quoted(str(path))
     return _quoted(Path(os.path.relpath(path, folder)).as_posix())
 
 
-def _quoted(value: str | Fraction) -> str:
-    return json.dumps(str(value), ensure_ascii=False)
+def _quoted(value: str | tuple[str, ...] | Fraction) -> str:
+    return json.dumps(value if isinstance(value, tuple) else str(value), ensure_ascii=False)

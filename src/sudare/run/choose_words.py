@@ -176,12 +176,12 @@ def warnings(schema: Schema, answers: Answers) -> tuple[str, ...]:
     )
 
 
-def unit_notes(schema: Schema, answers: Answers) -> list[str]:
-    """Say what the schema's unit and origin mean for the release."""
+def unit_notes(schema: Schema, answers: Answers, *, is_noisy: bool = True) -> list[str]:
+    """Say what the schema's unit and origin mean for the release; `is_noisy` unless it has no noise to speak of."""
     told = []
     if schema.unit.kind == "row" and answers.people_may_repeat is None:
         told.append(say('this supposes that nobody has more than one row; else declare [unit] kind = "person"'))
-    if schema.unit.kind == "person" and schema.unit.max_rows > 1:
+    if is_noisy and schema.unit.kind == "person" and schema.unit.max_rows > 1:
         told.append(
             say(
                 "noise is about {rows} times that of one row a person, since max_rows is {rows}; a smaller max_rows"

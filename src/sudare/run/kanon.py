@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from sudare.privacy import Ledger
 from sudare.releases import Certificate
 from sudare.releases.parquet import Format
 from sudare.releases.release import check_place
+from sudare.run.publish import check_format
 from sudare.schema import Schema
 from sudare.sources import open as open_source
 from sudare.sources.table import TableSource
@@ -83,6 +84,7 @@ def publish_kanon(
     after the release is whole, that there was one.
     """
     check_place(out)
+    check_format(file_format)
     schema = Schema.read(schema_file)
     schema.require_confirmed()
     history = [] if history_file is None else _history(history_file)
@@ -94,7 +96,7 @@ def publish_kanon(
     save = partial(_saved, out=out, file_format=file_format, rng=rng)
     with contextlib.closing(open_source(data, schema, **reading)) as source:
         if request is None:
-            register = None if register_file is None else _register(register_file, schema, method, reading)
+            register = None if register_file is None else count_register(register_file, schema, method, reading)
             outcome = method.decide(source, register=register, progress=searched)
             done, points = save(method, source, outcome), _learned(schema, outcome)
         else:
@@ -106,7 +108,7 @@ def publish_kanon(
     return replace(done, warnings=(*warnings, *done.warnings))
 
 
-def _register(register_file: str, schema: Schema, method: KAnonymity, reading: dict[str, Any]) -> Counts:
+def count_register(register_file: str, schema: Schema, method: KAnonymity, reading: Mapping[str, Any]) -> Counts:
     """Count the population over the quasi-identifiers; rows of the register are persons, whatever the table's are."""
     if not any(isinstance(one, Presence) for one in method.criteria):
         raise ParameterError("a register is read for --criteria presence=LOW..HIGH only; give both or neither")

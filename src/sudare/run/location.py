@@ -15,6 +15,7 @@ from sudare.methods.location.preview import Preview
 from sudare.releases import Certificate
 from sudare.releases.parquet import Format
 from sudare.releases.release import check_place
+from sudare.run.publish import check_format
 
 MAP = """\
 [grid]
@@ -58,6 +59,7 @@ def publish_location(
 ) -> PublishedLocation:
     """Build and certify the mechanism of a map file, and save it; no table, no ledger, no draw."""
     check_place(out)
+    check_format(file_format)
     method = Location.of_map(map_file, **parameters)
     told, release = method.certified(progress=progress)
     return PublishedLocation(out=out, told=told, certificate=release.save(out, file_format=file_format))

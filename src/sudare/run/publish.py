@@ -16,7 +16,7 @@ from sudare.messages import Inside
 from sudare.privacy import Ledger, Unrecorded
 from sudare.releases import Certificate, Release
 from sudare.releases.parquet import Format
-from sudare.releases.release import check_place
+from sudare.releases.release import FORMATS, check_place
 from sudare.run.table_map import with_map
 from sudare.schema import Schema
 from sudare.sources import open as open_source
@@ -81,6 +81,7 @@ def publish_release(
 ) -> Published:
     """Publish a table of a file: everything that can be refused is refused before the spend."""
     check_place(out)
+    check_format(file_format)
     if seed_for_tests is not None and ledger_file is not None:
         raise ParameterError(
             "a release with a seed protects nobody and must not spend; leave out the ledger or the seed"
@@ -100,6 +101,12 @@ def publish_release(
         )
         keep = {"file_format": file_format, "even_if_not_private": seed_for_tests is not None}
         return _publish(method, source, ledger, rng, out, keep)
+
+
+def check_format(file_format: str) -> None:
+    """Refuse a format that a release cannot be written in, before anything is spent for it."""
+    if file_format not in FORMATS:
+        raise ParameterError("file_format ({file_format}) must be parquet or csv", file_format=file_format)
 
 
 def _publish(

@@ -20,7 +20,7 @@ from sudare.run.kanon import publish_kanon
 from sudare.run.location import publish_location
 from sudare.run.publish import publish_release
 from sudare.run.recipe_lost import alone, begin, end, mark
-from sudare.run.recipe_plan import Plan, Step, check_data, plan_recipe
+from sudare.run.recipe_plan import OPENING, Plan, Step, check_data, plan_recipe
 from sudare.run.recipe_purse import Purse
 from sudare.run.report import write_report
 from sudare.schema import Schema
@@ -28,7 +28,6 @@ from sudare.sources import open as open_source
 
 Moved = Callable[[float], None] | None
 Working = Callable[[], contextlib.AbstractContextManager[Moved]]
-OPENING = ("count_column", "encoding", "memory_limit", "spill_directory")
 
 
 class Tell(Protocol):
@@ -119,12 +118,12 @@ def _place(out: Path) -> Iterator[Path]:
             target=out,
             reason=os.strerror(error.errno or 0),
         ) from None
-    with alone(out):
-        try:
+    try:
+        with alone(out):
             yield out
-        finally:
-            with contextlib.suppress(OSError):
-                out.rmdir()
+    finally:
+        with contextlib.suppress(OSError):  # of what is in it, or is another's by now
+            out.rmdir()
 
 
 def _opened(step: Step, *, progress: Moved) -> contextlib.AbstractContextManager[Any]:

@@ -30,6 +30,8 @@ def finished(
     paper = verify_files(place)
     promise = {**_plain(guarantee.to_dict()), **({"quasi": paper.guarantee.get("quasi")} if is_request else {})}
     differences = [*_differences(paper, kind, method, schema, promise)]
+    if isinstance(method, KAnonymity) and schema is not None and not is_request and not differences:
+        differences = [*_other_columns(paper, method, schema)]
     if isinstance(method, Location) and not differences:
         differences = [*_other_map(place, method)]
     if differences:
@@ -98,6 +100,13 @@ def _expected_schema(paper: Certificate, method: Any, schema: Schema) -> dict[st
     else:
         facts = (schema if method.by is None else schema.select(chosen)).to_dict()
     return dict(_plain(facts))
+
+
+def _other_columns(paper: Certificate, method: KAnonymity, schema: Schema) -> Iterator[str]:
+    found, asked = (one["name"] for one in paper.schema["attributes"]), method.by or schema.names
+    told, wanted = ",".join(found), ",".join(asked)
+    if told != wanted:
+        yield _differs("by", told, wanted)
 
 
 def _other_map(place: Path, method: Location) -> Iterator[str]:

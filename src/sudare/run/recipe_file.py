@@ -128,6 +128,8 @@ def _asked(page: _Page, number: int, shared: Mapping[str, Any]) -> Asked:
     places = {"history": "history_file", "request": "request_file", "spill_directory": "spill_directory"}
     reading = {READING.get(key, key): given[key] for key in ("count", "encoding", "memory_limit", "format")
                if key in given}  # fmt: skip
+    if "register" in given:  # a table, as the source
+        reading["register_file"] = _source(folder, given["register"])
     return Asked(
         name=found["name"],
         publish=kind,
@@ -230,4 +232,5 @@ def _table(file: Path, written: str) -> dict[str, Any]:
 
 def _brief(value: object) -> str:
     shown = str(value).lower() if isinstance(value, bool) else str(value)
+    shown = "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in shown)
     return shown if len(shown) <= 40 else f"{shown[:40]}..."

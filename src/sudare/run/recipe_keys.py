@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from sudare.releases.release import FORMATS
+
 Reader = Callable[[Any], Any]
-_NAME = re.compile(r"(?!.*\.html$)[^\s./\\:][^/\\:\x00-\x1f]{0,99}")  # one part of a path: not hidden, no page
+_NAME = re.compile(r"(?!.*\.html$)[^\s./\\:][^/\\:]*")  # one part of a path: not hidden, no page
+MOST_BYTES = 200  # of a name: file systems take 255, and .NAME.begun and NAME.html are longer
 
 
 class Unfit(Exception):  # noqa: N818
@@ -71,7 +74,16 @@ def file_name(value: Any) -> str:
     """The name of a directory to make."""
     if not isinstance(value, str) or not _NAME.fullmatch(value) or value != value.strip():
         raise Unfit
+    if not value.isprintable() or len(value.encode()) > MOST_BYTES:
+        raise Unfit
     return value
+
+
+def file_format(value: Any) -> str:
+    """A format that releases are written in."""
+    if value not in FORMATS:
+        raise Unfit
+    return str(value)
 
 
 Keys = Mapping[str, tuple[Reader, str]]
@@ -83,7 +95,7 @@ SOURCE: Keys = {
     "memory_limit": (text, 'memory_limit = "4GB"'),
     "spill_directory": (text, 'spill_directory = "spill"'),
 }
-FORMAT: Keys = {"format": (text, 'format = "parquet" / format = "csv"')}
+FORMAT: Keys = {"format": (file_format, 'format = "parquet" / format = "csv"')}
 HEAD: Keys = {"version": (whole, "version = 1"), **SOURCE, "out": (text, 'out = "releases"'), **FORMAT}
 LEDGER: Keys = {
     "file": (text, 'file = "members.ledger"'),
@@ -131,7 +143,11 @@ PARAMETERS: Mapping[str, Keys] = {
     },
 }
 FILES: Mapping[str, Keys] = {
-    "kanon": {"history": (text, 'history = "members.history"'), "request": (text, 'request = "request.toml"')},
+    "kanon": {
+        "history": (text, 'history = "members.history"'),
+        "request": (text, 'request = "request.toml"'),
+        "register": (text, 'register = "people.csv"'),
+    },
     "location": {"map": (text, 'map = "coast.toml"')},
 }
 NEEDED = {"kanon": ("k",), "location": ("map", "epsilon_per_metre")}

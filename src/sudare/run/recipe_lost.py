@@ -9,17 +9,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 from sudare.errors import ReleaseError
 from sudare.privacy import Spend
 
+LOCK = ".sudare-run.lock"
+
 
 @contextlib.contextmanager
 def alone(out: Path) -> Iterator[None]:
     """Let one run at a time write into a directory; the lock goes with the process that holds it.
+
+    A file of its own is locked, not the directory: a history of k-anonymity kept there locks that.
 
     Error: ReleaseError if another run holds it.
     """
@@ -28,21 +32,33 @@ def alone(out: Path) -> Iterator[None]:
     except ImportError:  # not a POSIX system: nothing to lock with
         yield
         return
+    file = out / LOCK
     try:
-        handle = os.open(out, os.O_RDONLY)
-    except OSError:
-        raise ReleaseError("another run is writing to {out}; wait until it has ended", out=out) from None
+        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ReleaseError(
+            "{target} cannot be written ({reason}); nothing was left there",
+            target=out,
+            reason=os.strerror(error.errno or 0),
+        ) from None
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_there = os.path.samestat(os.fstat(handle), os.stat(out))  # and was not taken away in between
-        except OSError:
-            is_there = False
-        if not is_there:
+        if not _is_locked(handle, file, fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB):
             raise ReleaseError("another run is writing to {out}; wait until it has ended", out=out)
-        yield
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)  # while it is held: whoever opens it later makes another
     finally:
         os.close(handle)
+
+
+def _is_locked(handle: int, file: Path, flock: Callable[[int, int], object], how: int) -> bool:
+    """Lock the file, and see that it is still the one of that name."""
+    try:
+        flock(handle, how)
+        return os.path.samestat(os.fstat(handle), os.stat(file))
+    except OSError:
+        return False
 
 
 def mark(out: Path, name: str) -> Path:

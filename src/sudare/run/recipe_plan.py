@@ -9,9 +9,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sudare.errors import BudgetExceeded, LedgerError, RelationMismatch, ReleaseError
+from sudare.errors import BudgetExceeded, LedgerError, ParameterError, RelationMismatch, ReleaseError
 from sudare.messages import say
 from sudare.methods.kanon import KAnonymity
+from sudare.methods.kanon.criteria import Presence
 from sudare.methods.kanon.history import check_history
 from sudare.methods.kanon.request import Request
 from sudare.methods.location import Location
@@ -20,15 +21,18 @@ from sudare.methods.table import Table
 from sudare.methods.view import View
 from sudare.privacy import Promise, Spend
 from sudare.releases import Certificate
+from sudare.run.kanon import count_register
 from sudare.run.recipe_ask import Need, Nobody, ask
 from sudare.run.recipe_done import finished
 from sudare.run.recipe_file import Asked, Recipe, read_recipe
 from sudare.run.recipe_lines import at_line
 from sudare.run.recipe_lost import lost
-from sudare.run.recipe_purse import Purse, read_purse
+from sudare.run.recipe_purse import Purse, read_purse, will_be_made
 from sudare.schema import Schema
 from sudare.sources.files import files_of
 
+UNFINISHED = ".sudare-*.partial"  # as Release.save and write_report call what they are writing
+OPENING = ("count_column", "encoding", "memory_limit", "spill_directory")  # of what is read, how
 METHODS: Mapping[str, Callable[..., Any]] = {
     "microdata": Microdata,
     "table": Table,
@@ -74,9 +78,9 @@ class Plan:
     def notes(self) -> list[str]:
         """What the steward should know before it runs."""
         told = [_told_lost(step) for step in self.steps if step.lost and step.done is None]
-        kanon = [step for step in self.to_do if step.asked.publish == "kanon"]
-        beside = [step for step in self.steps if step.asked.publish not in ("kanon", "location")]
-        if kanon and (beside or sum(step.asked.publish == "kanon" for step in self.steps) > 1):
+        kanon = [step for step in self.steps if step.asked.publish == "kanon"]
+        of_rows = [step for step in self.steps if step.asked.publish != "location"]
+        if kanon and len(of_rows) > 1 and any(step.done is None for step in of_rows):
             names = ", ".join(step.asked.name for step in kanon)
             told.append(
                 say(
@@ -85,19 +89,35 @@ class Plan:
                     names=names,
                 )
             )
-        return told
+        return [*told, *_told_unfinished(self.recipe.out)]
 
 
 def _told_lost(step: Step) -> str:
     spent = sum((one.cost for one in step.lost), Fraction())
     return say(
-        "{name}: epsilon {spent} was spent at {time} by a run that was interrupted before anything was published; it"
-        " stays spent, and making the release costs {cost} again",
+        "{name}: epsilon {spent} was spent at {time} without a release to show for it, perhaps by a run that was"
+        " interrupted, or by another command in the same moment; it stays spent, and making the release costs {cost}"
+        " again",
         name=step.asked.name,
         spent=spent,
         time=step.lost[-1].time,
         cost=step.cost,
     )
+
+
+def _told_unfinished(out: Path) -> list[str]:
+    """Name what a killed run left half-written. It is not deleted: another command may be writing there now."""
+    found = sorted(one.name for one in out.glob(UNFINISHED))
+    if not found:
+        return []
+    return [
+        say(
+            "unfinished files in {out}: {names}; a command that was killed left them, or one is writing them now; they"
+            " are no release: delete them when none is running",
+            out=out,
+            names=", ".join(found),
+        )
+    ]
 
 
 def plan_recipe(path: str | Path) -> Plan:
@@ -172,7 +192,7 @@ def _check_budget(plan: Plan) -> None:
     if gone:
         raise BudgetExceeded(
             "{file}: the releases to do need epsilon {needed} ({each}), but {left} of {budget} is left; {lost} was"
-            " spent by an interrupted run and is gone: ask for less in the recipe",
+            " spent, perhaps by an interrupted run, and is gone: ask for less in the recipe",
             lost=gone,
             **values,
         )
@@ -212,7 +232,7 @@ def _made(recipe: Recipe, asked: Asked, purse: Purse | None) -> Step:
     schema.require_confirmed()
     files_of(asked.source or "")
     if isinstance(method, KAnonymity):
-        method, promise = _kanon(method, asked, schema)
+        method, promise = _kanon(method, asked, schema, recipe.out)
         return Step(asked=asked, method=method, schema=schema, guarantee=promise, out=out, page=page)
     if purse is None:
         raise LedgerError(
@@ -225,17 +245,33 @@ def _made(recipe: Recipe, asked: Asked, purse: Purse | None) -> Step:
     )
 
 
-def _kanon(method: KAnonymity, asked: Asked, schema: Schema) -> tuple[KAnonymity, Promise]:
-    quasi = method.preview(schema).quasi
-    if "history_file" in asked.reading:
-        check_history(asked.reading["history_file"])
+def _kanon(method: KAnonymity, asked: Asked, schema: Schema, out: Path) -> tuple[KAnonymity, Promise]:
+    quasi, history = method.preview(schema).quasi, asked.reading.get("history_file")
+    if history is not None and not will_be_made(history.parent, out):
+        check_history(history)
+    _check_register(method, asked)
     if "request_file" in asked.reading:
         method = replace(method, k=max(method.k, Request.read(asked.reading["request_file"], schema).k))
     return method, method.guarantee(unit=schema.unit, quasi=quasi)
 
 
+def _check_register(method: KAnonymity, asked: Asked) -> None:
+    """See that a register is there if and only if it is needed."""
+    register = asked.reading.get("register_file")
+    if register is not None and "request_file" in asked.reading:
+        raise ParameterError("a request and a register do not go together; leave one out")
+    needs_one = any(isinstance(one, Presence) for one in method.criteria)
+    if needs_one != (register is not None):
+        raise ParameterError(
+            'criteria = "presence=LOW..HIGH" and register = "FILE", a table of the population, go together; give both'
+            " or neither"
+        )
+    if register is not None:
+        files_of(register)
+
+
 def _check_page(step: Step) -> None:
-    if step.page is not None and step.page.exists() and not step.out.exists():
+    if step.page is not None and (step.page.is_dir() or (step.page.exists() and not step.out.exists())):
         raise ReleaseError("{target} exists; choose another file or remove it", target=step.page)
 
 
@@ -252,16 +288,19 @@ def check_data(plan: Plan, opened: Callable[[Step], contextlib.AbstractContextMa
         with source as rows:
             for step in steps:
                 with at_line(plan.recipe.file, step.asked.lines, step.asked.name):
-                    if step.need is None:
-                        _count_classes(step, rows)
+                    if step.need is None and step.schema is not None:
+                        _count_classes(step, step.schema, rows)
                     else:
                         ask(step.method, rows, neighbours=relation)
 
 
-def _count_classes(step: Step, source: Any) -> None:
+def _count_classes(step: Step, schema: Schema, source: Any) -> None:
     """Count what k-anonymity counts; whether k can be kept is left to the run, which spends nothing."""
-    quasi = step.method.preview(step.schema).quasi
-    source.count([*quasi, *step.method.sensitive(step.schema, quasi)])
+    quasi = step.method.preview(schema).quasi
+    source.count([*quasi, *step.method.sensitive(schema, quasi)])
+    if "register_file" in step.asked.reading:
+        reading = {name: step.asked.reading[name] for name in OPENING if name in step.asked.reading}
+        count_register(step.asked.reading["register_file"], schema, step.method, reading)
 
 
 def _by_source(plan: Plan) -> list[list[Step]]:

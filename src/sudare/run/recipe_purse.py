@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -69,6 +70,11 @@ def read_purse(recipe: Recipe) -> Purse | None:
         )
 
 
+def will_be_made(folder: Path, out: Path) -> bool:
+    """Tell whether a directory is that of the releases, which the run makes before it writes anything."""
+    return not out.exists() and os.path.abspath(folder) == os.path.abspath(out)
+
+
 def _new_purse(recipe: Recipe, asked: AskedLedger, budget: Fraction | None) -> Purse:
     if budget is None:
         raise LedgerError(
@@ -83,7 +89,7 @@ def _new_purse(recipe: Recipe, asked: AskedLedger, budget: Fraction | None) -> P
             file=asked.file,
             name=begun[0],
         )
-    if not asked.file.parent.is_dir():
+    if not asked.file.parent.is_dir() and not will_be_made(asked.file.parent, recipe.out):
         raise LedgerError("there is no directory {directory}; make it first", directory=asked.file.parent)
     relation: Neighbours = "add-remove" if asked.neighbours == "add-remove" else "replace"
     return Purse(file=asked.file, budget=budget, left=budget, neighbours=relation, exists=False, name=asked.name)

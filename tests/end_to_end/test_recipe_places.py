@@ -1,0 +1,213 @@
+"""`sudare run`: the files around the releases: formats, registers, ledgers, pages, and what a killed run leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sudare.errors import ParameterError
+from sudare.methods.kanon import KAnonymity
+from sudare.methods.microdata import Microdata
+from sudare.privacy import Ledger
+from sudare.run.kanon import publish_kanon
+from sudare.run.location import publish_location, write_coast
+from sudare.run.publish import publish_release
+
+SCHEMA = """\
+[sudare]
+schema = 1
+name = "members"
+
+[[attribute]]
+name = "item"
+kind = "category"
+values = ["h1", "h2", "h3"]
+
+[[attribute]]
+name = "age"
+kind = "number"
+role = "quasi"
+bins = { start = 0, stop = 100, width = 20 }
+hierarchy = { intervals = [40] }
+"""
+HEAD = """\
+[recipe]
+version = 1
+source = "members.csv"
+schema = "members.toml"
+out = "releases"
+
+[ledger]
+file = "members.ledger"
+budget = "2"
+"""
+RECORDS = '\n[[release]]\nname = "records"\npublish = "microdata"\nepsilon = "1/2"\n'
+ROWS = '\n[[release]]\nname = "rows"\npublish = "kanon"\nk = 5\n'
+PRESENCE = ROWS + 'criteria = ["presence=0..0.5"]\n'
+
+
+@pytest.fixture
+def recipe(place: Path) -> Callable[[str], str]:
+    """Write a recipe beside the table, and give its name."""
+    (place / "members.toml").write_text(SCHEMA)
+
+    def write(text: str) -> str:
+        (place / "recipe.toml").write_text(text, encoding="utf-8")
+        return "recipe.toml"
+
+    return write
+
+
+def spent(file: Path) -> str:
+    with Ledger.open(file) as ledger:
+        return str(ledger.spent)
+
+
+# --- formats ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [HEAD + RECORDS + 'format = "xls"\n',
+                                  HEAD.replace("\n\n[ledger]", '\nformat = "PARQUET"\n\n[ledger]') + RECORDS,
+                                  HEAD + RECORDS + 'format = ["csv"]\n'])  # fmt: skip
+def test_a_format_that_is_none_is_refused_before_the_spend(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object], text: str
+) -> None:
+    Ledger.create(place / "members.ledger", epsilon=2).close()
+    refused = sudare("run", recipe(text))
+
+    assert refused.code == 1
+    assert "format (" in refused.err
+    assert 'format = "parquet" / format = "csv"' in refused.err
+    assert spent(place / "members.ledger") == "0"
+
+
+def test_every_door_refuses_a_wrong_format_before_it_spends_or_reads(place: Path, recipe: Callable[[str], str]) -> None:
+    recipe("")
+    file, wrong = place / "members.ledger", {"out": place / "never", "file_format": "xls"}
+    Ledger.create(file, epsilon=2).close()
+    facts = {"schema_file": place / "absent.toml", **wrong}
+    with pytest.raises(ParameterError, match=r"file_format \(xls\)"):
+        publish_release(Microdata(epsilon=1), "absent.csv", ledger_file=file, **facts)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"file_format \(xls\)"):
+        publish_kanon(KAnonymity(k=2), "absent.csv", **facts)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"file_format \(xls\)"):
+        publish_location(place / "absent.toml", epsilon_per_metre="0.02", **wrong)  # type: ignore[arg-type]
+
+    assert spent(file) == "0"
+
+
+# --- a register -------------------------------------------------------------------------------------------------------
+
+
+def test_presence_in_a_register_can_be_asked_for(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    (place / "people.csv").write_text("age\n" + "".join(f"{k % 100}\n" for k in range(12_000)))
+    done = sudare("run", recipe(HEAD + PRESENCE + 'register = "people.csv"\n'))
+    again = sudare("run", "recipe.toml")
+
+    assert done.code == 0, done.err
+    assert (place / "releases" / "rows").is_dir()
+    assert "1/1 rows: done before" in again.out
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (PRESENCE, "go together"),
+        (ROWS + 'register = "members.csv"\n', "go together"),
+        (PRESENCE + 'register = "absent.csv"\n', "absent.csv"),
+        (PRESENCE + 'register = "members.csv"\nrequest = "request.toml"\n', "do not go together"),
+    ],
+)
+def test_a_register_that_is_missing_or_idle_is_refused_while_planning(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object], rows: str, told: str
+) -> None:
+    refused = sudare("run", recipe(HEAD + RECORDS + rows), "--dry-run")
+
+    assert refused.code == 1
+    assert told in refused.err
+    assert "recipe.toml, line 16: rows" in refused.err
+
+
+def test_a_register_with_values_outside_the_schema_is_refused_before_the_first_spend(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    (place / "people.csv").write_text("age\n20\n777\n")
+    refused = sudare("run", recipe(HEAD + RECORDS + PRESENCE + 'register = "people.csv"\n'))
+
+    assert refused.code == 1
+    assert "777" not in refused.err
+    assert not (place / "members.ledger").exists()
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+def test_ledger_and_history_may_be_kept_among_the_releases_from_the_first_run_on(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    inside = HEAD.replace('"members.ledger"', '"releases/members.ledger"')
+    file = recipe(inside + RECORDS + ROWS + 'history = "./releases/members.history"\n')
+    planned = sudare("run", file, "--dry-run")
+    was_made = (place / "releases").exists()
+    done = sudare("run", file)
+    again = sudare("run", file)
+
+    assert planned.code == 0, planned.err
+    assert not was_made
+    assert done.code == again.code == 0, done.err
+    assert (place / "releases" / "members.history").exists()
+    assert spent(place / "releases" / "members.ledger") == "1/2"
+
+
+def test_a_ledger_in_another_directory_that_is_not_there_is_refused(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    refused = sudare("run", recipe(HEAD.replace('"members.ledger"', '"elsewhere/members.ledger"') + RECORDS))
+
+    assert refused.code == 1
+    assert "there is no directory elsewhere" in refused.err
+
+
+def test_a_directory_where_the_page_should_be_is_refused(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    sudare("run", recipe(HEAD + RECORDS))
+    (place / "releases" / "records.html").mkdir()
+    refused = sudare("run", recipe(HEAD + RECORDS + "report = true\n"), "--dry-run")
+
+    assert refused.code == 1
+    assert "releases/records.html exists" in refused.err
+
+
+def test_what_a_killed_run_left_half_written_is_named_and_kept(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    half = place / "releases" / ".sudare-0123456789abcdef.partial"
+    half.mkdir(parents=True)
+    done = sudare("run", recipe(HEAD + RECORDS))
+
+    assert done.code == 0, done.err
+    assert f"unfinished files in releases: {half.name}" in done.out
+    assert half.exists()
+
+
+# --- what does not add up ---------------------------------------------------------------------------------------------
+
+
+def test_a_release_beside_a_k_anonymous_one_that_is_done_is_warned_of_too(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    write_coast(place, rows=6, columns=6)
+    reports = '\n[[release]]\nname = "map"\npublish = "location"\nmap = "coast.toml"\nepsilon_per_metre = 0.02\n'
+    sudare("run", recipe(HEAD + ROWS))
+    beside = sudare("run", recipe(HEAD + ROWS + RECORDS))
+    nothing = sudare("run", "recipe.toml")
+    of_no_rows = sudare("run", recipe(HEAD + ROWS + RECORDS + reports))
+
+    assert "note: rows: k-anonymity takes nothing from the ledger and does not compose" in beside.out
+    assert "does not compose" not in nothing.out
+    assert "does not compose" not in of_no_rows.out
