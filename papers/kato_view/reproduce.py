@@ -24,7 +24,7 @@ from papers.kato_view.tables import (
 )
 
 HERE = Path(__file__).parent
-SEEDS = 5
+SEEDS = 15
 FIGURE4 = ("0.25", "0.5", "2", "4")  # and 1
 QUICK = ("small-adult", "phoneme")
 MORE = 3  # times as many seeds on these two: they are cheap, and one noisy number moves all prefixes of a small table
