@@ -26,6 +26,8 @@ DEAREST_PICK = 500  # of WHOLE: pairs that need more are not measured
 WHOLE = 10_000  # shares are whole ten-thousandths; they change in few steps, so that few laws of noise are needed
 CAREFUL = (6000, 800, 1800, 1400)  # one-way tables, choices, forest, extras where more pairs begin to pay
 FULL = (3900, 1200, 2400, 2400)
+FULL_OF_MANY = (5500, 1000, 1750, 1750)  # with more attributes than BROAD, so that each still is known by itself
+BROAD = 16
 FEWEST_BINS = 4
 MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would find room in a clique
 PER_CHOICE = 60  # of a choice at most; what choices need not goes to the tables
@@ -98,8 +100,9 @@ def share_out(method: str, epsilon: Fraction, *, records: float, sizes: Sequence
     least = CLEAR_OF_FEW if d <= FEW else CLEAR
     if rich < MANY or clear < least:
         return _few(epsilon, d, records * float(epsilon))
+    full = FULL if d <= BROAD else FULL_OF_MANY
     part = Fraction(int(4 * min(1.0, (clear - least) / FULLY)), 4)
-    one, choice, forest, extra = (low + part * (high - low) for low, high in zip(CAREFUL, FULL, strict=True))
+    one, choice, forest, extra = (low + part * (high - low) for low, high in zip(CAREFUL, full, strict=True))
     more = min(d - 1, d * (d - 1) // 2 - (d - 1))
     choice = min(choice, Fraction(PER_CHOICE * (d - 1 + more)))
     if not more:
@@ -109,7 +112,7 @@ def share_out(method: str, epsilon: Fraction, *, records: float, sizes: Sequence
 
 def _few(epsilon: Fraction, d: int, known: float) -> Shares:
     """Few pairs, if they can be measured well and only those that stand out; or none at all."""
-    picks = min(d - 1, int(known / (PER_PICK * d * d)))
+    picks = min(1 if d <= FEW else d - 1, int(known / (PER_PICK * d * d)))
     forest = max(LEAST_PICK, 20 * math.ceil(FAINT * WHOLE / 20 / max(known, 1.0)))
     if not picks or forest > DEAREST_PICK:
         return _shares(epsilon, (WHOLE, 0, 0, 0), picks=0)
