@@ -134,7 +134,7 @@ def test_a_figure_without_a_sentence_is_told_by_its_name() -> None:
 
 def test_the_figures_of_a_map_are_sentences_in_both_languages() -> None:
     figures = {
-        "tight_epsilon_per_metre": 0.01999999991,
+        "tight_epsilon_per_metre": 0.018345612,
         "tight_epsilon_is_exact": True,
         "posterior_max": 0.2,
         "posterior_median": 0.15,
@@ -145,7 +145,7 @@ def test_the_figures_of_a_map_are_sentences_in_both_languages() -> None:
     }
     english, japanese = (expected(figures, lang) for lang in ("en", "ja"))
 
-    assert "epsilon 0.0200000 per metre" in english[0]  # rounded up, never down
+    assert "epsilon 0.0183457 per metre" in english[0]  # rounded up, never down
     assert "0.001% to 50.0%" in english[2]
     assert len(english) == len(japanese) == 4
     assert all("。" in line for line in japanese)
