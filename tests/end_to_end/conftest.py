@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import recipe_texts
+
 SCHEMA = """\
 [sudare]
 schema = 1
@@ -64,3 +66,15 @@ def sudare(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
         return Ran(code, out, err)
 
     return call
+
+
+@pytest.fixture
+def recipe(place: Path) -> Callable[[str], str]:
+    """Write a recipe beside the table, and give its name."""
+    (place / "members.toml").write_text(recipe_texts.SCHEMA)
+
+    def write(text: str) -> str:
+        (place / "recipe.toml").write_text(text, encoding="utf-8")
+        return "recipe.toml"
+
+    return write

@@ -14,52 +14,12 @@ import pytest
 
 from sudare.run.location import write_coast
 from sudare.run.recipe_lost import alone
+from tests.recipe_texts import HEAD, RECORDS, SCHEMA
 
-SCHEMA = """\
-[sudare]
-schema = 1
-name = "members"
-
-[[attribute]]
-name = "item"
-kind = "category"
-values = ["h1", "h2", "h3"]
-
-[[attribute]]
-name = "age"
-kind = "number"
-role = "quasi"
-bins = { start = 0, stop = 100, width = 20 }
-hierarchy = { intervals = [40] }
-"""
-HEAD = """\
-[recipe]
-version = 1
-source = "members.csv"
-schema = "members.toml"
-out = "releases"
-
-[ledger]
-file = "members.ledger"
-budget = "2"
-"""
-RECORDS = '\n[[release]]\nname = "records"\npublish = "microdata"\nepsilon = "1/2"\n'
 AGES = '\n[[release]]\nname = "ages"\npublish = "table"\nepsilon = 0.5\nby = ["age"]\n'
 VIEW = '\n[[release]]\nname = "view"\npublish = "view"\nepsilon = "1/2"\nformat = "csv"\n'
 ROWS = '\n[[release]]\nname = "rows"\npublish = "kanon"\nk = 5\nhistory = "members.history"\n'
 REPORTS = '\n[[release]]\nname = "reports"\npublish = "location"\nmap = "coast.toml"\nepsilon_per_metre = 0.02\n'
-
-
-@pytest.fixture
-def recipe(place: Path) -> Callable[[str], str]:
-    """Write a recipe beside the table, and give its name."""
-    (place / "members.toml").write_text(SCHEMA)
-
-    def write(text: str) -> str:
-        (place / "recipe.toml").write_text(text, encoding="utf-8")
-        return "recipe.toml"
-
-    return write
 
 
 def left(place: Path) -> str:

@@ -14,50 +14,10 @@ from sudare.privacy import Ledger
 from sudare.run.kanon import publish_kanon
 from sudare.run.location import publish_location, write_coast
 from sudare.run.publish import publish_release
+from tests.recipe_texts import HEAD, RECORDS
 
-SCHEMA = """\
-[sudare]
-schema = 1
-name = "members"
-
-[[attribute]]
-name = "item"
-kind = "category"
-values = ["h1", "h2", "h3"]
-
-[[attribute]]
-name = "age"
-kind = "number"
-role = "quasi"
-bins = { start = 0, stop = 100, width = 20 }
-hierarchy = { intervals = [40] }
-"""
-HEAD = """\
-[recipe]
-version = 1
-source = "members.csv"
-schema = "members.toml"
-out = "releases"
-
-[ledger]
-file = "members.ledger"
-budget = "2"
-"""
-RECORDS = '\n[[release]]\nname = "records"\npublish = "microdata"\nepsilon = "1/2"\n'
 ROWS = '\n[[release]]\nname = "rows"\npublish = "kanon"\nk = 5\n'
 PRESENCE = ROWS + 'criteria = ["presence=0..0.5"]\n'
-
-
-@pytest.fixture
-def recipe(place: Path) -> Callable[[str], str]:
-    """Write a recipe beside the table, and give its name."""
-    (place / "members.toml").write_text(SCHEMA)
-
-    def write(text: str) -> str:
-        (place / "recipe.toml").write_text(text, encoding="utf-8")
-        return "recipe.toml"
-
-    return write
 
 
 def spent(file: Path) -> str:

@@ -23,36 +23,8 @@ from sudare.run.recipe_keys import PARAMETERS
 from sudare.run.recipe_lost import begin, end, lost, mark
 from sudare.run.recipe_plan import plan_recipe
 from sudare.schema import Attribute, Schema, Unit, Values
+from tests.recipe_texts import HEAD, RECORDS, SCHEMA
 
-SCHEMA = """\
-[sudare]
-schema = 1
-name = "members"
-
-[[attribute]]
-name = "item"
-kind = "category"
-values = ["h1", "h2", "h3"]
-
-[[attribute]]
-name = "age"
-kind = "number"
-role = "quasi"
-bins = { start = 0, stop = 100, width = 20 }
-hierarchy = { intervals = [40] }
-"""
-HEAD = """\
-[recipe]
-version = 1
-source = "members.csv"
-schema = "members.toml"
-out = "releases"
-
-[ledger]
-file = "members.ledger"
-budget = "2"
-"""
-RECORDS = '\n[[release]]\nname = "records"\npublish = "microdata"\nepsilon = "1/2"\n'
 TABLE = '\n[[release]]\nname = "table"\npublish = "table"\nepsilon = 0.5\nby = ["age"]\n'
 SEX = Schema(name="s", attributes=(Attribute(name="sex", domain=Values(values=("F", "M"))),))
 

@@ -66,7 +66,7 @@ class Release:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
         except OSError as error:
-            raise _cannot_write(target, error) from None
+            raise cannot_write(target, error) from None
         return made
 
     def _fill(self, unfinished: Path, file_format: Format) -> Certificate:
@@ -133,7 +133,7 @@ def check_place(target: Path) -> None:
     try:
         is_taken = target.exists() or target.is_symlink()
     except OSError as error:
-        raise _cannot_write(target, error) from None
+        raise cannot_write(target, error) from None
     if is_taken:
         raise ReleaseError("{target} exists; choose another directory or remove it", target=target)
     if not target.parent.is_dir():
@@ -145,7 +145,7 @@ def check_place(target: Path) -> None:
             probe.write(bytes(4096))
             probe.flush()
     except OSError as error:
-        raise _cannot_write(target, error) from None
+        raise cannot_write(target, error) from None
 
 
 def digest(file: Path) -> str:
@@ -159,7 +159,8 @@ def _flush(file: Path) -> None:
         os.fsync(stream.fileno())
 
 
-def _cannot_write(target: Path, error: OSError) -> ReleaseError:
+def cannot_write(target: Path, error: OSError) -> ReleaseError:
+    """Say in one line why a file or directory could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return ReleaseError(
             "no space is left to write {target}; free some and try again; nothing was left there",

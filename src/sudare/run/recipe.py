@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +13,7 @@ from typing import Any, Protocol
 from sudare.errors import LedgerError, ReleaseError, SudareError
 from sudare.messages import Inside
 from sudare.privacy import Ledger
-from sudare.releases.release import check_place
+from sudare.releases.release import cannot_write, check_place
 from sudare.run.choose_error import error_line
 from sudare.run.kanon import publish_kanon
 from sudare.run.location import publish_location
@@ -113,11 +112,7 @@ def _place(out: Path) -> Iterator[Path]:
     try:
         out.mkdir(exist_ok=True)
     except OSError as error:
-        raise ReleaseError(
-            "{target} cannot be written ({reason}); nothing was left there",
-            target=out,
-            reason=os.strerror(error.errno or 0),
-        ) from None
+        raise cannot_write(out, error) from None
     try:
         with alone(out):
             yield out

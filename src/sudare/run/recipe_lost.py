@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sudare.errors import ReleaseError
 from sudare.privacy import Spend
+from sudare.releases.release import cannot_write
 
 LOCK = ".sudare-run.lock"
 
@@ -36,11 +37,7 @@ def alone(out: Path) -> Iterator[None]:
     try:
         handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise ReleaseError(
-            "{target} cannot be written ({reason}); nothing was left there",
-            target=out,
-            reason=os.strerror(error.errno or 0),
-        ) from None
+        raise cannot_write(out, error) from None
     try:
         if not _is_locked(handle, file, fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB):
             raise ReleaseError("another run is writing to {out}; wait until it has ended", out=out)

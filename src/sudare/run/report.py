@@ -9,6 +9,7 @@ from typing import Any
 
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases import Release
+from sudare.releases.release import cannot_write
 from sudare.report.report import report
 from sudare.report.shapes import Truth
 
@@ -65,10 +66,6 @@ def write_page(out: Path, page: str) -> None:
     except FileExistsError:
         raise ReleaseError("{target} exists; choose another file or remove it", target=out) from None
     except OSError as error:
-        raise ReleaseError(
-            "{target} cannot be written ({reason}); nothing was left there",
-            target=out,
-            reason=os.strerror(error.errno or 0),
-        ) from None
+        raise cannot_write(out, error) from None
     finally:
         unfinished.unlink(missing_ok=True)

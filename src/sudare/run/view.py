@@ -16,6 +16,7 @@ from sudare.mechanisms import Rng, SeededRng, system_rng
 from sudare.methods.view import OpenedView, open_view
 from sudare.methods.view.opened import Table
 from sudare.methods.view.sql import split
+from sudare.releases.release import cannot_write
 
 Progress = Callable[[float], None]
 
@@ -44,11 +45,7 @@ def write_sample(
             _stream(view, size, stream, rng, progress)
         os.rename(unfinished, out)
     except OSError as error:
-        raise ReleaseError(
-            "{target} cannot be written ({reason}); nothing was left there",
-            target=out,
-            reason=os.strerror(error.errno or 0),
-        ) from None
+        raise cannot_write(out, error) from None
     finally:
         unfinished.unlink(missing_ok=True)
 
