@@ -1,0 +1,479 @@
+"""Texts for people: a text is a value, rendered when it is shown, in the language of whoever looks.
+
+    text("k ({k}) must be at least 2", k=1)     a Text: may be stored, returned, raised, put inside another text
+    str(that), f"{that}", that.render("ja")     words: in the current language, or in the one that is named
+    say("...", **values)                        words at once, at an edge that prints them
+
+The current language is decided at the moment of rendering: that of `with use_language("ja")`, which holds for its own
+thread or asyncio task, else SUDARE_LANG, else the locale.
+
+English templates are the keys; a language is a folder of TOML files (`text/ja/`) of English = translation, with a
+`language.toml` that holds its own name. A folder elsewhere is added with `add_language("de", folder)`, or by naming it
+in SUDARE_TEXTS; its name is then the code. A text without translation is shown in English.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import locale
+import os
+import string
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+__all__ = [
+    "Inside",
+    "Language",
+    "Readable",
+    "Text",
+    "add_language",
+    "catalogue",
+    "current_language",
+    "find_language",
+    "join_items",
+    "join_sentences",
+    "language",
+    "language_problems",
+    "languages",
+    "missing_texts",
+    "render",
+    "say",
+    "speaking",
+    "text",
+    "use_language",
+]
+
+ENGLISH = "en"
+ABOUT = "language.toml"
+FOLDERS = "SUDARE_TEXTS"
+VARIABLES = ("SUDARE_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides
+
+
+# --- texts --------------------------------------------------------------------------------------------------------
+
+
+class Readable:
+    """What is read in some language: a text, or an error that carries one. Inside a text it takes the text's."""
+
+    __slots__ = ()
+
+    def render(self, language: str | None = None) -> str:
+        """Give the words in a language; in the current one if none is named."""
+        raise NotImplementedError
+
+
+class Text(Readable):
+    """A template in English and its values; the words come when it is rendered.
+
+    Values are formatted as `str.format` does; a value that is a Text or an error is rendered in the same language. A
+    text without values is shown as it stands, braces and all. Two texts are equal if template and values are.
+
+    >>> size = Text("{n} rows", {"n": 3})
+    >>> str(Text("{file}: {problem}", {"file": "a.csv", "problem": size}))
+    'a.csv: 3 rows'
+    """
+
+    __slots__ = ("_template", "_values")
+    _template: str
+    _values: Mapping[str, object]
+
+    def __init__(self, template: str, values: Mapping[str, object] | None = None) -> None:
+        object.__setattr__(self, "_template", template)
+        object.__setattr__(self, "_values", MappingProxyType(dict(values or {})))
+
+    @property
+    def template(self) -> str:
+        """The English template: the key of its translations."""
+        return self._template
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        """What fills the template, by name."""
+        return self._values
+
+    def render(self, language: str | None = None) -> str:
+        """Give the words in a language; in the current one if none is named.
+
+        >>> Text("a row").render("en")
+        'a row'
+        """
+        return _fill(self._template, self._values, _chosen(language))
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.render(), spec)
+
+    def __repr__(self) -> str:
+        values = "".join(f", {name}={value!r}" for name, value in self._values.items())
+        return f"text({self._template!r}{values})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Text):
+            return NotImplemented
+        return self._template == other._template and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._template)
+
+    def __bool__(self) -> bool:
+        return bool(self._template)
+
+    def __add__(self, other: Text | str) -> Text:
+        return _join((self, other), "")
+
+    def __radd__(self, other: str) -> Text:
+        return _join((other, self), "")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a text cannot be changed ({name})")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Text, (self._template, dict(self._values))
+
+
+def text(template: str, /, **values: object) -> Text:
+    """Make a text that is stored, returned or put inside another one.
+
+    >>> text("k ({k}) must be at least 2", k=1).render("en")
+    'k (1) must be at least 2'
+    """
+    return Text(template, values)
+
+
+def say(template: str, /, *, lang: str | None = None, **values: object) -> str:
+    """Give words at once, in the current language, where they are printed and not kept.
+
+    >>> say("{n} rows", n=3)
+    '3 rows'
+    """
+    return Text(template, values).render(lang)
+
+
+def join_sentences(parts: Iterable[Text | str]) -> Text:
+    """Put whole sentences one after the other, with the space that the language has between them.
+
+    >>> join_sentences(["One.", "Two."]).render("en")
+    'One. Two.'
+    """
+    return _join(parts, _Mark("between_sentences"))
+
+
+def join_items(parts: Iterable[Text | str]) -> Text:
+    """List things in words, with the mark that the language has between them.
+
+    >>> join_items(["one", "two"]).render("en")
+    'one, two'
+    """
+    return _join(parts, _Mark("between_items"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark(Readable):
+    """A mark that each language writes its own way."""
+
+    name: Literal["between_sentences", "between_items"]
+
+    def render(self, language: str | None = None) -> str:
+        chosen = _chosen(language)
+        return chosen.between_sentences if self.name == "between_sentences" else chosen.between_items
+
+
+def _join(parts: Iterable[Text | str], mark: _Mark | str) -> Text:
+    """A text whose template has no words of its own, so that it needs no translation."""
+    values: dict[str, object] = {f"part{number}": part for number, part in enumerate(parts)}
+    return Text("{mark}".join(f"{{{name}}}" for name in values), {**values, "mark": mark} if values else {})
+
+
+def _fill(template: str, values: Mapping[str, object], language: Language) -> str:
+    """Fill the translation; the English template if the translation cannot be filled, so that a line is always told."""
+    translation = language.translate(template)
+    if not values:
+        return translation
+    shown = {
+        name: value.render(language.code) if isinstance(value, Readable) else value for name, value in values.items()
+    }
+    try:
+        return translation.format(**shown)
+    except (LookupError, ValueError, AttributeError, TypeError):
+        if translation == template:
+            raise
+        return template.format(**shown)
+
+
+# --- the current language -----------------------------------------------------------------------------------------
+
+_CURRENT: contextvars.ContextVar[str | None] = contextvars.ContextVar("sudare_language", default=None)
+
+
+def current_language() -> str:
+    """Tell the code of the language in which a text is shown now.
+
+    >>> with use_language("ja"):
+    ...     current_language()
+    'ja'
+    """
+    return _chosen(None).code
+
+
+@contextlib.contextmanager
+def use_language(code: str) -> Iterator[None]:
+    """Show texts in one language, in this thread or asyncio task alone; in English if it is not known.
+
+    >>> with use_language("ja"):
+    ...     with use_language("en-GB"):
+    ...         current_language()
+    'en'
+    """
+    before = _CURRENT.set(code)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(before)
+
+
+def find_language(wanted: str) -> Language:
+    """Find the language for a code, a tag or the name of a locale; English if there is none.
+
+    >>> [find_language(name).code for name in ("ja", "ja-JP", "ja_JP.UTF-8", "Japanese_Japan.932", "C", "tlh")]
+    ['ja', 'ja', 'ja', 'ja', 'en', 'en']
+    """
+    known, tag = languages(), _tag(wanted)
+    parts = tag.split("-")
+    for length in range(len(parts), 0, -1):
+        if (shorter := "-".join(parts[:length])) in known:
+            return known[shorter]
+    spelt_out = _tag(locale.normalize(parts[0])).split("-")[0]  # "japanese": so Windows calls its locales
+    return known.get(spelt_out, known[ENGLISH])
+
+
+def _chosen(language: str | None) -> Language:
+    return find_language(language or _CURRENT.get() or _of_environment())
+
+
+def _of_environment() -> str:
+    chosen = next((os.environ[name] for name in VARIABLES if os.environ.get(name)), None)
+    return chosen or _windows_locale() or ENGLISH
+
+
+def _windows_locale() -> str | None:
+    """Ask for the locale where no variable tells it."""
+    return locale.getlocale()[0] if sys.platform == "win32" else None
+
+
+def _tag(name: str) -> str:
+    return name.partition(".")[0].partition("@")[0].replace("_", "-").strip().lower()
+
+
+# --- languages ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language:
+    """A language: its code, its own name, its marks and its texts, keyed by the English ones.
+
+    >>> languages()["ja"].name
+    '日本語'
+    """
+
+    code: str
+    name: str
+    between_sentences: str = " "
+    between_items: str = ", "
+    folder: Traversable | None = None
+    base: Language | None = field(default=None, repr=False)  # the language of the same code that this one adds to
+
+    @functools.cached_property
+    def texts(self) -> Mapping[str, str]:
+        """The translations, read when the first one is needed."""
+        own = {} if self.folder is None else _read_texts(self.folder)
+        return own if self.base is None else {**self.base.texts, **own}
+
+    def translate(self, template: str) -> str:
+        """Give the translation of a template; the template itself where there is none.
+
+        >>> languages()["en"].translate("{n} rows")
+        '{n} rows'
+        """
+        return self.texts.get(template, template)
+
+
+_ADDED: dict[str, Language] = {}
+
+
+def languages() -> dict[str, Language]:
+    """List the languages that are known, by code: the built-in ones, those of SUDARE_TEXTS, those that were added.
+
+    >>> {"en", "ja"} <= set(languages())
+    True
+    """
+    return {**_built_in(), **_from_environment(os.environ.get(FOLDERS, ""))[0], **_ADDED}
+
+
+def add_language(code: str, folder: str | os.PathLike[str]) -> Language:
+    """Add the language of a folder; for a code that is known, its texts replace the known ones, one by one.
+
+    Error: ValueError if the folder holds no language; it tells the file and what to write.
+    """
+    code = _tag(code)
+    added = _ADDED[code] = _read_language(code, Path(folder), languages().get(code))
+    return added
+
+
+def language_problems() -> list[ValueError]:
+    """Tell which folders of SUDARE_TEXTS could not be used, and why; texts are shown without them.
+
+    >>> language_problems()
+    []
+    """
+    return _from_environment(os.environ.get(FOLDERS, ""))[1]
+
+
+def missing_texts(code: str) -> list[str]:
+    """List the English texts that a language does not translate yet, for whoever translates.
+
+    >>> missing_texts("ja")
+    []
+    """
+    return [template for template in _built_in()["ja"].texts if template not in languages()[code].texts]
+
+
+# --- folders ------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _built_in() -> dict[str, Language]:
+    folders = sorted(resources.files("sudare.text").iterdir(), key=lambda one: one.name)
+    found = {one.name: _describe(one.name, one, None) for one in folders if one.joinpath(ABOUT).is_file()}
+    return {ENGLISH: Language(code=ENGLISH, name="English"), **_before_the_move(), **found}
+
+
+def _before_the_move() -> dict[str, Language]:
+    rooms = [resources.files("sudare").joinpath(room, "ja") for room in ("text", "messages")]
+    folder = next((one for one in rooms if one.is_dir()), None)
+    ours = Language(code="ja", name="日本語", between_sentences="", between_items="、", folder=folder)
+    return {} if folder is None else {"ja": ours}
+
+
+@functools.lru_cache(maxsize=8)
+def _from_environment(folders: str) -> tuple[dict[str, Language], list[ValueError]]:
+    """Read the folders of SUDARE_TEXTS once; one that holds no language is told of, and left out."""
+    found: dict[str, Language] = {}
+    problems: list[ValueError] = []
+    for folder in filter(None, folders.split(os.pathsep)):
+        code = _tag(Path(folder).resolve().name)
+        try:
+            found[code] = _read_language(code, Path(folder), found.get(code) or _built_in().get(code))
+        except ValueError as problem:
+            problems.append(problem)
+    return found, problems
+
+
+def _read_language(code: str, folder: Path, base: Language | None) -> Language:
+    """Read a folder that is not ours: all of it now, so that whoever adds it hears what is wrong."""
+    if not code.replace("-", "").isalnum():
+        raise ValueError(text("{code} is no code of a language; take one such as de or zh-tw", code=code))
+    described = _describe(code, folder, base)
+    for template, translation in described.texts.items():
+        if odd := _placeholders(translation) - _placeholders(template):
+            raise ValueError(
+                text(
+                    "{folder}: the translation of {template} asks for {odd}, which is not given to it",
+                    folder=folder,
+                    template=template,
+                    odd=", ".join(sorted(odd)),
+                )
+            )
+    return described
+
+
+def _describe(code: str, folder: Traversable, base: Language | None) -> Language:
+    about = folder.joinpath(ABOUT)
+    if not about.is_file():
+        raise ValueError(text('{file} is missing; write there the name of the language: name = "Deutsch"', file=about))
+    marks = _read_toml(about)
+    odd = set(marks) - {"name", "between_sentences", "between_items"}
+    if odd or "name" not in marks:
+        raise ValueError(
+            text("{file} must hold name and, where they differ, between_sentences and between_items", file=about)
+        )
+    return Language(code=code, folder=folder, base=base, **marks)
+
+
+def _read_texts(folder: Traversable) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        if file.name.endswith(".toml") and file.name != ABOUT:
+            texts |= _read_toml(file)
+    return texts
+
+
+def _read_toml(file: Traversable) -> dict[str, str]:
+    try:
+        entries: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(text("{file} cannot be read as TOML in UTF-8 ({reason})", file=file, reason=error)) from None
+    odd = [key for key, value in entries.items() if not isinstance(value, str)]
+    if odd:
+        raise ValueError(
+            text('{file}: {key} must be a text; write it like: "English" = "translation"', file=file, key=odd[0])
+        )
+    return entries
+
+
+def _placeholders(template: str) -> frozenset[str]:
+    """The names in braces; none where braces are no placeholders.
+
+    >>> sorted(_placeholders("{a} of {b:.2f}")), sorted(_placeholders("{odd"))
+    (['a', 'b'], [])
+    """
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError:
+        return frozenset()
+    return frozenset(name.split(".")[0].split("[")[0] for _, name, _, _ in parts if name)
+
+
+# --- the names of the first version, until every caller is converted ----------------------------------------------
+
+language = current_language
+speaking = use_language
+
+
+def render(template: str, values: Mapping[str, object], *, lang: str | None = None) -> str:
+    """Give the words of a template whose values come as one thing.
+
+    >>> render("{n} rows", {"n": 3}, lang="en")
+    '3 rows'
+    """
+    return Text(template, values).render(lang)
+
+
+class Inside:
+    """An error's text inside the line of another one. A translated line asks for it in its own language: {problem:ja}.
+
+    >>> "{problem}".format(problem=Inside("{n} rows", {"n": 3}))
+    '3 rows'
+    """
+
+    def __init__(self, text: str, values: Mapping[str, object]) -> None:
+        self.text = text
+        self.values = values
+
+    def __format__(self, lang: str) -> str:
+        return render(self.text, self.values, lang=lang or "en")
+
+
+def catalogue() -> Mapping[str, str]:
+    """Give the Japanese texts, keyed by the English ones."""
+    return languages()["ja"].texts
