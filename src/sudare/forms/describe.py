@@ -1,0 +1,141 @@
+"""What a declared form writes by itself: the JSON schema for editors, and an annotated example file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from sudare.forms.form import FileForm, Key, Keys, TableForm
+from sudare.text import Text
+
+Described = dict[str, Any]
+
+
+def write_json_schema(form: FileForm, *, lang: str | None = None) -> Described:
+    """Describe a file for editors, which then offer its keys, explain them and mark mistakes."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": form.name,
+        **_help(form.help, lang),
+        "type": "object",
+        "properties": {
+            name: {**_describe_tables(table, lang), **({"deprecated": True} if name != table.name else {})}
+            for table in form.tables
+            for name in (table.name, *table.old_names)
+        },
+        "required": [table.name for table in form.tables if table.required and not table.old_names],
+        "additionalProperties": False,
+    }
+
+
+def _describe_tables(table: TableForm, lang: str | None) -> Described:
+    described = _describe_table(table, lang)
+    if not table.many:
+        return described
+    return {"type": "array", "items": described, **({"minItems": 1} if table.required else {})}
+
+
+def _describe_table(table: TableForm, lang: str | None) -> Described:
+    if table.variants is None:
+        return {**_help(table.help, lang), **_describe_keys(table, table.keys, lang)}
+    shapes = []
+    for values, keys in _group_variants(table):
+        described = _describe_keys(table, keys, lang)
+        if table.variants.by in keys:
+            chosen = {"const": values[0]} if len(values) == 1 else {"enum": values}
+            described["properties"][table.variants.by] |= chosen
+        shapes.append(described)
+    return {**_help(table.help, lang), "oneOf": shapes}
+
+
+def _group_variants(table: TableForm) -> Iterator[tuple[list[str], Keys]]:
+    """Put together the variants with the same keys."""
+    variants = table.variants.keys if table.variants else {}
+    values = list(variants)
+    for number, value in enumerate(values):
+        if not any(variants[before] is variants[value] for before in values[:number]):
+            yield [other for other in values if variants[other] is variants[value]], variants[value]
+
+
+def _describe_keys(table: TableForm, keys: Keys, lang: str | None) -> Described:
+    described: Described = {
+        "type": "object",
+        "properties": {
+            spelling: {**_describe_key(key, lang), **({"deprecated": True} if spelling != name else {})}
+            for name, key in keys.items()
+            for spelling in (name, *key.old_names)
+        },
+        "required": [name for name, key in keys.items() if key.required and not key.old_names],
+        "additionalProperties": _describe_key(table.any_key, lang) if table.any_key else False,
+    }
+    rules = [rule for group in table.exactly_one if (rule := _describe_choice(group, keys))]
+    rules += [
+        {"not": {"required": [first, second]}}
+        for group in table.at_most_one
+        for number, first in enumerate(group)
+        for second in group[number + 1 :]
+        if first in keys and second in keys
+    ]
+    return described | ({"allOf": rules} if rules else {})
+
+
+def _describe_choice(group: tuple[str, ...], keys: Keys) -> Described:
+    known = [name for name in group if name in keys]
+    return {"oneOf": [{"required": [name]} for name in known]} if known else {}
+
+
+def _describe_key(key: Key, lang: str | None) -> Described:
+    kinds = key.kind if isinstance(key.kind, tuple) else (key.kind,)
+    shapes = [_describe_table(kind, lang) if isinstance(kind, TableForm) else kind.json_schema() for kind in kinds]
+    described = shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+    default = {} if key.default is None else {"default": key.default}
+    return {**_help(key.help, lang), **described, **default}
+
+
+def _help(words: Text, lang: str | None) -> Described:
+    return {"description": words.render(lang)} if words else {}
+
+
+# --- an example file --------------------------------------------------------------------------------------------------
+
+
+def write_example(form: FileForm, *, lang: str | None = None) -> str:
+    """Write a file that can be read as it stands; what may be left out is there as a comment."""
+    lines = [f"# {form.help.render(lang)}"] if form.help else []
+    for table in form.tables:
+        for number, keys in enumerate(_examples(table)):
+            is_live = (number == 0 or table.many) and (table.required or number == 0)
+            written = _write_table(table, keys, lang, is_first=number == 0)
+            lines += ["", *(written if is_live else [f"# {line}" for line in written])]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _examples(table: TableForm) -> list[Keys]:
+    """List the keys of every variant, with the value that chooses it."""
+    if table.variants is None:
+        return [table.keys]
+    return [_choosing(table.variants.by, values[0], keys) for values, keys in _group_variants(table)]
+
+
+def _choosing(by: str, value: str, keys: Keys) -> Keys:
+    return {name: replace(key, example=f'"{value}"') if name == by else key for name, key in keys.items()}
+
+
+def _write_table(table: TableForm, keys: Keys, lang: str | None, *, is_first: bool) -> list[str]:
+    lines = [f"# {table.help.render(lang)}"] if table.help and is_first else []
+    lines.append(table.header)
+    for name, key in keys.items():
+        lines.append(("" if _is_needed(table, keys, name) else "# ") + _annotate(key.write(name), key, lang))
+    if table.any_key is not None:
+        lines.append(_annotate(table.any_key.write("age"), table.any_key, lang))
+    return lines
+
+
+def _is_needed(table: TableForm, keys: Keys, name: str) -> bool:
+    firsts = [next((known for known in group if known in keys), None) for group in table.exactly_one]
+    return keys[name].required or name in firsts
+
+
+def _annotate(line: str, key: Key, lang: str | None) -> str:
+    return f"{line:<46}  # {key.help.render(lang)}" if key.help else line

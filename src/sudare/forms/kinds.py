@@ -1,0 +1,655 @@
+"""What a key of a file, or a parameter of a method, takes: one kind for each way of writing a value.
+
+Every kind reads a value (from TOML or Python), parses a text (from a command line), describes itself in words of both
+languages, shows an example as it is written in TOML, and gives its JSON schema for editors. The kinds know nothing of
+files and lines; `Unfit` tells which entry of a list is wrong, and the reader of the file finds where it stands.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any
+
+from sudare.errors import ParameterError
+from sudare.forms.exact import parse_exact
+from sudare.text import Text, text
+
+MOST_SHOWN = 40  # characters of a value that are repeated in a message
+MOST_PLACES = 30  # digits before or behind the point of a plain number; beyond them it is a slip of the pen
+MOST_NAME_BYTES = 200  # of a directory: file systems take 255, and .NAME.begun and NAME.html are longer
+_FOLDER = re.compile(r"(?!.*\.html$)[^\s./\\:][^/\\:]*")  # one part of a path: not hidden, no page
+_DAY = re.compile(
+    r"(?:([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})|([0-9]{4})/([0-9]{1,2})/([0-9]{1,2})|([0-9]{4})([0-9]{2})([0-9]{2}))"
+    r"(?:[ T][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?))?)?"
+)
+
+
+class Unfit(Exception):  # noqa: N818  (reads as a fact in `except Unfit`)
+    """A value is not of its kind. `kind` and `value` tell of the innermost one, `entry` which entries lead to it."""
+
+    def __init__(self, kind: Kind, value: object, entry: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.kind = kind
+        self.value = value
+        self.entry = entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind(ABC):
+    """The face that all kinds share; `example` is a value as it is written in TOML."""
+
+    example: str = '"..."'
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """Give the plain value; Unfit if this is none."""
+
+    @abstractmethod
+    def describe(self) -> Text:
+        """Say in words what is allowed, to stand behind "must be"."""
+
+    @abstractmethod
+    def json_schema(self) -> dict[str, Any]:
+        """Describe the values for editors."""
+
+    def parse(self, written: str) -> Any:
+        """Read a value from the text of a command line or of a page."""
+        return self.read(written)
+
+    def suggest(self, value: object) -> str | None:
+        """Offer what was probably meant, as it is written in TOML."""
+        return None
+
+    def check(self, name: str, value: Any) -> Any:
+        """Read a parameter given in Python; ParameterError with its name and what is allowed.
+
+        >>> WholeNumber(low=2).check("k", 1)
+        Traceback (most recent call last):
+        sudare.errors.ParameterError: k (1) must be a whole number of at least 2
+        """
+        try:
+            return self.read(value)
+        except Unfit as unfit:
+            shown, allowed = show(unfit.value), unfit.kind.describe()
+            raise ParameterError(
+                "{name} ({value}) must be {allowed}", name=name, value=shown, allowed=allowed
+            ) from None
+
+
+def show(value: object) -> str:
+    r"""Show a value as its author wrote it, cut to a few characters; what cannot be printed is written as \u....
+
+    >>> show("a\tb"), show(True), show(Decimal("1.50")), show([1, 2]), show({"start": 0}), show("x" * 50)
+    ('"a\\u0009b"', 'true', '1.50', '[1, 2]', '{...}', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
+    """
+    if isinstance(value, str):
+        start = "".join(mark if mark.isprintable() else f"\\u{ord(mark):04x}" for mark in value[:MOST_SHOWN])
+        return f'"{start}{"..." if len(value) > MOST_SHOWN else ""}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{...}" if value else "{}"
+    if isinstance(value, list | tuple):
+        entries = ", ".join(show(entry) for entry in value[:3])
+        return f"[{entries}]" if len(value) <= 3 and len(entries) < MOST_SHOWN else "[...]"
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return _show_number(value)
+
+
+def _show_number(value: object) -> str:
+    if isinstance(value, Decimal) and not value.is_finite():
+        return "nan" if value.is_nan() else "-inf" if value < 0 else "inf"
+    if isinstance(value, int | Decimal | float | Fraction):
+        if isinstance(value, int | Fraction) and max(map(abs, value.as_integer_ratio())) >= 10**MOST_SHOWN:
+            return "..."  # Python refuses to print integers of over 4300 digits, and nobody wants to read 50
+        digits = str(value)
+        return digits if len(digits) <= MOST_SHOWN else f"{digits[:MOST_SHOWN]}..."
+    return "..."  # an object of Python may hold data
+
+
+def quote(words: str) -> str:
+    r"""Write a text as TOML does.
+
+    >>> print(quote('a "b"'), quote("C:\\data"))
+    "a \"b\"" "C:\\data"
+    """
+    escaped = words.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(mark if mark.isprintable() else f"\\u{ord(mark):04x}" for mark in escaped) + '"'
+
+
+def find_near(written: str, allowed: Iterable[str]) -> str | None:
+    """Find what was probably meant: another width, case or hyphen of a name, else the closest spelling.
+
+    >>> find_near("max-rows", ["max_rows"]), find_near("ＫＩＮＤ", ["kind"]), find_near("widht", ["start", "width"])
+    ('max_rows', 'kind', 'width')
+    >>> find_near("x", ["start", "width"]) is None
+    True
+    """
+    names = {_fold(name): name for name in allowed}
+    folded = _fold(written[:100])
+    close = [folded] if folded in names else get_close_matches(folded, names, n=1)
+    return names[close[0]] if close else None
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).strip().casefold().replace("-", "_").replace(" ", "_")
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeNumber(Kind):
+    """A whole number; both ends of the range belong to it.
+
+    >>> WholeNumber(low=1).read(5), WholeNumber().parse("７")
+    (5, 7)
+    """
+
+    low: int | None = None
+    high: int | None = None
+    example: str = "5"
+
+    def read(self, value: Any) -> int:
+        """Take what is whole by its type: 5.0 and true are not."""
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise Unfit(self, value)
+        number = int(value.__index__())
+        if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
+            raise Unfit(self, value)
+        return number
+
+    def parse(self, written: str) -> int:
+        """Take decimal digits."""
+        number = parse_exact(written)
+        if number is None or number.denominator != 1:
+            raise Unfit(self, written)
+        return self.read(int(number))
+
+    def describe(self) -> Text:
+        """Name the range."""
+        bounds = {"low": self.low, "high": self.high}
+        if self.low is None:
+            return text("a whole number") if self.high is None else text("a whole number up to {high}", **bounds)
+        if self.high is None:
+            return text("a whole number of at least {low}", **bounds)
+        return text("a whole number from {low} to {high}", **bounds)
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe it as an integer."""
+        limits = {"minimum": self.low, "maximum": self.high}
+        return {"type": "integer", **{name: limit for name, limit in limits.items() if limit is not None}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactNumber(Kind):
+    """A number kept as the exact fraction that was written, in a text or as a number of TOML.
+
+    >>> ExactNumber(low=Fraction(0), high=Fraction(1)).read("1/3"), ExactNumber().read(Decimal("0.10"))
+    (Fraction(1, 3), Fraction(1, 10))
+    """
+
+    low: Fraction | int | None = None
+    high: Fraction | int | None = None
+    example: str = '"1/2"'
+
+    def read(self, value: Any) -> Fraction:
+        """Take a fraction or a decimal in a text, or a number."""
+        number = parse_exact(value)
+        if number is None or _is_outside(number, self.low, self.high):
+            raise Unfit(self, value)
+        return number
+
+    def describe(self) -> Text:
+        """Name the range, and that fractions are taken."""
+        bounds = {"low": self.low, "high": self.high}
+        if self.low is None:
+            return text("a number such as 1/2 or 0.1")
+        if self.high is None:
+            return text("a number of at least {low}, such as 1/2 or 0.1", **bounds)
+        return text("a number between {low} and {high}, such as 1/2 or 0.1", **bounds)
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe it as a number or a text."""
+        return {"type": ["number", "string"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainNumber(Kind):
+    """A number of TOML, exact: not a text, not infinite, and of a sensible length.
+
+    >>> PlainNumber().read(Decimal("0.1"))
+    Fraction(1, 10)
+    """
+
+    low: Fraction | int | None = None
+    high: Fraction | int | None = None
+    example: str = "0.5"
+
+    def read(self, value: Any) -> Fraction:
+        """Take a whole or a decimal number."""
+        if isinstance(value, bool) or not isinstance(value, int | Decimal | Fraction):
+            raise Unfit(self, value)
+        if not isinstance(value, Fraction):
+            number = Decimal(value)
+            if not number.is_finite() or (number and abs(number.adjusted()) > MOST_PLACES):
+                raise Unfit(self, value)
+        if _is_outside(Fraction(value), self.low, self.high):
+            raise Unfit(self, value)
+        return Fraction(value)
+
+    def parse(self, written: str) -> Fraction:
+        """Take the number that the text writes."""
+        number = parse_exact(written)
+        if number is None:
+            raise Unfit(self, written)
+        return self.read(number)
+
+    def describe(self) -> Text:
+        """Name the range."""
+        bounds = {"low": self.low, "high": self.high}
+        if self.low is None:
+            return text("a number without quotes")
+        if self.high is None:
+            return text("a number of at least {low}", **bounds)
+        return text("a number between {low} and {high}", **bounds)
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe it as a number."""
+        limits = {"minimum": self.low, "maximum": self.high}
+        return {"type": "number", **{name: _json_number(limit) for name, limit in limits.items() if limit is not None}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seconds(Kind):
+    """A number of seconds: a time to wait, not a promise, so a float will do."""
+
+    low: int | None = None
+    example: str = "60"
+
+    def read(self, value: Any) -> float:
+        """Take a whole or a decimal number."""
+        number = parse_exact(value) if not isinstance(value, str) else None
+        if number is None or _is_outside(number, self.low, 10**9):
+            raise Unfit(self, value)
+        return float(number)
+
+    def parse(self, written: str) -> float:
+        """Take the number that the text writes."""
+        number = parse_exact(written)
+        if number is None:
+            raise Unfit(self, written)
+        return self.read(number)
+
+    def describe(self) -> Text:
+        """Name the unit."""
+        return text("a number of seconds")
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe it as a number."""
+        return {"type": "number"} if self.low is None else {"type": "number", "minimum": self.low}
+
+
+def _is_outside(number: Fraction, low: Fraction | int | None, high: Fraction | int | None) -> bool:
+    return (low is not None and number < low) or (high is not None and number > high)
+
+
+def _json_number(number: Fraction | int) -> int | float:
+    return int(number) if Fraction(number).denominator == 1 else float(number)
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag(Kind):
+    """True or false."""
+
+    example: str = "true"
+
+    def read(self, value: Any) -> bool:
+        """Take a truth value, and nothing that merely looks like one."""
+        if not isinstance(value, bool):
+            raise Unfit(self, value)
+        return value
+
+    def parse(self, written: str) -> bool:
+        """Take the words of TOML."""
+        if written not in ("true", "false"):
+            raise Unfit(self, written)
+        return written == "true"
+
+    def suggest(self, value: object) -> str | None:
+        """Offer the word that was put in quotes or spelt as elsewhere."""
+        words = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
+        return words.get(value.strip().casefold()) if isinstance(value, str) else None
+
+    def describe(self) -> Text:
+        """Name both."""
+        return text("true or false, without quotes")
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe it as a boolean."""
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class ChoiceOf(Kind):
+    """One of a few words.
+
+    >>> ChoiceOf(("replace", "add-remove")).suggest("add_remove")
+    '"add-remove"'
+    """
+
+    choices: tuple[str, ...]
+    _: KW_ONLY
+    example: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.example:
+            object.__setattr__(self, "example", quote(self.choices[0]))
+
+    def read(self, value: Any) -> str:
+        """Take a word of the list, spelt as there."""
+        if not isinstance(value, str) or value not in self.choices:
+            raise Unfit(self, value)
+        return str(value)
+
+    def suggest(self, value: object) -> str | None:
+        """Offer the closest word."""
+        near = find_near(value, self.choices) if isinstance(value, str) else None
+        return None if near is None else quote(near)
+
+    def describe(self) -> Text:
+        """List the words."""
+        words = ", ".join(quote(choice) for choice in self.choices)
+        return text("{words}", words=words) if len(self.choices) == 1 else text("one of {words}", words=words)
+
+    def json_schema(self) -> dict[str, Any]:
+        """List the words."""
+        return {"const": self.choices[0]} if len(self.choices) == 1 else {"enum": list(self.choices)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyText(Kind):
+    """A text, whatever it holds; empty only where that means something."""
+
+    may_be_empty: bool = False
+    example: str = '"age"'
+
+    def read(self, value: Any) -> str:
+        """Take a text."""
+        if not isinstance(value, str) or not (value or self.may_be_empty):
+            raise Unfit(self, value)
+        return value
+
+    def suggest(self, value: object) -> str | None:
+        """Offer a number or a word without quotes in quotes."""
+        is_short = isinstance(value, bool | int | Decimal | date) and "..." not in show(value)
+        return quote(show(value)) if is_short else None
+
+    def describe(self) -> Text:
+        """Ask for quotes."""
+        return text("a text in quotes") if self.may_be_empty else text("a text in quotes that is not empty")
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe it as a string."""
+        return {"type": "string"} if self.may_be_empty else {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextLine(AnyText):
+    """One line of text that can be printed and is not blank."""
+
+    def read(self, value: Any) -> str:
+        """Take a text of one line."""
+        if not isinstance(value, str) or not value.strip() or not value.replace("\u3000", " ").isprintable():
+            raise Unfit(self, value)
+        return value
+
+    def describe(self) -> Text:
+        """Ask for quotes."""
+        return text("one line of text in quotes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilePath(TextLine):
+    """The name of a file, relative to the file that names it."""
+
+    example: str = '"values.txt"'
+
+    def describe(self) -> Text:
+        """Ask for quotes, and warn of the backslashes of Windows, which a basic string of TOML reads otherwise."""
+        return text("the name of a file in quotes, with / between folders")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderName(AnyText):
+    """The name of a directory to be made: one part of a path, not hidden."""
+
+    example: str = '"records"'
+
+    def read(self, value: Any) -> str:
+        """Take what every file system takes."""
+        if not isinstance(value, str) or not _FOLDER.fullmatch(value) or value != value.strip():
+            raise Unfit(self, value)
+        if not value.isprintable() or len(value.encode(errors="replace")) > MOST_NAME_BYTES:
+            raise Unfit(self, value)
+        return value
+
+    def describe(self) -> Text:
+        """Say what a name of a directory may hold."""
+        return text(
+            "the name of a directory, at most {most} bytes long, without / \\ : and not beginning with a dot or ending "
+            "in .html",
+            most=MOST_NAME_BYTES,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalendarDay(Kind):
+    """A day, as a date of TOML or in a text.
+
+    >>> CalendarDay().read("2024/1/5")
+    datetime.date(2024, 1, 5)
+    """
+
+    example: str = '"2024-01-31"'
+
+    def read(self, value: Any) -> date:
+        """Take a date, or a text that writes one with - or / or eight digits."""
+        if isinstance(value, datetime):
+            return value.date()
+        if isinstance(value, date):
+            return value
+        found = _DAY.fullmatch(value.strip(" \t\r\n\u3000")) if isinstance(value, str) else None
+        if found is None:
+            raise Unfit(self, value)
+        try:
+            return date(*(int(part) for part in found.groups() if part is not None))
+        except ValueError:
+            raise Unfit(self, value) from None
+
+    def describe(self) -> Text:
+        """Show one."""
+        return text('a day such as "2024-01-31"')
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe it as a date."""
+        return {"type": "string", "format": "date"}
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ListOf(Kind):
+    """A list whose entries are all of one kind.
+
+    >>> ListOf(WholeNumber()).read([1, 2])
+    (1, 2)
+    """
+
+    kind: Kind
+    _: KW_ONLY
+    least: int = 0
+    most: int | None = None
+    example: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.example:
+            object.__setattr__(self, "example", f"[{self.kind.example}]")
+
+    def read(self, value: Any) -> tuple[Any, ...]:
+        """Take a list; the first entry that is wrong is told."""
+        if not isinstance(value, list | tuple) or len(value) < self.least:
+            raise Unfit(self, value)
+        if self.most is not None and len(value) > self.most:
+            raise Unfit(self, value)
+        return tuple(_read_entry(self.kind, entry, number) for number, entry in enumerate(value))
+
+    def parse(self, written: str) -> tuple[Any, ...]:
+        """Take a text with commas."""
+        entries = tuple(self.kind.parse(entry.strip()) for entry in written.split(","))
+        return self.read(entries)
+
+    def suggest(self, value: object) -> str | None:
+        """Offer a lone entry in brackets."""
+        try:
+            self.read([value])
+        except Unfit:
+            return None
+        return f"[{quote(value) if isinstance(value, str) else show(value)}]"
+
+    def describe(self) -> Text:
+        """Say how many of what."""
+        counts = {"least": self.least, "entry": self.kind.describe()}
+        if self.least and self.least == self.most:
+            return text("a list in [ ] of {least} entries, each {entry}", **counts)
+        if self.least > 1:
+            return text("a list in [ ] of at least {least} entries, each {entry}", **counts)
+        if self.least == 1:
+            return text("a list in [ ] that is not empty, each entry {entry}", **counts)
+        return text("a list in [ ], each entry {entry}", **counts)
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe it as an array."""
+        limits = {"minItems": self.least or None, "maxItems": self.most}
+        return {
+            "type": "array",
+            "items": self.kind.json_schema(),
+            **{name: limit for name, limit in limits.items() if limit is not None},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextList(Kind):
+    """Texts in a list, or a single one without brackets."""
+
+    example: str = '["l=3,disease"]'
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        """Take a list that is not empty, or one text."""
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, list | tuple) or not given:
+            raise Unfit(self, value)
+        if isinstance(value, str):
+            return (TextLine(example=self.example).read(value),)
+        return tuple(_read_entry(TextLine(), entry, number) for number, entry in enumerate(given))
+
+    def describe(self) -> Text:
+        """Ask for quotes."""
+        return text("a list of texts in quotes that is not empty")
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe both ways of writing it."""
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameList(TextList):
+    """Names in a list, or in one text with commas, as on the command line.
+
+    >>> NameList().read("age, sex"), NameList().read(["age"])
+    (('age', 'sex'), ('age',))
+    """
+
+    example: str = '["age", "sex"]'
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        """Take a list that is not empty, or one text, which is cut at its commas."""
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(","))
+        return super().read(value)
+
+    def describe(self) -> Text:
+        """Ask for quotes."""
+        return text("a list of names in quotes that is not empty")
+
+
+@dataclass(frozen=True)
+class Either(Kind):
+    """A value of the first of several kinds that takes it.
+
+    >>> Either((Flag(), ListOf(AnyText()))).read(["?"])
+    ('?',)
+    """
+
+    kinds: tuple[Kind, ...]
+    _: KW_ONLY
+    example: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.example:
+            object.__setattr__(self, "example", self.kinds[0].example)
+
+    def read(self, value: Any) -> Any:
+        """Take what one of the kinds takes; of their complaints, the one about an entry deep inside is told."""
+        complaints = []
+        for kind in self.kinds:
+            try:
+                return kind.read(value)
+            except Unfit as unfit:
+                complaints.append(unfit)
+        deepest = max(complaints, key=lambda unfit: len(unfit.entry))
+        raise deepest if deepest.entry else Unfit(self, value)
+
+    def parse(self, written: str) -> Any:
+        """Parse as the first kind that takes it."""
+        for kind in self.kinds:
+            try:
+                return kind.parse(written)
+            except Unfit:
+                continue
+        raise Unfit(self, written)
+
+    def suggest(self, value: object) -> str | None:
+        """Offer what the first kind with an idea offers."""
+        return next((near for kind in self.kinds if (near := kind.suggest(value)) is not None), None)
+
+    def describe(self) -> Text:
+        """Name all kinds."""
+        words = self.kinds[0].describe()
+        for kind in self.kinds[1:]:
+            words = text("{first}, or {second}", first=words, second=kind.describe())
+        return words
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe all kinds."""
+        return {"anyOf": [kind.json_schema() for kind in self.kinds]}
+
+
+def _read_entry(kind: Kind, entry: Any, number: int) -> Any:
+    try:
+        return kind.read(entry)
+    except Unfit as unfit:
+        raise Unfit(unfit.kind, unfit.value, (number, *unfit.entry)) from None
