@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from sudare.evaluate import audit_outputs
-from sudare.mechanisms import SeededRng, geometric
 from sudare.methods.microdata import Microdata
-from sudare.testing.audits import audit_method
-from sudare.testing.tables import even_table
+from sudare.noise import SeededRng, geometric
+from sudare.testing.methods import audit_method
+from sudare.testing.subject import even_table
+from sudare.verify import audit_outputs
 
 TABLES = {
     "1 cell, add/remove": ([40], [41], 1),

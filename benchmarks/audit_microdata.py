@@ -13,13 +13,15 @@ from fractions import Fraction
 import numpy as np
 
 from sudare.counts import Counts
-from sudare.evaluate import audit
-from sudare.mechanisms import SeededRng
-from sudare.methods.microdata import projection, sparse, tree, wide
-from sudare.methods.sensitivity import Budget, measure_total, plan
+from sudare.methods.budget import CountBudget, measure_total, plan
+from sudare.methods.microdata import projection, tree
+from sudare.methods.microdata import projection as sparse
+from sudare.methods.microdata import sparse_tree as wide
+from sudare.noise import SeededRng
 from sudare.privacy import Guarantee
 from sudare.schema import Unit
-from sudare.testing.tables import changed, even_table, schema_of
+from sudare.testing.subject import changed, even_table, schema_of
+from sudare.verify import audit
 
 PROMISE = Fraction(1)
 WAYS: dict[str, tuple[Callable[..., Counts], Fraction]] = {
@@ -31,7 +33,7 @@ WAYS: dict[str, tuple[Callable[..., Counts], Fraction]] = {
 }
 
 
-def outputs(make: Callable[..., Counts], budget: Budget, table: Counts, seed: int) -> Callable[[int], np.ndarray]:
+def outputs(make: Callable[..., Counts], budget: CountBudget, table: Counts, seed: int) -> Callable[[int], np.ndarray]:
     """A run function: the published counts of the cells, and their total."""
     rng = SeededRng(seed)
 

@@ -23,7 +23,7 @@ from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.predict import Memory
 from sudare.methods.kanon.request import Grouping
 from sudare.schema import Attribute, Schema, Values
-from sudare.schema.builders import ordered_groups
+from sudare.schema.hierarchy_rules import ordered_groups
 
 PLACE = Path(__file__).resolve().parents[2] / "shared" / "data"
 BINS, STEPS = 32, (2, 4, 8, 16)

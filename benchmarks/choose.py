@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 import sudare as sd
+from sudare.advise.choose import Answers, advise
 from sudare.counts import Counts
-from sudare.mechanisms import SeededRng
 from sudare.methods.view import open_view
-from sudare.run.choose import Answers, advise
-from sudare.schema.infer import propose
+from sudare.noise import SeededRng
+from sudare.schema.propose import propose
 from sudare.sources import describe
 
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv.gz"

@@ -25,7 +25,7 @@ from sudare.methods.kanon.problem import Found, Problem, search
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Attribute, Schema, TableHierarchy, Values
-from sudare.schema.arx import from_csv
+from sudare.schema.hierarchy_rules import from_csv
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult-arx"
 ARX = {Fraction(0): (181, 0.05), Fraction(1, 20): (1217, 1.2), Fraction(1): (4749, 5.0)}  # 3.9.2: checks, warm CPU s

@@ -24,9 +24,9 @@ from typing import Any
 import duckdb
 
 import sudare as sd
-from sudare.evaluate.risk import compare
+from sudare.methods.kanon.risk import compare
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Values
-from sudare.schema.builders import intervals
+from sudare.schema.hierarchy_rules import intervals
 
 SAVED = Path(__file__).parent / "results" / "kanon_rows.json"
 ROWS_FOR_EACH_K = 500_000

@@ -16,8 +16,8 @@ from functools import cache
 import numpy as np
 
 from sudare.counts import Counts
-from sudare.evaluate.risk import compare
 from sudare.methods.kanon import KAnonymity
+from sudare.methods.kanon.risk import compare
 from sudare.schema import Attribute, Schema, TableHierarchy, Values
 
 SHAPES = (((2, 2), 60), ((2, 2, 1), 20), ((3, 2), 6))  # halvings of each attribute, tables

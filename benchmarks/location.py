@@ -9,14 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from sudare.methods.location.fair import fair_weights
+from sudare.demo.data import coast
 from sudare.methods.location.grid import PlaneGrid, metres_from
-from sudare.methods.location.grid_coast import coast
 from sudare.methods.location.kernel import kernel_of
 from sudare.methods.location.mechanism import Mechanism, quantised, uniform
 from sudare.methods.location.posterior import evaluate, posterior
 from sudare.methods.location.sharp import sharp_mechanism
 from sudare.methods.location.tight import tight_epsilon
+from sudare.methods.location.weights import fair_weights
 
 EPSILON = Fraction(1, 50)
 SIDES = (15, 32, 50, 70, 100, 316, 1000)

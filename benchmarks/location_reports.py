@@ -16,19 +16,18 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from papers.baselines.krr import RandomisedResponse
+from papers.baselines.planar_laplace import PlainGrid, PlanarLaplace
 
-from sudare.baselines.krr import RandomisedResponse
-from sudare.baselines.planar_laplace import PlainGrid, PlanarLaplace
-from sudare.evaluate.collector import Collector
-from sudare.mechanisms import SystemRng
-from sudare.methods.location.artefact import Artefact, Repeat
+from sudare.methods.location.collector import Collector, estimate
 from sudare.methods.location.device import short_identity
+from sudare.methods.location.device_file import Artefact, Repeat
 from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.location.kernel import kernel_of
 from sudare.methods.location.mechanism import ONE, Mechanism
+from sudare.methods.location.reports import count_reports
 from sudare.methods.location.sampler import Sampler
-from sudare.run.locate import estimate
-from sudare.run.locate_reports import count_reports
+from sudare.noise import SystemRng
 
 PEOPLE = 1_000_000
 SIDES = (30, 100, 300, 1000)

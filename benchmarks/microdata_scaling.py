@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sudare.compare import empty_cell_share, ks_distance, l2_distance
 from sudare.counts import Counts
-from sudare.evaluate import empty_cell_share, ks_distance, l2_distance
-from sudare.mechanisms import SystemRng
 from sudare.methods.microdata import Microdata
+from sudare.noise import SystemRng
 from sudare.schema import Attribute, NumberBins, Schema
 
 RECORDS = 10**6

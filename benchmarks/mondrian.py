@@ -17,8 +17,7 @@ import numpy as np
 
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.mondrian import partition
-from sudare.methods.kanon.recode import Pieces
-from sudare.methods.kanon.recode_holds import holder
+from sudare.methods.kanon.recode import Pieces, holder
 from sudare.schema import Attribute, Values
 
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult-arx" / "adult.csv"

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sudare.mechanisms import SystemRng, geometric, geometric_noise
+from sudare.noise import SystemRng, geometric, geometric_noise
 
 SIZE = 1_000_000
 SCALE = Fraction(20)

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from sudare.compare.distances import BLOCKS, block_errors
 from sudare.counts import Counts
-from sudare.evaluate.regions import BLOCKS, block_errors
-from sudare.mechanisms import SystemRng, geometric
+from sudare.demo.data import census_square
 from sudare.methods.table import Table
-from sudare.methods.table.morton_mesh import interleaved
-from sudare.run.mesh_census import census_square
+from sudare.methods.table.morton import interleaved
+from sudare.noise import SystemRng, geometric
 from sudare.schema import Attribute, NumberBins, Schema, Values
 
 POWER = 19

@@ -11,18 +11,18 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
+from papers.baselines.cormode import SparseFilter
+from papers.baselines.plain import PlainNoise
+from papers.baselines.privelet import Privelet
+from papers.baselines.privtree import PrivTree
+from papers.terada_tables.wavelet_variants import standard_wavelet
 
-from sudare.baselines.cormode import SparseFilter
-from sudare.baselines.plain import PlainNoise
-from sudare.baselines.privelet import Privelet
-from sudare.baselines.privtree import PrivTree
+from sudare.compare.distances import block_errors
 from sudare.counts import Counts
-from sudare.evaluate.regions import block_errors
-from sudare.mechanisms import Rng, SystemRng
+from sudare.demo.data import census_square
 from sudare.methods.table.morton import CellOrder
-from sudare.methods.table.standard import standard_wavelet
 from sudare.methods.table.wavelet import wavelet
-from sudare.run.mesh_census import census_square
+from sudare.noise import Rng, SystemRng
 from sudare.schema import Attribute, NumberBins, Schema
 
 SIDE = 256

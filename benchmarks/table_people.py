@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 
 import sudare as sd
-from sudare.run.mesh_census import mesh_census
+from sudare.demo.data import mesh_census
 from sudare.schema import MeshCells, NumberBins, Values
 
 AREA = tuple(str(first) for first in (*range(5232, 5240), *range(5331, 5342), *range(5435, 5444), *range(5536, 5542),

@@ -12,12 +12,12 @@ from collections.abc import Callable
 import numpy as np
 from papers.kato_view.data import is_here, load
 
+from sudare.compare.distances import random_ranges
 from sudare.counts import Counts
-from sudare.evaluate.workloads import random_ranges
-from sudare.mechanisms import SystemRng
 from sudare.methods.view import View, open_view
+from sudare.noise import SystemRng
 from sudare.testing import Tabled
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 AUTHORS = 167.0
 

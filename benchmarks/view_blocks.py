@@ -25,10 +25,10 @@ import numpy as np
 from papers.kato_view.data import is_here, load
 
 from sudare.counts import Counts
-from sudare.mechanisms import SystemRng
 from sudare.methods.view import View
+from sudare.noise import SystemRng
 from sudare.testing import Tabled
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 AUTHORS = 167.0
 BLOCKS = ("mondrian", "hdpview")

@@ -18,13 +18,13 @@ import altair as alt
 import numpy as np
 import vl_convert
 
+from sudare.compare import l2_distance
 from sudare.counts import Counts
-from sudare.evaluate import l2_distance
-from sudare.mechanisms import SeededRng, geometric
-from sudare.mechanisms.geometric import geometric_probability
+from sudare.demo.data import sales
 from sudare.methods.microdata import Microdata
-from sudare.repair import nearest_table
-from sudare.run.sales import sales
+from sudare.noise import SeededRng, geometric
+from sudare.noise.geometric import geometric_probability
+from sudare.postprocess import nearest_table
 from sudare.schema import Attribute, NumberBins, Schema, Values
 
 PLACE = Path(__file__).parent

@@ -12,13 +12,12 @@ import vl_convert
 from make import _LONG, INK, LINE, PAPER, PLACE, PUBLISHED, QUIET, TRUE, WRONG, _dressed
 
 from sudare.counts import Counts
-from sudare.evaluate.risk import BINS, compare
-from sudare.evaluate.risk_lattice import LatticePicture, draw_lattice
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.risk import BINS, LatticePicture, compare, draw_lattice
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Values
-from sudare.schema.builders import intervals, prefecture_regions
+from sudare.schema.hierarchy_rules import intervals, prefecture_regions
 
 K, ROWS = 5, 2000
 

@@ -14,10 +14,10 @@ import altair as alt
 import numpy as np
 import vl_convert
 
+from sudare.demo.data import coast
 from sudare.methods.location import Location
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.grid_coast import coast
-from sudare.methods.location.posterior import Evaluation, evaluate
+from sudare.methods.location.posterior import MechanismMeasures, evaluate
 
 PLACE = Path(__file__).parent
 FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'Hiragino Sans', 'Yu Gothic', sans-serif"
@@ -73,7 +73,7 @@ def shore() -> Any:
     return alt.vconcat(*rows, spacing=18).resolve_scale(color="independent").properties(title=title)
 
 
-def _caption(title: str, told: Evaluation) -> str:
+def _caption(title: str, told: MechanismMeasures) -> str:
     return f"{title}: {np.nanmin(told.posterior):.2f} to {np.nanmax(told.posterior):.2f}"
 
 

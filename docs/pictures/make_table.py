@@ -16,11 +16,11 @@ import vl_convert
 from make import _LONG, INK, PLACE, PUBLISHED, TRUE, WRONG, _dressed
 
 from sudare.counts import Counts
-from sudare.mechanisms import SeededRng
+from sudare.demo.data import census_square, mesh_census
 from sudare.methods.table import Table
-from sudare.methods.table.levels import table_tree
-from sudare.report.maps import steward_map
-from sudare.run.mesh_census import census_square, mesh_census
+from sudare.methods.table.tree import table_tree
+from sudare.noise import SeededRng
+from sudare.report.svg import steward_map
 from sudare.schema import Attribute, NumberBins, Schema
 
 RESULTS = PLACE.parents[1] / "benchmarks/results"

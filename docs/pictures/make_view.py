@@ -10,10 +10,10 @@ import numpy as np
 import vl_convert
 from make import _LONG, PAPER, PLACE, PUBLISHED, TRUE, WRONG, _dressed
 
+from sudare.compare.distances import TrueTable, random_ranges, rmse_of_ranges
 from sudare.counts import Counts
-from sudare.evaluate.workloads import Truth, random_ranges, rmse_of_ranges
-from sudare.mechanisms import SeededRng
 from sudare.methods.view import View, open_view
+from sudare.noise import SeededRng
 from sudare.schema import Attribute, NumberBins, Schema, Values
 from sudare.testing import Tabled
 
@@ -56,7 +56,7 @@ def marginals() -> alt.Chart:
     """One-way and two-way tables, true beside the view."""
     truth = residents()
     view = open_view(View(epsilon=1).publish(Tabled(truth), rng=SeededRng(1)))
-    exact = Truth(truth)
+    exact = TrueTable(truth)
     ages = [
         {"age": 2 * code, "records": float(value), "which": which}
         for which, told in (("true", exact.marginal(["age"])), ("view", view.marginal(["age"])))
@@ -138,7 +138,7 @@ def error() -> alt.Chart:
     """Error of random three-way ranges against epsilon."""
     truth = residents()
     lows, highs = random_ranges(truth.schema, 3, queries=500, rng=SeededRng(3))
-    exact = Truth(truth).ranges(lows, highs)
+    exact = TrueTable(truth).ranges(lows, highs)
     rows = []
     for epsilon in ("0.1", "0.3", "1", "3", "10"):
         for method in WAYS:

@@ -19,13 +19,13 @@ import vl_convert
 from make import _LONG, CURTAIN, INK, PAPER, PLACE, PUBLISHED, QUIET, TRUE, WRONG, Rows, _drawn, _dressed
 from make_view import residents
 
+from sudare.compare.distances import TrueTable, random_ranges
 from sudare.counts import Counts
-from sudare.evaluate.workloads import Truth, random_ranges
-from sudare.mechanisms import SeededRng
+from sudare.demo.data import mesh_census
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
 from sudare.methods.view import View, open_view
-from sudare.run.mesh_census import mesh_census
+from sudare.noise import SeededRng
 from sudare.testing import Tabled
 
 Reals = np.ndarray
@@ -210,7 +210,7 @@ Answers = Callable[[Any], dict[str, Reals]]  # what a table, true or published, 
 
 
 def _on(name: str, truth: Counts, answers: Answers) -> Iterable[Measured]:
-    true = answers(Truth(truth))
+    true = answers(TrueTable(truth))
     for method in COLOURS:
         runs = [answers(_published(method, truth, SeededRng(seed))) for seed in SEEDS]
         for question, exact in true.items():
@@ -222,7 +222,7 @@ def _published(method: str, truth: Counts, rng: SeededRng) -> Any:
     if method == "view":
         return open_view(View(epsilon=1).publish(Tabled(truth), rng=rng))
     chosen = Microdata(epsilon=1) if method == "microdata" else Table(epsilon=1)
-    return Truth(chosen.draw(truth, rng=rng))
+    return TrueTable(chosen.draw(truth, rng=rng))
 
 
 def _ranges(truth: Counts) -> Answers:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 import click
 
 from sudare.cli.app import app
-from sudare.cli.columns import Columns
+from sudare.cli.help import WideFormatter
 
 Rows = list[tuple[str, str]]
 
 
-class Gathered(Columns):
+class Gathered(WideFormatter):
     """A formatter that keeps the sections of a help page instead of printing them."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.methods.location.greedy import reduce_weights
+from papers.hiraishi_location.greedy import reduce_weights
 from sudare.methods.location.grid import PlaneGrid, metres_from
 from sudare.methods.location.mechanism import ONE
 

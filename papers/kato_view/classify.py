@@ -11,12 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.preprocessing import OneHotEncoder
 
+from papers.baselines import PrivBayes
 from papers.kato_view.data import CLASSES, load
 from papers.kato_view.makers import RELATION, VIEWS
-from sudare.baselines import PrivBayes
 from sudare.counts import Counts
-from sudare.mechanisms import SeededRng
 from sudare.methods.view import View, open_view
+from sudare.noise import SeededRng
 from sudare.testing import Tabled
 
 TEST_SHARE = 0.1

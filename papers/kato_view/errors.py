@@ -10,12 +10,12 @@ from functools import cache
 
 import numpy as np
 
+from papers.baselines import Hdmm, Identity, Workload
 from papers.kato_view.data import load
 from papers.kato_view.makers import MAKERS, is_expected, is_possible, opened
-from sudare.baselines import Hdmm, Identity, Workload
-from sudare.evaluate.workloads import Answering, Truth, random_ranges, rmse_of_ranges
-from sudare.mechanisms import SeededRng
+from sudare.compare.distances import Answering, TrueTable, random_ranges, rmse_of_ranges
 from sudare.methods.view import OpenedView
+from sudare.noise import SeededRng
 
 # the eight workloads of the authors' program; the first six are those of the marks in expected.toml
 KINDS = {
@@ -35,7 +35,7 @@ QUERIES = 3000
 __all__ = ["KINDS", "MAKERS", "QUERIES", "WORKLOADS", "Run", "coverage", "is_possible", "measure", "ranges", "run"]
 
 
-class Kept(Truth):
+class Kept(TrueTable):
     """The truth, every table of two attributes counted once."""
 
     def marginal(self, names: Sequence[str]) -> np.ndarray:
@@ -50,7 +50,7 @@ _PAIRS: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
 def _pair(truth: Kept, names: tuple[str, ...]) -> np.ndarray:
     key = truth.counts.schema.name, names
     if key not in _PAIRS:
-        _PAIRS[key] = Truth(truth.counts).marginal(names)
+        _PAIRS[key] = TrueTable(truth.counts).marginal(names)
     return _PAIRS[key]
 
 
@@ -59,7 +59,7 @@ def ranges(name: str, dimensions: int, queries: int) -> tuple[np.ndarray, np.nda
     """Random ranges of a set and their true counts."""
     counts = load(name)
     lows, highs = random_ranges(counts.schema, dimensions, queries=queries, rng=SeededRng(dimensions))
-    return lows, highs, Truth(counts).ranges(lows, highs)
+    return lows, highs, TrueTable(counts).ranges(lows, highs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ def table_errors(view: Answering, name: str, ways: int) -> tuple[float, float]:
 
 def range_error(view: Answering, name: str) -> float:
     """RMSE over all ranges of single attributes: differences of two prefixes, of which there are size + 1."""
-    truth, square, many = Truth(load(name)), 0.0, 0
+    truth, square, many = TrueTable(load(name)), 0.0, 0
     for one in load(name).schema.names:
         prefixes = np.concatenate([[0.0], np.cumsum(truth.marginal([one]) - view.marginal([one]))])
         square += prefixes.size * float((prefixes**2).sum()) - float(prefixes.sum()) ** 2

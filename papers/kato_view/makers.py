@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from papers.baselines import Dawa, Identity, PrivBayes, PrivTreeBoxes
+from papers.baselines.identity import CellTable
+from papers.baselines.privtree import TiledBoxes
 from papers.kato_view.data import load
-from sudare.baselines import Dawa, Identity, PrivBayes, PrivTreeBoxes
-from sudare.baselines.identity import CellTable
-from sudare.baselines.privtree_boxes import Boxes
+from sudare.compare.distances import Answering, TrueTable
 from sudare.counts import Counts
-from sudare.evaluate.workloads import Answering, Truth
-from sudare.mechanisms import SeededRng
-from sudare.mechanisms.geometric import geometric_noise
 from sudare.methods.view import View, open_view
 from sudare.methods.view.blocks import BlockView
+from sudare.noise import SeededRng
+from sudare.noise.geometric import geometric_noise
 from sudare.releases import Release
 from sudare.testing import Tabled
 
@@ -33,7 +33,7 @@ def _view(method: str, counts: Counts, epsilon: str, seed: int) -> Release:
     return chosen.publish(Tabled(counts), rng=SeededRng(seed))
 
 
-def _privtree(counts: Counts, epsilon: str, seed: int) -> Boxes:
+def _privtree(counts: Counts, epsilon: str, seed: int) -> TiledBoxes:
     return PrivTreeBoxes(epsilon=epsilon).boxes(counts, neighbours=RELATION, rng=SeededRng(seed))
 
 
@@ -87,8 +87,8 @@ def opened(made: Any) -> Answering:
     if isinstance(made, Release):
         return open_view(made)
     if isinstance(made, Counts):
-        return Truth(made)
-    if isinstance(made, Boxes):
+        return TrueTable(made)
+    if isinstance(made, TiledBoxes):
         counts = made.counts.astype(np.float64)
         return BlockView(
             schema=made.schema, lows=made.lows, highs=made.highs, counts=counts, variances=np.zeros(len(counts))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from sudare import baselines
+from papers import baselines
 from sudare.methods import view
 
 HERE = Path(__file__).parent

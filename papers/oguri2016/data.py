@@ -8,7 +8,7 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.schema import Attribute, Schema, TableHierarchy, Values
-from sudare.schema.prefectures import PREFECTURES
+from sudare.schema.hierarchy_rules import PREFECTURES
 
 # population by the census of 1 October 2010, thousands (Statistics Bureau of Japan), in the order of JIS X 0401
 POPULATION = (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papers.oguri2016.walks import Measured
-from sudare.methods.kanon.pak import PowerLaw, power_law
+from sudare.methods.kanon.optimal import PowerLaw, power_law
 
 
 class Fit(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from papers.oguri2016.data import census, many, service
 from papers.oguri2016.laws import Fit, fits, mean, normal_ks, plain_law, regression
 from papers.oguri2016.walks import Measured, best_of, literature, pak, pak_start, paper_incognito, paper_ola
-from sudare.methods.kanon.pak import power_law
+from sudare.methods.kanon.optimal import power_law
 
 HERE = Path(__file__).parent
 EXPECTED = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))

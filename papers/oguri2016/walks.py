@@ -8,7 +8,7 @@ from fractions import Fraction
 from sudare.counts import Counts
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.lattice import Lattice, Node, is_finer
-from sudare.methods.kanon.pak import PowerLaw, power_law
+from sudare.methods.kanon.optimal import PowerLaw, power_law
 from sudare.methods.kanon.problem import Problem, search
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.tuples import Tuples

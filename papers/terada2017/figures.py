@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from papers.terada2017.rows import ROWS, Trial
 from papers.terada2017.tables import SIZES
-from sudare.mechanisms import SeededRng
+from sudare.noise import SeededRng
 
 FOLDER = Path(__file__).with_name("pictures")
 EPSILON = "0.1"

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from papers.baselines import SynthMd
 from papers.terada2017.figures import draw_figures
 from papers.terada2017.rows import PAPER, ROWS, exact_text, schema
 from papers.terada2017.speed import speed_lines
 from papers.terada2017.tables import EPSILONS, MEASURES, SIZES, Found, is_shown, near, run, surprises
-from sudare.baselines import SynthMd
 
 RESULTS = Path(__file__).with_name("results.md")
 README = Path(__file__).with_name("README.md")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.baselines import Mwem, Pram, SynthLap, SynthMd, WassermanZhou
+from papers.baselines import Mwem, Pram, SynthLap, SynthMd, WassermanZhou
 from sudare.counts import Counts
-from sudare.mechanisms import Rng
+from sudare.demo.data import sales
 from sudare.methods.microdata import Microdata
-from sudare.repair import largest_remainder, nearest_point
-from sudare.run.sales import sales
+from sudare.noise import Rng
+from sudare.postprocess import largest_remainder, nearest_point
 from sudare.schema import Attribute, Schema, Unit, Values
 
 EPSILONS = {"ln2": "0.693147180559945", "ln3": "1.098612288668110"}

@@ -6,7 +6,7 @@ import time
 
 from papers.terada2017.rows import PAPER, ROWS, Trial
 from papers.terada2017.tables import EXPECTED, SIZES
-from sudare.mechanisms import system_rng
+from sudare.noise import system_rng
 
 TIMED = ("proposed", "projection", "default", "default-ordered", "pram", "synth-lap", "synth-md")
 EPSILON = "0.1"

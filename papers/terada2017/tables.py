@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from papers.terada2017.rows import ROWS, Row, Table, Trial, exact_text
-from sudare.mechanisms import SeededRng
+from sudare.noise import SeededRng
 
 EXPECTED: dict[str, Any] = tomllib.loads(Path(__file__).with_name("expected.toml").read_text(encoding="utf-8"))
 EPSILONS: list[str] = EXPECTED["epsilons"]
@@ -42,7 +42,7 @@ class Cell:
 def distances(truth: Table, published: Table) -> tuple[float, float]:
     """L2, and the largest difference of the cumulative counts over all cells in per cent of the records.
 
-    The same figures as sudare.evaluate's, on dense tables, where they cost a tenth.
+    The same figures as sudare.compare's, on dense tables, where they cost a tenth.
     """
     off = published - truth
     return math.sqrt(float(off @ off)), 100 * float(np.abs(np.cumsum(off)).max()) / max(int(truth.sum()), 1)

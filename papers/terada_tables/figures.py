@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.terada_tables.tables import ROWS, made_up
-from sudare.mechanisms import SeededRng
+from sudare.noise import SeededRng
 
 SEED = 2017
 POINTS = 4000  # of the 32,768 blocks of 16 cells; all of the 512 blocks of 1,024

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papers.baselines.plain import PlainNoise
+from papers.baselines.privelet import Privelet
 from papers.terada_tables.estat import read_mesh_csv
-from sudare.baselines.plain import PlainNoise
-from sudare.baselines.privelet import Privelet
 from sudare.counts import Counts
-from sudare.mechanisms import Rng, SeededRng, geometric
-from sudare.methods.table.morton import CellOrder
-from sudare.methods.table.morton_mesh import interleaved, z_ranks
+from sudare.demo.data import census_square
+from sudare.methods.table.morton import CellOrder, interleaved, z_ranks
 from sudare.methods.table.wavelet import descend, wavelet
-from sudare.run.mesh_census import census_square
+from sudare.noise import Rng, SeededRng, geometric
 from sudare.schema import Attribute, MeshCells, Schema, Values
 
 EXPECTED: dict[str, Any] = tomllib.loads(Path(__file__).with_name("expected.toml").read_text(encoding="utf-8"))

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sudare.counts import Countable, Counts
-from sudare.mechanisms import Rng, system_rng
 from sudare.methods.microdata import Microdata
+from sudare.noise import Rng, system_rng
 from sudare.privacy import Guarantee, Ledger, Neighbours, Spend, Unrecorded
 from sudare.releases import Frame, Release
 from sudare.releases.frame import Coded

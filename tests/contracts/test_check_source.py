@@ -23,12 +23,12 @@ from sudare.errors import DomainError
 from sudare.schema import Schema, Unit
 from sudare.sources.base import Source
 from sudare.testing import check_source
-from sudare.testing.rows import Columns
+from sudare.testing.sources import RawColumns
 
-Put = Callable[[Columns, Path], Any]
+Put = Callable[[RawColumns, Path], Any]
 
 
-def _csv(columns: Columns, file: Path, encoding: str = "utf-8") -> str:
+def _csv(columns: RawColumns, file: Path, encoding: str = "utf-8") -> str:
     with file.open("w", encoding=encoding, newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(columns)
@@ -36,7 +36,7 @@ def _csv(columns: Columns, file: Path, encoding: str = "utf-8") -> str:
     return str(file)
 
 
-def _parquet(columns: Columns, file: Path) -> str:
+def _parquet(columns: RawColumns, file: Path) -> str:
     pq.write_table(pa.table({name: pa.array(values) for name, values in columns.items()}), file)
     return str(file)
 
@@ -51,7 +51,7 @@ KINDS: dict[str, tuple[Put, str]] = {
 }
 
 
-def opener(kind: str, place: Path) -> Callable[[Columns, Schema], Source]:
+def opener(kind: str, place: Path) -> Callable[[RawColumns, Schema], Source]:
     """Put columns where the kind of table is read from, and open it."""
     put, suffix = KINDS[kind]
     numbers = itertools.count()
@@ -164,7 +164,7 @@ def test_a_source_that_ignores_persons_is_rejected(tmp_path: Path) -> None:
 def test_a_source_that_keeps_the_first_rows_of_a_person_is_rejected(tmp_path: Path) -> None:
     right = opener("arrow", tmp_path)
 
-    def first_rows(columns: Columns, schema: Schema) -> Source:
+    def first_rows(columns: RawColumns, schema: Schema) -> Source:
         if schema.unit.kind == "person":
             seen: Counter[str] = Counter()
             keep = [seen.update([one]) or seen[one] <= schema.unit.max_rows for one in columns["person"]]

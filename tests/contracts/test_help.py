@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sudare.cli import main
-from sudare.cli.columns import width, wrapped
+from sudare.cli.help import width, wrapped
 
 WALK = """
 import click

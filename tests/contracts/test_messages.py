@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sudare.messages import catalogue
 from sudare.methods.microdata import Microdata
 from sudare.privacy import Neighbours, Unrecorded
 from sudare.sources import base
 from sudare.testing import Tabled
-from sudare.testing.tables import even_table
+from sudare.testing.subject import even_table
+from sudare.text import catalogue
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "sudare"
 
@@ -24,11 +24,11 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "sudare"
 SPEAKERS: Mapping[str, tuple[int | str, ...]] = {
     "say": (0,),
     "say_step": (0,),
-    "Check": (0, 2),
-    "Problem": ("problem",),
+    "CheckResult": (0, 2),
+    "Misfit": ("problem",),
     "Note": ("text",),
 }
-HELD = {"Check", "Note"}  # the values of these templates are in a mapping, not in keywords
+HELD = {"CheckResult", "Note"}  # the values of these templates are in a mapping, not in keywords
 OPTIONS = {"lang"}  # keywords of say() that are not values of a template
 
 
@@ -76,7 +76,7 @@ def error_names(package: Path) -> set[str]:
 
 def translations(package: Path) -> list[tuple[str, str, str]]:
     """(page, English, Japanese) of every entry."""
-    pages = sorted((package / "messages" / "ja").glob("*.toml"))
+    pages = sorted((package / "text" / "ja").glob("*.toml"))
     entries = ((page.name, tomllib.loads(page.read_text(encoding="utf-8"))) for page in pages)
     return [(name, english, japanese) for name, texts in entries for english, japanese in texts.items()]
 
@@ -84,7 +84,7 @@ def translations(package: Path) -> list[tuple[str, str, str]]:
 def spoken(tree: ast.AST, path: str, errors: set[str], constants: Mapping[str, str]) -> Iterator[Text]:
     """Every template that is raised or said: a literal, or for what is passed on the name of a constant."""
     for call, argument in _arguments(tree, path, errors):
-        names = [keyword.arg for keyword in call.keywords if keyword.arg not in OPTIONS and _called(call) != "Problem"]
+        names = [keyword.arg for keyword in call.keywords if keyword.arg not in OPTIONS and _called(call) != "Misfit"]
         is_open = None in names or _called(call) in HELD  # **values, or values in a mapping
         for text in _choices(argument):
             said = text.value if isinstance(text, ast.Constant) else constants.get(_name(text))
@@ -187,7 +187,9 @@ def test_every_purpose_a_method_spends_on_has_its_japanese(neighbours: Neighbour
 
 
 def test_every_problem_a_source_can_tell_has_its_japanese() -> None:
-    problems = {text for name, text in vars(base).items() if name.isupper() and isinstance(text, str)}
+    problems = {
+        text for name, text in vars(base).items() if name.isupper() and name[0] != "_" and isinstance(text, str)
+    }
 
     assert len(problems) >= 9
     assert problems <= set(catalogue())
@@ -200,10 +202,10 @@ def test_every_problem_a_source_can_tell_has_its_japanese() -> None:
 def tree(tmp_path: Path) -> Path:
     """A small package with one translated error and no fault."""
     package = tmp_path / "sudare"
-    (package / "messages" / "ja").mkdir(parents=True)
+    (package / "text" / "ja").mkdir(parents=True)
     (package / "errors.py").write_text((SOURCE / "errors.py").read_text(encoding="utf-8"), encoding="utf-8")
     (package / "one.py").write_text('raise ParameterError("k ({k}) is small", k=k)', encoding="utf-8")
-    (package / "messages" / "ja" / "one.toml").write_text('"k ({k}) is small" = "k（{k}）が小さいです"', "utf-8")
+    (package / "text" / "ja" / "one.toml").write_text('"k ({k}) is small" = "k（{k}）が小さいです"', "utf-8")
     return package
 
 
@@ -214,12 +216,12 @@ def test_a_sound_tree_has_no_fault(tree: Path) -> None:
 WRONG_SOURCE = [
     ('raise ParameterError("never translated")', "no Japanese"),
     ('say("never said")', "no Japanese"),
-    ('messages.say("never said")', "no Japanese"),
+    ('text.say("never said")', "no Japanese"),
     ('@click.option("--k", help=say("never said"))\ndef f(): ...', "no Japanese"),
     ('error = DomainError("kept for later")', "no Japanese"),
     ('say_step("1. never said")', "no Japanese"),
-    ('Check("name of a check", True, "detail", {})', "no Japanese"),
-    ('ODD = "an odd row"\nProblem(attribute="a", problem=ODD, rows=1)', "no Japanese"),
+    ('CheckResult("name of a check", True, "detail", {})', "no Japanese"),
+    ('ODD = "an odd row"\nMisfit(attribute="a", problem=ODD, rows=1)', "no Japanese"),
     ('Note(text="by the way")', "no Japanese"),
     ('raise ParameterError("never" if x else "neither")', "no Japanese"),
     ('raise ParameterError(f"k ({k}) is small")', "one literal"),
@@ -250,12 +252,12 @@ WRONG_PAGES = [
 
 @pytest.mark.parametrize(("page", "reason"), WRONG_PAGES)
 def test_a_faulty_translation_is_found(tree: Path, page: str, reason: str) -> None:
-    (tree / "messages" / "ja" / "one.toml").write_text(page, encoding="utf-8")
+    (tree / "text" / "ja" / "one.toml").write_text(page, encoding="utf-8")
 
     assert any(reason in fault for fault in faults(tree))
 
 
 def test_a_text_translated_in_two_ways_is_found(tree: Path) -> None:
-    (tree / "messages" / "ja" / "two.toml").write_text('"k ({k}) is small" = "k（{k}）は小さい"', encoding="utf-8")
+    (tree / "text" / "ja" / "two.toml").write_text('"k ({k}) is small" = "k（{k}）は小さい"', encoding="utf-8")
 
     assert any("two ways" in fault for fault in faults(tree))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "sudare"
-FILE_LINES = 400
+FILE_LINES = 600
 FUNCTION_LINES = 40  # lines of code: without docstring, comments and blank lines
 
 _NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -51,7 +51,7 @@ def _docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[int]:
     return set(range(first.lineno, (first.end_lineno or 0) + 1)) if is_text else set()
 
 
-def test_files_have_at_most_400_lines_and_functions_at_most_40_lines_of_code() -> None:
+def test_files_have_at_most_600_lines_and_functions_at_most_40_lines_of_code() -> None:
     found = oversized(SOURCE)
 
     assert not found, "\n".join(found)

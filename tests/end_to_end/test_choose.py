@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sudare.run.location import write_coast
+from sudare.demo.data import write_coast
 
 NEEDS = ("records", "counts", "region-sums", "queries", "sample")
 

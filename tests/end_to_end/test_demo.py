@@ -16,12 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudare.cli.demo import _lines
-from sudare.messages import speaking
+from sudare.cli.runs import _lines
+from sudare.demo.demo import KINDS, demo_page
 from sudare.releases import Release
-from sudare.report.shapes import Truth
-from sudare.run.demo import KINDS
-from sudare.run.demo_page import demo_page
+from sudare.report.shapes import TruthComparison
+from sudare.text import speaking
 from tests.end_to_end.conftest import Ran
 from tests.unit.test_report import Tags
 
@@ -181,10 +180,10 @@ def test_what_is_not_stamped_does_not_depend_on_the_truth(demo: Path, tmp_path: 
     assert unstamped(one) == unstamped(other)
 
 
-def told(releases: Mapping[str, Release], shift: int) -> dict[str, Truth]:
+def told(releases: Mapping[str, Release], shift: int) -> dict[str, TruthComparison]:
     """Made-up comparisons, all numbers of which change with `shift`."""
     place = np.array([100 + shift]), np.array([500 + shift])
-    plain = Truth(
+    plain = TruthComparison(
         figures=tuple((f"measure {at}", str(1000 + at + shift)) for at in range(5)),
         true={"age": np.full(15, 4321.0 + shift)},
         blocks={256: 55.0 + shift},

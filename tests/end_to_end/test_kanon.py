@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sudare.run.sales import sales
+from sudare.demo.data import sales
 from tests.end_to_end.conftest import Ran
 
 ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult-arx"

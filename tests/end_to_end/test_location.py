@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sudare.demo.data import write_coast
 from sudare.methods.location import load_artefact
 from sudare.releases import Release
-from sudare.run.location import write_coast
 from tests.end_to_end.conftest import Ran
 from tests.unit.location_maps import worst_ratio
 

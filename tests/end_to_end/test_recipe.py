@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sudare.run.location import write_coast
-from sudare.run.recipe_lost import alone
+from sudare.demo.data import write_coast
+from sudare.recipe.ledger import alone
 from tests.recipe_texts import HEAD, RECORDS, SCHEMA
 
 AGES = '\n[[release]]\nname = "ages"\npublish = "table"\nepsilon = 0.5\nby = ["age"]\n'

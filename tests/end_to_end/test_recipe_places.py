@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from sudare.app import publish_kanon, publish_location, publish_release
+from sudare.demo.data import write_coast
 from sudare.errors import ParameterError
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.microdata import Microdata
 from sudare.privacy import Ledger
-from sudare.run.kanon import publish_kanon
-from sudare.run.location import publish_location, write_coast
-from sudare.run.publish import publish_release
 from tests.recipe_texts import HEAD, RECORDS
 
 ROWS = '\n[[release]]\nname = "rows"\npublish = "kanon"\nk = 5\n'

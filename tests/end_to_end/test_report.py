@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sudare.run.location import write_coast
+from sudare.demo.data import write_coast
 from tests.end_to_end.conftest import Ran
 from tests.unit.test_report import Tags
 

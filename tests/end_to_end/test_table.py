@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import sudare as sd
+from sudare.demo.data import mesh_census
 from sudare.errors import ParameterError
-from sudare.report.maps import EMPTY
-from sudare.run.mesh_census import mesh_census
-from sudare.run.table_map import PICTURE, steward_map
+from sudare.methods.table.maps import PICTURE, steward_map
+from sudare.report.svg import EMPTY
 from tests.end_to_end.conftest import Ran
 from tests.unit.test_geo_files import pixels_of
 
@@ -111,7 +111,7 @@ def test_people_without_a_place_are_counted_and_not_drawn(place: Path, publish: 
 def test_a_map_of_too_many_cells_is_drawn_coarser(
     place: Path, publish: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sudare.run.table_map.MOST_PIXELS", 1000)
+    monkeypatch.setattr("sudare.methods.table.maps.MOST_PIXELS", 1000)
     written(place)
     publish()
     picture = (place / "out" / PICTURE).read_text(encoding="utf-8")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from papers.baselines import Hdmm, Identity, Workload
 from papers.kato_view.data import is_here, load
 from papers.kato_view.errors import WORKLOADS, run
 from papers.kato_view.makers import is_possible
 from papers.kato_view.tables import EXPECTED, MARKED, mean
-
-from sudare.baselines import Hdmm, Identity, Workload
 
 pytestmark = pytest.mark.skipif(not is_here(), reason="the data of the paper are not beside the project")
 

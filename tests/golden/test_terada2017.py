@@ -15,8 +15,8 @@ from papers.terada2017.figures import _figures_of, bin_starts
 from papers.terada2017.rows import ROWS, Trial
 from papers.terada2017.tables import EPSILONS, MEASURES, SIZES, Cell, Found, distances, near, run, surprises
 
-from sudare.evaluate import ks_distance, l2_distance
-from sudare.mechanisms import SeededRng
+from sudare.compare import ks_distance, l2_distance
+from sudare.noise import SeededRng
 
 SMALL = SIZES[0]
 TRIALS = 30

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from papers.baselines.privelet import Privelet
 from papers.terada_tables.estat import read_mesh_csv
 from papers.terada_tables.figures import draw_figures
 from papers.terada_tables.tables import EXPECTED, Found, from_files, made_up, paper_scale, run, surprises, table_of
 
-from sudare.baselines.privelet import Privelet
+from sudare.demo.data import mesh_census
 from sudare.errors import SourceError
-from sudare.mechanisms import SeededRng
-from sudare.run.mesh_census import mesh_census
+from sudare.noise import SeededRng
 
 pytestmark = pytest.mark.xdist_group("terada_tables")  # the trials are run once, in one worker
 

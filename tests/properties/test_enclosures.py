@@ -13,8 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sudare.errors import ParameterError
-from sudare.mechanisms.enclosure import Enclosure, enclose, exp_minus
-from sudare.mechanisms.laws import (
+from sudare.noise.enclosure import Enclosure, enclose, exp_minus
+from sudare.noise.laws import (
     BernoulliExp,
     DigitDifference,
     Law,

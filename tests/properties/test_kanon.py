@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from sudare.counts import Counts
 from sudare.errors import Infeasible
 from sudare.methods.kanon.check import Checker, slack
-from sudare.methods.kanon.criteria import Criterion, Mask, MinimumSize, Presence
-from sudare.methods.kanon.criteria_sensitive import (
+from sudare.methods.kanon.criteria import (
     Closeness,
+    Criterion,
     DistinctDiversity,
     EntropyDiversity,
+    MinimumSize,
+    Presence,
     RecursiveDiversity,
 )
 from sudare.methods.kanon.grouping import grouped, leaders, numbered
@@ -26,6 +28,7 @@ from sudare.methods.kanon.problem import Problem, search
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Schema
+from sudare.schema.arrays import Booleans
 from tests.unit.kanon_tables import attribute, problem_of, random_counts
 
 CRITERIA: list[tuple[Criterion, ...]] = [
@@ -222,7 +225,7 @@ def test_the_leader_of_a_key_is_one_of_its_equals_and_leads_itself(keys: list[in
     assert len(set(zip(numbers.tolist(), keys, strict=True))) == len(set(keys))
 
 
-def _failing(checker: Checker, node: Node) -> Mask:
+def _failing(checker: Checker, node: Node) -> Booleans:
     look = checker.look(node)
     return look.failing[look.classes.ids]
 

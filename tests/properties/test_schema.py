@@ -26,7 +26,7 @@ from sudare.schema import (
     Unit,
     Values,
 )
-from sudare.schema.infer import ColumnFacts, propose
+from sudare.schema.propose import ColumnFacts, propose
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=6)
 numbers = st.fractions(min_value=-1000, max_value=1000, max_denominator=1000)

@@ -10,19 +10,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.mechanisms import geometric_tail
-from sudare.methods.view.choose import UNIT, score
-from sudare.methods.view.cliques import CliqueTree
+from sudare.methods.view.budget import by_size, share_out
 from sudare.methods.view.conditions import Every, Region, Some, Test, negated
 from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, is_flat, places, score_cuts
-from sudare.methods.view.factors import Factors
-from sudare.methods.view.fit import fit
-from sudare.methods.view.inside import halved
-from sudare.methods.view.measured import Measured, OneWay, Pair
+from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
+from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.methods.view.model import UNIT, score
 from sudare.methods.view.mondrian import THETA, costs, stop_decay, stop_scale
-from sudare.methods.view.shares import by_size, share_out
+from sudare.methods.view.uncertainty import halved
+from sudare.noise import geometric_tail
 from sudare.schema import Attribute, Schema, Values
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 Test.__test__ = False  # type: ignore[attr-defined]  # a test of a question, not of pytest
@@ -228,7 +226,7 @@ def fitted(truth: np.ndarray, pairs: list[tuple[int, int]]) -> Factors:
     def table(*kept: int) -> np.ndarray:
         return truth.sum(axis=tuple(axis for axis in range(truth.ndim) if axis not in kept))
 
-    measured = Measured(
+    measured = Measurements(
         total=float(truth.sum()),
         total_variance=0.0,
         ones=tuple(OneWay(values=table(one), variance=1e-6) for one in range(truth.ndim)),

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sudare.evaluate import Audit, audit, audit_outputs
-from sudare.mechanisms import SeededRng, geometric
+from sudare.noise import SeededRng, geometric
+from sudare.verify import Audit, audit, audit_outputs
 
 Run = Callable[[int], NDArray[np.int64]]
 

@@ -1,7 +1,7 @@
 """The baselines draw from the laws their promises are computed from, and not from those of an epsilon a fifth larger.
 
 The exact promises are checked in tests/unit/test_baselines.py on written-out laws; here draws are held against the same
-laws by the tests of fit of `sudare.mechanisms.goodness` (false alarm 1e-9, seeds fixed). Each test says by its second
+laws by the tests of fit of `sudare.noise.selfcheck` (false alarm 1e-9, seeds fixed). Each test says by its second
 assert what it can detect.
 """
 
@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+from papers.baselines import Baseline, Mwem, Pram, SynthLap, SynthMd, WassermanZhou
+from papers.baselines.laws import dirichlet_multinomial_law, multinomial_law, pram_moves, tables
+from papers.baselines.mwem import GRID, distances
 
-from sudare.baselines import Baseline, Mwem, Pram, SynthLap, SynthMd, WassermanZhou
-from sudare.baselines.laws import dirichlet_multinomial_law, multinomial_law, pram_moves, tables
-from sudare.baselines.mwem import GRID, distances
 from sudare.counts import Counts
-from sudare.mechanisms import SeededRng
-from sudare.mechanisms.exponential import exponential_law
-from sudare.mechanisms.geometric import geometric_probability
-from sudare.mechanisms.goodness import fit
-from sudare.testing.tables import schema_of
+from sudare.noise import SeededRng
+from sudare.noise.exponential import exponential_law
+from sudare.noise.geometric import geometric_probability
+from sudare.noise.selfcheck import fit
+from sudare.testing.subject import schema_of
 
 RUNS = 20_000
 

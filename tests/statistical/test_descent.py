@@ -17,14 +17,16 @@ import pytest
 from scipy import stats
 
 from sudare.counts import Counts
-from sudare.mechanisms import Rng, SeededRng, geometric
-from sudare.mechanisms.zeros import Stratum, count_in_stratum
-from sudare.methods.descent import Descent, Tree, attribute_order, descend, empties, ladder, make_tree, repairs
-from sudare.methods.descent import rows as rows_
-from sudare.methods.descent.empties import NO_LIMIT, Measured
-from sudare.methods.descent.repairs import Shrunk, thin_limits
-from sudare.methods.descent.rows import Children, Rows
-from sudare.repair import nearest_table
+from sudare.methods.tree import Descent, Tree, attribute_order, ladder, make_tree
+from sudare.methods.tree import empty as empties
+from sudare.methods.tree import empty as rows_
+from sudare.methods.tree import grow as descend
+from sudare.methods.tree import valid_rows as repairs
+from sudare.methods.tree.empty import NO_LIMIT, Children, NoisyChildren, OpenRows
+from sudare.methods.tree.valid_rows import Shrunk, thin_limits
+from sudare.noise import Rng, SeededRng, geometric
+from sudare.noise.zeros import Stratum, count_in_stratum
+from sudare.postprocess import nearest_table
 from sudare.schema import Attribute, Impossible, Schema, TableHierarchy, Values
 
 REFERENCE_RUNS = 160
@@ -142,7 +144,7 @@ class Visit:
         owner = np.repeat(np.arange(len(rows)), [row.size for row in rows])
         children = Children(rows=owner, codes=owner[:, None])
         rule = Shrunk(lambda _: cells, self.way.scale(number))
-        return np.rint(rule._explain(Measured(children=children, values=values), totals)).astype(np.int64)
+        return np.rint(rule._explain(NoisyChildren(children=children, values=values), totals)).astype(np.int64)
 
     def publish_standing(self, total: int) -> int:
         limit = self.limit(total, self.codes.size, ROOT_SHARE)
@@ -306,8 +308,8 @@ def test_forgetting_a_part_of_the_empty_children_is_seen(monkeypatch: pytest.Mon
 
 
 def test_counting_impossible_children_as_empty_ones_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Rows.__dict__["room"].func
-    monkeypatch.setattr(Rows, "room", property(lambda self: right(self) if any(self.step.below) else self.slots))
+    right = OpenRows.__dict__["room"].func
+    monkeypatch.setattr(OpenRows, "room", property(lambda self: right(self) if any(self.step.below) else self.slots))
 
     assert smallest_p(reference(PROJECTED), figures(PROJECTED, seed=2)) < LIMIT
 

@@ -18,15 +18,13 @@ import pytest
 from numpy.typing import NDArray
 
 import sudare.methods.location
-from sudare.mechanisms import SeededRng
-from sudare.mechanisms.goodness import fit
-from sudare.methods.location.artefact import Artefact, Repeat
-from sudare.methods.location.elastic import ElasticGrid
-from sudare.methods.location.graph import RoadGraph
-from sudare.methods.location.grid import Places, PlaneGrid
-from sudare.methods.location.grid_points import PointPlaces
+from sudare.methods.location.device_file import Artefact, Repeat
+from sudare.methods.location.grid import Places, PlaneGrid, PointPlaces
 from sudare.methods.location.mechanism import ONE, Mechanism
+from sudare.methods.location.metrics import ElasticGrid, RoadGraph
 from sudare.methods.location.sampler import Sampler
+from sudare.noise import SeededRng
+from sudare.noise.selfcheck import fit
 
 DEVICE = Path(sudare.methods.location.__file__).with_name("device.js")
 SCRIPT = """
@@ -202,7 +200,7 @@ def test_device_js_and_python_draw_the_same_law() -> None:
 
 def _two_samples(one: NDArray[np.int64], two: NDArray[np.int64]) -> float:
     """Chi-square of two samples of one size."""
-    from sudare.mechanisms.goodness import chi_square_tail
+    from sudare.noise.selfcheck import chi_square_tail
 
     both = one + two
     used = both >= 20

@@ -16,9 +16,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from sudare.mechanisms.geometric import Split, geometric, geometric_noise, split_scale
-from sudare.mechanisms.goodness import Bins, Digit, Draw, Fit, chi_square_tail, fit
-from sudare.mechanisms.laws import (
+from sudare.noise.geometric import Split, geometric, geometric_noise, split_scale
+from sudare.noise.laws import (
     BernoulliExp,
     DigitDifference,
     Law,
@@ -26,8 +25,9 @@ from sudare.mechanisms.laws import (
     TruncatedGeometric,
     TwoSidedGeometric,
 )
-from sudare.mechanisms.machine import TableMachine, table_machine
-from sudare.mechanisms.rng import Rng, SeededRng, SystemRng
+from sudare.noise.machine import TableMachine, table_machine
+from sudare.noise.rng import Rng, SeededRng, SystemRng
+from sudare.noise.selfcheck import Bins, Digit, DrawMany, Fit, chi_square_tail, fit
 
 WRONG = Fraction(102, 100)
 TWENTY = Fraction(20)
@@ -36,13 +36,13 @@ MANY, SOME = 200_000_000, 20_000_000
 Ints = NDArray[np.int64]
 
 
-def judge(draw: Draw, scale: Fraction, draws: int = SOME, *, by: Bins | Digit | None = None) -> Fit:
+def judge(draw: DrawMany, scale: Fraction, draws: int = SOME, *, by: Bins | Digit | None = None) -> Fit:
     """How well draws fit two-sided geometric noise of a scale."""
     bins = by or Bins.for_geometric(scale, draws)
     return fit(bins.count(draw, draws), bins.geometric(scale))
 
 
-def noise(scale: Fraction, rng: Rng) -> Draw:
+def noise(scale: Fraction, rng: Rng) -> DrawMany:
     return lambda size: geometric_noise(size, scale=scale, rng=rng)
 
 
@@ -120,7 +120,7 @@ def test_neighbouring_draws_are_independent() -> None:
 
 def test_a_sensitivity_off_by_one_is_rejected() -> None:
     # sensitivity 50 at epsilon 5/2 is scale 20; a mutant that counts 49 adds noise 2 % too small
-    def draw(sensitivity: int) -> Draw:
+    def draw(sensitivity: int) -> DrawMany:
         rng = SeededRng(6)
         return lambda size: geometric(
             np.zeros(size, dtype=np.int64), epsilon=Fraction(5, 2), sensitivity=sensitivity, rng=rng
@@ -137,7 +137,7 @@ def without_digit(split: Split, missing: int) -> Split:
     return Split(top=split.top, shift=split.shift, digits=kept)
 
 
-def sampling(split: Split, rng: Rng) -> Draw:
+def sampling(split: Split, rng: Rng) -> DrawMany:
     def draw(size: int) -> Ints:
         out = np.empty(size, dtype=np.int64)
         split.sample_into(out, rng)
@@ -234,11 +234,11 @@ class StopsAtTheNextValue(TableMachine):
         return np.minimum(super()._search(words, rng), self.first + start + 1)
 
 
-def cut_off(draw: Draw) -> Draw:
+def cut_off(draw: DrawMany) -> DrawMany:
     return lambda size: np.clip(draw(size), -200, 200)
 
 
-def shifted_tail(draw: Draw) -> Draw:
+def shifted_tail(draw: DrawMany) -> DrawMany:
     """The slip of ceil for floor in the negative branch: values below -100 come out one too high."""
 
     def slip(size: int) -> Ints:
@@ -258,7 +258,7 @@ def test_a_tail_that_is_not_refined_is_rejected(mutant: type[TableMachine]) -> N
 
 
 @pytest.mark.parametrize("spoil", [cut_off, shifted_tail])
-def test_a_wrong_tail_is_rejected(spoil: Callable[[Draw], Draw]) -> None:
+def test_a_wrong_tail_is_rejected(spoil: Callable[[DrawMany], DrawMany]) -> None:
     right, wrong = noise(TWENTY, SeededRng(12)), spoil(noise(TWENTY, SeededRng(12)))
 
     assert judge(right, TWENTY).is_good

@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 
 from sudare.counts import Counts
-from sudare.mechanisms import SeededRng
-from sudare.methods.microdata import Microdata, sparse
-from sudare.methods.microdata.projection import project_dense
-from sudare.methods.microdata.sparse import project_sparse
-from sudare.methods.sensitivity import Budget, plan
+from sudare.methods.budget import CountBudget, plan
+from sudare.methods.microdata import Microdata
+from sudare.methods.microdata import projection as sparse
+from sudare.methods.microdata.projection import project_dense, project_sparse
+from sudare.noise import SeededRng
 from sudare.schema import Attribute, Impossible, Schema, Unit, Values
 
 DENSE_RUNS = 1200
@@ -42,7 +42,7 @@ def table(cells: int, records: int) -> Counts:
     return Counts.from_columns(schema, np.column_stack([first, second]))
 
 
-def figures(way: Callable[..., Counts], counts: Counts, budget: Budget, seed: int) -> np.ndarray:
+def figures(way: Callable[..., Counts], counts: Counts, budget: CountBudget, seed: int) -> np.ndarray:
     rng = SeededRng(seed)
     truth = counts.dense()
     found = []
@@ -66,7 +66,7 @@ def smallest_p(first: np.ndarray, second: np.ndarray) -> float:
     return min(stats.ks_2samp(first[:, k], second[:, k]).pvalue for k in range(first.shape[1]))
 
 
-def budget(counts: Counts, epsilon: float) -> Budget:
+def budget(counts: Counts, epsilon: float) -> CountBudget:
     return plan(Microdata(epsilon=epsilon).guarantee(unit=counts.schema.unit))
 
 

@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sudare.compare.distances import TrueTable, random_ranges
 from sudare.counts import Counts
-from sudare.evaluate import audit
-from sudare.evaluate.workloads import Truth, random_ranges
-from sudare.mechanisms import SeededRng
 from sudare.methods.view import View, open_view
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.inside import halved
-from sudare.methods.view.model import Drawn
-from sudare.repair import nearest_point
+from sudare.methods.view.model import FittedModel
+from sudare.methods.view.uncertainty import halved
+from sudare.noise import SeededRng
+from sudare.postprocess import nearest_point
 from sudare.testing import Tabled
-from sudare.testing.tables import changed, even_table, schema_of
+from sudare.testing.subject import changed, even_table, schema_of
+from sudare.verify import audit
 
 RUNS = 1_000
 SAME, OTHER = 1600, 40  # records with two equal values, or two others: a pair that is always chosen
 CONFIDENCE = 0.999
 
 
-def features(drawn: Drawn | BlockView) -> list[int]:
+def features(drawn: FittedModel | BlockView) -> list[int]:
     """What tells most about the first cell: on which side of the two tables' numbers each measured number lies."""
     if isinstance(drawn, BlockView):
         first = (drawn.lows == 0).all(axis=1)
@@ -38,7 +38,7 @@ def features(drawn: Drawn | BlockView) -> list[int]:
     return [round(100 * sum((1 if value > true else -1) / np.sqrt(variance / 2) for value, true, variance in numbers))]
 
 
-def pair_cell(drawn: Drawn, ends: tuple[int, int]) -> tuple[int, int]:
+def pair_cell(drawn: FittedModel, ends: tuple[int, int]) -> tuple[int, int]:
     return int(drawn.measured.bins[ends[0]][0]), int(drawn.measured.bins[ends[1]][0])
 
 
@@ -93,7 +93,7 @@ def test_intervals_of_95_percent_cover_93_to_99_5_percent_of_ranges(epsilon: Fra
         view = open_view(View(epsilon=epsilon, neighbours="add-remove").publish(Tabled(truth), rng=SeededRng(seed)))
         value, noise, model = view.stored.range_answers(lows, highs)  # type: ignore[union-attr]
         reach = 1.96 * np.sqrt(noise + model)
-        inside += (np.abs(value - Truth(truth).ranges(lows, highs)) <= reach).tolist()
+        inside += (np.abs(value - TrueTable(truth).ranges(lows, highs)) <= reach).tolist()
 
     assert 0.93 <= np.mean(inside) <= 0.995
 
@@ -131,7 +131,7 @@ def test_few_pairs_do_not_cost_more_than_they_tell_where_records_are_few_for_the
     """Detects a rule that measures too many pairs: with d - 1 of them the model is above the product here."""
     truth = skewed(10_000)
     lows, highs = random_ranges(truth.schema, 2, queries=300, rng=SeededRng(3))
-    exact = Truth(truth).ranges(lows, highs)
+    exact = TrueTable(truth).ranges(lows, highs)
     errors = {
         method: np.mean([squared_error(truth, method, seed, lows, highs, exact) for seed in range(4)])
         for method in ("model", "product")
@@ -151,7 +151,7 @@ def squared_error(
 def test_the_model_is_nearer_to_dependent_data_than_the_product() -> None:
     truth = dependent(7)
     lows, highs = random_ranges(truth.schema, 3, queries=300, rng=SeededRng(7))
-    exact = Truth(truth).ranges(lows, highs)
+    exact = TrueTable(truth).ranges(lows, highs)
     errors = {
         method: np.sqrt(
             (

@@ -13,16 +13,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sudare.evaluate.audit import Audit, audit_outputs
-from sudare.mechanisms import Rng, SeededRng, geometric_tail
-from sudare.mechanisms.exponential import permute_and_flip_law
-from sudare.mechanisms.goodness import Fit, fit
-from sudare.mechanisms.rows import geometric_few
 from sudare.methods.view import mondrian
-from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, score_cuts
+from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, choose_cuts, score_cuts
 from sudare.methods.view.mondrian import THETA, Costs, costs
-from sudare.methods.view.mondrian_scores import choose_cuts
-from sudare.testing.tables import schema_of
+from sudare.noise import Rng, SeededRng, geometric_tail
+from sudare.noise.exponential import permute_and_flip_law
+from sudare.noise.rows import geometric_few
+from sudare.noise.selfcheck import Fit, fit
+from sudare.testing.subject import schema_of
+from sudare.verify.audit import Audit, audit_outputs
 from tests.statistical.view_forest import Way, forest, trees
 
 Cells = dict[tuple[int, ...], int]

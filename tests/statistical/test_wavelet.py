@@ -13,22 +13,21 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from papers.baselines.laws import tables
+from papers.terada_tables import wavelet_variants as dense_module
+from papers.terada_tables.wavelet_variants import refine, standard_wavelet
 
-from sudare.baselines.laws import tables
 from sudare.counts import Counts
-from sudare.evaluate import audit
-from sudare.mechanisms import Rng, SeededRng
-from sudare.mechanisms.geometric import geometric_noise, geometric_tail
-from sudare.mechanisms.goodness import chi_square_tail, fit
 from sudare.methods.table import wavelet as sparse_module
-from sudare.methods.table import wavelet_dense as dense_module
-from sudare.methods.table import wavelet_drift
+from sudare.methods.table import wavelet as wavelet_drift
 from sudare.methods.table.haar import halving_bias
 from sudare.methods.table.morton import CellOrder
-from sudare.methods.table.standard import standard_wavelet
 from sudare.methods.table.wavelet import descend, wavelet
-from sudare.methods.table.wavelet_dense import refine
-from sudare.testing.tables import schema_of
+from sudare.noise import Rng, SeededRng
+from sudare.noise.geometric import geometric_noise, geometric_tail
+from sudare.noise.selfcheck import chi_square_tail, fit
+from sudare.testing.subject import schema_of
+from sudare.verify import audit
 
 TRUTH = (3, 0, 0, 1, 0)
 TOTAL = 4

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sudare.mechanisms import Rng
+from sudare.methods.view.cuts import BlockLevel, Codes, Filled
 from sudare.methods.view.mondrian import Costs, Finals, Stop, by_depth, depth_free, grow
-from sudare.methods.view.mondrian_level import Boxes, Codes, Filled
+from sudare.noise import Rng
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class Way:
         return replace(self, plan=replace(self.plan, cut=2 * self.plan.cut))
 
 
-def forest(table: dict[tuple[int, ...], int], sizes: tuple[int, ...], runs: int) -> tuple[Filled, Boxes, Codes]:
+def forest(table: dict[tuple[int, ...], int], sizes: tuple[int, ...], runs: int) -> tuple[Filled, BlockLevel, Codes]:
     """Many copies of the first level of one table (its filled cells and their counts)."""
     number = np.arange(runs)[:, None]
     tops = np.tile(np.array(sizes) - 1, (runs, 1))
-    boxes = Boxes(np.hstack([number, np.zeros_like(tops)]), np.hstack([number, tops]))
+    boxes = BlockLevel(np.hstack([number, np.zeros_like(tops)]), np.hstack([number, tops]))
     if not table:
         none = np.empty(0, dtype=np.int64)
         columns = np.empty((0, len(sizes) + 1), dtype=np.uint32)

@@ -6,11 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sudare.methods.location.elastic import ElasticGrid
-from sudare.methods.location.graph import RoadGraph
-from sudare.methods.location.grid import Places, PlaneGrid, metres_from
-from sudare.methods.location.grid_points import PointPlaces
+from sudare.methods.location.grid import Places, PlaneGrid, PointPlaces, metres_from
 from sudare.methods.location.mechanism import Mechanism
+from sudare.methods.location.metrics import ElasticGrid, RoadGraph
 
 PAPER = PlaneGrid(rows=15, columns=15, cell_height_metres="115.6", cell_width_metres="141.5")
 SMALL = PlaneGrid(rows=5, columns=4, cell_height_metres="115.6", cell_width_metres="141.5")

@@ -10,7 +10,7 @@ import pytest
 
 from sudare.errors import DomainError, HierarchyError, ParameterError, SchemaError
 from sudare.schema import Attribute, DateBins, MeshCells, NumberBins, TableHierarchy, Values
-from sudare.schema.builders import dates, intervals
+from sudare.schema.hierarchy_rules import dates, intervals
 
 AGES = NumberBins.of_width(0, 100, 5)
 LETTERS = Values(("a", "b"))

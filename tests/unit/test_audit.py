@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sudare.errors import ParameterError
-from sudare.evaluate import audit, audit_outputs
-from sudare.evaluate.audit import lower_share, upper_share
+from sudare.verify import audit, audit_outputs
+from sudare.verify.audit import lower_share, upper_share
 
 
 def binomial(runs: int, share: float) -> np.ndarray:

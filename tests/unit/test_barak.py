@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from papers.baselines.barak import BarakFourier, fit_table, fourier_signs, places
 
-from sudare.baselines.barak import BarakFourier, fit_table, fourier_signs, places
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
-from sudare.testing.tables import schema_of
+from sudare.noise import SeededRng
+from sudare.testing.subject import schema_of
 
 
 def test_one_record_changes_every_coefficient_by_one_and_a_replaced_one_by_at_most_two() -> None:

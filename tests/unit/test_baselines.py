@@ -10,13 +10,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
-import sudare
-from sudare import baselines
-from sudare.baselines import Baseline, Mwem, Pram, SampledRecoding, SynthLap, SynthMd, WassermanZhou
-from sudare.baselines.laws import (
-    Law,
-    Table,
+from papers import baselines
+from papers.baselines import Baseline, Mwem, Pram, SampledRecoding, SynthLap, SynthMd, WassermanZhou
+from papers.baselines.laws import (
+    CellTuple,
+    TableLaw,
     dirichlet_multinomial_law,
     largest_log_ratio,
     multinomial_law,
@@ -24,15 +22,17 @@ from sudare.baselines.laws import (
     pram_law,
     tables,
 )
-from sudare.baselines.mwem import GRID, Queries, distances
+from papers.baselines.mwem import GRID, Queries, distances
+
+import sudare
 from sudare.counts import Counts
 from sudare.errors import ParameterError, RelationMismatch, SchemaError
-from sudare.mechanisms import SeededRng
-from sudare.mechanisms.exponential import exponential_law
-from sudare.mechanisms.geometric import geometric_probability
+from sudare.noise import SeededRng
+from sudare.noise.exponential import exponential_law
+from sudare.noise.geometric import geometric_probability
 from sudare.privacy import Guarantee
 from sudare.schema import Impossible, Schema, Unit
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 EPSILONS = [Fraction(1, 10), Fraction(7, 10), Fraction(3)]
 PAIR = schema_of(2, 2)
@@ -52,11 +52,11 @@ ALL: list[Baseline] = [
 NAMES = [f"{type(one).__name__} {getattr(one, 'reading', getattr(one, 'queries', ''))}".strip() for one in ALL]
 
 
-def table_of(schema: Schema, table: Table) -> Counts:
+def table_of(schema: Schema, table: CellTuple) -> Counts:
     return Counts.build(schema, np.arange(len(table))[:, None], np.array(table))
 
 
-def md_law(method: SynthMd, *, alpha_times: float = 1.0) -> Callable[[Table], Law]:
+def md_law(method: SynthMd, *, alpha_times: float = 1.0) -> Callable[[CellTuple], TableLaw]:
     alpha = method.alpha(RECORDS) * alpha_times
     if method.reading == "once":
         return lambda table: dirichlet_multinomial_law(np.array(table) + alpha, sum(table))
@@ -203,7 +203,7 @@ def test_synth_lap_stays_within_epsilon() -> None:
     epsilon, reach = 2.0, 25
     noise = [geometric_probability(z, 2 / epsilon) for z in range(-reach, reach + 1)]
 
-    def law(table: Table) -> Law:
+    def law(table: CellTuple) -> TableLaw:
         found = dict.fromkeys(tables(2, 2), 0.0)
         for first, p in enumerate(noise):
             for second, q in enumerate(noise):
@@ -216,7 +216,7 @@ def test_synth_lap_stays_within_epsilon() -> None:
     assert 0.5 < largest_log_ratio(law, records=2, cells=2) <= epsilon + 1e-6
 
 
-def mwem_law(method: Mwem, table: Table) -> Law:
+def mwem_law(method: Mwem, table: CellTuple) -> TableLaw:
     """One round, as choice and measurement: which query, and what was measured within 40 of the truth."""
     truth = np.array(table)
     even = np.full(len(table), sum(table) / len(table))
@@ -304,7 +304,9 @@ def test_the_same_seed_draws_the_same_table_of_as_many_records(method: Baseline)
 @pytest.mark.parametrize("method", ALL, ids=NAMES)
 @pytest.mark.parametrize("epsilon", ["1/1000000", 1000])
 @pytest.mark.parametrize("table", [(0, 0), (7, 0), (3,)])
-def test_the_ends_of_every_range_are_drawn_without_a_warning(method: Baseline, epsilon: object, table: Table) -> None:
+def test_the_ends_of_every_range_are_drawn_without_a_warning(
+    method: Baseline, epsilon: object, table: CellTuple
+) -> None:
     extreme = dataclasses.replace(method, epsilon=epsilon)  # type: ignore[type-var]
     counts = table_of(schema_of(len(table)), table)
 

@@ -9,8 +9,7 @@ import pytest
 
 from sudare.errors import HierarchyError
 from sudare.schema import DateBins, NumberBins, TableHierarchy, Values
-from sudare.schema.builders import dates, intervals, masking, ordered_groups, prefecture_regions
-from sudare.schema.prefectures import PREFECTURES
+from sudare.schema.hierarchy_rules import PREFECTURES, dates, intervals, masking, ordered_groups, prefecture_regions
 
 YEAR = DateBins.of_width("2024-01-01", "2024-12-31", "1 day")
 

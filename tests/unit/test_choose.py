@@ -7,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from sudare.advise.choose import Answers, Choice, advise, is_crowded
+from sudare.advise.expected_error import error_line, expect
+from sudare.advise.next_steps import FileNames, commands, recipe_text
+from sudare.advise.other_methods import advise_kanon, advise_places, decide, read_facts
+from sudare.demo.data import write_coast
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.table import Table
 from sudare.methods.view import View
-from sudare.run.choose import Answers, Choice, advise, is_crowded
-from sudare.run.choose_door import decide, read_facts
-from sudare.run.choose_error import error_line, expect
-from sudare.run.choose_kanon import advise_kanon
-from sudare.run.choose_next import Names, commands, recipe_text
-from sudare.run.choose_places import advise_places
-from sudare.run.location import write_coast
-from sudare.run.recipe_file import read_recipe
+from sudare.recipe.file import read_recipe
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, Unit, Values
-from sudare.schema.builders import intervals
+from sudare.schema.hierarchy_rules import intervals
 
 SEX = Attribute(name="sex", domain=Values(values=("F", "M")))
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
@@ -297,7 +295,7 @@ def test_a_schema_for_places_and_a_map_for_a_table_are_refused(tmp_path: Path) -
 def test_names_with_blanks_are_quoted_for_a_shell_and_for_toml(tmp_path: Path) -> None:
     answers = Answers(need="records", rows=10**5)
     advice = advise(SMALL, answers)
-    names = Names.of(Path('my "facts".toml'), "microdata", "the data.csv")
+    names = FileNames.of(Path('my "facts".toml'), "microdata", "the data.csv")
     file = tmp_path / "r.toml"
     file.write_text(recipe_text(advice, answers, names, folder=Path()), encoding="utf-8")
 
@@ -309,7 +307,7 @@ def test_an_attribute_with_a_comma_goes_into_the_recipe_and_for_a_flag_into_the_
     comma = Attribute(name="age, in years", domain=NumberBins.of_width(0, 100, 5))
     answers = Answers(need="records", truthful=True)
     advice = advise_kanon(Schema(name="s", attributes=(SEX, comma)), answers)
-    names = Names.of(Path("s.toml"), "kanon", None)
+    names = FileNames.of(Path("s.toml"), "kanon", None)
     file = tmp_path / "r.toml"
     file.write_text(recipe_text(advice, answers, names, folder=Path()), encoding="utf-8")
     lines = commands(advice, answers, names)
@@ -321,7 +319,7 @@ def test_an_attribute_with_a_comma_goes_into_the_recipe_and_for_a_flag_into_the_
 
 def test_data_that_are_no_file_are_named_as_they_are() -> None:
     answers = Answers(need="records", rows=10**5)
-    names = Names.of(Path("s.toml"), "microdata", "s3://b/x.parquet")
+    names = FileNames.of(Path("s.toml"), "microdata", "s3://b/x.parquet")
     text = recipe_text(advise(SMALL, answers), answers, names, folder=Path("elsewhere"))
 
     assert 'source = "s3://b/x.parquet"' in text

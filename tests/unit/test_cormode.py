@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from papers.baselines.cormode import SparseFilter
+from papers.baselines.plain import PlainNoise
 
-from sudare.baselines.cormode import SparseFilter
-from sudare.baselines.plain import PlainNoise
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
+from sudare.noise import SeededRng
 from sudare.schema import Attribute, NumberBins, Schema
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 CELLS = 60_000
 

@@ -12,17 +12,17 @@ import pytest
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng, geometric_tail
-from sudare.methods.descent import Descent, Possible, Tree, attribute_order, ladder, make_tree, seen
-from sudare.methods.descent import rows as rows_
-from sudare.methods.descent.cells import sort_cells
-from sudare.methods.descent.empties import draw_at_most
-from sudare.methods.descent.rows import Children, Rows, uniform_below_each
-from sudare.methods.descent.seen import Seen, first_seen
+from sudare.methods.budget import CountBudget, plan
 from sudare.methods.microdata import Microdata
-from sudare.methods.microdata.choice import decide
-from sudare.methods.microdata.wide import SUMS_SHARE, grow_wide, wide_descent, wide_fits, wide_wins
-from sudare.methods.sensitivity import Budget, plan
+from sudare.methods.microdata.microdata import decide
+from sudare.methods.microdata.sparse_tree import SUMS_SHARE, grow_wide, wide_descent, wide_fits, wide_wins
+from sudare.methods.tree import Descent, Possible, Tree, attribute_order, ladder, make_tree
+from sudare.methods.tree import empty as rows_
+from sudare.methods.tree import possible as seen
+from sudare.methods.tree.empty import Children, OpenRows, draw_at_most, uniform_below_each
+from sudare.methods.tree.grow import sort_cells
+from sudare.methods.tree.possible import Seen, first_seen
+from sudare.noise import SeededRng, geometric_tail
 from sudare.privacy import Guarantee
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, TableHierarchy, Unit, Values
 
@@ -57,7 +57,7 @@ def whole_tree(schema: Schema, upper: int | None = None) -> Tree:
     return make_tree(schema, levels if upper is None else [*levels[: upper + 1], levels[-1]], ladders)
 
 
-def budget(epsilon: str, neighbours: str = "replace", unit: Unit | None = None) -> Budget:
+def budget(epsilon: str, neighbours: str = "replace", unit: Unit | None = None) -> CountBudget:
     promise = Guarantee(epsilon=Fraction(epsilon), neighbours=neighbours, unit=unit or Unit())  # type: ignore[arg-type]
     return plan(promise, sums_share=SUMS_SHARE)
 
@@ -158,7 +158,7 @@ def test_proposals_are_uniform_over_the_children_of_uneven_rows(word: int, monke
     """With a small word even the weights do not fit, and ranges are proposed and refused instead."""
     monkeypatch.setattr(rows_, "WORD", word)
     tree = make_tree(Schema(name="s", attributes=(TOWN, SEX)), [(2, 1), (1, 1), (0, 0)])
-    rows = Rows(step=tree.steps[1], nodes=np.array([[0, 0], [1, 0], [2, 0]]))
+    rows = OpenRows(step=tree.steps[1], nodes=np.array([[0, 0], [1, 0], [2, 0]]))
     found = rows.proposed(np.array([0, 1, 2]), 12_000, SeededRng(2))
     keys = np.unique(np.column_stack([found.rows, found.codes]), axis=0, return_counts=True)[1]
 
@@ -178,7 +178,7 @@ def test_possible_children_are_counted_as_a_plain_list_counts_them() -> None:
         children = np.unique(np.column_stack([owner.ravel(), step.lift(ranks)]), axis=0)
 
         assert possible.children(step, nodes).tolist() == np.bincount(children[:, 0]).tolist()
-        listed = Rows(step=step, nodes=nodes, possible=possible).listed(np.arange(len(nodes)))
+        listed = OpenRows(step=step, nodes=nodes, possible=possible).listed(np.arange(len(nodes)))
         assert sorted(map(tuple, np.column_stack([listed.rows, listed.codes]).tolist())) == sorted(
             map(tuple, children.tolist())
         )
@@ -317,10 +317,10 @@ def test_a_domain_that_is_nearly_all_impossible_somewhere_is_projected() -> None
 
 
 def test_chosen_children_are_distinct_and_not_among_those_seen() -> None:
-    from sudare.methods.descent.repairs import choose
+    from sudare.methods.tree.valid_rows import choose
 
     tree = whole_tree(Schema(name="s", attributes=(DAY, SEX), impossible=NEVER[1:2]), 2)
-    rows = Rows(step=tree.step(1, -1), nodes=np.array([[0, 0], [1, 0]]), possible=Possible(tree))
+    rows = OpenRows(step=tree.step(1, -1), nodes=np.array([[0, 0], [1, 0]]), possible=Possible(tree))
     some = Children(rows=np.array([0, 0, 1]), codes=np.array([[3, 0], [3, 1], [280, 0]]))
     found = choose(rows, np.array([200, 30]), rows.seen(some), SeededRng(1))
     keys = set(map(tuple, np.column_stack([found.rows, found.codes]).tolist()))

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sudare.compare import Evaluation, counts_of, empty_cell_share, ks_distance, l2_distance
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
-from sudare.evaluate import Evaluation, counts_of, empty_cell_share, ks_distance, l2_distance
-from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata
+from sudare.noise import SeededRng
 from sudare.schema import Attribute, Schema, Values
 from sudare.testing import Tabled
 

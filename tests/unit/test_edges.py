@@ -10,31 +10,29 @@ import pytest
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError, SchemaError, SourceError
-from sudare.mechanisms import SeededRng
-from sudare.methods.descent import ladder, make_tree
-from sudare.methods.descent import repairs as rules
-from sudare.methods.descent.empties import Measured
-from sudare.methods.descent.rows import Rows
 from sudare.methods.kanon import KAnonymity
-from sudare.methods.kanon.criteria_sensitive import EntropyDiversity
+from sudare.methods.kanon.criteria import EntropyDiversity
 from sudare.methods.kanon.history import check_history
 from sudare.methods.location.device import Device
 from sudare.methods.location.map_file import read_map
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
+from sudare.methods.tree import ladder, make_tree
+from sudare.methods.tree import valid_rows as rules
+from sudare.methods.tree.empty import NoisyChildren, OpenRows
 from sudare.methods.view import View, open_view
-from sudare.methods.view.cliques import CliqueTree
 from sudare.methods.view.cuts import aggregation_error, score_cuts
-from sudare.methods.view.fit import fit
-from sudare.methods.view.measured import Measured as Noisy
-from sudare.methods.view.measured import OneWay, Pair
+from sudare.methods.view.fit import Measurements as Noisy
+from sudare.methods.view.fit import OneWay, Pair, fit
+from sudare.methods.view.junction_tree import CliqueTree
+from sudare.noise import SeededRng
+from sudare.postprocess.simplex import share_rows
 from sudare.privacy import Unrecorded
-from sudare.repair.ragged import share_rows
 from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
-from sudare.schema.builders import masking
+from sudare.schema.hierarchy_rules import masking
 from sudare.sources import open as open_source
 from sudare.testing import Tabled
-from sudare.testing.tables import even_table
+from sudare.testing.subject import even_table
 from tests.unit.test_location_sampler import artefact
 
 LINE = NumberBins.of_width(0, 1000, 1)
@@ -50,12 +48,12 @@ def persons(max_rows: int) -> Counts:
 # --- descents: what is done to a row follows from what its node is, not from who is in it -----------------------------
 
 
-def rows_of_a_tree(order: list[int]) -> Rows:
+def rows_of_a_tree(order: list[int]) -> OpenRows:
     """The rows of 16 nodes with 16 children each, in a given order."""
     day = Attribute(name="day", domain=Values(values=tuple(map(str, range(256))), is_ordered=True))
     schema = Schema(name="s", attributes=(day,))
     tree = make_tree(schema, [(2,), (1,), (0,)], [ladder(day)])
-    return Rows(step=tree.steps[1], nodes=np.array(order, dtype=np.int64)[:, None])
+    return OpenRows(step=tree.steps[1], nodes=np.array(order, dtype=np.int64)[:, None])
 
 
 def test_which_rows_are_explained_does_not_depend_on_the_order_in_which_nodes_come(
@@ -85,7 +83,7 @@ def test_a_row_is_explained_to_the_last_bit_alike_in_any_order_of_its_children(m
         rule = rules.Shrunk(lambda some: np.ones(some.rows.size), Fraction(10))
         limits = np.zeros(2, dtype=np.int64)
         totals = np.array([300, 500])
-        rule.repair(rows, Measured(children=children, values=noisy[order]), limits, totals, SeededRng(1))
+        rule.repair(rows, NoisyChildren(children=children, values=noisy[order]), limits, totals, SeededRng(1))
 
     assert seen[0] == seen[1]
 

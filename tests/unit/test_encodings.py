@@ -13,7 +13,7 @@ import pytest
 import sudare.sources as sources
 from sudare.errors import SourceError
 from sudare.schema import Attribute, Schema, Values
-from sudare.sources import text
+from sudare.sources import files as text
 from sudare.sources.table import TableSource
 
 NAMES = ("髙橋", "①", "～", "山﨑", "ｱｲｳ", "表")  # 表 ends in the byte of a backslash in CP932

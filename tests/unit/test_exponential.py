@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from sudare.errors import ParameterError
-from sudare.mechanisms import exponential as exponential_function
-from sudare.mechanisms.enclosure import exp_minus
-from sudare.mechanisms.exponential import (
+from sudare.noise import exponential as exponential_function
+from sudare.noise.enclosure import exp_minus
+from sudare.noise.exponential import (
     _ACCEPT,
     _REJECT,
     LAST_LEVEL,
@@ -27,9 +27,8 @@ from sudare.mechanisms.exponential import (
     permute_and_flip,
     permute_and_flip_law,
 )
-from sudare.mechanisms.goodness import Fit, fit
-from sudare.mechanisms.rng import Rng, SeededRng
-from sudare.mechanisms.uniform import LazyUniform
+from sudare.noise.rng import LazyUniform, Rng, SeededRng
+from sudare.noise.selfcheck import Fit, fit
 
 ONE = Fraction(1)
 SCORES: list[int | Fraction] = [0, 1, 5, 3, Fraction(1, 2), 2, 5, -40]

@@ -15,7 +15,7 @@ import pytest
 
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases.geo import corners, roll_up, write_geojson, write_geoparquet
-from sudare.report.maps import colours, png, public_map, steward_map, write_map
+from sudare.report.svg import colours, png, public_map, steward_map, write_map
 from sudare.schema import MeshCells
 
 shapely = pytest.importorskip("shapely")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sudare.errors import ParameterError
-from sudare.mechanisms import geometric as geometric_function
-from sudare.mechanisms.enclosure import exp_minus
-from sudare.mechanisms.geometric import (
+from sudare.noise import geometric as geometric_function
+from sudare.noise.enclosure import exp_minus
+from sudare.noise.geometric import (
     LARGEST_SCALE,
     WORD_MAX,
     geometric,
@@ -23,9 +23,9 @@ from sudare.mechanisms.geometric import (
     geometric_variance,
     split_scale,
 )
-from sudare.mechanisms.laws import TwoSidedGeometric
-from sudare.mechanisms.machine import TableMachine
-from sudare.mechanisms.rng import Rng, SeededRng, SystemRng
+from sudare.noise.laws import TwoSidedGeometric
+from sudare.noise.machine import TableMachine
+from sudare.noise.rng import Rng, SeededRng, SystemRng
 
 BITS = 256
 

@@ -10,7 +10,7 @@ import pytest
 
 from sudare.errors import HierarchyError, ParameterError, SchemaError
 from sudare.schema import NumberBins, TableHierarchy, Values
-from sudare.schema.builders import from_csv
+from sudare.schema.hierarchy_rules import from_csv
 
 LETTERS = Values(("a", "b", "c"))
 Write = Callable[..., Path]

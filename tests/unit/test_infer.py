@@ -11,8 +11,8 @@ import pytest
 
 from sudare.errors import NotConfirmed, SchemaError
 from sudare.schema import Schema
-from sudare.schema.infer import ColumnFacts, propose
-from sudare.schema.prefectures import PREFECTURES
+from sudare.schema.hierarchy_rules import PREFECTURES
+from sudare.schema.propose import ColumnFacts, propose
 
 
 def guessed(column: ColumnFacts) -> dict[str, Any]:

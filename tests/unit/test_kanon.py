@@ -20,11 +20,11 @@ import sudare as sd
 from sudare.counts import Counts
 from sudare.counts.relabelling import LEFT_OUT
 from sudare.errors import Infeasible, ParameterError, SchemaError
-from sudare.evaluate.risk import compare
 from sudare.methods.kanon import KAnonymity
-from sudare.methods.kanon.publish_criteria import criterion
+from sudare.methods.kanon.criteria import criterion
+from sudare.methods.kanon.risk import compare
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Unit, Values
-from sudare.schema.builders import intervals
+from sudare.schema.hierarchy_rules import intervals
 
 AGES = NumberBins.of_width(0, 80, 10)
 AGE = Attribute(name="age", domain=AGES, role="quasi", missing=True, hierarchy=intervals(AGES, [20, 40]))

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sudare.methods.kanon.mondrian import partition
-from sudare.methods.kanon.mondrian_labels import Line
+from sudare.methods.kanon.mondrian import Line, partition
 from sudare.methods.kanon.recode import Pieces
 from sudare.schema import Attribute, NumberBins, TableHierarchy, Values
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError, SourceError
-from sudare.methods.kanon.history import Point, add_to_history, learn, read_history, spread_nodes
+from sudare.methods.kanon.history import Measurement, add_to_history, learn, read_history, spread_nodes
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.predict import Memory, predict
 from sudare.methods.kanon.request import Grouping, Request, grouping
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Attribute, Schema, Values
-from sudare.schema.builders import ordered_groups
+from sudare.schema.hierarchy_rules import ordered_groups
 
 DOMAIN = Values(tuple(f"v{number}" for number in range(16)), is_ordered=True)
 TREE = ordered_groups(DOMAIN, [2, 4, 8])
@@ -38,9 +38,9 @@ def wish_at(node: tuple[int, ...]) -> dict[str, Grouping]:
     return {name: Grouping(SCHEMA.attribute(name), level) for name, level in zip("abc", node, strict=True)}
 
 
-def point(node: tuple[int, ...], k: int, rows: int = 100) -> Point:
+def point(node: tuple[int, ...], k: int, rows: int = 100) -> Measurement:
     levels = dict(zip("abc", node, strict=True))
-    return Point(schema=SCHEMA.fingerprint, groupings=levels, cells=LATTICE.cells(node), k=k, rows=rows)
+    return Measurement(schema=SCHEMA.fingerprint, groupings=levels, cells=LATTICE.cells(node), k=k, rows=rows)
 
 
 def test_a_finer_grouping_that_holds_makes_every_coarser_one_certain() -> None:
@@ -112,7 +112,7 @@ def test_the_nearest_groupings_are_good_and_few_steps_away() -> None:
 def test_an_attribute_that_was_never_measured_widens_the_interval() -> None:
     known = [point(node, 1 + 9000 // LATTICE.cells(node), rows=9000) for node in [(4, 4, level) for level in range(4)]]
     known += [point((4, level, 4), 1 + 9000 // LATTICE.cells((4, level, 4)), rows=9000) for level in range(4)]
-    thin = [Point(schema=one.schema, groupings={k: v for k, v in one.groupings.items() if k != "a"},
+    thin = [Measurement(schema=one.schema, groupings={k: v for k, v in one.groupings.items() if k != "a"},
                   cells=one.cells, k=one.k, rows=one.rows) for one in known]  # fmt: skip
     law = Memory(SCHEMA, thin).law
     assert law is not None

@@ -7,13 +7,12 @@ import pytest
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.evaluate.risk import compare, risk_before, risk_of
-from sudare.evaluate.risk_lattice import draw_lattice
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.risk import compare, draw_lattice, risk_before, risk_of
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Attribute, Schema, TableHierarchy, Values
-from sudare.schema.builders import ordered_groups
+from sudare.schema.hierarchy_rules import ordered_groups
 
 TREE = TableHierarchy.from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "c", "*")])
 LETTER = Attribute(name="letter", domain=Values(("a", "b", "c")), role="quasi", hierarchy=TREE)

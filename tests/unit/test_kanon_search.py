@@ -13,11 +13,10 @@ from sudare.cli.kanon import Patience
 from sudare.counts import Counts
 from sudare.errors import Infeasible, ParameterError, SchemaError
 from sudare.methods.kanon.check import Checker
-from sudare.methods.kanon.criteria import MinimumSize
-from sudare.methods.kanon.criteria_sensitive import DistinctDiversity
+from sudare.methods.kanon.criteria import DistinctDiversity, MinimumSize
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.pak import PowerLaw, coarsest, nearest, power_law
-from sudare.methods.kanon.problem import Progress, search
+from sudare.methods.kanon.optimal import PowerLaw, coarsest, nearest, power_law
+from sudare.methods.kanon.problem import SearchProgress, search
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.schema import Attribute, Schema, Values
 from tests.unit.kanon_tables import attribute, halving, problem_of, random_counts
@@ -144,7 +143,7 @@ def test_searches_that_mark_every_node_refuse_a_lattice_that_is_too_large() -> N
 
 
 def test_progress_is_told_and_bounds_only_rise() -> None:
-    told: list[Progress] = []
+    told: list[SearchProgress] = []
     search(problem_of(random_counts(2, bits=(3, 3, 3), rows=400), k=4, max_suppressed=1, progress=told.append))
 
     assert all(one.best is not None and one.lower_bound <= one.best for one in told)
@@ -243,7 +242,7 @@ def test_a_long_search_is_told_of_once_with_the_way_to_end_it(
     shares: list[float] = []
     patience = Patience(shares.append, seconds=0)
     for bound in (0.1, 0.3):
-        patience(Progress(64, 0.4, bound))
+        patience(SearchProgress(64, 0.4, bound))
     told = capsys.readouterr().err
 
     assert shares == [pytest.approx(0.25), pytest.approx(0.75)]

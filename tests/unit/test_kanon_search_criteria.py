@@ -9,11 +9,12 @@ import pytest
 
 from sudare.counts import Counts
 from sudare.errors import Infeasible, ParameterError, SchemaError
-from sudare.methods.kanon.criteria import MinimumSize, Presence
-from sudare.methods.kanon.criteria_sensitive import (
+from sudare.methods.kanon.criteria import (
     Closeness,
     DistinctDiversity,
     EntropyDiversity,
+    MinimumSize,
+    Presence,
     RecursiveDiversity,
 )
 from sudare.methods.kanon.lattice import Lattice

@@ -12,19 +12,17 @@ import pytest
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
-from sudare.evaluate.collector import Collector
-from sudare.mechanisms import SeededRng
 from sudare.methods.location import geo
-from sudare.methods.location.artefact import Artefact, Repeat
+from sudare.methods.location.collector import Collector, estimate
 from sudare.methods.location.device import short_identity
-from sudare.methods.location.graph import RoadGraph
+from sudare.methods.location.device_file import Artefact, Repeat
+from sudare.methods.location.estimate_files import blocks, has_pictures, read_prior, read_regions, write_estimate
 from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.mechanism import ONE, Mechanism
+from sudare.methods.location.metrics import RoadGraph
+from sudare.methods.location.reports import count_reports
 from sudare.methods.location.sampler import Sampler
-from sudare.run.locate import estimate
-from sudare.run.locate_files import blocks, read_prior, read_regions, write_estimate
-from sudare.run.locate_picture import has_pictures
-from sudare.run.locate_reports import count_reports
+from sudare.noise import SeededRng
 
 Floats = NDArray[np.float64]
 
@@ -301,7 +299,7 @@ def test_an_estimate_is_not_written_over_another(tmp_path: Path) -> None:
 
 
 def test_pictures_are_left_out_where_they_cannot_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sudare.run.locate_files.has_pictures", lambda: False)
+    monkeypatch.setattr("sudare.methods.location.estimate_files.has_pictures", lambda: False)
     made = artefact(square(3))
 
     done = write_estimate(estimate(made, np.ones(9, dtype=np.int64)), made, tmp_path / "out")

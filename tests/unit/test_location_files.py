@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sudare.demo.data import write_coast
 from sudare.errors import ReleaseError, SudareError
 from sudare.methods.location import Artefact, Location, load_artefact
-from sudare.methods.location.artefact import Repeat, places_from
+from sudare.methods.location.device_file import Repeat, places_from
 from sudare.methods.location.grid import MeshCorner, PlaneGrid, mesh_code
 from sudare.methods.location.map_file import read_map
 from sudare.methods.location.mechanism import quantised
-from sudare.privacy.metric import MetricGuarantee
+from sudare.privacy.promise import MetricGuarantee
 from sudare.releases import Release
-from sudare.run.location import write_coast
 from sudare.schema.mesh import MeshCells
 from tests.unit.location_maps import LAND, MAPS, SMALL, land_of, mechanism
 

@@ -12,15 +12,13 @@ import pytest
 
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.location import geo
-from sudare.methods.location.geo_outlines import outlines
-from sudare.methods.location.geo_roads import read_roads
-from sudare.methods.location.graph import RoadGraph
-from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.grid_points import PointPlaces
+from sudare.methods.location.estimate_files import outlines
+from sudare.methods.location.geo import read_roads
+from sudare.methods.location.grid import PlaneGrid, PointPlaces
 from sudare.methods.location.map_file import read_map
 from sudare.methods.location.mechanism import ONE, Mechanism
-from sudare.schema.geography import mesh_cell_metres, mesh_place
-from sudare.schema.mesh import MeshCells
+from sudare.methods.location.metrics import RoadGraph
+from sudare.schema.mesh import MeshCells, mesh_cell_metres, mesh_place
 
 NEEDS_GEO = "the extra [geo] is not installed"
 TRIANGLE = [[139.0, 35.0], [140.0, 35.0], [139.0, 36.0], [139.0, 35.0]]

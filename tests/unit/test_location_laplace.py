@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from papers.baselines.krr import RandomisedResponse
+from papers.baselines.planar_laplace import PlainGrid, PlanarLaplace
 
-from sudare.baselines.krr import RandomisedResponse
-from sudare.baselines.planar_laplace import PlainGrid, PlanarLaplace
 from sudare.errors import ParameterError, SchemaError
-from sudare.mechanisms import SeededRng
-from sudare.schema.geography import metres_per_degree, walk
+from sudare.noise import SeededRng
+from sudare.schema.mesh import metres_per_degree, walk
 
 PAPER = PlainGrid(rows=15, columns=15, height=115.6, width=141.5)
 

@@ -10,15 +10,12 @@ import numpy as np
 import pytest
 
 from sudare.errors import BudgetExceeded, ParameterError, ReleaseError
-from sudare.mechanisms import SeededRng
-from sudare.methods.location.artefact import Artefact, Repeat
 from sudare.methods.location.device import Device, short_identity
+from sudare.methods.location.device_file import Artefact, Repeat
 from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.location.mechanism import ONE, Mechanism
-from sudare.methods.location.sampler import Sampler
-from sudare.methods.location.sampler_law import MARGIN, Chance
-from sudare.methods.location.sampler_plane import SLOPE, PlaneSampler
-from sudare.methods.location.sampler_rows import RowSampler
+from sudare.methods.location.sampler import MARGIN, SLOPE, Chance, PlaneSampler, RowSampler, Sampler
+from sudare.noise import SeededRng
 
 GRID = PlaneGrid(rows=15, columns=15, cell_height_metres="115.6", cell_width_metres="141.5")
 EVERYWHERE = 2.0  # a margin that no float reaches: integers decide every draw

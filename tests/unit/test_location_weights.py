@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudare.demo.data import coast
 from sudare.methods.location import Location
-from sudare.methods.location.fair import _Goal, fair_weights
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.grid_coast import coast
 from sudare.methods.location.kernel import kernel_of
 from sudare.methods.location.mechanism import quantised, uniform
 from sudare.methods.location.posterior import evaluate
 from sudare.methods.location.sharp import calibrated, level_weights, nearly_level_weights
 from sudare.methods.location.tight import brute_force, tight_epsilon
+from sudare.methods.location.weights import _Goal, fair_weights
 from tests.unit.location_maps import mechanism, worst_ratio
 
 GRID = PlaneGrid(rows=24, columns=20, cell_height_metres="115.6", cell_width_metres="141.5")

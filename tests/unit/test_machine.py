@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sudare.errors import ParameterError
-from sudare.mechanisms.enclosure import Enclosure
-from sudare.mechanisms.laws import (
+from sudare.noise.enclosure import Enclosure
+from sudare.noise.laws import (
     BernoulliExp,
     DigitDifference,
     Law,
@@ -20,9 +20,8 @@ from sudare.mechanisms.laws import (
     TruncatedGeometric,
     TwoSidedGeometric,
 )
-from sudare.mechanisms.machine import CELLS, CHUNK, TOP, TableMachine, draw_exactly, table_machine
-from sudare.mechanisms.rng import Rng, SeededRng
-from sudare.mechanisms.uniform import LazyUniform
+from sudare.noise.machine import CELLS, CHUNK, TOP, TableMachine, draw_exactly, table_machine
+from sudare.noise.rng import LazyUniform, Rng, SeededRng
 
 LAWS: list[Law] = [
     TwoSidedGeometric(scale=Fraction(1, 1000)),

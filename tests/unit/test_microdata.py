@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sudare.compare import empty_cell_share, l2_distance
 from sudare.counts import Counts
 from sudare.errors import DomainError, NotConfirmed, ParameterError, SourceError
-from sudare.evaluate import empty_cell_share, l2_distance
-from sudare.mechanisms import SeededRng
+from sudare.methods.budget import CELLS, TOTAL, plan
 from sudare.methods.microdata import Microdata
-from sudare.methods.microdata.outlook import _smooth, outlook
-from sudare.methods.sensitivity import CELLS, TOTAL, plan
+from sudare.methods.microdata.expected_error import _smooth, expected_error
+from sudare.noise import SeededRng
 from sudare.privacy import Guarantee, Unrecorded
 from sudare.schema import Attribute, DateBins, Impossible, NumberBins, Schema, Unit, Values
 from sudare.testing import Tabled
@@ -222,7 +222,7 @@ def test_advice_is_given_when_noise_would_fill_the_table() -> None:
 
 
 def test_noise_in_a_domain_beyond_all_bounds_is_foreseen_to_drown_the_records() -> None:
-    foreseen = [outlook(cells=10**power, scale=2.5, rows=100_000).empty_share for power in (6, 12, 20, 40)]
+    foreseen = [expected_error(cells=10**power, scale=2.5, rows=100_000).empty_share for power in (6, 12, 20, 40)]
 
     assert foreseen == sorted(foreseen)
     assert foreseen[-1] > 0.95

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from papers.baselines.plain import PlainNoise
 
-from sudare.baselines.plain import PlainNoise
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
+from sudare.noise import SeededRng
 from sudare.schema import Schema, Unit
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 
 @pytest.mark.parametrize(("neighbours", "scale"), [("replace", 20), ("add-remove", 10)])

@@ -6,16 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from papers.baselines.privelet import Haar, Nominal, NoTransform, Privelet, Transform, block_variance
 
-from sudare.baselines.nominal import Haar, Identity, Nominal, Transform
-from sudare.baselines.privelet import Privelet, block_variance
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
+from sudare.noise import SeededRng
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Values
 
 TRANSFORMS: list[Transform] = [
-    Identity(5),
+    NoTransform(5),
     Haar(1),
     Haar(5),
     Haar(8),
@@ -76,7 +75,7 @@ def test_privelet_plus_leaves_small_attributes_alone() -> None:
     schema = Schema(name="both", attributes=(sex, *line(4096).attributes))
     kinds = [type(one) for one in Privelet(epsilon=1, kind="privelet+").transforms(schema)]
 
-    assert kinds == [Identity, Haar]
+    assert kinds == [NoTransform, Haar]
 
 
 def test_the_variance_of_blocks_is_the_stated_one() -> None:

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from papers.baselines.privtree import PrivTree, Square
 
-from sudare.baselines.privtree import PrivTree, Square
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
-from sudare.mechanisms.geometric import geometric_tail
+from sudare.noise import SeededRng
+from sudare.noise.geometric import geometric_tail
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 
 def grid(rows: int, columns: int) -> Schema:

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
-from sudare.repair.ragged import nearest_rows, sum_rows, thresholds
-from sudare.repair.simplex import threshold
+from sudare.noise import SeededRng
+from sudare.postprocess.simplex import nearest_rows, sum_rows, threshold, thresholds
 
 row = st.tuples(st.lists(st.integers(-30, 60), min_size=1, max_size=8), st.integers(0, 80))
 

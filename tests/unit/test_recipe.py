@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sudare.demo.data import write_coast
 from sudare.errors import BudgetExceeded, LedgerError, ParameterError, RelationMismatch, ReleaseError, SudareError
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.location import Location
@@ -16,12 +17,9 @@ from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
 from sudare.methods.view import View
 from sudare.privacy import Guarantee, Ledger, Spend
-from sudare.run.location import write_coast
-from sudare.run.recipe_ask import Nobody, ask
-from sudare.run.recipe_file import read_recipe
-from sudare.run.recipe_keys import PARAMETERS
-from sudare.run.recipe_lost import begin, end, lost, mark
-from sudare.run.recipe_plan import plan_recipe
+from sudare.recipe.file import PARAMETERS, read_recipe
+from sudare.recipe.ledger import begin, end, lost, mark
+from sudare.recipe.plan import EmptySource, ask, plan_recipe
 from sudare.schema import Attribute, Schema, Unit, Values
 from tests.recipe_texts import HEAD, RECORDS, SCHEMA
 
@@ -147,7 +145,7 @@ def test_a_fault_is_told_in_one_line_with_its_place(place: Path, text: str, part
 
 
 def test_every_complaint_about_a_file_has_its_japanese(place: Path) -> None:
-    from sudare.messages import render
+    from sudare.text import render
 
     for text, _ in WRONG[1:]:
         with pytest.raises(ParameterError) as caught:
@@ -255,7 +253,7 @@ def test_a_map_needs_no_ledger(place: Path) -> None:
 
 @pytest.mark.parametrize("method", [Microdata(epsilon=1), Table(epsilon=1), View(epsilon=1)])
 def test_asking_a_method_tells_all_of_its_spend(method: Microdata | Table | View) -> None:
-    need = ask(method, Nobody(schema=SEX), neighbours="add-remove")
+    need = ask(method, EmptySource(schema=SEX), neighbours="add-remove")
 
     assert sum(need.parts.values()) == need.guarantee.epsilon == 1
     assert need.guarantee.neighbours == "add-remove"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
-from sudare.repair import largest_remainder, nearest_point, nearest_table
+from sudare.noise import SeededRng
+from sudare.postprocess import largest_remainder, nearest_point, nearest_table
 
 
 def all_tables(cells: int, total: int) -> list[tuple[int, ...]]:

@@ -8,16 +8,15 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from sudare.messages import catalogue
+from sudare.methods.kanon.compare import spread
+from sudare.methods.kanon.page import draw, plain
 from sudare.releases import Coded
 from sudare.report.frames import codes_of, numbers
-from sudare.report.heat import heat
-from sudare.report.lattice import draw, plain
 from sudare.report.page import page
 from sudare.report.shapes import Listing, Marginal, Section
-from sudare.report.svg import bars, columns, lines
-from sudare.run.report_classes import spread
+from sudare.report.svg import bars, columns, heat, lines
 from sudare.schema import Attribute, NumberBins, TableHierarchy, Values
+from sudare.text import catalogue
 
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
 FRUIT = Attribute(

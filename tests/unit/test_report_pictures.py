@@ -8,16 +8,24 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sudare.messages import language, say, speaking
-from sudare.releases.certificate_words import expected
-from sudare.report.heat import heat
-from sudare.report.maps import page_map, page_scale
-from sudare.report.overview import Card, Chapter, overview
+from sudare.demo.cards import (
+    Card,
+    PageChapter,
+    blind,
+    budget_bar,
+    ladders,
+    landscape,
+    nearest,
+    overview,
+    pyramid,
+    reports,
+)
+from sudare.releases.certificate import expected
 from sudare.report.page import listing_table
-from sudare.report.pictures import blind, budget_bar, ladders, landscape, nearest, pyramid, reports
 from sudare.report.shapes import Listing, Marginal
-from sudare.report.svg import columns
+from sudare.report.svg import columns, heat, page_map, page_scale
 from sudare.schema import MeshCells
+from sudare.text import language, say, speaking
 from tests.unit.test_report import Tags
 
 
@@ -106,8 +114,8 @@ def test_cells_of_numbers_stand_right_and_sentences_get_room() -> None:
 def test_a_page_about_several_releases_is_whole_and_escapes_what_it_is_given() -> None:
     card = Card(title="<b>", words=("a & b",), picture=blind(title="<i>"), links=[("<a>", "x.html")])
     chapters = [
-        Chapter(title="one", cards=[card]),
-        Chapter(title="two", commands=[("do", "cat < x")], is_secret=True),
+        PageChapter(title="one", cards=[card]),
+        PageChapter(title="two", commands=[("do", "cat < x")], is_secret=True),
     ]
     made = overview(title="t", kind="k", lead="l", mark="", facts=[], chapters=chapters, stamp="s", foot="f",
                     other=("ja", "日本語", "index.ja.html"))  # fmt: skip

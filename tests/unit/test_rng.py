@@ -16,9 +16,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sudare.errors import ParameterError
-from sudare.mechanisms import rng as rng_module
-from sudare.mechanisms.goodness import fit
-from sudare.mechanisms.rng import Rng, SeededRng, SystemRng, system_rng
+from sudare.noise import rng as rng_module
+from sudare.noise.rng import Rng, SeededRng, SystemRng, system_rng
+from sudare.noise.selfcheck import fit
 
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 quiet = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from sudare.errors import ParameterError
-from sudare.mechanisms.enclosure import exp_minus
-from sudare.mechanisms.exponential import permute_and_flip_law
-from sudare.mechanisms.geometric import geometric_probability, geometric_tail
-from sudare.mechanisms.goodness import Fit, fit
-from sudare.mechanisms.laws import TwoSidedGeometric
-from sudare.mechanisms.rng import Rng, SeededRng
-from sudare.mechanisms.rows import (
+from sudare.noise.enclosure import exp_minus
+from sudare.noise.exponential import permute_and_flip_law
+from sudare.noise.geometric import geometric_probability, geometric_tail
+from sudare.noise.laws import TwoSidedGeometric
+from sudare.noise.rng import Rng, SeededRng
+from sudare.noise.rows import (
     DIGIT_BITS,
     WIDEST_GAP,
     _certified,
@@ -27,6 +26,7 @@ from sudare.mechanisms.rows import (
     permute_and_flip_rows,
     uniform_each,
 )
+from sudare.noise.selfcheck import Fit, fit
 
 ONE = Fraction(1)
 SCORES = np.array([0, 1, 5, 3, 2, 5, -4])

@@ -7,14 +7,14 @@ import math
 
 import numpy as np
 import pytest
+from papers.baselines import SampledRecoding
+from papers.baselines.recoding import exact_delta, sampling_delta
 
-from sudare.baselines import SampledRecoding
-from sudare.baselines.recoding import exact_delta, sampling_delta
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
+from sudare.noise import SeededRng
 from sudare.schema import TableHierarchy
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 
 def binomial(n: int, rate: float) -> np.ndarray:

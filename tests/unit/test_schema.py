@@ -14,7 +14,7 @@ import pytest
 
 from sudare.errors import NotConfirmed, ParameterError, SchemaError
 from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins, Schema, TableHierarchy, Unit, Values
-from sudare.schema.builders import intervals
+from sudare.schema.hierarchy_rules import intervals
 from sudare.schema.impossible import box_of
 
 AGES = NumberBins.of_width(0, 100, 5)
@@ -276,7 +276,7 @@ def test_a_stored_schema_that_is_no_table_is_refused() -> None:
 
 
 def test_reading_schemas_needs_pydantic_and_using_them_does_not() -> None:
-    text = "import sys, sudare.schema, sudare.schema.infer; print('pydantic' in sys.modules)"
+    text = "import sys, sudare.schema, sudare.schema.propose; print('pydantic' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
 
     assert ran.stdout.strip() == "False"

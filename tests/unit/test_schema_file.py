@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sudare.errors import HierarchyError, SchemaError
-from sudare.messages import say
 from sudare.schema import DateBins, MeshCells, NumberBins, Schema, Unit, Values
 from sudare.schema.file import json_schema
+from sudare.text import say
 
 HEAD = '[sudare]\nschema = 1\nname = "members"\n'
 AGE = '[[attribute]]\nname = "age"\nkind = "number"\nbins = { start = 0, stop = 100, width = 5 }\n'

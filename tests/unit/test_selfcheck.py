@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sudare.mechanisms import geometric_noise, selfcheck
-from sudare.mechanisms.rng import Rng
-from sudare.mechanisms.selfcheck import Check, check_noise
-from sudare.messages import catalogue, say
+from sudare.noise import geometric_noise, selfcheck
+from sudare.noise.rng import Rng
+from sudare.noise.selfcheck import CheckResult, check_noise
+from sudare.text import catalogue, say
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selfcheck, "SCALES", (Fraction(1, 1000), Fraction(20), Fraction(1000)))
 
 
-def failures(checks: list[Check]) -> list[str]:
+def failures(checks: list[CheckResult]) -> list[str]:
     return [check.name for check in checks if not check.passed]
 
 
@@ -69,7 +69,7 @@ def test_a_spoilt_table_fails(short: None, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_choices_of_twice_the_epsilon_fail(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    bold = importlib.import_module("sudare.mechanisms.exponential").exponential
+    bold = importlib.import_module("sudare.noise.exponential").exponential
     monkeypatch.setattr(
         selfcheck, "exponential", lambda *args, epsilon, **rest: bold(*args, epsilon=2 * epsilon, **rest)
     )

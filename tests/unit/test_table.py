@@ -10,19 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sudare.compare.distances import block_errors
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.evaluate.regions import block_errors
-from sudare.mechanisms import SeededRng, geometric
-from sudare.methods.descent import ladder
 from sudare.methods.table import Table
-from sudare.methods.table.dense import Visited
-from sudare.methods.table.levels import WIDEST, interleave, table_tree
-from sudare.methods.table.tree import level_epsilons, plan_tree
-from sudare.repair.ragged import share_rows
+from sudare.methods.table.tree import WIDEST, Visited, interleave, level_epsilons, plan_tree, table_tree
+from sudare.methods.tree import ladder
+from sudare.noise import SeededRng, geometric
+from sudare.postprocess.simplex import share_rows
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, TableHierarchy, Values
 from sudare.testing import Tabled, check_method
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 MESH = Attribute(name="mesh", domain=MeshCells(level=3, area=("5339",)))
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5), missing=True)

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sudare.compare import l2_distance
 from sudare.counts import Counts
-from sudare.evaluate import l2_distance
-from sudare.mechanisms import SeededRng
+from sudare.demo.data import sales
 from sudare.methods.microdata import Microdata
-from sudare.methods.microdata.shape import stages
-from sudare.repair import nearest_point
-from sudare.repair.rows import project_rows
-from sudare.repair.shrinkage import posterior_mean, spread
-from sudare.run.sales import sales
+from sudare.methods.microdata.tree import stages
+from sudare.noise import SeededRng
+from sudare.postprocess import nearest_point
+from sudare.postprocess.shrinkage import posterior_mean, spread
+from sudare.postprocess.simplex import project_rows
 from sudare.schema import Attribute, Impossible, Schema, TableHierarchy, Unit, Values
 
 

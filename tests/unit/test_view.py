@@ -11,19 +11,18 @@ import pytest
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError, SchemaError
-from sudare.mechanisms import SeededRng
 from sudare.methods.microdata import Microdata
 from sudare.methods.view import OpenedView, View, open_view
-from sudare.methods.view.answers import Answer
-from sudare.methods.view.cliques import CliqueTree
-from sudare.methods.view.shares import parts, plan
+from sudare.methods.view.budget import parts, plan
+from sudare.methods.view.junction_tree import CliqueTree
+from sudare.methods.view.tables import Estimate
+from sudare.noise import SeededRng
 from sudare.privacy import Guarantee
 from sudare.releases import Release
 from sudare.schema import Attribute, DateBins, Impossible, NumberBins, Schema, Unit, Values
 from sudare.testing import METHOD_CHECKS, Tabled
-from sudare.testing.audits import halve_noise
-from sudare.testing.subject import Subject
-from sudare.testing.tables import even_table, schema_of
+from sudare.testing.methods import halve_noise
+from sudare.testing.subject import Subject, even_table, schema_of
 
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5), missing=True)
 SEX = Attribute(name="sex", domain=Values(values=("F", "M")))
@@ -183,8 +182,8 @@ def test_intervals_of_sums_and_means_stay_where_the_numbers_can_be() -> None:
 
     (total, mean), *_ = poor.sql("SELECT SUM(age), AVG(age) FROM view WHERE job = 'part'").rows
 
-    assert isinstance(total, Answer)
-    assert isinstance(mean, Answer)
+    assert isinstance(total, Estimate)
+    assert isinstance(mean, Estimate)
     assert (total.low, mean.low, mean.high) == (0, 0, 100)
 
 

@@ -9,17 +9,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from papers.baselines import Dawa, Identity, PrivBayes, PrivTreeBoxes, Workload
+from papers.baselines.dawa import cheapest, deviations, hilbert_order
 
-from sudare.baselines import Dawa, Identity, PrivBayes, PrivTreeBoxes, Workload
-from sudare.baselines.dawa import cheapest, deviations
-from sudare.baselines.dawa_order import hilbert_order
+from sudare.compare.distances import TrueTable, random_ranges, rmse_of_marginals, rmse_of_prefixes, rmse_of_ranges
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.evaluate import Audit, audit
-from sudare.evaluate.workloads import Truth, random_ranges, rmse_of_marginals, rmse_of_prefixes, rmse_of_ranges
-from sudare.mechanisms import Rng, SeededRng
+from sudare.noise import Rng, SeededRng
 from sudare.schema import Unit
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
+from sudare.verify import Audit, audit
 
 RELATION = {"neighbours": "add-remove"}
 
@@ -34,7 +33,7 @@ def clumps(*sizes: int, records: int = 3000) -> Counts:
 @pytest.mark.parametrize(("kind", "ways"), [("marginals", 2), ("marginals", 1), ("prefixes", 2), ("ranges", 2)])
 def test_the_expected_error_of_identity_is_the_one_that_is_seen(kind: str, ways: int) -> None:
     counts = clumps(9, 4, 5)
-    truth, schema = Truth(counts), counts.schema
+    truth, schema = TrueTable(counts), counts.schema
     lows, highs = random_ranges(schema, 2, queries=500, rng=SeededRng(2))
     squares = []
     for seed in range(30):
@@ -63,7 +62,7 @@ def test_identity_tells_its_error_on_domains_that_it_cannot_draw() -> None:
 def test_a_cell_table_answers_in_the_order_of_the_names() -> None:
     counts = clumps(4, 3, 5)
     view = Identity(epsilon=1000).table(counts, rng=SeededRng(1))
-    truth = Truth(counts)
+    truth = TrueTable(counts)
     lows, highs = random_ranges(counts.schema, 3, queries=50, rng=SeededRng(3))
 
     assert np.array_equal(view.marginal(["a2", "a0"]), truth.marginal(["a2", "a0"]))

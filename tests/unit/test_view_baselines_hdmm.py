@@ -7,13 +7,23 @@ import math
 
 import numpy as np
 import pytest
+from papers.baselines import Hdmm, Identity, Workload
+from papers.baselines.hdmm import (
+    _all_sets,
+    _small_sets,
+    all_ranges_gram,
+    inverse,
+    kron_error,
+    marginals_error,
+    p_identity_error,
+    prefix_gram,
+    range_gram,
+    spectrum,
+    weighted_error,
+)
 
-from sudare.baselines import Hdmm, Identity, Workload
-from sudare.baselines.hdmm import inverse, kron_error, p_identity_error
-from sudare.baselines.hdmm_marginals import _all_sets, _small_sets, marginals_error, spectrum, weighted_error
-from sudare.baselines.hdmm_workloads import all_ranges_gram, prefix_gram, range_gram
 from sudare.errors import ParameterError
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 CASES = [("marginals", 1), ("marginals", 2), ("prefixes", 2), ("all-ranges", 1), ("all-ranges", 2)]
 

@@ -7,15 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from papers.baselines import PrivBayes
+from papers.baselines.privbayes import Parent, dependence, parent_sets, score_sensitivity
 
-from sudare.baselines import PrivBayes
-from sudare.baselines.privbayes import score_sensitivity
-from sudare.baselines.privbayes_parents import Parent, dependence, parent_sets
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
+from sudare.noise import SeededRng
 from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 
 def chained(records: int = 8000) -> Counts:

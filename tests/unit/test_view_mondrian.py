@@ -11,14 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.counts import Counts
-from sudare.mechanisms import SeededRng, geometric_tail
-from sudare.methods.view import View, mondrian_scores, open_view
-from sudare.methods.view.cuts import AE_SENSITIVITY, BIG, aggregation_error, is_flat, score_cuts
+from sudare.methods.view import View, open_view
+from sudare.methods.view import cuts as mondrian_scores
+from sudare.methods.view.cuts import (
+    AE_SENSITIVITY,
+    BIG,
+    BlockLevel,
+    Codes,
+    Filled,
+    aggregation_error,
+    choose_cuts,
+    is_flat,
+    score_blocks,
+    score_cuts,
+    whole,
+)
 from sudare.methods.view.mondrian import THETA, draw_blocks, stop_decay, stop_scale
-from sudare.methods.view.mondrian_level import Boxes, Codes, Filled, whole
-from sudare.methods.view.mondrian_scores import choose_cuts, score_blocks
+from sudare.noise import SeededRng, geometric_tail
 from sudare.testing import Tabled
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 BLOCKS = ("mondrian", "hdpview")
 
@@ -113,7 +124,7 @@ def test_choices_are_the_same_in_batches_of_any_size() -> None:
 
 def test_numbers_of_cells_beyond_64_bits_stand_for_the_largest() -> None:
     tops = np.array([[2**20 - 1] * 4, [7, 0, 2, 0]])
-    boxes = Boxes(np.zeros_like(tops), tops)
+    boxes = BlockLevel(np.zeros_like(tops), tops)
 
     assert boxes.cells().tolist() == [BIG, 24]
     assert boxes.slices().tolist() == [[2**60] * 4, [3, 24, 8, 24]]

@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from papers.terada_tables.wavelet_variants import haar, standard_sensitivity, standard_wavelet, transform, wavelet_dense
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError, SchemaError
-from sudare.mechanisms import SeededRng
-from sudare.methods.table import wavelet_drift
+from sudare.methods.table import wavelet as wavelet_drift
 from sudare.methods.table.haar import LARGEST_TOTAL, halve, wavelet_sensitivity
-from sudare.methods.table.morton import CellOrder
-from sudare.methods.table.morton_mesh import z_codes, z_ranks
-from sudare.methods.table.standard import haar, standard_sensitivity, standard_wavelet
+from sudare.methods.table.morton import CellOrder, z_codes, z_ranks
 from sudare.methods.table.wavelet import wavelet
-from sudare.methods.table.wavelet_dense import transform, wavelet_dense
+from sudare.noise import SeededRng
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, Unit, Values
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 EPSILON = Fraction(1)
 

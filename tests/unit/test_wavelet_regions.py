@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sudare.compare.distances import BLOCKS, block_errors, region_errors, rollup_errors
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.evaluate.regions import BLOCKS, block_errors, region_errors, rollup_errors
 from sudare.methods.table.morton import CellOrder
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema
-from sudare.testing.tables import schema_of
+from sudare.testing.subject import schema_of
 
 
 def pair(schema: Schema, cells: int = 60) -> tuple[Counts, Counts]:

@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from papers.terada_tables.wavelet_variants import wavelet_with_sums
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng
 from sudare.methods.table.morton import CellOrder
-from sudare.methods.table.wavelet_sums import wavelet_with_sums
-from sudare.testing.tables import schema_of
+from sudare.noise import SeededRng
+from sudare.testing.subject import schema_of
 
 EPSILON = Fraction(1, 2)
 

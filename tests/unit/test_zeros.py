@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from sudare.errors import ParameterError
-from sudare.mechanisms import SeededRng, geometric_noise, geometric_tail
-from sudare.mechanisms.machine import TableMachine
-from sudare.mechanisms.one_sided import one_sided_noise
-from sudare.mechanisms.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum
+from sudare.noise import SeededRng, geometric_noise, geometric_tail
+from sudare.noise.geometric import one_sided_noise
+from sudare.noise.machine import TableMachine
+from sudare.noise.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum
 
 TWO = Fraction(2)
 

@@ -15,7 +15,7 @@ def main(argv: list[str] | None = None) -> int:
     0
     """
     try:
-        from sudare.cli.interrupt import noted_interrupts
+        from sudare.cli.terminal import noted_interrupts
 
         with noted_interrupts() as noted:
             return _run(argv, noted)
@@ -27,9 +27,9 @@ def _run(argv: list[str] | None, noted: list[int]) -> int:
     import click
 
     from sudare.cli.app import app
-    from sudare.cli.usage import usage_line
+    from sudare.cli.help import usage_line
     from sudare.errors import SudareError
-    from sudare.messages import render, say
+    from sudare.text import render, say
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -62,7 +62,7 @@ def _run(argv: list[str] | None, noted: list[int]) -> int:
 
 
 def _fault(error: Exception) -> str:
-    from sudare.messages import say
+    from sudare.text import say
 
     return say(
         "a fault in Sudare itself ({kind}); please report it. SUDARE_DEBUG=1 shows where, and may show private values",

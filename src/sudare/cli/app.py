@@ -6,8 +6,8 @@ import importlib
 
 import click
 
-from sudare.cli.words import Worded
-from sudare.messages import say
+from sudare.cli.help import Worded
+from sudare.text import say
 
 
 class LazyGroup(Worded, click.Group):
@@ -64,22 +64,22 @@ app = LazyGroup(
         "Begin with `sudare demo`; with a table of your own, with `sudare schema init` and `sudare choose`."
     ),
     places={
-        "demo": ("sudare.cli.demo:demo", say("the main job on built-in data, in under a minute")),
+        "demo": ("sudare.cli.runs:demo", say("the main job on built-in data, in under a minute")),
         "schema": ("sudare.cli.schema:schema", say("propose, check and describe schema files")),
         "choose": ("sudare.cli.choose:choose", say("which method, with which parameters, and why")),
         "preview": ("sudare.cli.publish:preview", say("cost and expected error, before anything is spent")),
         "publish": ("sudare.cli.publish:publish", say("turn a private table into a release")),
-        "run": ("sudare.cli.recipe:run", say("several releases from a recipe, under one ledger")),
+        "run": ("sudare.cli.runs:run", say("several releases from a recipe, under one ledger")),
         "predict": (
             "sudare.cli.predict:predict",
             say("whether a tailor-made k-anonymous request can be met, by history"),
         ),
         "locate": ("sudare.cli.locate:locate", say("draw reports of places, and estimate from them")),
-        "query": ("sudare.cli.query:query", say("ask a view in SQL, each answer with an interval")),
-        "sample": ("sudare.cli.sample:sample", say("draw records from a view")),
-        "report": ("sudare.cli.report:report", say("one page about a release, with pictures")),
+        "query": ("sudare.cli.ask:query", say("ask a view in SQL, each answer with an interval")),
+        "sample": ("sudare.cli.ask:sample", say("draw records from a view")),
+        "report": ("sudare.cli.ask:report", say("one page about a release, with pictures")),
         "ledger": ("sudare.cli.ledger:ledger", say("keep the budget of a protected table")),
-        "verify": ("sudare.cli.verify:verify", say("check a stored release, or the noise of this installation")),
+        "verify": ("sudare.cli.ask:verify", say("check a stored release, or the noise of this installation")),
     },
 )
 app.params.append(

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.interrupt import held_interrupts
-from sudare.cli.terminal import json_option, print_json
-from sudare.cli.words import Worded
-from sudare.messages import say
+from sudare.cli.help import Worded
+from sudare.cli.terminal import held_interrupts, json_option, print_json
+from sudare.text import say
 
 if TYPE_CHECKING:
-    from sudare.run.choose import Advice, Answers
+    from sudare.advise.choose import Advice, Answers
     from sudare.schema import Schema
 
 NEEDS = ("records", "counts", "region-sums", "queries", "sample", "places")
@@ -48,13 +47,13 @@ def choose(schema_file: Path, data: str | None, recipe_file: Path | None, as_jso
     """Ask what is open, decide, tell."""
     with held_interrupts():
         import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
-        from sudare.run.choose_door import decide, read_facts
-        from sudare.run.choose_next import Names, commands, write_recipe
+        from sudare.advise.next_steps import FileNames, commands, write_recipe
+        from sudare.advise.other_methods import decide, read_facts
 
     facts = read_facts(schema_file)
     answers = _answers(facts, given, may_ask=_is_terminal() and not as_json)
     advice = decide(facts, schema_file, answers)
-    names = Names.of(schema_file, advice.choice.publish, data)
+    names = FileNames.of(schema_file, advice.choice.publish, data)
     lines = commands(advice, answers, names)
     if recipe_file is not None:
         write_recipe(recipe_file, advice, answers, names)
@@ -74,7 +73,7 @@ def _is_terminal() -> bool:
 
 
 def _answers(facts: Schema | None, given: dict[str, Any], *, may_ask: bool) -> Answers:
-    from sudare.run.choose import Answers
+    from sudare.advise.choose import Answers
 
     is_map = facts is None
     found = dict(given)
@@ -146,7 +145,7 @@ def _yes_no(question: str, default: str) -> str:
 
 
 def _rows(question: str) -> int | None:
-    from sudare.run.choose import MOST_ROWS
+    from sudare.advise.choose import MOST_ROWS
 
     click.echo(question)
     while True:

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.interrupt import held_interrupts
+from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options, source_options
-from sudare.cli.terminal import json_option, print_json, progress, table
-from sudare.cli.words import Worded
-from sudare.messages import language, say
+from sudare.cli.terminal import held_interrupts, json_option, print_json, progress, table
+from sudare.text import language, say
 
 if TYPE_CHECKING:
+    from sudare.app import PublishedKanon
     from sudare.methods.kanon import KAnonymity
-    from sudare.methods.kanon.problem import Progress
-    from sudare.run.kanon import PublishedKanon
+    from sudare.methods.kanon.problem import SearchProgress
 
 LONG_SECONDS = 20.0
 SEARCHES = ("auto", "pak", "ola", "incognito", "flash", "datafly", "exhaustive")
@@ -105,7 +104,7 @@ def publish_kanon_command(as_json: bool, **given: Any) -> None:
     """Build the method from its flags, run it, and tell the steward."""
     method, place = _split(given)
     with held_interrupts():
-        from sudare.run.kanon import publish_kanon
+        from sudare.app import publish_kanon
 
     with progress(say("counting, then searching")) as moved:
         done = publish_kanon(method, progress=moved, searched=Patience(moved), **place)
@@ -121,7 +120,7 @@ class Patience:
     def __init__(self, moved: Callable[[float], object] | None, *, seconds: float = LONG_SECONDS) -> None:
         self._moved, self._seconds, self._begun, self._is_told = moved, seconds, time.monotonic(), False
 
-    def __call__(self, told: Progress) -> None:
+    def __call__(self, told: SearchProgress) -> None:
         """Take the news of a search."""
         if self._moved is not None and told.best:
             self._moved(max(0.0, min(1.0, told.lower_bound / told.best)))  # the proof is done when both are equal

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from sudare.cli.app import LazyGroup
+from sudare.cli.help import Worded
 from sudare.cli.terminal import json_option, print_json, table
-from sudare.cli.words import Worded
-from sudare.messages import say
+from sudare.text import say
 
 ledger = LazyGroup(
     "ledger",

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from sudare.cli.app import LazyGroup
-from sudare.cli.interrupt import held_interrupts
-from sudare.cli.terminal import json_option, print_json
-from sudare.cli.words import Worded
-from sudare.messages import say
+from sudare.cli.help import Worded
+from sudare.cli.terminal import held_interrupts, json_option, print_json
+from sudare.text import say
 
 if TYPE_CHECKING:
-    from sudare.run.locate_door import Estimated
+    from sudare.methods.location.reports import Estimated
 
 SHOWN = 10  # regions on the terminal; all are in regions.csv
 
@@ -66,7 +65,7 @@ def draw(
     if (latitude is None) != (longitude is None):
         raise click.UsageError(say("--latitude and --longitude go together"), click.get_current_context())
     with held_interrupts():
-        from sudare.run.locate_door import draw_many, draw_one
+        from sudare.methods.location.reports import draw_many, draw_one
 
     if cells is not None and out is not None:
         drawn = draw_many(artefact, cells, out=out, seed_for_tests=seed_for_tests)
@@ -104,7 +103,7 @@ def estimate(
 ) -> None:
     """Estimate, write tables, map and pictures, and tell the regions."""
     with held_interrupts():
-        from sudare.run.locate_door import estimate_files
+        from sudare.methods.location.reports import estimate_files
 
     done = estimate_files(
         reports, artefact=artefact, out=out, regions=regions, block_side=block_side, prior=prior, level=level

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.interrupt import held_interrupts
+from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options
-from sudare.cli.terminal import json_option, print_json, progress
-from sudare.cli.words import Worded
-from sudare.messages import language, say
+from sudare.cli.terminal import held_interrupts, json_option, print_json, progress
+from sudare.text import language, say
 
 if TYPE_CHECKING:
-    from sudare.methods.location import Preview
+    from sudare.methods.location import LocationPreview
 
 
 def location_options(command: Command) -> Command:
@@ -91,7 +90,7 @@ def _figures() -> list[Callable[[Any], Any]]:
 def publish_location(map_file: Path, as_json: bool, out: Path, file_format: Any, **parameters: Any) -> None:
     """Build the mechanism from map and flags, certify and save it."""
     with held_interrupts():
-        from sudare.run.location import publish_location as run
+        from sudare.app import publish_location as run
 
     with progress(say("finding weights")) as moved:
         done = run(map_file, out=out, file_format=file_format, progress=moved, **parameters)
@@ -129,8 +128,8 @@ def preview_location(map_file: Path, as_json: bool, **parameters: Any) -> None:
     _tell(told)
 
 
-def _tell(told: Preview) -> None:
-    from sudare.releases.certificate_words import rounded_up
+def _tell(told: LocationPreview) -> None:
+    from sudare.releases.certificate import rounded_up
 
     figures = told.figures
     click.echo(

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.interrupt import held_interrupts
+from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options, epsilon_options, estimates, publish_and_tell, source_options
-from sudare.cli.terminal import json_option, print_json
-from sudare.cli.words import Worded
-from sudare.messages import say
+from sudare.cli.terminal import held_interrupts, json_option, print_json
+from sudare.text import say
 
 if TYPE_CHECKING:
-    from sudare.methods.microdata import Microdata, Preview
-    from sudare.run.publish import Published
+    from sudare.app import Published
+    from sudare.methods.microdata import Microdata, MicrodataPreview
 
 THIN = 5  # cells a record; on Adult at epsilon 1 the tables of one to six attributes were better in a view from 7 on
 
@@ -104,7 +103,7 @@ def _tell_thin(done: Published, schema_file: Path) -> None:
         )
 
 
-def _tell_preview(told: Preview) -> None:
+def _tell_preview(told: MicrodataPreview) -> None:
     click.echo(say("possible cells: {cells}", cells=told.cells))
     click.echo(say("noise of a cell: standard deviation {deviation}", deviation=f"{told.cell_standard_deviation:.2f}"))
     click.echo(

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sudare.cli.interrupt import held_interrupts
-from sudare.cli.terminal import json_option, print_json
-from sudare.cli.words import Worded
-from sudare.messages import say
+from sudare.cli.help import Worded
+from sudare.cli.terminal import held_interrupts, json_option, print_json
+from sudare.text import say
 
 if TYPE_CHECKING:
-    from sudare.methods.kanon.predict import Answer, Prediction
+    from sudare.methods.kanon.predict import GroupingAnswer, Prediction
 
 
 @click.command(
@@ -64,5 +63,5 @@ def _tell(found: Prediction) -> None:
             click.echo("  " + say("instead: {groupings}: {words}", groupings=_groupings(near), words=near.words()))
 
 
-def _groupings(answer: Answer) -> str:
+def _groupings(answer: GroupingAnswer) -> str:
     return ", ".join(one.words() for one in answer.wish.values())

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sudare.cli.app import LazyGroup
-from sudare.cli.interrupt import held_interrupts
-from sudare.cli.terminal import json_option, print_json, progress
+from sudare.cli.terminal import held_interrupts, json_option, print_json, progress
 from sudare.errors import ParameterError
-from sudare.messages import language, say
+from sudare.text import language, say
 
 if TYPE_CHECKING:
-    from sudare.run import Published
-    from sudare.run.publish import Method
+    from sudare.app import Published, Publisher
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -148,11 +146,11 @@ def _machine_options() -> tuple[Callable[[Any], Any], ...]:
     )
 
 
-def publish_and_tell(method: Method, *, as_json: bool, **place: Any) -> Published:
+def publish_and_tell(method: Publisher, *, as_json: bool, **place: Any) -> Published:
     """Run a method on the table that the options of `source_options` name, and tell what was done."""
     with held_interrupts():
         import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
-        from sudare.run import publish_release
+        from sudare.app import publish_release
 
     with progress(say("counting")) as moved:
         done = publish_release(method, progress=moved, **place)

@@ -1,4 +1,4 @@
-"""`sudare schema init|check|show|json`."""
+"""`sudare schema show`: what a schema declares, without opening any table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,56 @@ from typing import TYPE_CHECKING
 import click
 
 from sudare.cli.app import LazyGroup
-from sudare.cli.interrupt import held_interrupts
-from sudare.cli.terminal import json_option, print_json, progress, table
-from sudare.cli.words import Worded
+from sudare.cli.help import Worded
+from sudare.cli.terminal import held_interrupts, json_option, print_json, progress, table
 from sudare.errors import SchemaError
-from sudare.messages import render, say
+from sudare.text import render, say
 
 if TYPE_CHECKING:
+    from sudare.schema import Attribute, Schema
     from sudare.sources import Findings
+
+
+@click.command("show", cls=Worded, help=say("Show what SCHEMA declares: attributes, values, levels, who is protected."))
+@click.argument("schema_file", type=click.Path(path_type=Path), metavar="SCHEMA")
+@json_option
+def show(schema_file: Path, as_json: bool) -> None:
+    """Read the schema, which also checks it, and tell it."""
+    with held_interrupts():
+        from sudare.schema import Schema
+
+    schema = Schema.read(schema_file)
+    if as_json:
+        print_json(schema.to_dict())
+        return
+    head = (say("attribute"), say("values"), say("order"), say("role"), say("levels above"), say("missing"))
+    table([_row(one) for one in schema.attributes], head=head)
+    for line in _lines(schema):
+        click.echo(line)
+
+
+def _row(attribute: Attribute) -> tuple[str, ...]:
+    order = say("ordered") if attribute.is_ordered else say("unordered")
+    missing = say("a category") if attribute.missing else say("refused")
+    return (attribute.name, f"{attribute.size:,}", order, attribute.role, str(attribute.height), missing)
+
+
+def _lines(schema: Schema) -> list[str]:
+    lines = [say("protected: {unit}", unit=schema.unit.words())]
+    if schema.identifiers:
+        lines.append(say("never published: {names}", names=", ".join(schema.identifiers)))
+    lines.append(say("cells of the complete table: {cells}", cells=f"{schema.size:,}"))
+    if schema.impossible:
+        lines.append(say("of these possible: {cells}", cells=f"{schema.possible_size:,}"))
+    if schema.origin == "inferred":
+        lines.append(
+            say('read off the data and not confirmed: check it, then write inferred = "confirmed" under [sudare]')
+        )
+    return lines
+
+
+# `sudare schema init|check|show|json`.
+
 
 schema = LazyGroup(
     "schema",
@@ -25,7 +67,7 @@ schema = LazyGroup(
     places={
         "init": ("sudare.cli.schema:init", say("propose a schema for a table, marked as inferred")),
         "check": ("sudare.cli.schema:check", say("tell what in a table does not fit its schema")),
-        "show": ("sudare.cli.schema_show:show", say("show what a schema declares")),
+        "show": ("sudare.cli.schema:show", say("show what a schema declares")),
         "json": ("sudare.cli.schema:json_schema", say("print the JSON schema of schema files, for editors")),
     },
 )
@@ -41,7 +83,7 @@ schema = LazyGroup(
 def init(data: str, out: Path | None, encoding: str | None) -> None:
     """Describe the columns and write the proposal."""
     with held_interrupts():
-        from sudare.schema.infer import propose
+        from sudare.schema.propose import propose
         from sudare.sources import describe
 
     if out is not None and out.exists():

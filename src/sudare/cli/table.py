@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.interrupt import held_interrupts
+from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options, epsilon_options, estimates, publish_and_tell, source_options
-from sudare.cli.terminal import json_option, print_json
-from sudare.cli.words import Worded
-from sudare.messages import say
+from sudare.cli.terminal import held_interrupts, json_option, print_json
+from sudare.text import say
 
 if TYPE_CHECKING:
     from sudare.methods.table import Table, TablePreview

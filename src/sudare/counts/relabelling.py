@@ -8,27 +8,24 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.counts.counts import Countable
 from sudare.errors import ParameterError
-
-Codes = NDArray[np.int64]
-Labels = NDArray[np.object_]
+from sudare.schema.arrays import Codes, Labels
 
 LEFT_OUT = -1
 """The group of rows that are not written."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Exceptions:
+class Overrides:
     """Rows that are put into groups by the combination of some attributes, whatever the labels of their values.
 
     `codes` (m, attributes) holds combinations of the codes of `names`, `groups` (m,) the group of each, LEFT_OUT for
     rows that are not written; `labels` give every group a text for each attribute that it relabels. A combination that
     stands several times is cut into pieces of `sizes` rows, taken at random; else sizes are not looked at.
 
-    >>> one = Exceptions(names=("sex",), codes=np.array([[1]]), groups=np.array([LEFT_OUT]))
+    >>> one = Overrides(names=("sex",), codes=np.array([[1]]), groups=np.array([LEFT_OUT]))
     >>> one.is_cut
     False
     """
@@ -58,10 +55,10 @@ class Relabelling:
     """Labels for the codes of attributes, and exceptions by combination; attributes without labels keep their own."""
 
     labels: Mapping[str, Callable[[Codes], Labels]]
-    exceptions: Exceptions | None = None
+    exceptions: Overrides | None = None
 
 
-class Written(Protocol):
+class WritableRows(Protocol):
     """Rows that are ready to be written, never held in memory."""
 
     def write(self, path: str | Path, *, shuffle: bool = True) -> Path:
@@ -72,6 +69,8 @@ class Written(Protocol):
 class Recodable(Countable, Protocol):
     """What k-anonymity asks of a source: counts, and the table written with other labels."""
 
-    def relabel(self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False) -> Written:
+    def relabel(
+        self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False
+    ) -> WritableRows:
         """Write the chosen attributes (all of them by default) with these labels."""
         ...

@@ -69,7 +69,7 @@ def _describe_keys(table: TableForm, keys: Keys, lang: str | None) -> Described:
         "required": [name for name, key in keys.items() if key.required and not key.old_names],
         "additionalProperties": _describe_key(table.any_key, lang) if table.any_key else False,
     }
-    rules = [rule for group in table.exactly_one if (rule := _describe_choice(group, keys))]
+    rules = [rule for group in table.exactly_one if (rule := _describe_choice(table, group, keys))]
     rules += [
         {"not": {"required": [first, second]}}
         for group in table.at_most_one
@@ -80,9 +80,13 @@ def _describe_keys(table: TableForm, keys: Keys, lang: str | None) -> Described:
     return described | ({"allOf": rules} if rules else {})
 
 
-def _describe_choice(group: tuple[str, ...], keys: Keys) -> Described:
+def _describe_choice(table: TableForm, group: tuple[str, ...], keys: Keys) -> Described:
     known = [name for name in group if name in keys]
-    return {"oneOf": [{"required": [name]} for name in known]} if known else {}
+    choice: Described = {"oneOf": [{"required": [name]} for name in known]} if known else {}
+    key, value = table.unless
+    if not known or key not in keys:
+        return choice
+    return {"anyOf": [{"properties": {key: {"const": value}}, "required": [key]}, choice]}
 
 
 def _describe_key(key: Key, lang: str | None) -> Described:

@@ -83,7 +83,8 @@ class TableForm:
 
     `keys` hold where no variant is chosen. `any_key` is the form of keys that are not declared (names of attributes),
     if the table takes such. `title` names the key that tells one of many tables from another. Of the keys listed in
-    `exactly_one` or `at_most_one` a table holds no two.
+    `exactly_one` or `at_most_one` a table holds no two; `exactly_one` does not hold where the key `unless[0]` has the
+    value `unless[1]`.
     """
 
     name: str = ""
@@ -95,6 +96,7 @@ class TableForm:
     title: str = ""
     exactly_one: tuple[tuple[str, ...], ...] = ()
     at_most_one: tuple[tuple[str, ...], ...] = ()
+    unless: tuple[str, str] = ("", "")
     help: Text = EMPTY
     old_names: tuple[str, ...] = ()
 

@@ -427,8 +427,14 @@ class FilePath(TextLine):
 
     example: str = '"values.txt"'
 
+    def read(self, value: Any) -> str:
+        r"""Take a name without control characters: "C:\temp" holds a tab, as TOML reads it."""
+        if not isinstance(value, str) or not value.strip() or any(ord(mark) < 32 for mark in value):
+            raise Unfit(self, value)
+        return value
+
     def describe(self) -> Text:
-        """Ask for quotes, and warn of the backslashes of Windows, which a basic string of TOML reads otherwise."""
+        """Ask for quotes, and for the one mark between folders that works everywhere."""
         return text("the name of a file in quotes, with / between folders")
 
 

@@ -26,6 +26,8 @@ from sudare.forms.syntax import explain
 from sudare.forms.toml import Places, Stop, Trail, parse
 from sudare.text import Text, text
 
+Groups = tuple[tuple[str, ...], ...]
+
 MOST_MEBIBYTES = 32  # of a form: a million values listed in it still fit
 
 
@@ -39,13 +41,13 @@ class FilledTable:
     file: Path
     title: str  # as its author sees it: [[attribute]] age
     written: Mapping[str, Any]
-    defaults: Mapping[str, Any]
+    keys: Keys
     trail: Trail
     places: Places | None  # None: not read from a file
     error: type[SudareError]
 
     def __getitem__(self, key: str) -> Any:
-        return self.written[key] if key in self.written else self.defaults[key]
+        return self.written[key] if key in self.written else self.keys[key].default
 
     def __contains__(self, key: str) -> bool:
         return key in self.written
@@ -70,9 +72,18 @@ class FilledTable:
         """Refuse the file for what stands at a key."""
         raise make_error(self.error, locate(problem, self.file, self.line(*keys), self.title))
 
+    def require_one(self, *keys: str) -> str:
+        """Find which one of several keys is written; refuse the file if none or more than one is."""
+        given = [key for key in keys if key in self]
+        if len(given) == 1:
+            return given[0]
+        if given:
+            self.refuse(_tell_both(given, keys), given[1])
+        self.refuse(_tell_none(keys, self.keys[keys[0]].write(keys[0])))
+
     @contextlib.contextmanager
     def blame(self, *keys: str | int, error: type[SudareError] | None = None) -> Iterator[None]:
-        """Put the place before whatever is found wrong with the values of this table; the kind of error stays.
+        """Put the place before whatever is found wrong with what the table says; the kind of error stays.
 
         An error that begins with the name of a key is led to the line of that key. With `error`, an error that is
         not of this kind becomes one.
@@ -80,6 +91,8 @@ class FilledTable:
         try:
             yield
         except SudareError as problem:
+            if problem.values.get("file") == self.file:  # told with its place already
+                raise
             kind = type(problem) if error is None or isinstance(problem, error) else error
             line = self.line(*(keys or self._blamed(problem)))
             raise make_error(kind, locate(problem_of(problem), self.file, line, self.title)) from None
@@ -105,6 +118,17 @@ class FilledForm:
         """Give the table of which there is one."""
         (table,) = self.tables[name]
         return table
+
+    @contextlib.contextmanager
+    def blame(self, *, error: type[SudareError]) -> Iterator[None]:
+        """Put the file before whatever is found wrong with it as a whole, and make it an error of this kind."""
+        try:
+            yield
+        except SudareError as problem:
+            if problem.values.get("file") == self.file:
+                raise
+            kind = type(problem) if isinstance(problem, error) else error
+            raise make_error(kind, text("{file}: {problem}", file=self.file, problem=problem_of(problem))) from None
 
     def many(self, name: str) -> tuple[FilledTable, ...]:
         """Give the tables of which there may be many."""
@@ -160,7 +184,7 @@ def _too_deep(written: str) -> Mistake:
     opened = (len(re.findall(r"[\[{]", line)) - len(re.findall(r"[\]}]", line)) for line in written.split("\n"))
     depths = itertools.accumulate(opened)
     line = next((number for number, depth in enumerate(depths, start=1) if depth > 20), 1)
-    return Mistake(text("brackets stand too deeply inside each other; close them"), line)
+    return Mistake(text("too many brackets are open at once; close each one"), line)
 
 
 @dataclass(frozen=True)
@@ -229,7 +253,8 @@ class _Reader:
         owner = next((table for table in self.form.tables if name in table.all_keys), None)
         if not is_table and owner is not None:
             self.refuse(
-                spot, text("{key} stands above the first table; put it below {table}", key=name, table=owner.header)
+                spot,
+                text("{key} is written before the first table; move it under {table}", key=name, table=owner.header),
             )
         elif near := find_near(name, headers):
             self.refuse(
@@ -247,7 +272,7 @@ class _Reader:
             self.refuse(
                 spot,
                 text(
-                    "unknown key {key} above the first table; keys stand below one of {allowed}",
+                    "unknown key {key} before the first table; keys are written under one of {allowed}",
                     key=name,
                     allowed=allowed,
                 ),
@@ -260,7 +285,7 @@ class _Reader:
             self.refuse(
                 _Spot((names[1],)),
                 text(
-                    "{first} and {second} are two names of one thing; use {first} alone",
+                    "{second} is an old name of {first}; write {first} alone",
                     first=table.name,
                     second=names[1],
                 ),
@@ -294,10 +319,12 @@ class _Reader:
             )
         elif table.many and not isinstance(value, list):
             self.refuse(
-                _Spot((name,)), text("write {table}, in double brackets, before every one of them", table=table.header)
+                _Spot((name,)), text("write {table}, in double brackets, before each of them", table=table.header)
             )
         elif not table.many and isinstance(value, list):
-            self.refuse(_Spot((name,)), text("write {table} once, in single brackets", table=table.header))
+            self.refuse(
+                _Spot((name,)), text("there is one {table} only; write it once, in single brackets", table=table.header)
+            )
         return len(self.mistakes) == before
 
     # --- one table
@@ -317,7 +344,7 @@ class _Reader:
                 self.refuse(
                     spot.at(spelling),
                     text(
-                        "{first} and {second} are two names of one thing; use {first} alone",
+                        "{second} is an old name of {first}; write {first} alone",
                         first=name,
                         second=spelling,
                     ),
@@ -333,35 +360,21 @@ class _Reader:
                     example=keys[name].write(name),
                 ),
             )
-        self._check_together(table, keys, {*filled, *meant}, spot)
-        defaults = {name: key.default for name, key in keys.items()}
-        return FilledTable(self.file, spot.title, filled, defaults, spot.trail, self.places, self.form.error)
+        needs_one = () if filled.get(table.unless[0]) == table.unless[1] else table.exactly_one
+        self._check_together(needs_one, table.at_most_one, keys, {*filled, *meant}, spot)
+        return FilledTable(self.file, spot.title, filled, keys, spot.trail, self.places, self.form.error)
 
-    def _check_together(self, table: TableForm, keys: Keys, written: set[str], spot: _Spot) -> None:
-        """Check the keys of which only one may stand."""
-        for group in (*table.exactly_one, *table.at_most_one):
+    def _check_together(
+        self, needs_one: Groups, at_most_one: Groups, keys: Keys, written: set[str], spot: _Spot
+    ) -> None:
+        """Check the keys of which only one may stand, and those of which one must."""
+        for group in (*needs_one, *at_most_one):
             known = [name for name in group if name in keys]
             given = [name for name in known if name in written]
-            listed = ", ".join(known)
             if len(given) > 1:
-                self.refuse(
-                    spot.at(given[1]),
-                    text(
-                        "{second} stands beside {first}; give only one of {keys}",
-                        second=given[1],
-                        first=given[0],
-                        keys=listed,
-                    ),
-                )
-            elif known and not given and group in table.exactly_one:
-                self.refuse(
-                    spot,
-                    text(
-                        "give exactly one of {keys}, like: {example}",
-                        keys=listed,
-                        example=keys[known[0]].write(known[0]),
-                    ),
-                )
+                self.refuse(spot.at(given[1]), _tell_both(given, known))
+            elif known and not given and group in needs_one:
+                self.refuse(spot, _tell_none(known, keys[known[0]].write(known[0])))
 
     def _refuse_unknown(self, table: TableForm, written: Mapping[str, Any], keys: Keys, name: str, spot: _Spot) -> str:
         """Refuse a key that the table does not have, and give the key that was meant, or ""."""
@@ -429,6 +442,17 @@ class _Reader:
                     near=near,
                 ),
             )
+
+
+def _tell_both(given: Sequence[str], known: Sequence[str]) -> Text:
+    listed = ", ".join(known)
+    return text(
+        "{first} and {second} exclude each other; give only one of {keys}", second=given[1], first=given[0], keys=listed
+    )
+
+
+def _tell_none(known: Sequence[str], example: str) -> Text:
+    return text("give exactly one of {keys}, like: {example}", keys=", ".join(known), example=example)
 
 
 def _label_entry(label: str, entry: Sequence[int]) -> Text:

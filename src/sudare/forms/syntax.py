@@ -95,7 +95,7 @@ class _Slip:
             is_hidden = mark and not mark.isprintable() and mark not in "\n\t"
             return _tell_hidden(mark) if is_hidden else None
         if plain == " ":
-            return text("a full-width blank stands here; write an ordinary blank")
+            return text("there is a full-width space here; type an ordinary space")
         word = "".join(_find_plain(letter) or letter for letter in self.word)
         if self.stop.cause == "value" and is_scalar(word):
             return text("{word} is written in full width; write {plain}", word=_cut(self.word), plain=word)
@@ -105,12 +105,12 @@ class _Slip:
         if hidden := _ODD.search(self.line):
             return _tell_hidden(hidden[0])
         if _LONG_NUMBER.search(self.line):
-            return text("a number is longer than any that can be meant; shorten it")
+            return text("a number in this line has too many digits; shorten it")
         days = _DAY.findall(self.line)
         return self._explain_escape() or (_tell_day(days[-1]) if days else None)
 
     def _explain_long_key(self) -> Text:
-        return text("a key has more than {most} parts; write key = value", most=MOST_PARTS)
+        return text("a key has more than {most} parts between dots; write key = value", most=MOST_PARTS)
 
     def _explain_twice(self) -> Text:
         if self.stop.opened is None:
@@ -119,7 +119,7 @@ class _Slip:
         if not self.written.startswith("[", self.offset):
             return text("{key} was written before, in line {first}; keep one of the two", key=self.key, first=first)
         if any(self.key == table.name and table.many for table in self.form.tables):
-            return text("write {table}, in double brackets, before every one of them", table=f"[[{self.key}]]")
+            return text("write {table}, in double brackets, before each of them", table=f"[[{self.key}]]")
         header = f"[{self.key}]"
         return text("{table} was written before, in line {first}; put all its keys there", table=header, first=first)
 
@@ -136,7 +136,7 @@ class _Slip:
         if self.here.startswith("]"):
             self.opened = self.line_start
             return self._explain_header()
-        return text("{shown} stands behind the name of a table; put it on a line of its own", shown=_cut(self.here))
+        return text("{shown} follows the name of a table; move it to a line of its own", shown=_cut(self.here))
 
     def _explain_key(self) -> Text | None:
         if self.here.startswith(("//", ";", "--", "/*", "%")):
@@ -149,7 +149,7 @@ class _Slip:
     def _explain_equals(self) -> Text:
         shown = _cut(self.key)
         if self.here.startswith(":"):
-            return text("write = instead of : behind the key: {example}", example=f"{shown} = ...")
+            return text("write = instead of : after the key: {example}", example=f"{shown} = ...")
         self.offset = self.opened
         if re.match(r"[^=\n\"']*=", self.here):  # a blank inside the key
             return self._tell_key(self.written[self.opened : self.written.index("=", self.opened)].strip())
@@ -165,9 +165,9 @@ class _Slip:
 
     def _explain_value(self) -> Text | None:
         if self.stop.is_entry and self.here.startswith(","):
-            return text("an entry of the list of {key} is missing; take the comma out", key=self.key)
+            return text("an entry of the list of {key} is missing; remove the comma", key=self.key)
         if not self.here or self.here.startswith((",", "]", "}")):
-            return text("the value behind {key} = is missing", key=self.key)
+            return text("the value after {key} = is missing", key=self.key)
         if self.here.startswith(("=", ">")):
             return text("write one = between a key and its value: {example}", example=f"{self.key} = ...")
         word = self.word.casefold()
@@ -180,7 +180,7 @@ class _Slip:
     def _explain_number(self) -> Text | None:
         word, shown = self.word, _cut(self.word)
         if word.endswith(";") and is_scalar(word[:-1]):
-            return text("a semicolon stands behind the value; take it out")
+            return text("a semicolon follows the value; remove it")
         if re.fullmatch(r"[+-]?[0-9]+/[0-9]+", word):
             return text("put a fraction in quotes: {example}", example=quote(word))
         if _DAY.match(word):
@@ -230,7 +230,7 @@ class _Slip:
         here, shown = self.here, _cut(self.here)
         before = self.written[self.opened : self.offset].rstrip()
         if here.startswith(("//", ";")):
-            return text("{shown} stands behind the value; a comment begins with #", shown=shown)
+            return text("{shown} follows the value; a comment begins with #", shown=shown)
         if re.fullmatch(r"[0-9]{1,3}", before) and re.match(r",[0-9]{3}\b", here):
             self.offset = self.opened
             return text("write numbers without commas: {plain}", plain=re.sub(r"[^0-9.]", "", before + here))
@@ -238,16 +238,14 @@ class _Slip:
             self.offset = self.opened
             return text("put a fraction in quotes: {example}", example=quote(before + here))
         if here.startswith(","):
-            return text(
-                "a comma stands behind the value; put several values in brackets, like: {example}", example="[1, 2]"
-            )
+            return text("a comma follows the value; put several values in brackets, like: {example}", example="[1, 2]")
         if before[:1] == '"':
             return text(
-                "{shown} stands behind the closing quote; write a quote inside a text as {quote}",
+                "{shown} follows the closing quote; write a quote inside a text as {quote}",
                 shown=shown,
                 quote='\\"',
             )
-        return text("{shown} stands behind the value; take it out, or put it on a line of its own", shown=shown)
+        return text("{shown} follows the value; remove it, or move it to a line of its own", shown=shown)
 
     # --- brackets
 
@@ -260,7 +258,7 @@ class _Slip:
     def _explain_inline(self) -> Text | None:
         mark = self.written[self.offset : self.offset + 1]
         if mark == "}":
-            return text("a comma stands before the closing brace; take it out")
+            return text("a comma precedes the closing brace; remove it")
         if re.match(r"[A-Za-z0-9_\"'-]+\s*=", self.here):
             return text("a comma is missing before {shown}", shown=_cut(self.here))
         if mark not in ("", "\n", "#", "]"):
@@ -273,7 +271,7 @@ class _Slip:
 
 def _tell_hidden(mark: str) -> Text:
     code = f"U+{ord(mark):04X}"
-    return text("a character that cannot be seen ({code}) stands in this line; take it out", code=code)
+    return text("this line holds an invisible character ({code}); remove it", code=code)
 
 
 def _tell_day(word: str) -> Text:

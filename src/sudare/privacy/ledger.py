@@ -9,23 +9,25 @@ from types import TracebackType
 from typing import cast
 
 from sudare.errors import BudgetExceeded, LedgerError, RelationMismatch
-from sudare.messages import say
 from sudare.privacy.chain import (
+    Spend,
     Tip,
+    Unrecorded,
     begin,
     check_genesis,
     check_history,
+    check_parts,
     check_seal,
+    check_words,
     extend,
     read_tip,
     read_unit,
 )
 from sudare.privacy.exact import Number, exact_epsilon
-from sudare.privacy.guarantee import Guarantee, Neighbours, check_neighbours
-from sudare.privacy.ledger_file import LedgerFile
-from sudare.privacy.ledger_format import make_file
-from sudare.privacy.spend import Spend, Unrecorded, check_parts, check_words
+from sudare.privacy.ledger_file import LedgerFile, make_file
+from sudare.privacy.promise import Guarantee, Neighbours, check_neighbours
 from sudare.schema.unit import Unit
+from sudare.text import say
 
 __all__ = ["Ledger", "Spend", "Unrecorded"]
 

@@ -1,36 +1,258 @@
-"""An open ledger file: one writer at a time, patient with others, safe across forks.
-
-Never read a ledger with plain file calls while it may be open here: closing such a handle drops the locks that
-this process holds on the file (POSIX locks belong to the process, not to the handle), and SQLite keeps its
-promises by those locks. For the same reason a connection must not cross a fork: all are closed before it, and
-opened again on use.
-"""
+"""The form of a ledger file: what is in it, how one is made, and how to tell one from anything else."""
 
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sudare.errors import LedgerError
-from sudare.privacy.chain import Entry, Genesis
-from sudare.privacy.ledger_format import (
-    BUSY,
-    PROTOCOL,
-    check_format,
-    check_place,
-    connect,
-    explained,
-    result_code,
-)
+from sudare.privacy.chain import FORMAT, Entry, Genesis
 
 if TYPE_CHECKING:
     import sqlite3
+
+APPLICATION_ID = 0x53756461  # "Suda" in the header of the file
+
+# SQLite stores these texts as they stand, and a file whose texts differ is not opened.
+OBJECTS = {
+    "genesis": (
+        "CREATE TABLE genesis (id TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL,"
+        " budget TEXT NOT NULL, neighbours TEXT NOT NULL, unit TEXT, head TEXT NOT NULL)"
+    ),
+    "spends": (
+        "CREATE TABLE spends (seq INTEGER PRIMARY KEY, time TEXT NOT NULL, purpose TEXT NOT NULL,"
+        " neighbours TEXT NOT NULL, unit TEXT NOT NULL, epsilon TEXT NOT NULL, cost TEXT NOT NULL,"
+        " total TEXT NOT NULL, head TEXT NOT NULL)"
+    ),
+    "genesis_is_alone": (
+        "CREATE TRIGGER genesis_is_alone BEFORE INSERT ON genesis WHEN EXISTS (SELECT 1 FROM genesis)"
+        " BEGIN SELECT RAISE(ABORT, 'a ledger is made once'); END"
+    ),
+    "spends_follow": (  # also stops INSERT OR REPLACE, which deletes without asking the trigger on DELETE
+        "CREATE TRIGGER spends_follow BEFORE INSERT ON spends"
+        " WHEN NEW.seq IS NOT 1 + coalesce((SELECT max(seq) FROM spends), 0)"
+        " BEGIN SELECT RAISE(ABORT, 'spends are only added at the end'); END"
+    ),
+} | {
+    f"{table}_{verb}": (
+        f"CREATE TRIGGER {table}_{verb} BEFORE {verb.upper()} ON {table}"
+        " BEGIN SELECT RAISE(ABORT, 'nothing in a ledger is ever changed'); END"
+    )
+    for table in ("genesis", "spends")
+    for verb in ("update", "delete")
+}
+
+PRAGMAS = (
+    "trusted_schema = OFF",
+    "synchronous = FULL",
+    "fullfsync = ON",
+    "wal_autocheckpoint = 0",  # LedgerFile.merge does it under the lock
+)
+PASSING = ".sudare-new-"  # how the name of a ledger begins while it is made
+SIDE_FILES = ("-wal", "-shm", "-journal")
+
+# Result codes of SQLite: sqlite.org/rescode.html
+BUSY, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB = 5, 8, 10, 11, 13, 14, 15, 26
+
+
+def make_file(path: Path, genesis: Genesis) -> None:
+    """Make a ledger under a passing name and give it its own at the end, never over another file."""
+    _check_free(path)
+    passing = path.with_name(f"{PASSING}{os.urandom(6).hex()}")
+    try:
+        with explained(path):
+            _fill(passing, genesis)
+            _name(passing, path)
+    finally:
+        for leftover in (passing, *_side_files(passing)):
+            with suppress(OSError):
+                leftover.unlink()
+
+
+def connect(path: Path, *, mode: str) -> sqlite3.Connection:
+    """Open a file as SQLite does, with every commit on the disk before it counts."""
+    import sqlite3
+
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=0,  # SQLite's own waiting is unfair to those who wait longest; LedgerFile waits
+        isolation_level=None,  # transactions are begun in words
+        check_same_thread=False,  # LedgerFile has a lock
+    )
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_format(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse every file but a ledger of the version we write."""
+    ((application,),) = connection.execute("PRAGMA application_id")
+    ((version,),) = connection.execute("PRAGMA user_version")
+    if application != APPLICATION_ID:
+        raise LedgerError("{where} is not a ledger; make one with: sudare ledger create", where=path)
+    if version != FORMAT:
+        raise LedgerError(
+            "{where} is a ledger of version {version}, and this Sudare knows version {known}; use a newer one",
+            where=path,
+            version=version,
+            known=FORMAT,
+        )
+    if dict(connection.execute("SELECT name, sql FROM sqlite_master")) != OBJECTS:
+        raise LedgerError(
+            "{where} was altered: its tables and triggers are not those of a ledger; "
+            "restore a copy whose head a certificate names",
+            where=path,
+        )
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+        raise LedgerError("{where} cannot be shared by processes here; keep it on a local disk", where=path)
+
+
+def check_place(path: Path) -> tuple[int, int]:
+    """Refuse what is no plain file with one name, and tell which file it is."""
+    try:
+        found = os.stat(path)
+        if found.st_nlink > 1:
+            _drop_passing_names(path)
+            found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        raise LedgerError("{where} does not exist; make it with: sudare ledger create", where=path) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise LedgerError("{where} is not a file; name the file of a ledger", where=path)
+    if found.st_nlink > 1:  # each name would have its own log beside it, so each could spend it all
+        raise LedgerError(
+            "{where} has a second name (a hard link), and spends under it would not be seen; remove one name",
+            where=path,
+        )
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the system report into one line that says what to do."""
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _told(path, error) from None
+    except UnicodeError:  # the text of a damaged file, quoted in what SQLite reports about it
+        raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=path) from None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+        raise LedgerError("{where} cannot be used ({reason}); name another file", where=path, reason=reason) from None
+
+
+def result_code(error: sqlite3.Error) -> int:
+    """Tell the primary result code; 0 where Python itself complained."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _told(path: Path, error: sqlite3.Error) -> LedgerError:
+    code = result_code(error)
+    if code in (BUSY, PROTOCOL):
+        return LedgerError("{where} is locked by another process; try again when it is done", where=path)
+    if code == NOTADB:
+        return LedgerError("{where} is not a ledger; make one with: sudare ledger create", where=path)
+    if code == FULL:
+        return LedgerError(
+            "{where}: the disk is full, so nothing was written; free some space and try again", where=path
+        )
+    if code in (READONLY, CANTOPEN):
+        return LedgerError(
+            "{where} cannot be opened or written; give access to the file and its directory, or copy it elsewhere",
+            where=path,
+        )
+    if code == IOERR:
+        return LedgerError(
+            "{where} cannot be read or written: the disk reports an error; check the disk, then"
+            " restore a copy whose head a certificate names",
+            where=path,
+        )
+    return LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=path)
+
+
+def _side_files(path: Path) -> list[Path]:
+    return [path.with_name(path.name + ending) for ending in SIDE_FILES]
+
+
+def _drop_passing_names(path: Path) -> None:
+    """Remove the passing name that is left when the maker of a ledger is killed between its last two steps."""
+    with suppress(OSError):
+        for other in path.parent.iterdir():
+            if other.name.startswith(PASSING) and os.path.samefile(other, path):
+                other.unlink(missing_ok=True)
+
+
+def _check_free(path: Path) -> None:
+    """Refuse a name that is taken, or where SQLite would mistake the rests of another ledger for its own."""
+    if os.path.lexists(path):
+        raise LedgerError("{where} exists already, and a ledger is never overwritten; choose another name", where=path)
+    if "\0" in path.name or not path.parent.is_dir():
+        raise LedgerError("{where} is not a directory; make it first", where=path.parent)
+    for rest in _side_files(path):
+        if os.path.lexists(rest):
+            raise LedgerError("{where} is left of another ledger; move it away first", where=rest)
+
+
+def _fill(path: Path, genesis: Genesis) -> None:
+    with closing(connect(path, mode="rwc")) as connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("BEGIN IMMEDIATE")
+        for text in OBJECTS.values():
+            connection.execute(text)
+        connection.execute("INSERT INTO genesis VALUES (?, ?, ?, ?, ?, ?, ?)", genesis)
+        connection.execute("COMMIT")
+        check_format(connection, path)
+
+
+def _name(passing: Path, path: Path) -> None:
+    """Move without overwriting: a link fails where the name is taken, a rename would not."""
+    try:
+        os.link(passing, path)
+    except FileExistsError:
+        _check_free(path)
+        raise
+    except OSError:
+        _name_without_links(passing, path)
+    passing.unlink(missing_ok=True)
+    with suppress(OSError):  # not every system lets a directory be opened; the name is then as safe as it gets
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _name_without_links(passing: Path, path: Path) -> None:
+    """On a file system without hard links: hold the name with an empty file, then move over it."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    try:
+        os.replace(passing, path)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+# An open ledger file: one writer at a time, patient with others, safe across forks.
+#
+# Never read a ledger with plain file calls while it may be open here: closing such a handle drops the locks that this
+# process holds on the file (POSIX locks belong to the process, not to the handle), and SQLite keeps its promises by
+# those locks. For the same reason a connection must not cross a fork: all are closed before it, and opened again on
+# use.
+
 
 Result = TypeVar("Result")
 

@@ -19,10 +19,9 @@ from sudare.errors import ReleaseError
 from sudare.releases.frame import Frame
 from sudare.releases.parquet import write_frame
 from sudare.schema import MeshCells
-from sudare.schema.radix import Codes
+from sudare.schema.arrays import Codes, Integers
 
-Numbers = NDArray[np.int64]
-Columns = Mapping[str, NDArray[Any]]
+NamedColumns = Mapping[str, NDArray[Any]]
 
 MESH, GEOMETRY = "mesh", "geometry"
 DECIMALS = 9  # of a degree: a tenth of a millimetre; the corners of the smallest cells need 8
@@ -30,7 +29,7 @@ CHUNK = 10_000  # cells written at a time
 _HEAD = struct.pack("<BIII", 1, 3, 1, 5)  # little-endian, polygon, one ring, five points
 
 
-def roll_up(cells: MeshCells, codes: Codes, counts: Numbers, *, level: int) -> tuple[MeshCells, Codes, Numbers]:
+def roll_up(cells: MeshCells, codes: Codes, counts: Integers, *, level: int) -> tuple[MeshCells, Codes, Integers]:
     """Add published cells up to a coarser level of the mesh, from 125 m (6) to 80 km (1).
 
     >>> cells = MeshCells(level=3, area=("5339",))
@@ -46,7 +45,7 @@ def roll_up(cells: MeshCells, codes: Codes, counts: Numbers, *, level: int) -> t
     return above, found, sums
 
 
-def write_geojson(path: Path, cells: MeshCells, codes: Codes, columns: Columns) -> None:
+def write_geojson(path: Path, cells: MeshCells, codes: Codes, columns: NamedColumns) -> None:
     """Write mesh cells as GeoJSON (RFC 7946), one feature a line; `columns` become properties beside the mesh code."""
     _check(cells, codes, columns)
     with path.open("w", encoding="utf-8") as file:
@@ -58,7 +57,7 @@ def write_geojson(path: Path, cells: MeshCells, codes: Codes, columns: Columns) 
         file.write("\n]}\n")
 
 
-def write_geoparquet(path: Path, cells: MeshCells, codes: Codes, columns: Columns) -> None:
+def write_geoparquet(path: Path, cells: MeshCells, codes: Codes, columns: NamedColumns) -> None:
     """Write mesh cells as GeoParquet 1.1: WKB rectangles and the "geo" metadata, through the engine of all tables."""
     _check(cells, codes, columns)
     labels = cells.labels(codes)
@@ -77,7 +76,7 @@ def corners(cells: MeshCells, codes: Codes) -> NDArray[np.float64]:
     return np.column_stack([bounds.west, bounds.south, bounds.west + bounds.width, bounds.south + bounds.height])
 
 
-def _features(cells: MeshCells, codes: Codes, columns: Columns) -> Iterator[str]:
+def _features(cells: MeshCells, codes: Codes, columns: NamedColumns) -> Iterator[str]:
     for start in range(0, len(codes), CHUNK):
         part = slice(start, start + CHUNK)
         labels = cells.labels(codes[part]).tolist()
@@ -116,7 +115,7 @@ def _geo(cells: MeshCells, codes: Codes) -> dict[str, Any]:
     return {"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}}
 
 
-def _check(cells: MeshCells, codes: Codes, columns: Columns) -> None:
+def _check(cells: MeshCells, codes: Codes, columns: NamedColumns) -> None:
     """Refuse columns that do not fit, and cells outside the area: behind the cells stand missing and other places."""
     for name, column in columns.items():
         if len(column) != len(codes):

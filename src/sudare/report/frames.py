@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ReleaseError, SchemaError
-from sudare.messages import say
 from sudare.releases import Coded, Frame, Release
-from sudare.report.shapes import Marginal, Reals
+from sudare.report.shapes import Listing, Marginal, Picture, Section, TruthComparison, count, number
+from sudare.report.svg import legend, marginal
 from sudare.schema import Attribute
+from sudare.schema.arrays import Codes, Reals
+from sudare.text import say
 
-Codes = NDArray[np.int64]
-Column = Coded | NDArray[Any]
+FrameColumn = Coded | NDArray[Any]
 
 
 def frame_of(release: Release, name: str) -> Frame:
@@ -26,7 +28,7 @@ def frame_of(release: Release, name: str) -> Frame:
     return release.frames[name]
 
 
-def numbers(column: Column) -> Reals:
+def numbers(column: FrameColumn) -> Reals:
     """Read a column of numbers, which a CSV file holds as texts; nothing is NaN.
 
     >>> numbers(Coded(np.array([1, 0]), np.array(["2.5", None], dtype=object))).tolist()
@@ -39,7 +41,7 @@ def numbers(column: Column) -> Reals:
     return filled
 
 
-def texts(column: Column) -> Coded:
+def texts(column: FrameColumn) -> Coded:
     """Take any column as codes and labels.
 
     >>> texts(np.array([30, 20, 30])).labels.tolist()
@@ -53,7 +55,7 @@ def texts(column: Column) -> Coded:
     return Coded(codes, labels if np.ma.getmaskarray(column).any() else labels[:-1])
 
 
-def codes_of(attribute: Attribute, column: Column) -> Codes:
+def codes_of(attribute: Attribute, column: FrameColumn) -> Codes:
     """Find the codes of a published column, be it of labels or of values drawn inside their bins."""
     found = texts(column)
     known = np.array([_code(attribute, label) for label in found.labels.tolist()], dtype=np.int64)
@@ -97,3 +99,44 @@ def class_numbers(columns: Sequence[Coded]) -> Codes:
     whole = np.column_stack([column.codes for column in columns])
     numbered: Codes = np.unique(whole, axis=0, return_inverse=True)[1].reshape(-1)
     return numbered
+
+
+# Records by the values of each attribute, drawn and listed; beside the truth where the steward gave it.
+
+
+def marginal_section(found: Iterable[Marginal], truth: TruthComparison | None) -> Section:
+    """Draw every attribute; with the truth the section is secret."""
+    parts: list[Picture | Listing] = []
+    for one in found:
+        true = None if truth is None else truth.true.get(one.name)
+        whole = replace(one, true=true)
+        has_interval = whole.folded().low is not None
+        key = legend(truth=true is not None, interval=has_interval)
+        parts.append(Picture(title=one.name, drawing=key + marginal(whole)))
+        parts.append(_listing(whole))
+    return Section(
+        title=say("Records by attribute") if truth is None else say("Records by attribute, published and true"),
+        parts=tuple(parts),
+        is_secret=truth is not None,
+    )
+
+
+def _listing(one: Marginal) -> Listing:
+    head, columns = [one.name, say("published")], [one.labels, [count(x) for x in one.published]]
+    if one.low is not None and one.high is not None:
+        head += [say("low (95%)"), say("high (95%)")]
+        columns += [[count(x) for x in ends] for ends in (one.low, one.high)]
+    if one.true is not None:
+        head += [say("true"), say("difference")]
+        columns.append([number(float(x)) for x in one.true])
+        columns.append([count(x) for x in one.published - one.true])
+    title = say("numbers of {name}", name=one.name)
+    return Listing(title=title, head=tuple(head), rows=list(zip(*columns, strict=True)), is_folded=True)
+
+
+def figures_section(truth: TruthComparison) -> Section:
+    """List how far the release is from the truth."""
+    listing = Listing(
+        title=say("distance from the true table"), head=(say("measure"), say("value")), rows=truth.figures
+    )
+    return Section(title=say("How far from the truth"), parts=(listing,), is_secret=True)

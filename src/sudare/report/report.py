@@ -1,22 +1,36 @@
-"""The report of a release: one page for each of the five kinds."""
+"""The certificate in plain words, as sections of a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sudare.messages import language, say
-from sudare.releases import Release
-from sudare.report.certified import certificate_sections
-from sudare.report.classes import class_facts, class_sections, class_warnings
+from sudare.methods.kanon.page import class_facts, class_sections, class_warnings
+from sudare.methods.location.page import place_facts, place_sections
+from sudare.methods.view.page import view_facts, view_sections
+from sudare.releases import Certificate, Release
+from sudare.releases.certificate import chapters, making
 from sudare.report.page import page
-from sudare.report.places import place_facts, place_sections
-from sudare.report.shapes import Section, Truth
+from sudare.report.shapes import Listing, Section, TruthComparison
 from sudare.report.tabular import cell_facts, cell_sections, record_facts, record_sections
-from sudare.report.views import view_facts, view_sections
+from sudare.text import language, say
 
 
-def report(release: Release, directory: Path, *, truth: Truth | None = None) -> str:
+def certificate_sections(paper: Certificate) -> Iterator[Section]:
+    """Give the chapters of the certificate; parameters and files as tables."""
+    promise, spent, errors, made, files = chapters(paper, language())
+    for title, lines in (promise, spent, errors):
+        yield Section(title=title, words=tuple(lines))
+    rows = [(key, str(value)) for key, value in paper.parameters.items()]
+    parameters = Listing(title=say("parameters"), head=(say("parameter"), say("value")), rows=rows)
+    hashes = Listing(title=files[0], head=(say("file"), "SHA-256"), rows=list(paper.payload.items()), is_folded=True)
+    yield Section(title=made[0], words=tuple(making(paper, language())), parts=(parameters, hashes))
+
+
+# The report of a release: one page for each of the five kinds.
+
+
+def report(release: Release, directory: Path, *, truth: TruthComparison | None = None) -> str:
     """Write the page of a release, in the language of the reader; with the truth it is stamped.
 
     `directory` is where the release was read from: a map's grid is in a file beside its tables.
@@ -41,7 +55,7 @@ def report(release: Release, directory: Path, *, truth: Truth | None = None) -> 
 
 
 def _by_kind(
-    release: Release, directory: Path, truth: Truth | None
+    release: Release, directory: Path, truth: TruthComparison | None
 ) -> tuple[str, list[tuple[str, str]], Iterable[Section]]:
     match release.certificate.method:
         case "microdata":

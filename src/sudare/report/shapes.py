@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.messages import say
-
-Reals = NDArray[np.float64]
+from sudare.schema.arrays import Reals
+from sudare.text import say
 
 MOST_BARS = 60  # of an ordered attribute; neighbours are added up beyond that
 MOST_NAMES = 30  # of an unordered one; the smallest are added up beyond that
@@ -91,7 +90,7 @@ class Marginal:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Truth:
+class TruthComparison:
     """A comparison with the true table as plain numbers, made by the steward's room. Not for publication.
 
     `figures` are (words, number); `true` holds the true one-way marginals by attribute; `blocks` the error of sums

@@ -8,23 +8,20 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.messages import say
 from sudare.releases import Release
 from sudare.releases.geo import roll_up
-from sudare.report.frames import codes_of, frame_of, marginal_of, numbers
-from sudare.report.maps import MOST_PIXELS, page_map, page_scale
-from sudare.report.marginals import figures_section, marginal_section
-from sudare.report.shapes import Listing, Picture, Section, Truth, number
-from sudare.report.svg import line_legend, lines
+from sudare.report.frames import codes_of, figures_section, frame_of, marginal_of, marginal_section, numbers
+from sudare.report.shapes import Listing, Picture, Section, TruthComparison, number
+from sudare.report.svg import MOST_PIXELS, line_legend, lines, page_map, page_scale
 from sudare.schema import Attribute, MeshCells, Schema
-
-Codes = NDArray[np.int64]
+from sudare.schema.arrays import Codes
+from sudare.text import say
 
 MOST_VALUES = 5000  # attributes of more values are not listed one by one
 FINE = 2**18  # cells of a map; larger ones are rolled up to the next level of the mesh
 
 
-def record_sections(release: Release, truth: Truth | None) -> Iterator[Section]:
+def record_sections(release: Release, truth: TruthComparison | None) -> Iterator[Section]:
     """What published records show."""
     schema = Schema.from_dict(release.certificate.schema)
     columns = frame_of(release, "records").columns
@@ -37,7 +34,7 @@ def record_facts(release: Release) -> list[tuple[str, str]]:
     return [(say("records"), number(frame_of(release, "records").rows)), *_sizes(release)]
 
 
-def cell_sections(release: Release, truth: Truth | None) -> Iterator[Section]:
+def cell_sections(release: Release, truth: TruthComparison | None) -> Iterator[Section]:
     """What published counts show: attributes, a map, sums over regions."""
     schema = Schema.from_dict(release.certificate.schema)
     columns = frame_of(release, "cells").columns
@@ -65,7 +62,7 @@ def _sizes(release: Release) -> list[tuple[str, str]]:
 
 
 def _counted(
-    schema: Schema, codes: dict[str, Codes], weights: NDArray[np.float64] | None, truth: Truth | None
+    schema: Schema, codes: dict[str, Codes], weights: NDArray[np.float64] | None, truth: TruthComparison | None
 ) -> Iterator[Section]:
     meshes = [one for one in schema.attributes if isinstance(one.domain, MeshCells)]
     if meshes:
@@ -77,7 +74,7 @@ def _counted(
         yield figures_section(truth)
 
 
-def _map(one: Attribute, codes: Codes, weights: NDArray[np.float64] | None, truth: Truth | None) -> Section:
+def _map(one: Attribute, codes: Codes, weights: NDArray[np.float64] | None, truth: TruthComparison | None) -> Section:
     """A map by mesh cell; the truth beside it where it is known."""
     domain = one.domain
     if not isinstance(domain, MeshCells):
@@ -111,7 +108,7 @@ def _placed(domain: MeshCells, codes: Codes, weights: NDArray[np.generic]) -> tu
     return cells, found, people
 
 
-def _regions(release: Release, truth: Truth | None) -> Iterator[Section]:
+def _regions(release: Release, truth: TruthComparison | None) -> Iterator[Section]:
     """The error of sums over so many cells: expected before, and found."""
     expected = release.certificate.expected_error.get("region_standard_deviation", {})
     series = {say("expected before the repair"): [(float(cells), float(error)) for cells, error in expected.items()]}

@@ -1,13 +1,13 @@
 """Public facts about a table, declared before anyone looks at it."""
 
+from sudare.schema.arrays import Codes
 from sudare.schema.attribute import MISSING_LABEL, OTHER_LABEL, Attribute, Outside, Role
-from sudare.schema.dates import DateBins
+from sudare.schema.bins import DateBins, NumberBins
 from sudare.schema.domain import Domain, Values
 from sudare.schema.hierarchy import Hierarchy, MeshHierarchy, TableHierarchy
 from sudare.schema.impossible import Impossible
 from sudare.schema.mesh import MeshCells
-from sudare.schema.numbers import NumberBins
-from sudare.schema.radix import Codes, Radix
+from sudare.schema.radix import Radix
 from sudare.schema.schema import Origin, Schema
 from sudare.schema.unit import Unit
 

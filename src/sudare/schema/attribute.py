@@ -8,12 +8,20 @@ from typing import Literal, get_args
 import numpy as np
 
 from sudare.errors import DomainError, HierarchyError, ParameterError, SchemaError
+from sudare.schema.arrays import Codes, Labels
 from sudare.schema.domain import DateBins, Domain, Values, binned
 from sudare.schema.hierarchy import Hierarchy, MeshHierarchy
-from sudare.schema.labels import MISSING_LABEL, OTHER_LABEL, TOP_LABEL, Labels, checked_codes, shown
 from sudare.schema.mesh import MeshCells
-from sudare.schema.radix import Codes
-from sudare.schema.raw import check_date_format, date_of, is_null
+from sudare.schema.raw import (
+    MISSING_LABEL,
+    OTHER_LABEL,
+    TOP_LABEL,
+    check_date_format,
+    checked_codes,
+    date_of,
+    is_null,
+    shown,
+)
 
 __all__ = ["MISSING_LABEL", "OTHER_LABEL", "Attribute", "Outside", "Role"]
 

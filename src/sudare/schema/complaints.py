@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from sudare.errors import HierarchyError, SchemaError, SudareError
-from sudare.messages import Inside
+from sudare.text import Inside
 
 EXAMPLES = {
     "sudare": "[sudare]",
@@ -85,7 +85,7 @@ def place_of(table: Any, head: str, index: int | None = None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class FormFault:
     """Something wrong at one place of the file: the path of keys that leads there, and the kind of fault."""
 
     file: Path
@@ -164,13 +164,15 @@ class Fault:
         return _literals(field.annotation) if field and self.last not in ("inferred", "schema") else ()
 
 
-def find_fault(errors: Iterable[Mapping[str, Any]], *, file: Path, table: Any, forms: Mapping[str, Any]) -> Fault:
+def find_fault(errors: Iterable[Mapping[str, Any]], *, file: Path, table: Any, forms: Mapping[str, Any]) -> FormFault:
     """Choose what to complain of: the first fault, and of its readings (text or table) the one that goes deepest.
 
     A key that is missing beside one that is not known was misspelt: then the latter is the fault.
     """
     faults = [
-        Fault(file=file, table=table, keys=_keys(table, error["loc"], error["type"]), kind=error["type"], forms=forms)
+        FormFault(
+            file=file, table=table, keys=_keys(table, error["loc"], error["type"]), kind=error["type"], forms=forms
+        )
         for error in errors
     ]
     first = max((each for each in faults if each.keys[: len(faults[0].keys)] == faults[0].keys), key=_depth)
@@ -178,7 +180,7 @@ def find_fault(errors: Iterable[Mapping[str, Any]], *, file: Path, table: Any, f
     return unknown[0] if first.kind == "missing" and unknown else first
 
 
-def _depth(fault: Fault) -> int:
+def _depth(fault: FormFault) -> int:
     return len(fault.keys)
 
 
@@ -198,7 +200,7 @@ def _keys(table: Any, location: Sequence[str | int], kind: str) -> tuple[str | i
     return (*keys, "kind") if kind.startswith("union_tag") else tuple(keys)
 
 
-def complain(fault: Fault) -> NoReturn:
+def complain(fault: FormFault) -> NoReturn:
     """Say what is wrong in one line."""
     if fault.is_no_table:
         _complain_of_table(replace(fault, keys=fault.keys[:1]))
@@ -216,7 +218,7 @@ def complain(fault: Fault) -> NoReturn:
     )
 
 
-def _complain_of_table(fault: Fault) -> NoReturn:
+def _complain_of_table(fault: FormFault) -> NoReturn:
     known = ", ".join(EXAMPLES[name] for name in fault.form.model_fields)
     if fault.kind == "extra_forbidden":
         raise SchemaError(
@@ -229,7 +231,7 @@ def _complain_of_table(fault: Fault) -> NoReturn:
     )
 
 
-def _complain_of_unknown_key(fault: Fault) -> NoReturn:
+def _complain_of_unknown_key(fault: FormFault) -> NoReturn:
     fields = fault.form.model_fields if fault.form else {}
     allowed = [field.alias or name for name, field in fields.items()]
     near = get_close_matches(fault.last, allowed, n=1)

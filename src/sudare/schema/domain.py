@@ -8,12 +8,10 @@ from functools import cached_property
 from typing import Protocol
 
 from sudare.errors import SchemaError
-from sudare.schema.dates import DateBins
-from sudare.schema.labels import Labels, label_array, shown, take
+from sudare.schema.arrays import Codes, Labels
+from sudare.schema.bins import DateBins, NumberBins
 from sudare.schema.mesh import MeshCells
-from sudare.schema.numbers import NumberBins
-from sudare.schema.radix import Codes
-from sudare.schema.raw import text_of
+from sudare.schema.raw import label_array, shown, take, text_of
 
 __all__ = ["Codes", "DateBins", "Domain", "Labels", "MeshCells", "NumberBins", "Values", "binned"]
 

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from sudare.errors import HierarchyError, ParameterError
-from sudare.schema.labels import MISSING_LABEL, OTHER_LABEL, TOP_LABEL, Labels, checked_codes, label_array, shown, take
+from sudare.schema.arrays import Codes, Labels
 from sudare.schema.mesh import MeshCells
-from sudare.schema.radix import Codes
+from sudare.schema.raw import MISSING_LABEL, OTHER_LABEL, TOP_LABEL, checked_codes, label_array, shown, take
 
 
 class Hierarchy(Protocol):

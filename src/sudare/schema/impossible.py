@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,10 +12,10 @@ from numpy.typing import NDArray
 
 from sudare.errors import SchemaError
 from sudare.schema.attribute import Attribute
-from sudare.schema.labels import shown
+from sudare.schema.raw import shown
 
-Sizes = Mapping[str, int]
-Box = tuple[tuple[str, frozenset[int]], ...]
+AttributeSizes = Mapping[str, int]
+ImpossibleBox = tuple[tuple[str, frozenset[int]], ...]
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Impossible:
     ('age', 'marital')
     """
 
-    values: Box
+    values: ImpossibleBox
 
     def __post_init__(self) -> None:
         pairs = self.values.items() if isinstance(self.values, Mapping) else self.values
@@ -86,7 +88,7 @@ def are_impossible(
     return covered
 
 
-def merged(boxes: Sequence[Impossible], sizes: Sizes) -> tuple[Impossible, ...]:
+def merged(boxes: Sequence[Impossible], sizes: AttributeSizes) -> tuple[Impossible, ...]:
     """Join boxes that differ in one attribute only, and free attributes that a box admits wholly.
 
     So ages 0-4 and ages 5-9, both impossible with "married", become one fact about 0-9 that survives coarsening.
@@ -105,7 +107,7 @@ def merged(boxes: Sequence[Impossible], sizes: Sizes) -> tuple[Impossible, ...]:
 
 
 def _merged_along(name: str, boxes: Sequence[Impossible], size: int) -> list[Impossible]:
-    groups: dict[Box, frozenset[int] | None] = {}  # None: the attribute is free
+    groups: dict[ImpossibleBox, frozenset[int] | None] = {}  # None: the attribute is free
     for box in boxes:
         values = dict(box.values)
         codes = values.pop(name, None)
@@ -139,3 +141,100 @@ def _whole_groups(attribute: Attribute, codes: frozenset[int], level: int) -> fr
     members = np.bincount(groups)
     held = np.bincount(groups[np.fromiter(codes, dtype=np.int64)], minlength=len(members))
     return frozenset(np.flatnonzero(held == members).tolist())
+
+
+# How many cells are possible: an exact count of what no box covers, in domains of any size.
+#
+# Boxes that share no attribute are independent, so each connected family is counted alone. Within a family the
+# attributes are walked one by one, keeping for every set of boxes that a prefix of codes still lies in (its state)
+# how many prefixes there are. Codes that the boxes treat alike are taken together; a prefix that fills a box is
+# dropped; a box that another box of the state covers from here on is left out of it. So the work follows how the
+# boxes overlap, neither the domain nor 2**boxes. (The problem is #P-hard: hundreds of boxes over arbitrary sets of
+# many attributes can still be slow.)
+
+
+CodeSets = Mapping[str, frozenset[int]]
+
+
+def count_possible(boxes: Sequence[CodeSets], sizes: Mapping[str, int]) -> int:
+    """Count the cells that lie in no box; a box maps attributes to the codes it holds.
+
+    >>> count_possible([{"a": frozenset({0}), "b": frozenset({0, 1})}], {"a": 3, "b": 4})
+    10
+    """
+    restricted = {name for box in boxes for name in box}
+    free = math.prod(size for name, size in sizes.items() if name not in restricted)
+    return free * math.prod(_count_family(family, sizes) for family in _families(boxes))
+
+
+def _families(boxes: Sequence[CodeSets]) -> list[list[CodeSets]]:
+    """Split boxes into families that share no attribute."""
+    families: list[tuple[set[str], list[CodeSets]]] = []
+    for box in boxes:
+        joined, members = set(box), [box]
+        for names, others in [family for family in families if family[0] & joined]:
+            families.remove((names, others))
+            joined |= names
+            members += others
+        families.append((joined, members))
+    return [members for _, members in families]
+
+
+def _count_family(boxes: Sequence[CodeSets], sizes: Mapping[str, int]) -> int:
+    rest = {name for box in boxes for name in box}
+    prefixes: dict[int, int] = {(1 << len(boxes)) - 1: 1}
+    while rest:
+        name = min(rest, key=lambda each: (_open_boxes(boxes, rest - {each}), each))
+        rest.remove(name)
+        filled = sum(1 << index for index, box in enumerate(boxes) if not rest & box.keys())
+        covers = _covers(boxes, rest)
+        following: Counter[int] = Counter()
+        for mask, codes in _classes(boxes, name, sizes[name]).items():
+            for state, count in prefixes.items():
+                if not state & mask & filled:
+                    following[_reduced(state & mask, covers)] += count * codes
+        prefixes = following
+    return sum(prefixes.values())
+
+
+def _open_boxes(boxes: Sequence[CodeSets], rest: set[str]) -> int:
+    """Count the boxes of which some attributes have been walked and some not: they are what states differ in."""
+    return sum(bool(rest & box.keys()) and not rest >= box.keys() for box in boxes)
+
+
+def _classes(boxes: Sequence[CodeSets], name: str, size: int) -> Counter[int]:
+    """Count the codes of one attribute by the set of boxes (a bit mask) that admit them."""
+    always = sum(1 << index for index, box in enumerate(boxes) if name not in box)
+    masks: dict[int, int] = {}
+    for index, box in enumerate(boxes):
+        for code in box.get(name, ()):
+            masks[code] = masks.get(code, always) | 1 << index
+    classes = Counter(masks.values())
+    if size > len(masks):
+        classes[always] += size - len(masks)
+    return classes
+
+
+def _covers(boxes: Sequence[CodeSets], rest: set[str]) -> list[int]:
+    """For every box, the boxes that cover it on the remaining attributes (of equal ones, the earlier covers)."""
+    covers = []
+    for index, box in enumerate(boxes):
+        covering = [other for other in range(len(boxes)) if other != index and _is_covered(box, boxes[other], rest)]
+        kept = [other for other in covering if other < index or not _is_covered(boxes[other], box, rest)]
+        covers.append(sum(1 << other for other in kept))
+    return covers
+
+
+def _is_covered(box: CodeSets, other: CodeSets, rest: set[str]) -> bool:
+    return all(name in box and box[name] <= other[name] for name in rest & other.keys())
+
+
+def _reduced(state: int, covers: Sequence[int]) -> int:
+    """Leave out of a state the boxes that another box of it covers."""
+    reduced, rest = state, state
+    while rest:
+        lowest = rest & -rest
+        rest ^= lowest
+        if covers[lowest.bit_length() - 1] & state:
+            reduced ^= lowest
+    return reduced

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-
-Codes = NDArray[np.int64]
+from sudare.schema.arrays import Codes
 
 _WORD = 2**63  # the first integer that an int64 does not hold
 

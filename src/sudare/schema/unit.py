@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from sudare.errors import ParameterError
-from sudare.messages import say
+from sudare.text import say
 
-Kind = Literal["row", "person"]
+UnitKind = Literal["row", "person"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +25,7 @@ class Unit:
     'a person (column customer_id, at most 5 rows)'
     """
 
-    kind: Kind = "row"
+    kind: UnitKind = "row"
     column: str | None = None
     max_rows: int = 1
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sudare.sources.base import Findings, Note, Problem, Progress, Rows, Source
+from sudare.sources.base import Findings, Misfit, Note, Progress, RecodedRows, Source
 
 if TYPE_CHECKING:
     from sudare.schema import Schema
-    from sudare.schema.infer import ColumnFacts
+    from sudare.schema.propose import ColumnFacts
     from sudare.sources.table import TableSource
 
-__all__ = ["Findings", "Note", "Problem", "Rows", "Source", "describe", "open"]
+__all__ = ["Findings", "Misfit", "Note", "RecodedRows", "Source", "describe", "open"]
 
 
 def open(

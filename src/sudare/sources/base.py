@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from sqlglot import exp
 
 from sudare.counts import Counts
 from sudare.counts.relabelling import Relabelling
+from sudare.errors import SourceError
 from sudare.schema import Schema
+from sudare.schema.arrays import Labels
+from sudare.sources.engine import Column
+from sudare.sources.sql import Expression, both, call, cast, choose, literal, matches, raw, try_cast
 
 Progress = Callable[[float], None]
 """Told the share of the work that is done, 0 to 1."""
 
-Labels = NDArray[np.object_]
 
 MISSING = "missing, but missing is not declared"
 UNREADABLE = "not a value of this kind"
@@ -37,7 +39,7 @@ TOLERATED = frozenset({TAKEN_AS_OTHER, CLAMPED})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class Misfit:
     """Rows that do not fit: which attribute, in what way, how many, and a few examples. For the steward's eyes only.
 
     `problem` is an English text that `messages.say` knows in other languages.
@@ -66,12 +68,12 @@ class Note:
 class Findings:
     """Everything in the data that does not fit the schema. Holds values of the table: it stays with the steward.
 
-    >>> findings = Findings(problems=(Problem(attribute="age", problem=OUTSIDE, rows=2, examples=("130", "-1")),))
+    >>> findings = Findings(problems=(Misfit(attribute="age", problem=OUTSIDE, rows=2, examples=("130", "-1")),))
     >>> findings.fits, findings.without_examples().problems[0].examples
     (False, ())
     """
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Misfit, ...] = ()
     notes: tuple[Note, ...] = ()
 
     @property
@@ -86,7 +88,7 @@ class Findings:
         )
 
 
-class Rows(Protocol):
+class RecodedRows(Protocol):
     """The table with other values in place of its own: ready to be written, never held in memory."""
 
     @property
@@ -110,13 +112,15 @@ class Source(Protocol):
     def check(self) -> Findings:
         """Tell everything that does not fit the schema, with counts and examples: for the steward's eyes only."""
 
-    def recode(self, levels: Mapping[str, int], *, others: bool = False) -> Rows:
+    def recode(self, levels: Mapping[str, int], *, others: bool = False) -> RecodedRows:
         """Replace values by the labels of a level of their hierarchy."""
 
-    def apply(self, labels: Mapping[str, Labels], *, others: bool = False) -> Rows:
+    def apply(self, labels: Mapping[str, Labels], *, others: bool = False) -> RecodedRows:
         """Replace values by given labels, one for each code of the attribute."""
 
-    def relabel(self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False) -> Rows:
+    def relabel(
+        self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False
+    ) -> RecodedRows:
         """Replace values by labels, and those of some combinations by the labels of their group or by nothing."""
 
     def write(self, path: str | Path, *, shuffle: bool = True) -> Path:
@@ -124,3 +128,36 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Give back memory and temporary files."""
+
+
+# The column of counts of a table that is already aggregated.
+
+
+_WHOLE = r"\+?[0-9]{1,18}(\.0*)?"
+
+
+def whole_number(column: Column) -> Expression:
+    """The value of the column as a whole number, 0 or more; NULL where it is none.
+
+    >>> whole_number(Column(name="n", place="c1", family="integer", type="BIGINT")).sql("duckdb")
+    'CASE WHEN r.c1 >= 0 THEN CAST(r.c1 AS BIGINT) END'
+    """
+    value = raw(column.place)
+    is_positive = exp.GTE(this=value, expression=literal(0))
+    match column.family:
+        case "integer":
+            return choose([(is_positive, cast(value.copy(), "BIGINT"))])
+        case "text":
+            return choose([(matches(value, _WHOLE), try_cast(value.copy(), "BIGINT"))])
+        case "wide":
+            return choose([(is_positive, try_cast(value.copy(), "BIGINT"))])
+        case "float" | "decimal":
+            is_whole = exp.EQ(this=value.copy(), expression=call("FLOOR", value.copy()))
+            is_exact = exp.LT(this=value.copy(), expression=literal(2**53))
+            return choose([(both(is_positive, is_whole, is_exact), try_cast(value.copy(), "BIGINT"))])
+        case _:
+            raise SourceError(
+                "column {column} has type {type}; a column of counts holds whole numbers",
+                column=column.name,
+                type=column.type,
+            )

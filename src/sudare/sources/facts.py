@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sudare.schema.infer import ColumnFacts
+from sudare.schema.propose import ColumnFacts
 from sudare.schema.raw import NUMBER_TEXT, text_of
-from sudare.sources.coding.days import plain_day
+from sudare.sources.encode_numbers import plain_day
 from sudare.sources.engine import Column, Engine, Family
 from sudare.sources.query import over
 from sudare.sources.sql import Expression, both, call, choose, literal, matches, raw, try_cast

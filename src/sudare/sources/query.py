@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from sqlglot import exp
 
-from sudare.sources.coding import Coding, Join
+from sudare.sources.encode import Join, SqlCode
 from sudare.sources.engine import ROWS
 from sudare.sources.sql import RAW, Expression, is_null, literal, raw
 
@@ -19,7 +19,7 @@ EXCESS = "sudare_excess"
 
 
 def over(
-    codings: Sequence[Coding], places: Iterable[str], *, is_numbered: bool = False, has_excess: bool = False
+    codings: Sequence[SqlCode], places: Iterable[str], *, is_numbered: bool = False, has_excess: bool = False
 ) -> exp.Select:
     """A query without its SELECT list: the raw columns `places`, all that the codings need, as alias `r`.
 

@@ -15,15 +15,16 @@ from sudare.counts import Counts
 from sudare.counts.relabelling import Recodable, Relabelling
 from sudare.errors import DomainError, ParameterError, SourceError
 from sudare.schema import Attribute, Codes, Schema
-from sudare.sources import people, sql
-from sudare.sources.base import Findings, Labels, Source
-from sudare.sources.cells import counted, keys_of
-from sudare.sources.coding import Coding, Site, code
-from sudare.sources.counted import whole_number
+from sudare.schema.arrays import Labels
+from sudare.sources import count as people
+from sudare.sources import sql
+from sudare.sources.base import Findings, Source, whole_number
+from sudare.sources.check import impossible_rows, refuse_impossible, refuse_misfits
+from sudare.sources.count import counted, keys_of
+from sudare.sources.encode import ColumnEncoder, SqlCode, code
 from sudare.sources.engine import Column, Engine, flags
-from sudare.sources.fit import impossible_rows, refuse_impossible, refuse_misfits
 from sudare.sources.query import EXCESS, over
-from sudare.sources.rows import RecodedRows
+from sudare.sources.recode import RecodedRows
 
 _CHUNK = 1 << 18  # cells that are looked at together
 
@@ -47,7 +48,7 @@ class TableSource:
         self.engine = engine
         self.count_column = count_column
         self._salt = os.urandom(16) if salt is None else salt
-        self._codings: dict[str, Coding] = {}
+        self._codings: dict[str, SqlCode] = {}
         self._has_excess = False
         self._has_looked_for_persons = False
         self.columns = {column.name: column for column in engine.columns}
@@ -129,7 +130,7 @@ class TableSource:
 
     def check(self) -> Findings:
         """Tell everything that does not fit the schema, with counts and examples: for the steward's eyes only."""
-        from sudare.sources.checking import check
+        from sudare.sources.check import check
 
         return check(self)
 
@@ -217,7 +218,7 @@ class TableSource:
             "there is no column {name} in {data}; it has {known}", name=name, data=self.engine.name, known=shown
         )
 
-    def coding(self, attribute: Attribute, *, tag: str = "") -> Coding:
+    def coding(self, attribute: Attribute, *, tag: str = "") -> SqlCode:
         """Give the code of an attribute in SQL; what it looks up or asks is put into the engine once.
 
         `tag` keeps variants of an attribute apart.
@@ -225,7 +226,7 @@ class TableSource:
         column = self.column(attribute.name)
         prefix = column.place + tag
         if prefix not in self._codings:
-            site = Site(attribute=attribute, column=column, prefix=prefix)
+            site = ColumnEncoder(attribute=attribute, column=column, prefix=prefix)
             coding = code(site)
             for join in coding.joins:
                 self.engine.add(join.lookup)
@@ -235,7 +236,7 @@ class TableSource:
         return self._codings[prefix]
 
     def query(
-        self, codings: Sequence[Coding], places: Sequence[str], *, is_numbered: bool = False, every: bool = False
+        self, codings: Sequence[SqlCode], places: Sequence[str], *, is_numbered: bool = False, every: bool = False
     ) -> exp.Select:
         """Begin a query over the rows that count, those that each person keeps; or over every row."""
         if not every:

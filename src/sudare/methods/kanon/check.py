@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sudare.methods.kanon.criteria import Criterion, Mask, MinimumSize, all_hold
+from sudare.methods.kanon.criteria import Criterion, MinimumSize, all_hold
 from sudare.methods.kanon.lattice import Node, is_finer
-from sudare.methods.kanon.problem import Found, Problem, Progress, Step
-from sudare.methods.kanon.quality import Measure
+from sudare.methods.kanon.problem import CheckedNode, Found, Problem, SearchProgress
+from sudare.methods.kanon.quality import QualityMeasure
 from sudare.methods.kanon.tuples import Classes
+from sudare.schema.arrays import Booleans
 
 KEPT = 96  # classes of this many nodes are kept to roll up from
 KEPT_BYTES = 2**28
@@ -31,7 +32,7 @@ def slack(score: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
+class NodeCheck:
     """What is known of a node. `kills`: no finer node is feasible either. `clears`: all coarser ones are."""
 
     node: Node
@@ -50,8 +51,8 @@ class Look:
     """The classes of a node, those that fail, and those lost: they fail a growing criterion, as all their parts do."""
 
     classes: Classes
-    failing: Mask
-    lost: Mask
+    failing: Booleans
+    lost: Booleans
 
 
 class Checker:
@@ -65,9 +66,9 @@ class Checker:
         self.are_growing = all(one.grows for one in problem.criteria)
         self.are_merging = all(one.merges for one in problem.criteria)
         self.stubborn = tuple(one for one in problem.criteria if not one.is_suppressible)
-        self.checks: dict[Node, Check] = {}
-        self.best: Check | None = None
-        self.steps: list[Step] = []
+        self.checks: dict[Node, NodeCheck] = {}
+        self.best: NodeCheck | None = None
+        self.steps: list[CheckedNode] = []
         self.cells = 0
         self.count = 0
         self.sources = Sources(problem.lattice.heights, problem.tuples.count)
@@ -77,7 +78,7 @@ class Checker:
         self._stop = None if problem.deadline_seconds is None else time.monotonic() + problem.deadline_seconds
 
     @cached_property
-    def measure(self) -> Measure:
+    def measure(self) -> QualityMeasure:
         """Give the quality on the tuples of the problem."""
         sizes = [one.k for one in self.problem.criteria if isinstance(one, MinimumSize)]
         return self.problem.quality.on(self.problem.tuples, self.problem.lattice, least=max(sizes, default=1))
@@ -87,7 +88,7 @@ class Checker:
         """Tell whether the deadline has passed."""
         return self._stop is not None and time.monotonic() > self._stop
 
-    def check(self, node: Node) -> Check:
+    def check(self, node: Node) -> NodeCheck:
         """Look at a node; a second look costs nothing."""
         known = self.checks.get(node)
         if known is not None:
@@ -127,7 +128,7 @@ class Checker:
     def _place(self, source: Classes | None) -> Node:
         return self.problem.lattice.bottom if source is None else source.node
 
-    def probe(self, subset: tuple[int, ...], levels: Node | None = None) -> Check:
+    def probe(self, subset: tuple[int, ...], levels: Node | None = None) -> NodeCheck:
         """Look at some of the attributes only, at levels (by default their tops), the others left out; no score."""
         lattice = self.problem.lattice
         chosen = dict(zip(subset, levels or [lattice.heights[axis] for axis in subset], strict=True))
@@ -138,10 +139,10 @@ class Checker:
         self.cells += cells
         self.count += 1
         if is_finer(node, lattice.heights):  # else some attribute is left out that the lattice cannot leave out
-            self.steps.append(Step(node, cells, found.k, found.suppressed_rows, found.is_feasible, float("nan")))
+            self.steps.append(CheckedNode(node, cells, found.k, found.suppressed_rows, found.is_feasible, float("nan")))
         return found
 
-    def _judged(self, look: Look, *, is_scored: bool = True) -> Check:
+    def _judged(self, look: Look, *, is_scored: bool = True) -> NodeCheck:
         classes, failing, lost = look.classes, look.failing, look.lost
         suppressed = int(np.add.reduce(classes.loads * failing))
         lost_rows = suppressed if lost is failing else int(classes.loads[lost].sum())
@@ -151,7 +152,7 @@ class Checker:
         kills = lost_rows > self.limit or (is_stuck and self._merge(self.stubborn))
         if self.limit == 0:
             kills = kills or (not is_feasible and self.are_merging)
-        return Check(
+        return NodeCheck(
             node=classes.node,
             k=classes.smallest,
             suppressed_rows=suppressed,
@@ -175,14 +176,16 @@ class Checker:
     def _merge(criteria: tuple[Criterion, ...]) -> bool:
         return all(one.merges for one in criteria)
 
-    def _record(self, found: Check) -> None:
+    def _record(self, found: NodeCheck) -> None:
         self.checks[found.node] = found
         self.count += 1
         cells = self.problem.lattice.cells(found.node)
         self.cells += cells
         if found.is_feasible and (self.best is None or self.prefers(found.score, found.node)):
             self.best = found
-        self.steps.append(Step(found.node, cells, found.k, found.suppressed_rows, found.is_feasible, found.score))
+        self.steps.append(
+            CheckedNode(found.node, cells, found.k, found.suppressed_rows, found.is_feasible, found.score)
+        )
 
     def prefers(self, score: float, node: Node) -> bool:
         """Tell whether a node of this score (or a bound of it) goes before the best one.
@@ -206,9 +209,9 @@ class Checker:
         """Report progress now and then."""
         if self.problem.progress is not None and self.count % PROGRESS_CHECKS == 0:
             best = None if self.best is None else self.best.score
-            self.problem.progress(Progress(self.count, best, lower_bound))
+            self.problem.progress(SearchProgress(self.count, best, lower_bound))
 
-    def found(self, best: Check, *, method: str, lower_bound: float, is_optimal: bool) -> Found:
+    def found(self, best: NodeCheck, *, method: str, lower_bound: float, is_optimal: bool) -> Found:
         """Write the result."""
         return Found(
             node=best.node,

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
+from sudare.schema.arrays import Codes
 
 DENSE = 4  # keys are counted in place up to this many places per key, and sorted beyond
 ROOM = 2**22  # places for the leaders of keys, made once: they are never cleared, so that many cost no more than few

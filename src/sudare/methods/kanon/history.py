@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from sudare.errors import SourceError
 from sudare.methods.kanon.lattice import Lattice, Node
-from sudare.methods.kanon.problem import Step
+from sudare.methods.kanon.problem import CheckedNode
 from sudare.methods.kanon.tuples import Tuples
 
 FORMAT = 1
@@ -24,7 +24,7 @@ MOST_KEPT = 256  # points that one run adds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Point:
+class Measurement:
     """One measurement: with these groupings the smallest class held k rows, of so many rows in all.
 
     `groupings` name a level, lists of codes, or None for every attribute; attributes not named are left out. It tells
@@ -54,7 +54,7 @@ class Point:
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
 
 
-def read_history(path: str | Path) -> list[Point]:
+def read_history(path: str | Path) -> list[Measurement]:
     """Read a history; a file that is not there is an empty one.
 
     Error: SourceError with the line for a file that is none, or of a newer format.
@@ -69,12 +69,12 @@ def read_history(path: str | Path) -> list[Point]:
     return [_point(line, number, place) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _point(line: str, number: int, place: Path) -> Point:
+def _point(line: str, number: int, place: Path) -> Measurement:
     try:
         facts = json.loads(line)
         if facts.pop("format") != FORMAT:
             raise ValueError
-        point = Point(**facts)
+        point = Measurement(**facts)
         whole = (point.cells, point.k, point.rows)
         if not all(isinstance(one, int) and one >= 0 for one in whole) or not isinstance(point.groupings, dict):
             raise ValueError
@@ -96,7 +96,7 @@ def check_history(path: str | Path) -> None:
         raise SourceError("the history {file} cannot be written; choose another place", file=place)
 
 
-def add_to_history(path: str | Path, points: Iterable[Point]) -> None:
+def add_to_history(path: str | Path, points: Iterable[Measurement]) -> None:
     """Add points; the file is replaced as a whole, so that a reader never sees half of them."""
     place = Path(path)
     check_history(place)
@@ -116,7 +116,7 @@ def add_to_history(path: str | Path, points: Iterable[Point]) -> None:
                 beside.unlink()
 
 
-def _fact(point: Point) -> tuple[str, str, int, int]:
+def _fact(point: Measurement) -> tuple[str, str, int, int]:
     return point.schema, json.dumps(dict(point.groupings), sort_keys=True), point.k, point.rows
 
 
@@ -137,8 +137,8 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def learn(
-    fingerprint: str, tuples: Tuples, lattice: Lattice, *, trace: Iterable[Step] = (), also: Iterable[Node] = ()
-) -> list[Point]:
+    fingerprint: str, tuples: Tuples, lattice: Lattice, *, trace: Iterable[CheckedNode] = (), also: Iterable[Node] = ()
+) -> list[Measurement]:
     """Make points of what a search looked at, of the nodes named, and of some spread over the lattice.
 
     Where the spread nodes lie depends on the lattice alone. Each costs one look at the distinct combinations.
@@ -158,10 +158,10 @@ def point_of(
     k: int,
     rows: int,
     kind: Literal["measured", "released"] = "measured",
-) -> Point:
+) -> Measurement:
     """Write a node down."""
     levels = {name: int(level) for name, level in zip(lattice.names, node, strict=True)}
-    return Point(schema=fingerprint, groupings=levels, cells=lattice.cells(node), k=int(k), rows=rows, kind=kind)
+    return Measurement(schema=fingerprint, groupings=levels, cells=lattice.cells(node), k=int(k), rows=rows, kind=kind)
 
 
 def spread_nodes(lattice: Lattice) -> list[Node]:

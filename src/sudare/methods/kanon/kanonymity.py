@@ -1,4 +1,4 @@
-"""The method's parameters, promise and order of steps."""
+"""What can be known of a k-anonymous release before the table is opened."""
 
 from __future__ import annotations
 
@@ -6,35 +6,83 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from sudare.counts import Counts
 from sudare.counts.relabelling import Recodable
 from sudare.errors import Infeasible, ParameterError, SchemaError
-from sudare.mechanisms import Rng
 from sudare.methods.certify import certificate
-from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence
+from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence, read_criteria
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.local import node_groups, recode_locally
-from sudare.methods.kanon.mondrian import partition
-from sudare.methods.kanon.mondrian_labels import Line
-from sudare.methods.kanon.preview import Preview
-from sudare.methods.kanon.problem import Found, Problem, Progress, search
-from sudare.methods.kanon.problem import Method as Search
+from sudare.methods.kanon.local import node_groups, open_best, recode_locally
+from sudare.methods.kanon.mondrian import Line, partition
+from sudare.methods.kanon.problem import Found, Problem, SearchProgress, search
+from sudare.methods.kanon.problem import SearchName as Search
 from sudare.methods.kanon.publish import Outcome, by_cuts, by_parts, check_promise, levels_of, write_mapping
-from sudare.methods.kanon.publish_criteria import read_criteria
 from sudare.methods.kanon.quality import QUALITIES
-from sudare.methods.kanon.recode import Pieces, class_numbers
-from sudare.methods.kanon.recode_cut import Cut
-from sudare.methods.kanon.recode_holds import Holds, holder, kept_pieces
+from sudare.methods.kanon.recode import ClassCheck, HierarchyCut, Pieces, class_numbers, holder, kept_pieces
 from sudare.methods.kanon.tuples import Tuples
-from sudare.methods.kanon.values import open_best
+from sudare.noise import Rng
 from sudare.privacy import Ledger, Unrecorded, exact
-from sudare.privacy.classes import ClassGuarantee
+from sudare.privacy.promise import ClassGuarantee
 from sudare.releases import Release
 from sudare.schema import Schema, Unit
+from sudare.text import say
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KAnonymityPreview:
+    """The size of the search, and what is published unchanged.
+
+    `finest` and `coarsest` count the combinations of quasi-identifiers at the ends of the lattice. `most_cells`, for
+    a number of rows, is how many combinations can hold k rows each if rows were spread evenly; real tables are not.
+    """
+
+    quasi: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    nodes: int | None  # None: Mondrian searches no lattice
+    finest: int
+    coarsest: int
+    most_cells: int | None = None
+
+    def lines(self, *, lang: str | None = None) -> list[str]:
+        """Tell it in a few lines."""
+        told = [say("quasi-identifiers: {names}", lang=lang, names=", ".join(self.quasi))]
+        if self.nodes is not None:
+            told.append(say("ways to generalise: {nodes}", lang=lang, nodes=self.nodes))
+        told.append(
+            say(
+                "combinations: {finest} as declared, {coarsest} at the coarsest",
+                lang=lang,
+                finest=self.finest,
+                coarsest=self.coarsest,
+            )
+        )
+        if self.most_cells is not None:
+            told.append(say("at most {cells} combinations can hold k rows each", lang=lang, cells=self.most_cells))
+        if self.unchanged:
+            names = ", ".join(self.unchanged)
+            told.append(
+                say("published as they are, for those who know them no protection: {names}", lang=lang, names=names)
+            )
+        return told
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a program."""
+        return {
+            "quasi": list(self.quasi),
+            "unchanged": list(self.unchanged),
+            "nodes": self.nodes,
+            "finest_cells": self.finest,
+            "coarsest_cells": self.coarsest,
+            "most_cells": self.most_cells,
+        }
+
+
+# The method's parameters, promise and order of steps.
+
 
 Recoding = Literal["full", "value", "mondrian"]
 Cutting = Literal["strict", "relaxed"]
@@ -50,7 +98,7 @@ class KAnonymity:
     keeps the promise. `criteria` beyond k are objects or texts such as "l=3,disease".
 
     Guarantee: k-anonymity and the criteria, for the published rows of this one release. Proof: proofs/kanon.md
-    Error: the loss of each attribute, see `sudare.evaluate.risk`.
+    Error: the loss of each attribute, see `sudare.methods.kanon.risk`.
     Source: Sweeney 2002; Oguri, Sonehara, Matsui, Sarrafi Aghdam 2016
 
     >>> KAnonymity(k=5, max_suppressed="0.05").guarantee().max_suppressed
@@ -117,14 +165,14 @@ class KAnonymity:
             max_suppressed=self.share,
         )
 
-    def preview(self, schema: Schema, *, rows: int | None = None) -> Preview:
+    def preview(self, schema: Schema, *, rows: int | None = None) -> KAnonymityPreview:
         """Tell how large the search is and what stays as it is, from public facts."""
         if rows is not None and rows < 0:
             raise ParameterError("rows ({rows}) must be at least 0", rows=rows)
         quasi, chosen = self._quasi(schema), self._published(schema)
         attributes = [schema.attribute(name) for name in quasi]
         lattice = None if self.recoding == "mondrian" else Lattice.of(schema, quasi)
-        return Preview(
+        return KAnonymityPreview(
             quasi=quasi,
             unchanged=tuple(name for name in chosen if name not in quasi),
             nodes=None if lattice is None else lattice.size,
@@ -187,7 +235,7 @@ class KAnonymity:
         source: Recodable,
         *,
         register: Counts | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[SearchProgress], None] | None = None,
     ) -> Outcome:
         """Count and recode, without writing anything. The outcome is private: it stays with the steward."""
         schema = source.schema
@@ -207,7 +255,7 @@ class KAnonymity:
         *,
         unit: Unit | None = None,
         register: Counts | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[SearchProgress], None] | None = None,
     ) -> Outcome:
         """Recode a table of counts over quasi-identifiers and sensitive attributes."""
         least = self.guarantee(unit=unit).rows
@@ -229,7 +277,7 @@ class KAnonymity:
         )
         return self._by_node(pieces, holds, problem, search(problem, self.search))
 
-    def _by_node(self, pieces: Pieces, holds: Holds, problem: Problem, found: Found) -> Outcome:
+    def _by_node(self, pieces: Pieces, holds: ClassCheck, problem: Problem, found: Found) -> Outcome:
         if self.recoding == "value":
             cuts, class_of, is_kept = open_best(
                 pieces,
@@ -240,7 +288,7 @@ class KAnonymity:
             )
         else:
             cuts = [
-                Cut.at(attribute, level, pieces.codes[:, axis])
+                HierarchyCut.at(attribute, level, pieces.codes[:, axis])
                 for axis, (attribute, level) in enumerate(zip(problem.lattice.attributes, found.node, strict=True))
             ]
             class_of = class_numbers(node_groups(pieces, found.node))
@@ -262,7 +310,7 @@ class KAnonymity:
             check_promise(recoded, holds, problem.most_suppressed_rows)
         return Outcome(recoded=recoded, found=found)
 
-    def _by_mondrian(self, pieces: Pieces, holds: Holds) -> Outcome:
+    def _by_mondrian(self, pieces: Pieces, holds: ClassCheck) -> Outcome:
         if not holds(pieces, np.zeros(len(pieces.weights), dtype=np.int64), 1).all():
             raise Infeasible("even the whole table as one class does not keep the criteria; ask for less")
         lines = [Line(attribute) for attribute in pieces.attributes[: pieces.quasi]]

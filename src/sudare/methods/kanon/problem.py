@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sudare.methods.kanon.criteria import Criterion
     from sudare.methods.kanon.quality import Quality
 
-Method = Literal["auto", "pak", "ola", "incognito", "flash", "datafly", "exhaustive"]
+SearchName = Literal["auto", "pak", "ola", "incognito", "flash", "datafly", "exhaustive"]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SearchProgress:
     """How far a search is: checks made, the best score so far (None: nothing yet) and the proven lower bound."""
 
     checks: int
@@ -41,7 +41,7 @@ class Problem:
     quality: Quality
     max_suppressed: Fraction = Fraction(0)
     deadline_seconds: float | None = None
-    progress: Callable[[Progress], None] | None = None
+    progress: Callable[[SearchProgress], None] | None = None
 
     @property
     def most_suppressed_rows(self) -> int:
@@ -50,7 +50,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CheckedNode:
     """One checked node, for the memory of a steward and for pictures: (cells, k) is the paper's table C."""
 
     node: Node
@@ -74,7 +74,7 @@ class Found:
     cells_checked: int
     method: str
     start: Node | None = None  # where the prediction said to begin, if there was one
-    trace: tuple[Step, ...] = field(default=(), repr=False)
+    trace: tuple[CheckedNode, ...] = field(default=(), repr=False)
 
     @property
     def gap(self) -> float:
@@ -82,7 +82,7 @@ class Found:
         return 0.0 if self.is_optimal else max(0.0, self.score - self.lower_bound)
 
 
-def search(problem: Problem, method: Method = "auto") -> Found:
+def search(problem: Problem, method: SearchName = "auto") -> Found:
     """Search the lattice.
 
     "auto" finds the optimum (or the best within the deadline, with a proven gap); so do "ola", "incognito" and
@@ -91,10 +91,10 @@ def search(problem: Problem, method: Method = "auto") -> Found:
 
     Error: Infeasible, which names the attributes that block and what would help.
     """
-    if method not in get_args(Method):
+    if method not in get_args(SearchName):
         raise ParameterError(
             "search ({search}) must be auto, pak, ola, incognito, flash, datafly or exhaustive", search=method
         )
-    from sudare.methods.kanon.search import run
+    from sudare.methods.kanon.searches import run
 
     return run(problem, method)

@@ -11,20 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.counts.relabelling import LEFT_OUT, Exceptions, Relabelling
+from sudare.counts.relabelling import LEFT_OUT, Overrides, Relabelling
 from sudare.errors import Infeasible
 from sudare.methods.kanon.lattice import Node
 from sudare.methods.kanon.local import Round
-from sudare.methods.kanon.mondrian import Parts
-from sudare.methods.kanon.mondrian_labels import Line
+from sudare.methods.kanon.mondrian import Line, Parts
 from sudare.methods.kanon.problem import Found
-from sudare.methods.kanon.recode import Pieces, Recoded, class_numbers
-from sudare.methods.kanon.recode_cut import Cut
-from sudare.methods.kanon.recode_holds import Holds
+from sudare.methods.kanon.recode import ClassCheck, HierarchyCut, Pieces, Recoded, class_numbers
 from sudare.methods.kanon.request import Grouping, Wish
-
-Codes = NDArray[np.int64]
-Labels = NDArray[np.object_]
+from sudare.schema.arrays import Codes, Labels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +31,12 @@ class Outcome:
 
 
 def by_cuts(
-    pieces: Pieces, cuts: list[Cut], class_of: Codes, is_kept: NDArray[np.bool_], rounds: list[Round], kind: str
+    pieces: Pieces,
+    cuts: list[HierarchyCut],
+    class_of: Codes,
+    is_kept: NDArray[np.bool_],
+    rounds: list[Round],
+    kind: str,
 ) -> Recoded:
     """Recode every value by the cut of its attribute, and leave out what fails, or give it the labels of its round."""
     class_of = np.where(is_kept, class_of, LEFT_OUT)
@@ -49,7 +49,7 @@ def by_cuts(
         groups += int(one.class_of.max()) + 1
         first = one.pieces[np.unique(one.class_of, return_index=True)[1]]
         for axis, level in enumerate(one.node):
-            cut = Cut.at(pieces.attributes[axis], level, pieces.codes[:, axis])
+            cut = HierarchyCut.at(pieces.attributes[axis], level, pieces.codes[:, axis])
             labels[axis].append(cut.labels(pieces.codes[first, axis]))
             spread[one.pieces, axis] = cut.spread(pieces.codes[one.pieces, axis])
     mapping = {name: cut.mapping() for name, cut in zip(pieces.names, cuts, strict=False)}
@@ -70,10 +70,10 @@ def _joined(labels: list[Labels]) -> Labels:
     return np.concatenate(labels).astype(np.object_)
 
 
-def _exceptions(pieces: Pieces, chosen: NDArray[np.bool_], group_of: Codes, labels: Mapping[str, Labels]) -> Exceptions:
+def _exceptions(pieces: Pieces, chosen: NDArray[np.bool_], group_of: Codes, labels: Mapping[str, Labels]) -> Overrides:
     """The chosen pieces as combinations of quasi-identifiers alone, which decide the class."""
     codes, first = np.unique(pieces.codes[chosen, : pieces.quasi], axis=0, return_index=True)
-    return Exceptions(names=pieces.names[: pieces.quasi], codes=codes, groups=group_of[chosen][first], labels=labels)
+    return Overrides(names=pieces.names[: pieces.quasi], codes=codes, groups=group_of[chosen][first], labels=labels)
 
 
 def by_parts(parts: Parts, lines: list[Line], kind: str) -> Recoded:
@@ -99,7 +99,7 @@ def _keys(texts: Labels) -> NDArray[np.str_]:
     return np.array(["-" if text is None else "+" + text for text in texts.tolist()], dtype=np.str_)
 
 
-def _dealt(pieces: Pieces, class_of: Codes, labels: Mapping[str, Labels]) -> Exceptions:
+def _dealt(pieces: Pieces, class_of: Codes, labels: Mapping[str, Labels]) -> Overrides:
     """All pieces; by quasi-identifiers where these decide the class, else by all attributes, rows dealt out."""
     quasi = class_numbers(np.column_stack([pieces.codes[:, : pieces.quasi], class_of]))
     if int(quasi.max()) == int(class_numbers(pieces.codes[:, : pieces.quasi]).max()):
@@ -107,7 +107,7 @@ def _dealt(pieces: Pieces, class_of: Codes, labels: Mapping[str, Labels]) -> Exc
     whole, first = np.unique(class_numbers(np.column_stack([pieces.codes, class_of])), return_index=True)
     ids = class_numbers(np.column_stack([pieces.codes, class_of]))
     sizes = np.bincount(ids, weights=pieces.weights, minlength=len(whole)).astype(np.int64)
-    return Exceptions(names=pieces.names, codes=pieces.codes[first], groups=class_of[first], sizes=sizes, labels=labels)
+    return Overrides(names=pieces.names, codes=pieces.codes[first], groups=class_of[first], sizes=sizes, labels=labels)
 
 
 def by_groupings(pieces: Pieces, wish: Wish, is_kept: NDArray[np.bool_], class_of: Codes) -> Recoded:
@@ -134,7 +134,7 @@ def _told(grouping: Grouping) -> dict[str, Any]:
     return {"groups": [{"label": text} for text in grouping.labels(firsts).tolist()]}
 
 
-def check_promise(recoded: Recoded, holds: Holds, most_lost: int) -> None:
+def check_promise(recoded: Recoded, holds: ClassCheck, most_lost: int) -> None:
     """Refuse a recoding that does not keep the promise: the last look before anything leaves."""
     kept = recoded.class_of != LEFT_OUT
     class_of = recoded.class_of[kept]

@@ -21,18 +21,17 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.methods.kanon.criteria import Mask
 from sudare.methods.kanon.lattice import Lattice, Node
 from sudare.methods.kanon.tuples import Classes, Tuples
+from sudare.schema.arrays import Booleans, Reals
 
-Numbers = NDArray[np.float64]
 QualityName = Literal["loss", "precision", "entropy", "discernability", "average class size"]
 
 
-class Measure(Protocol):
+class QualityMeasure(Protocol):
     """A quality on the tuples of one table."""
 
-    def score(self, classes: Classes, failing: Mask) -> float:
+    def score(self, classes: Classes, failing: Booleans) -> float:
         """Measure a node whose failing classes are suppressed."""
 
     def at_least(self, node: Node, suppressed: int) -> float:
@@ -44,7 +43,7 @@ class Measure(Protocol):
     def rising(self, classes: Classes) -> float:
         """Bound the scores of a checked node and of all coarser ones from below."""
 
-    def out(self, classes: Classes, lost: Mask) -> Any:
+    def out(self, classes: Classes, lost: Booleans) -> Any:
         """Remember the rows of lost classes, which every finer node suppresses too."""
 
     def bound(self, node: Node, out: Any) -> float:
@@ -58,12 +57,12 @@ class Quality(Protocol):
     def name(self) -> str:
         """Name the measure."""
 
-    def on(self, tuples: Tuples, lattice: Lattice, *, least: int = 1) -> Measure:
+    def on(self, tuples: Tuples, lattice: Lattice, *, least: int = 1) -> QualityMeasure:
         """Apply it to a table whose published classes have at least `least` rows."""
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class AttributeMeasure:
     """A measure that adds up attribute by attribute.
 
     `base[a][level]` is the mean over all rows without suppression, `gain[a][level][code]` how much a row of this code
@@ -72,8 +71,8 @@ class Columns:
 
     tuples: Tuples
     base: tuple[list[float], ...]
-    gain: tuple[Numbers, ...]
-    rows: tuple[Numbers, ...]
+    gain: tuple[Reals, ...]
+    rows: tuple[Reals, ...]
     is_geometric: bool
 
     @cached_property
@@ -99,7 +98,7 @@ class Columns:
         """What is lost more if all rows are suppressed, by attribute and level."""
         return self._lost(np.concatenate(self.rows))
 
-    def _lost(self, rows: Numbers) -> list[list[float]]:
+    def _lost(self, rows: Reals) -> list[list[float]]:
         """Add up gains by attribute and level, over rows by attribute and code."""
         codes, total = self._starts, max(1, self.tuples.rows)
         parts = zip(self.gain, codes[:-1], codes[1:], strict=True)
@@ -110,7 +109,7 @@ class Columns:
             return math.exp(sum(map(math.log1p, parts)) / len(parts)) - 1
         return math.fsum(parts) / len(parts)
 
-    def score(self, classes: Classes, failing: Mask) -> float:
+    def score(self, classes: Classes, failing: Booleans) -> float:
         """Measure a node whose failing classes are suppressed."""
         parts = [base[level] for base, level in zip(self.base, classes.node, strict=True)]
         count = int(np.count_nonzero(failing))
@@ -151,7 +150,7 @@ class Columns:
         """Know no more than `bound` does without a check."""
         return float("-inf")
 
-    def out(self, classes: Classes, lost: Mask) -> list[list[float]] | None:
+    def out(self, classes: Classes, lost: Booleans) -> list[list[float]] | None:
         """Add up what the lost rows lose more, for every attribute and level."""
         if not lost.any():
             return None
@@ -175,7 +174,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class ClassSizeMeasure:
     """A measure of class sizes alone; a node has at most as many classes as cells, and as tuples."""
 
     tuples: Tuples
@@ -183,7 +182,7 @@ class Sizes:
     least: int
     is_squared: bool  # discernability; else rows per class
 
-    def score(self, classes: Classes, failing: Mask) -> float:
+    def score(self, classes: Classes, failing: Booleans) -> float:
         """Measure a node whose failing classes are suppressed."""
         sizes, kept = classes.sizes.astype(np.float64), ~failing & (classes.sizes > 0)
         suppressed = float(sizes[failing].sum())
@@ -203,7 +202,7 @@ class Sizes:
         """Bound by all classes of the node, kept or not: merging and suppressing only add."""
         return self.score(classes, np.zeros(classes.count, dtype=bool))
 
-    def out(self, classes: Classes, lost: Mask) -> int:
+    def out(self, classes: Classes, lost: Booleans) -> int:
         """Count the lost rows."""
         return int(classes.sizes[lost].sum())
 
@@ -225,32 +224,32 @@ class Named:
     """
 
     name: str
-    make: Callable[[Tuples, Lattice, int], Measure]
+    make: Callable[[Tuples, Lattice, int], QualityMeasure]
 
-    def on(self, tuples: Tuples, lattice: Lattice, *, least: int = 1) -> Measure:
+    def on(self, tuples: Tuples, lattice: Lattice, *, least: int = 1) -> QualityMeasure:
         """Apply it to a table whose published classes have at least `least` rows."""
         return self.make(tuples, lattice, least)
 
 
-def _loss(tuples: Tuples, lattice: Lattice, least: int) -> Measure:
+def _loss(tuples: Tuples, lattice: Lattice, least: int) -> QualityMeasure:
     """(leaves(value) - 1) / (leaves(domain) - 1)."""
     return _columns(tuples, lattice, lambda axis, level, ids, hist: _covered(ids, hist), is_geometric=True)
 
 
-def _covered(ids: NDArray[np.int64], hist: Numbers) -> tuple[Numbers, float | Numbers]:
+def _covered(ids: NDArray[np.int64], hist: Reals) -> tuple[Reals, float | Reals]:
     return (np.bincount(ids)[ids] - 1) / max(1, ids.size - 1), 1.0 if ids.size > 1 else 0.0
 
 
-def _precision(tuples: Tuples, lattice: Lattice, least: int) -> Measure:
-    def climbed(axis: int, level: int, ids: NDArray[np.int64], hist: Numbers) -> tuple[Numbers, float]:
+def _precision(tuples: Tuples, lattice: Lattice, least: int) -> QualityMeasure:
+    def climbed(axis: int, level: int, ids: NDArray[np.int64], hist: Reals) -> tuple[Reals, float]:
         height = lattice.heights[axis]
         return np.full(ids.size, level / max(1, height)), 1.0 if height else 0.0
 
     return _columns(tuples, lattice, climbed, is_geometric=False)
 
 
-def _entropy(tuples: Tuples, lattice: Lattice, least: int) -> Measure:
-    def bits(axis: int, level: int, ids: NDArray[np.int64], hist: Numbers) -> tuple[Numbers, Numbers]:
+def _entropy(tuples: Tuples, lattice: Lattice, least: int) -> QualityMeasure:
+    def bits(axis: int, level: int, ids: NDArray[np.int64], hist: Reals) -> tuple[Reals, Reals]:
         rows = max(1.0, float(hist.sum()))
         own = np.maximum(hist, 1e-300)
         whole = float(np.dot(hist, np.log2(rows / own))) / rows
@@ -263,7 +262,7 @@ def _entropy(tuples: Tuples, lattice: Lattice, least: int) -> Measure:
     return _columns(tuples, lattice, bits, is_geometric=False)
 
 
-def _columns(tuples: Tuples, lattice: Lattice, per_row: Callable[..., Any], *, is_geometric: bool) -> Columns:
+def _columns(tuples: Tuples, lattice: Lattice, per_row: Callable[..., Any], *, is_geometric: bool) -> AttributeMeasure:
     base, gain, rows = [], [], []
     for axis, attribute in enumerate(lattice.attributes):
         codes = np.arange(attribute.size, dtype=np.int64)
@@ -277,10 +276,10 @@ def _columns(tuples: Tuples, lattice: Lattice, per_row: Callable[..., Any], *, i
         base.append(np.maximum.accumulate(np.array(means)).tolist())  # rounding must not break the order of the levels
         gain.append(np.array(gains))
         rows.append(hist)
-    return Columns(tuples, tuple(base), tuple(gain), tuple(rows), is_geometric)
+    return AttributeMeasure(tuples, tuple(base), tuple(gain), tuple(rows), is_geometric)
 
 
-def _totals(codes: NDArray[np.int64], weights: NDArray[Any], size: int) -> Numbers:
+def _totals(codes: NDArray[np.int64], weights: NDArray[Any], size: int) -> Reals:
     return np.asarray(np.bincount(codes, weights=weights, minlength=size), dtype=np.float64)
 
 
@@ -290,7 +289,12 @@ QUALITIES: Mapping[str, Quality] = {
         Named("loss", _loss),
         Named("precision", _precision),
         Named("entropy", _entropy),
-        Named("discernability", lambda tuples, lattice, least: Sizes(tuples, lattice, least, is_squared=True)),
-        Named("average class size", lambda tuples, lattice, least: Sizes(tuples, lattice, least, is_squared=False)),
+        Named(
+            "discernability", lambda tuples, lattice, least: ClassSizeMeasure(tuples, lattice, least, is_squared=True)
+        ),
+        Named(
+            "average class size",
+            lambda tuples, lattice, least: ClassSizeMeasure(tuples, lattice, least, is_squared=False),
+        ),
     )
 }

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, SchemaError
-from sudare.messages import say
 from sudare.schema import Attribute, Schema
-
-Codes = NDArray[np.int64]
+from sudare.schema.arrays import Codes
+from sudare.text import say
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ class Grouping:
             hierarchy = self.attribute.hierarchy
             lifted = codes if hierarchy is None or level == 0 else hierarchy.lift(codes, level)
             return self.attribute.coarsen(level).labels(lifted)
-        from sudare.methods.kanon.mondrian_labels import Line
+        from sudare.methods.kanon.mondrian import Line
 
         line = Line(self.attribute)
         everything = np.arange(self.attribute.size)

@@ -16,8 +16,7 @@ from sudare.counts import Counts
 from sudare.methods.kanon.grouping import SCRATCH, Groups, counting, grouped, leaders, numbered, room
 from sudare.methods.kanon.lattice import Node
 from sudare.schema import Attribute
-
-Codes = NDArray[np.int64]
+from sudare.schema.arrays import Codes
 
 RANKS_BYTES = 2**27  # how much memory the ranks of parts of nodes may take
 

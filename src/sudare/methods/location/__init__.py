@@ -8,8 +8,7 @@ tight                  the epsilon a map really needs
 artefact, map_file     what goes in and what comes out
 """
 
-from sudare.methods.location.artefact import Artefact, load_artefact
-from sudare.methods.location.location import Location
-from sudare.methods.location.preview import Preview
+from sudare.methods.location.device_file import Artefact, load_artefact
+from sudare.methods.location.location import Location, LocationPreview
 
-__all__ = ["Artefact", "Location", "Preview", "load_artefact"]
+__all__ = ["Artefact", "Location", "LocationPreview", "load_artefact"]

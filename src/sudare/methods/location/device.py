@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sudare.errors import BudgetExceeded, ReleaseError
-from sudare.mechanisms.rng import Rng, system_rng
-from sudare.methods.location.artefact import Artefact
+from sudare.methods.location.device_file import Artefact
 from sudare.methods.location.sampler import Sampler
+from sudare.noise.rng import Rng, system_rng
 
 IDENTITY_SHOWN = 16  # characters of the artefact's hash that a report carries: 64 bits tell maps apart
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -10,7 +10,7 @@ bits exactly; floats appear only where a map is evaluated. Road networks are in 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.privacy.exact import Number, exact
-
-Cells = NDArray[np.int64]
-Numbers = NDArray[np.float64]
+from sudare.schema.arrays import Integers, Reals
 
 MOST_CELLS = 2**26
 LEAST_METRES, MOST_METRES = Fraction(1, 1000), Fraction(10**6)
@@ -41,17 +39,17 @@ class Places(Protocol):
     def unit_metres(self) -> Fraction:
         """What one unit of the root of `squares` is worth, in metres."""
 
-    def squares(self, cell: int) -> Cells:
+    def squares(self, cell: int) -> Integers:
         """Squared distances from a cell to every cell, exact integers in squared units."""
 
-    def labels(self, cells: Cells) -> NDArray[np.object_]:
+    def labels(self, cells: Integers) -> NDArray[np.object_]:
         """Names of cells: what a report says."""
 
     def to_dict(self) -> dict[str, Any]:
         """The map as JSON-able facts, with `kind`; `places_from` of artefact.py reads it back."""
 
 
-def metres_from(places: Places, cell: int) -> Numbers:
+def metres_from(places: Places, cell: int) -> Reals:
     """Distances from a cell to every cell, in metres.
 
     >>> metres_from(PlaneGrid(rows=1, columns=3, cell_height_metres=100, cell_width_metres=50), 0).tolist()
@@ -157,18 +155,18 @@ class PlaneGrid:
     def _width(self) -> int:
         return int(Fraction(self.cell_width_metres) / self.unit_metres)
 
-    def squares(self, cell: int) -> Cells:
+    def squares(self, cell: int) -> Integers:
         """Squared distances from a cell to every cell, in squared units."""
         row, column = divmod(int(cell), self.columns)
         return self.offset_squares(np.arange(self.rows) - row, np.arange(self.columns) - column).reshape(-1)
 
-    def offset_squares(self, rows: Cells, columns: Cells) -> Cells:
+    def offset_squares(self, rows: Integers, columns: Integers) -> Integers:
         """Squared distances of every pair of a row offset and a column offset, in squared units."""
         down, right = np.asarray(rows, dtype=np.int64) * self._height, np.asarray(columns, np.int64) * self._width
-        squares: Cells = down[:, None] ** 2 + right[None, :] ** 2
+        squares: Integers = down[:, None] ** 2 + right[None, :] ** 2
         return squares
 
-    def labels(self, cells: Cells) -> NDArray[np.object_]:
+    def labels(self, cells: Integers) -> NDArray[np.object_]:
         """`row,column`, or JIS codes."""
         places = zip(*(part.tolist() for part in np.divmod(np.asarray(cells), self.columns)), strict=True)
         if self.corner is not None:
@@ -197,3 +195,58 @@ def metres(value: Number, *, name: str) -> Fraction:
     Fraction(578, 5)
     """
     return exact(value, name=name, low=LEAST_METRES, high=MOST_METRES)
+
+
+# Cells given by their centres: hexagons, or mesh cells of a country too long for one cell size.
+
+
+MILLIMETRES = Fraction(1, 1000)
+FARTHEST = 10**9  # millimetres between two points: squares of three such differences fit 64 bits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PointPlaces:
+    """Centres in whole millimetres, in two or three dimensions; distances are straight lines between them.
+
+    Three dimensions are for points on the globe: the chord is a metric and never longer than the way on the ground, so
+    a promise per metre of chord holds per metre of ground.
+
+    >>> places = PointPlaces(points=np.array([[0, 0], [3000, 4000]]), names=("a", "b"))
+    >>> places.squares(0).tolist(), places.labels(np.array([1])).tolist()
+    ([0, 25000000], ['b'])
+    """
+
+    points: Integers
+    names: tuple[str, ...]
+    unit_metres: Fraction = field(default=MILLIMETRES, init=False)
+
+    def __post_init__(self) -> None:
+        points = np.asarray(self.points)
+        if points.dtype.kind not in "iu" or points.ndim != 2 or points.shape[1] not in (2, 3) or not len(points):
+            raise ParameterError("points must be whole millimetres, two or three numbers a cell")
+        if int((points.max(axis=0) - points.min(axis=0)).max()) > FARTHEST:
+            raise ParameterError("the cells lie more than {most} km apart; use a smaller area", most=FARTHEST // 10**6)
+        if len(self.names) != len(points) or len(set(self.names)) < len(points):
+            raise ParameterError(
+                "every cell needs a name of its own ({cells} cells); rename those that are alike", cells=len(points)
+            )
+        object.__setattr__(self, "points", points.astype(np.int64))
+        object.__setattr__(self, "names", tuple(self.names))
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return len(self.names)
+
+    def squares(self, cell: int) -> Integers:
+        """Squared distances in square millimetres."""
+        squares: Integers = ((self.points - self.points[cell]) ** 2).sum(axis=1)
+        return squares
+
+    def labels(self, cells: Integers) -> NDArray[np.object_]:
+        """The names."""
+        return np.array(self.names, dtype=object)[np.asarray(cells)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The points as JSON-able facts."""
+        return {"kind": "points", "unit_metres": "1/1000", "points": self.points.tolist(), "names": list(self.names)}

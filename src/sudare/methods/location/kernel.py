@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import Numbers, Places, PlaneGrid, metres_from
+from sudare.methods.location.grid import Places, PlaneGrid, metres_from
+from sudare.schema.arrays import Reals
 
 MOST_DENSE = 5_000
 FEW = 256  # up to here a matrix is as quick and has no absolute error
@@ -26,16 +27,16 @@ ROUNDING = 2.0**-52
 class Kernel(Protocol):
     """Both sums for one map and one beta."""
 
-    def smooth(self, values: Numbers) -> Numbers:
+    def smooth(self, values: Reals) -> Reals:
         """E v: at every cell the sum of the values, each weighed by exp(-beta d)."""
 
-    def smooth_distance(self, values: Numbers) -> Numbers:
+    def smooth_distance(self, values: Reals) -> Reals:
         """D v: the same with d exp(-beta d)."""
 
-    def smooth_both(self, values: Numbers) -> tuple[Numbers, Numbers]:
+    def smooth_both(self, values: Reals) -> tuple[Reals, Reals]:
         """E v and D v at once."""
 
-    def error_of(self, values: Numbers) -> float:
+    def error_of(self, values: Reals) -> float:
         """Bound of the absolute error of `smooth(values)` at any cell."""
 
 
@@ -61,8 +62,8 @@ def kernel_of(places: Places, beta: float, *, way: Literal["auto", "fft", "dense
 class DenseKernel:
     """Both matrices in full."""
 
-    near: Numbers
-    far: Numbers
+    near: Reals
+    far: Reals
 
     @classmethod
     def of(cls, places: Places, beta: float) -> DenseKernel:
@@ -71,19 +72,19 @@ class DenseKernel:
         near = np.exp(-beta * distance)
         return cls(near, near * distance)
 
-    def smooth(self, values: Numbers) -> Numbers:
+    def smooth(self, values: Reals) -> Reals:
         """E v."""
         return self.near @ values
 
-    def smooth_distance(self, values: Numbers) -> Numbers:
+    def smooth_distance(self, values: Reals) -> Reals:
         """D v."""
         return self.far @ values
 
-    def smooth_both(self, values: Numbers) -> tuple[Numbers, Numbers]:
+    def smooth_both(self, values: Reals) -> tuple[Reals, Reals]:
         """E v and D v."""
         return self.near @ values, self.far @ values
 
-    def error_of(self, values: Numbers) -> float:
+    def error_of(self, values: Reals) -> float:
         """Sums of positive terms have a relative error only: nothing absolute."""
         return 0.0
 
@@ -95,7 +96,7 @@ class ConvolutionKernel:
     shape: tuple[int, int]
     padded: tuple[int, int]
     near: NDArray[np.complex128]
-    far_quarter: Numbers
+    far_quarter: Reals
     norm: float
     _far: list[NDArray[np.complex128]] = field(default_factory=list)
 
@@ -121,39 +122,39 @@ class ConvolutionKernel:
             self._far.append(fft.rfft2(_around_corner(self.far_quarter, self.padded), workers=-1, overwrite_x=True))
         return self._far[0]
 
-    def smooth(self, values: Numbers) -> Numbers:
+    def smooth(self, values: Reals) -> Reals:
         """E v."""
         return self._back(self.near * self._spectrum(values))
 
-    def smooth_distance(self, values: Numbers) -> Numbers:
+    def smooth_distance(self, values: Reals) -> Reals:
         """D v."""
         return self._back(self.far * self._spectrum(values))
 
-    def smooth_both(self, values: Numbers) -> tuple[Numbers, Numbers]:
+    def smooth_both(self, values: Reals) -> tuple[Reals, Reals]:
         """E v and D v, with one transform of v."""
         spectrum = self._spectrum(values)
         return self._back(self.near * spectrum), self._back(self.far * spectrum)
 
-    def error_of(self, values: Numbers) -> float:
+    def error_of(self, values: Reals) -> float:
         """The bound of Higham (2002, section 24.1) for three transforms, by Cauchy-Schwarz at one cell."""
         steps = np.log2(self.padded[0] * self.padded[1])
         return float(ROUNDING * 6 * steps * self.norm * np.sqrt((values * values).sum()))
 
-    def _spectrum(self, values: Numbers) -> NDArray[np.complex128]:
+    def _spectrum(self, values: Reals) -> NDArray[np.complex128]:
         from scipy import fft
 
         spectrum: NDArray[np.complex128] = fft.rfft2(values.reshape(self.shape), self.padded, workers=-1)
         return spectrum
 
-    def _back(self, spectrum: NDArray[np.complex128]) -> Numbers:
+    def _back(self, spectrum: NDArray[np.complex128]) -> Reals:
         from scipy import fft
 
         whole: NDArray[Any] = fft.irfft2(spectrum, self.padded, workers=-1)
-        back: Numbers = whole[: self.shape[0], : self.shape[1]].reshape(-1)
+        back: Reals = whole[: self.shape[0], : self.shape[1]].reshape(-1)
         return back
 
 
-def _around_corner(quarter: Numbers, padded: tuple[int, int]) -> Numbers:
+def _around_corner(quarter: Reals, padded: tuple[int, int]) -> Reals:
     """Lay a kernel of offsets 0, 1, ... around the corner of the padded grid, negative offsets from the far end."""
     rows, columns = quarter.shape
     whole = np.zeros(padded)

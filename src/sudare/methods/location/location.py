@@ -1,4 +1,4 @@
-"""The method's parameters, promise and order of steps."""
+"""What to expect of a mechanism before it is published, and warnings about figures that make no sense."""
 
 from __future__ import annotations
 
@@ -12,17 +12,111 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.methods.certify import certificate
-from sudare.methods.location.artefact import FILE, Artefact, Repeat
-from sudare.methods.location.fair import Progress
-from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.device_file import FILE, Artefact, Repeat
+from sudare.methods.location.grid import Places, PlaneGrid, metres_from
 from sudare.methods.location.map_file import Inputs, read_map
 from sudare.methods.location.mechanism import Mechanism
-from sudare.methods.location.posterior import PosteriorModel, check_model, evaluate
-from sudare.methods.location.preview import Preview, foresee
-from sudare.methods.location.weights import MODES, SLACKS, Mode, Slack, build
+from sudare.methods.location.posterior import PosteriorModel, check_model, evaluate, worst_posterior
+from sudare.methods.location.tight import Tight, tight_epsilon
+from sudare.methods.location.weights import MODES, SLACKS, Mode, Progress, Slack, build
 from sudare.privacy.exact import exact
-from sudare.privacy.metric import MetricGuarantee, exact_epsilon_per_metre
+from sudare.privacy.promise import MetricGuarantee, exact_epsilon_per_metre
 from sudare.releases import Coded, Frame, Release
+from sudare.schema.arrays import Reals
+from sudare.text import say
+
+NEARLY_ALWAYS = 0.98  # the share of true reports from which on nobody is hidden
+WIDE = 0.3  # of the way across the map: from there on a report says nearly nothing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocationPreview:
+    """Public figures: nothing here depends on where anybody is."""
+
+    cells: int
+    reportable: int
+    beta_per_metre: Fraction
+    epsilon_per_metre: Fraction
+    tight: Tight
+    figures: dict[str, float]
+    across_metres: float
+
+    @property
+    def warnings(self) -> list[str]:
+        """What looks like a mistake: an epsilon per kilometre, or one that hides everything."""
+        epsilon = float(self.epsilon_per_metre)
+        found = []
+        if self.reportable > 1 and self.figures["report_true_min"] > NEARLY_ALWAYS:
+            found.append(
+                say(
+                    "at least {share} of the reports are the true cell: epsilon {epsilon} per metre hides nobody in"
+                    " cells of this size. If it was meant per kilometre, give {meant}",
+                    share=f"{self.figures['report_true_min']:.1%}",
+                    epsilon=f"{epsilon:g}",
+                    meant=f"{epsilon / 1000:g}",
+                )
+            )
+        if self.reportable > 1 and self.figures["expected_distance_metres"] > WIDE * self.across_metres:
+            found.append(
+                say(
+                    "a report is {metres} m from the truth, on a map {across} m across: it says nearly nothing. Raise"
+                    " epsilon per metre, or use a larger map",
+                    metres=f"{self.figures['expected_distance_metres']:.0f}",
+                    across=f"{self.across_metres:.0f}",
+                )
+            )
+        return found
+
+    def measures(self) -> dict[str, Any]:
+        """The figures a certificate holds, rounded so that the promise is never rounded down."""
+        return {
+            "tight_epsilon_per_metre": self.tight.epsilon,
+            "tight_epsilon_is_exact": self.tight.is_exact,
+            **self.figures,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a program."""
+        return {
+            "cells": self.cells,
+            "reportable": self.reportable,
+            "beta_per_metre": str(self.beta_per_metre),
+            "epsilon_per_metre": str(self.epsilon_per_metre),
+            **self.measures(),
+            "warnings": self.warnings,
+        }
+
+
+def foresee(
+    mechanism: Mechanism, epsilon: Fraction, *, model: PosteriorModel = "uniform", prior: Reals | None = None
+) -> LocationPreview:
+    """Measure a mechanism before it is published.
+
+    With a prior, the largest posterior is that of the likeliest place, which need not be the reported one.
+    """
+    figures = evaluate(mechanism, model=model, prior=prior).measures()
+    if prior is not None:
+        figures["posterior_max"] = float(np.nanmax(worst_posterior(mechanism, prior=prior)))
+    return LocationPreview(
+        cells=mechanism.places.size,
+        reportable=int((mechanism.weights > 0).sum()),
+        beta_per_metre=mechanism.beta_per_metre,
+        epsilon_per_metre=epsilon,
+        tight=tight_epsilon(mechanism),
+        figures=figures,
+        across_metres=_across(mechanism),
+    )
+
+
+def _across(mechanism: Mechanism) -> float:
+    """The way across the map, roughly: from corner to corner, or twice the mean from one place."""
+    places = mechanism.places
+    if isinstance(places, PlaneGrid):
+        return float(metres_from(places, 0).max())
+    return float(metres_from(places, int(np.flatnonzero(mechanism.can_enter)[0])).max())
+
+
+# The method's parameters, promise and order of steps.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +192,7 @@ class Location:
             progress=progress,
         )
 
-    def preview(self, *, progress: Progress | None = None) -> Preview:
+    def preview(self, *, progress: Progress | None = None) -> LocationPreview:
         """Tell the certified epsilon, posteriors and expected distance; nothing is spent, since no table is used."""
         return self._foreseen(self.mechanism(progress=progress))
 
@@ -106,7 +200,7 @@ class Location:
         """Build, certify, and return the release: `mechanism.json` for devices, a table of cells for people."""
         return self.certified()[1]
 
-    def certified(self, *, progress: Progress | None = None) -> tuple[Preview, Release]:
+    def certified(self, *, progress: Progress | None = None) -> tuple[LocationPreview, Release]:
         """The release with the figures its certificate rests on."""
         mechanism = self.mechanism(progress=progress)
         told = self._foreseen(mechanism)
@@ -129,7 +223,7 @@ class Location:
         frame = table_of_cells(mechanism, model=self.posterior_model, prior=self.prior)
         return told, Release({"weights": frame}, paper, {FILE: artefact.write})
 
-    def _foreseen(self, mechanism: Mechanism) -> Preview:
+    def _foreseen(self, mechanism: Mechanism) -> LocationPreview:
         epsilon = Fraction(self.epsilon_per_metre)
         return foresee(mechanism, epsilon, model=self.posterior_model, prior=self.prior)
 
@@ -150,7 +244,7 @@ class Location:
         }
 
 
-def require_kept(told: Preview) -> None:
+def require_kept(told: LocationPreview) -> None:
     """Refuse a mechanism whose certificate is above its promise; the triangle inequality alone proves 2 beta."""
     is_proven = 2 * told.beta_per_metre <= told.epsilon_per_metre
     if not is_proven and told.tight.epsilon > float(told.epsilon_per_metre):

@@ -38,11 +38,11 @@ from typing import Any, Literal
 import numpy as np
 
 from sudare.errors import ParameterError, SchemaError
-from sudare.methods.location.elastic import PARTS, ElasticGrid
-from sudare.methods.location.graph import RoadGraph
-from sudare.methods.location.grid import Numbers, Places, PlaneGrid, metres
+from sudare.forms.textfile import read_text
+from sudare.methods.location.grid import Places, PlaneGrid, metres
+from sudare.methods.location.metrics import PARTS, ElasticGrid, RoadGraph
 from sudare.privacy.exact import exact
-from sudare.schema.textfile import read_text
+from sudare.schema.arrays import Reals
 
 Inputs = Literal["reportable", "all"]
 KINDS = ("plane", "mesh", "h3", "graph")
@@ -55,9 +55,9 @@ class Map:
     """What a map file says: places, weights in [0, 1] (None: all 1), where people can be, how many are (None: even)."""
 
     places: Places
-    weights: Numbers | None = None
+    weights: Reals | None = None
     inputs: Inputs = "reportable"
-    prior: Numbers | None = None
+    prior: Reals | None = None
 
 
 def read_map(path: str | Path) -> Map:
@@ -97,7 +97,7 @@ def _section(file: Path) -> Mapping[str, Any]:
     return section
 
 
-def _places(section: Mapping[str, Any], folder: Path) -> tuple[Places, Numbers | None]:
+def _places(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
     if section["kind"] == "plane":
         return _plane(section, folder)
     if section["kind"] == "graph" and "file" not in section:
@@ -106,7 +106,7 @@ def _places(section: Mapping[str, Any], folder: Path) -> tuple[Places, Numbers |
     return places, weights
 
 
-def _plane(section: Mapping[str, Any], folder: Path) -> tuple[Places, Numbers | None]:
+def _plane(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
     names = ("rows", "columns", "cell_height_metres", "cell_width_metres")
     grid = PlaneGrid(**{name: _needed(section, name) for name in names})
     shares = _geographic().land_shares(grid, section, folder) if "land" in section else None
@@ -138,7 +138,7 @@ def _inputs(section: Mapping[str, Any]) -> Inputs:
     raise SchemaError("inputs ({inputs}) must be reportable or all", inputs=inputs)
 
 
-def _weights(places: Places, file: Path) -> Numbers:
+def _weights(places: Places, file: Path) -> Reals:
     """Weights by cell; a cell that is not listed has weight 0."""
     weights = np.zeros(places.size)
     for cell, text in _cells(places, file, "weight"):
@@ -148,7 +148,7 @@ def _weights(places: Places, file: Path) -> Numbers:
     return weights
 
 
-def _people(places: Places, file: Path) -> Numbers:
+def _people(places: Places, file: Path) -> Reals:
     """How many people are in each cell; none where the file is silent."""
     people = np.zeros(places.size)
     for cell, text in _cells(places, file, "people"):

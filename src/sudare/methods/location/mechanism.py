@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import Cells, Numbers, Places, metres_from
+from sudare.methods.location.grid import Places, metres_from
 from sudare.methods.location.kernel import Kernel, kernel_of
+from sudare.schema.arrays import Integers, Reals
 
 WEIGHT_BITS = 40
 ONE = 1 << WEIGHT_BITS
@@ -38,7 +39,7 @@ class Mechanism:
 
     places: Places
     beta_per_metre: Fraction
-    weights: Cells
+    weights: Integers
     inputs: NDArray[np.bool_] | None = None
     _kernel: list[Kernel] = field(default_factory=list, repr=False)
 
@@ -64,7 +65,7 @@ class Mechanism:
         return float(self.beta_per_metre)
 
     @property
-    def shares(self) -> Numbers:
+    def shares(self) -> Reals:
         """Weights as numbers in [0, 1]."""
         return self.weights / ONE
 
@@ -87,25 +88,25 @@ class Mechanism:
             self._kernel.append(kernel_of(self.places, self.beta))
         return self._kernel[0]
 
-    def row(self, cell: int) -> Numbers:
+    def row(self, cell: int) -> Reals:
         """The law of the report of a person in `cell`: one probability per cell."""
         terms = self.terms(cell)
-        law: Numbers = terms / terms.sum()
+        law: Reals = terms / terms.sum()
         return law
 
     def sum_at(self, cell: int) -> float:
         """1 / alpha of one cell, summed directly."""
         return float((self.shares * np.exp(-self.beta * metres_from(self.places, cell))).sum())
 
-    def terms(self, cell: int) -> Numbers:
+    def terms(self, cell: int) -> Reals:
         """w(y) exp(-beta (d(x, y) - nearest)) for every y: the law before it is normed, the nearest report at its w."""
         distance = metres_from(self.places, cell)
         nearest = distance[self.weights > 0].min()
-        terms: Numbers = self.shares * np.exp(-self.beta * (distance - nearest))
+        terms: Reals = self.shares * np.exp(-self.beta * (distance - nearest))
         return terms
 
 
-def uniform(cells: NDArray[np.bool_]) -> Cells:
+def uniform(cells: NDArray[np.bool_]) -> Integers:
     """Full weight for these cells, none for others: GridE on them.
 
     >>> uniform(np.array([True, False])).tolist() == [ONE, 0]
@@ -114,7 +115,7 @@ def uniform(cells: NDArray[np.bool_]) -> Cells:
     return np.where(cells, ONE, 0).astype(np.int64)
 
 
-def quantised(weights: Numbers) -> Cells:
+def quantised(weights: Reals) -> Integers:
     """Turn weights into integers over 2**40, the largest becoming 1; what is above 0 stays so.
 
     >>> quantised(np.array([0.0, 1e-30, 2.0])).tolist() == [0, 1, ONE]

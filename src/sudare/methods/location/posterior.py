@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import Numbers
 from sudare.methods.location.mechanism import Mechanism
+from sudare.schema.arrays import Reals
 
 PosteriorModel = Literal["uniform", "weights"]
 MODELS = ("uniform", "weights")
@@ -30,7 +30,7 @@ ROUNDING = 2.0**-53  # of a float; a sum of n positive terms is off by at most n
 MOST_ANEW = 1000  # sums made anew, one by one, where the FFT is not good enough
 
 
-def norms(mechanism: Mechanism) -> tuple[Numbers, float]:
+def norms(mechanism: Mechanism) -> tuple[Reals, float]:
     """1 / alpha at every cell that can be entered and reported (1 elsewhere), and a bound of its relative error.
 
     >>> from fractions import Fraction
@@ -58,13 +58,13 @@ def norms(mechanism: Mechanism) -> tuple[Numbers, float]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Evaluation:
+class MechanismMeasures:
     """The measures of a mechanism, cell by cell; NaN where people cannot be or nothing is reported."""
 
-    posterior: Numbers
-    report_true: Numbers
-    distance: Numbers
-    prior: Numbers
+    posterior: Reals
+    report_true: Reals
+    distance: Reals
+    prior: Reals
 
     @property
     def expected_distance(self) -> float:
@@ -88,7 +88,9 @@ class Evaluation:
         }
 
 
-def evaluate(mechanism: Mechanism, *, model: PosteriorModel = "uniform", prior: Numbers | None = None) -> Evaluation:
+def evaluate(
+    mechanism: Mechanism, *, model: PosteriorModel = "uniform", prior: Reals | None = None
+) -> MechanismMeasures:
     """Measure a mechanism, everybody being equally likely in every cell that can be entered and reported.
 
     `model="weights"` takes the weights as the prior of the posterior, too (the reading under which the paper's "after"
@@ -110,7 +112,7 @@ def evaluate(mechanism: Mechanism, *, model: PosteriorModel = "uniform", prior: 
     belief = mechanism.shares * inside if model == "weights" else where
     told = _told(mechanism, alpha * belief)
     distance = alpha * mechanism.kernel.smooth_distance(mechanism.shares)
-    return Evaluation(
+    return MechanismMeasures(
         posterior=_only(told, inside & (belief > 0)),
         report_true=_only(alpha * mechanism.shares, inside),
         distance=_only(distance, inside),
@@ -118,20 +120,20 @@ def evaluate(mechanism: Mechanism, *, model: PosteriorModel = "uniform", prior: 
     )
 
 
-def posterior(mechanism: Mechanism, *, prior: Numbers | None = None) -> Numbers:
+def posterior(mechanism: Mechanism, *, prior: Reals | None = None) -> Reals:
     """Pr(A = x | O = x) for every cell that can be entered and reported; NaN elsewhere."""
     inside, where = mechanism.usual, _prior(mechanism, prior)
     told = _told(mechanism, np.where(inside, where / norms(mechanism)[0], 0.0))
     return _only(told, inside & (where > 0))
 
 
-def _told(mechanism: Mechanism, weighed: Numbers) -> Numbers:
+def _told(mechanism: Mechanism, weighed: Reals) -> Reals:
     """weighed / E weighed, a number of at most 1 whatever the FFT's error."""
-    shares: Numbers = weighed / np.maximum(mechanism.kernel.smooth(weighed), weighed + np.finfo(float).tiny)
+    shares: Reals = weighed / np.maximum(mechanism.kernel.smooth(weighed), weighed + np.finfo(float).tiny)
     return shares
 
 
-def likeliest_place(mechanism: Mechanism, cell: int, *, prior: Numbers | None = None) -> tuple[int, float]:
+def likeliest_place(mechanism: Mechanism, cell: int, *, prior: Reals | None = None) -> tuple[int, float]:
     """Where a collector who sees `cell` should guess, and how sure it can be.
 
     With a uniform prior that is the reported cell itself; with another prior it may be a busy cell beside it.
@@ -144,7 +146,7 @@ def likeliest_place(mechanism: Mechanism, cell: int, *, prior: Numbers | None = 
     return best, float(joint[best] / joint.sum())
 
 
-def worst_posterior(mechanism: Mechanism, *, prior: Numbers | None = None) -> Numbers:
+def worst_posterior(mechanism: Mechanism, *, prior: Reals | None = None) -> Reals:
     """For every reported cell, how sure a collector can be of the likeliest place; NaN where nothing is reported.
 
     With a uniform prior the likeliest place is the reported one. With another, a window around it is searched: a place
@@ -158,7 +160,7 @@ def worst_posterior(mechanism: Mechanism, *, prior: Numbers | None = None) -> Nu
     >>> worst_posterior(made, prior=np.array([1.0, 9.0])).round(3).tolist()
     [0.768, 0.961]
     """
-    from sudare.methods.location.posterior_window import largest_nearby
+    from sudare.methods.location.tight import largest_nearby
 
     weighed = np.where(mechanism.usual, _prior(mechanism, prior) / norms(mechanism)[0], 0.0)
     sums = np.maximum(mechanism.kernel.smooth(weighed), weighed + np.finfo(float).tiny)
@@ -174,7 +176,7 @@ def check_model(model: str) -> None:
         raise ParameterError("posterior_model ({model}) must be uniform or weights", model=model)
 
 
-def _prior(mechanism: Mechanism, prior: Numbers | None) -> Numbers:
+def _prior(mechanism: Mechanism, prior: Reals | None) -> Reals:
     inside = mechanism.usual.astype(np.float64)
     if prior is not None:
         given = np.asarray(prior, dtype=np.float64)
@@ -183,9 +185,9 @@ def _prior(mechanism: Mechanism, prior: Numbers | None) -> Numbers:
         inside = inside * given
     if not np.any(inside):
         raise ParameterError("prior must be above 0 for a cell where people can be")
-    share: Numbers = inside / inside.sum()
+    share: Reals = inside / inside.sum()
     return share
 
 
-def _only(values: Numbers, here: NDArray[np.bool_]) -> Numbers:
+def _only(values: Reals, here: NDArray[np.bool_]) -> Reals:
     return np.where(here, values, np.nan)

@@ -18,13 +18,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.methods.location.grid import Numbers, Places
+from sudare.methods.location.grid import Places
 from sudare.methods.location.kernel import ConvolutionKernel, DenseKernel, Kernel, kernel_of
 from sudare.methods.location.mechanism import Mechanism, quantised, uniform
 from sudare.methods.location.posterior import evaluate
 from sudare.methods.location.tight import tight_epsilon
-
-Mask = NDArray[np.bool_]
+from sudare.schema.arrays import Booleans, Reals
 
 STEPS = 400
 RESIDUAL = 1e-11
@@ -34,7 +33,7 @@ GRAIN = 10**15  # beta is a multiple of 1e-15 per metre
 LEAST = 2.0**-39  # of the largest: a cell where people can be is always reportable
 
 
-def sharp_mechanism(places: Places, epsilon: Fraction, *, cells: Mask) -> Mechanism:
+def sharp_mechanism(places: Places, epsilon: Fraction, *, cells: Booleans) -> Mechanism:
     """Find the mechanism with the least expected distance that we know of at a certified epsilon.
 
     Guarantee: epsilon per metre, by the certificate of tight.py (checked for the integers that are drawn).
@@ -53,7 +52,7 @@ def sharp_mechanism(places: Places, epsilon: Fraction, *, cells: Mask) -> Mechan
     return min((plain, found), key=lambda one: evaluate(one).expected_distance)
 
 
-def level_weights(kernel: Kernel, cells: Mask) -> Numbers:
+def level_weights(kernel: Kernel, cells: Booleans) -> Reals:
     """Solve E w = 1 on the cells, w = 0 elsewhere; some weights may be negative."""
     if isinstance(kernel, DenseKernel):
         weights = np.zeros(cells.size)
@@ -95,7 +94,7 @@ def _next(low: Fraction, high: Fraction, tried: Mechanism, ratio: float) -> Frac
     return max(low, _grained(aimed if low < aimed < high else middle))
 
 
-def _nearly_level(places: Places, epsilon: Fraction, cells: Mask, *, start: Fraction) -> Mechanism:
+def _nearly_level(places: Places, epsilon: Fraction, cells: Booleans, *, start: Fraction) -> Mechanism:
     """Weights of at least 0 for a beta that the certificate allows, found in a few rounds."""
     beta, best = start, None
     for _ in range(4):
@@ -109,7 +108,7 @@ def _nearly_level(places: Places, epsilon: Fraction, cells: Mask, *, start: Frac
     return best
 
 
-def nearly_level_weights(places: Places, beta: float, cells: Mask) -> Numbers:
+def nearly_level_weights(places: Places, beta: float, cells: Booleans) -> Reals:
     """Minimise w'Ew/2 - 1'w over weights of at least 0; no cell is left without a trace of weight.
 
     Where the answer is above 0, E w = 1 as for level weights. Cells whose weight would be negative are left out and the
@@ -129,7 +128,7 @@ def nearly_level_weights(places: Places, beta: float, cells: Mask) -> Numbers:
     return np.where(cells, np.maximum(weights, LEAST * weights.max()), 0.0)
 
 
-def _conjugate_gradients(kernel: Kernel, inside: Numbers) -> Numbers:
+def _conjugate_gradients(kernel: Kernel, inside: Reals) -> Reals:
     """Solve on the cells inside, from the solution of a map without edges."""
     improve = _improver(kernel, inside)
     weights = inside / max(1.0, float(kernel.smooth(inside).max()))
@@ -153,7 +152,7 @@ def _conjugate_gradients(kernel: Kernel, inside: Numbers) -> Numbers:
 class _improver:  # noqa: N801  (a function with a spectrum)
     """The inverse of E on a torus of the map's size: nearly the inverse inside, and symmetric positive definite."""
 
-    def __init__(self, kernel: Kernel, inside: Numbers) -> None:
+    def __init__(self, kernel: Kernel, inside: Reals) -> None:
         from scipy import fft
 
         if not isinstance(kernel, ConvolutionKernel):
@@ -168,11 +167,11 @@ class _improver:  # noqa: N801  (a function with a spectrum)
         spectrum = np.abs(fft.rfft2(around, workers=-1))
         self.inverse = 1.0 / np.maximum(spectrum, 1e-12 * spectrum.max())
 
-    def __call__(self, values: Numbers) -> Numbers:
+    def __call__(self, values: Reals) -> Reals:
         from scipy import fft
 
         spectrum = self.inverse * fft.rfft2(values.reshape(self.shape), workers=-1)
-        back: Numbers = fft.irfft2(spectrum, self.shape, workers=-1).reshape(-1)
+        back: Reals = fft.irfft2(spectrum, self.shape, workers=-1).reshape(-1)
         return self.inside * back
 
 

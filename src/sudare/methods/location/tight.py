@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.methods.location.grid import Numbers, PlaneGrid, metres_from
+from sudare.methods.location.grid import PlaneGrid, metres_from
 from sudare.methods.location.mechanism import Mechanism
 from sudare.methods.location.posterior import norms
+from sudare.schema.arrays import Reals
 
 MOST_BRUTE = 300
 MOST_WORK = 10**9  # pairs looked at before the rest is bounded by the largest rise in a box
@@ -95,7 +96,7 @@ def brute_force(mechanism: Mechanism) -> float:
     return worst
 
 
-def _slope_on_grid(grid: PlaneGrid, level: Numbers) -> tuple[float, bool]:
+def _slope_on_grid(grid: PlaneGrid, level: Reals) -> tuple[float, bool]:
     """Go outwards in rings; one that cannot hold a steeper pair, by the largest rise around each cell, is skipped."""
     spread, best, work, is_exact = float(np.nanmax(level) - np.nanmin(level)), 0.0, 0, True
     for inner, outer in rings(grid):
@@ -113,7 +114,7 @@ def _slope_on_grid(grid: PlaneGrid, level: Numbers) -> tuple[float, bool]:
     return best, is_exact
 
 
-def _largest_rise(grid: PlaneGrid, level: Numbers, metres: float) -> float:
+def _largest_rise(grid: PlaneGrid, level: Reals, metres: float) -> float:
     """The largest rise from a cell to any other in a box that reaches this far: a bound for offsets of the length."""
     from scipy import ndimage
 
@@ -124,7 +125,7 @@ def _largest_rise(grid: PlaneGrid, level: Numbers, metres: float) -> float:
     return float(np.nanmax(high - level))
 
 
-def _largest_step(level: Numbers, down: int, right: int) -> float:
+def _largest_step(level: Reals, down: int, right: int) -> float:
     """The largest difference between cells this far apart, over all places where both can be entered."""
     rows, columns = level.shape
     upper, lower = level[: rows - down], level[down:]
@@ -160,12 +161,12 @@ def _ring(grid: PlaneGrid, inner: float, outer: float) -> Iterator[tuple[int, in
         yield int(down[index // right.size]), int(right[index % right.size]), float(metres.flat[index])
 
 
-def _sorted(chosen: NDArray[np.bool_], metres: Numbers) -> NDArray[np.int64]:
+def _sorted(chosen: NDArray[np.bool_], metres: Reals) -> NDArray[np.int64]:
     found = np.flatnonzero(chosen)
     return found[np.argsort(metres.flat[found], kind="stable")]
 
 
-def _slope_by_rows(mechanism: Mechanism, level: Numbers) -> tuple[float, float]:
+def _slope_by_rows(mechanism: Mechanism, level: Reals) -> tuple[float, float]:
     best, shortest = 0.0, math.inf
     inside = mechanism.can_enter
     for cell in np.flatnonzero(inside).tolist():
@@ -179,3 +180,43 @@ def _slope_by_rows(mechanism: Mechanism, level: Numbers) -> tuple[float, float]:
 def _up(value: float, relative: float) -> float:
     """A little more, so that rounding never makes a promise too small."""
     return float(np.nextafter(value * (1 + relative), math.inf))
+
+
+# The likeliest place around every report, when people are not equally likely everywhere.
+
+
+def largest_nearby(mechanism: Mechanism, values: Reals) -> Reals:
+    """max over x of values(x) exp(-beta d(x, y)), for every reportable cell y.
+
+    On a grid offsets are visited from the shortest, until the largest value of all, that far away, is below what every
+    cell already has.
+
+    >>> from fractions import Fraction
+    >>> from sudare.methods.location.mechanism import ONE
+    >>> grid = PlaneGrid(rows=1, columns=3, cell_height_metres=100, cell_width_metres=100)
+    >>> made = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.full(3, ONE))
+    >>> largest_nearby(made, np.array([1.0, 0.1, 0.1])).round(3).tolist()
+    [1.0, 0.368, 0.135]
+    """
+    grid = mechanism.places
+    if not isinstance(grid, PlaneGrid):
+        rows = [values * np.exp(-mechanism.beta * metres_from(grid, cell)) for cell in range(grid.size)]
+        return np.array([row.max() for row in rows])
+    best, top = values.reshape(grid.shape).copy(), float(values.max())
+    source, told = values.reshape(grid.shape), (mechanism.weights > 0).reshape(grid.shape)
+    for down, right, metres in offsets(grid):
+        fade = math.exp(-mechanism.beta * metres)
+        if top * fade <= float(best[told].min()):
+            break
+        for one, other in _pairs(grid.shape, down, right):
+            np.maximum(best[one], source[other] * fade, out=best[one])
+    return best.reshape(-1)
+
+
+def _pairs(shape: tuple[int, int], down: int, right: int) -> list[tuple[tuple[slice, slice], tuple[slice, slice]]]:
+    """Slices of cells this far apart, both ways."""
+    rows, columns = shape
+    upper, lower = slice(0, rows - down), slice(down, rows)
+    left, far = slice(0, columns - abs(right)), slice(abs(right), columns)
+    first, second = ((upper, left), (lower, far)) if right >= 0 else ((upper, far), (lower, left))
+    return [(first, second), (second, first)]

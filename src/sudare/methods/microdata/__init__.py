@@ -1,6 +1,6 @@
 """Records with the same columns as the original, under epsilon-DP (Terada, Yamaguchi, Hongo 2017)."""
 
+from sudare.methods.microdata.expected_error import MicrodataPreview
 from sudare.methods.microdata.microdata import Microdata
-from sudare.methods.microdata.preview import Preview
 
-__all__ = ["Microdata", "Preview"]
+__all__ = ["Microdata", "MicrodataPreview"]

@@ -1,4 +1,4 @@
-"""The method's parameters, promise and order of steps."""
+"""From the published table to records (step 4 of section 4.1)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,119 @@ from typing import Literal
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import Rng, system_rng
-from sudare.methods.asked import attributes_asked
+from sudare.methods.asked import attributes_asked, check_facts
+from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.certify import certificate, named
-from sudare.methods.microdata.choice import Way, check_counts, check_schema, decide, make_table, plan_for
-from sudare.methods.microdata.preview import Preview, foresee
-from sudare.methods.microdata.records import records
-from sudare.methods.sensitivity import Budget
+from sudare.methods.columns import coded, drawn_inside
+from sudare.methods.microdata import sparse_tree as wide
+from sudare.methods.microdata import tree
+from sudare.methods.microdata.expected_error import MicrodataPreview, foresee
+from sudare.methods.microdata.projection import DENSE_CELLS, check_share, check_work, project
+from sudare.methods.microdata.sparse_tree import wide_fits, wide_wins
+from sudare.noise import Rng, system_rng
+from sudare.noise.geometric import split_scale
 from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
-from sudare.privacy.guarantee import check_neighbours
-from sudare.releases import Release
+from sudare.privacy.promise import check_neighbours
+from sudare.releases import Frame, Release
+from sudare.releases.frame import check_names
 from sudare.schema import Schema, Unit
+
+
+def records(table: Counts, *, rng: Rng, inside: bool = False) -> Frame:
+    """Write every cell out as often as it counts, rows in random order so that their place tells nothing.
+
+    With `inside`, numbers and dates are drawn within their bins; else bins are published as labels.
+    """
+    rows = table.expand()[rng.permutation(table.total)]
+    columns = {}
+    for position, one in enumerate(table.schema.attributes):
+        codes = rows[:, position]
+        columns[one.name] = drawn_inside(one, codes, rng=rng) if inside else coded(one, codes)
+    return Frame(columns)
+
+
+# Which way a table is made: decided from public facts alone.
+
+
+MicrodataAlgorithm = Literal["projection", "tree", "wide"]
+MOST_RECORDS = 2**31  # they are held in memory before they are written
+MOST_CELLS = 10**300  # beyond, expected errors leave the range of floats
+TREE_CELLS = 2**24  # the dense tree holds a few numbers per cell: about 1 GB; beyond, the wide one follows the records
+
+
+def decide(method: str, schema: Schema, epsilon: Fraction) -> MicrodataAlgorithm:
+    """Choose the way: a tree wherever one can be grown and noise matters, since it was never worse.
+
+    Measured in papers/terada2017 (dense) and benchmarks/microdata_scaling.py (wide).
+
+    >>> from sudare.schema import Attribute, Unit, Values
+    >>> sex = Attribute(name="sex", domain=Values(values=("F", "M")))
+    >>> decide("auto", Schema(name="s", unit=Unit(), attributes=(sex,)), Fraction(1))
+    'tree'
+    """
+    if method == "projection":
+        return "projection"
+    if schema.size <= TREE_CELLS:
+        return "tree"
+    return "wide" if method == "tree" or wide_wins(schema, epsilon) else "projection"
+
+
+def plan_for(way: MicrodataAlgorithm, schema: Schema, guarantee: Guarantee) -> CountBudget:
+    """Split epsilon for a way: trees also measure sums."""
+    share = Fraction(0)
+    if way == "tree":
+        share = tree.share_of_sums(schema, guarantee.epsilon)
+    elif way == "wide":
+        share = wide.share_of_sums(schema)
+    return plan(guarantee, sums_share=share)
+
+
+def check_schema(method: str, schema: Schema) -> None:
+    """Refuse a domain that cannot be published, before anything is spent."""
+    if schema.size > MOST_CELLS:
+        raise ParameterError("the domain has more than 1e300 cells; publish fewer attributes")
+    check_names(schema.names)
+    possible = schema.possible_size  # refuses a domain without any
+    if schema.size > DENSE_CELLS:
+        check_share(possible, schema.size)
+    if method == "tree" and schema.size > TREE_CELLS and not wide_fits(schema):
+        raise ParameterError(
+            "the declared impossible combinations leave too little of some part of {cells} cells for a tree;"
+            " use method auto or projection, or coarser bins",
+            cells=schema.size,
+        )
+
+
+def check_counts(way: MicrodataAlgorithm, counts: Counts, schema: Schema, budget: CountBudget) -> None:
+    """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
+    check_facts(counts, schema)
+    if counts.total > MOST_RECORDS:
+        raise ParameterError(
+            "the table has more records than can be written ({most}); publish a part", most=MOST_RECORDS
+        )
+    for scale in budget.scales:
+        split_scale(scale)  # refuses noise beyond 64 bits
+    if way == "projection" and schema.size > DENSE_CELLS:
+        check_work(counts, budget)
+
+
+def make_table(way: MicrodataAlgorithm, counts: Counts, budget: CountBudget, *, rng: Rng) -> Counts:
+    """From private counts to the published table."""
+    total = measure_total(counts, budget, rng=rng)
+    make = {"tree": tree.grow, "wide": wide.grow_wide, "projection": project}[way]
+    return make(counts, budget, total=total, rng=rng)
+
+
+# The method's parameters, promise and order of steps.
+
 
 VALUES = ("labels", "inside")
 METHODS = ("auto", "tree", "projection")
-NAMES: dict[Way, str] = {"tree": "tree", "wide": "tree", "projection": "projection"}  # as `method` takes them
+NAMES: dict[MicrodataAlgorithm, str] = {
+    "tree": "tree",
+    "wide": "tree",
+    "projection": "projection",
+}  # as `method` takes them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +163,7 @@ class Microdata:
 
     def preview(
         self, schema: Schema, *, rows: int | tuple[int, ...] = (), neighbours: Neighbours | None = None
-    ) -> Preview:
+    ) -> MicrodataPreview:
         """Tell the expected error from public facts, before anything is spent.
 
         `rows` is a public estimate of the number of records, or several of them.
@@ -114,7 +212,7 @@ class Microdata:
         check_schema(self.method, chosen)
         return chosen
 
-    def _plan(self, schema: Schema, neighbours: Neighbours | None) -> tuple[Way, Budget]:
+    def _plan(self, schema: Schema, neighbours: Neighbours | None) -> tuple[MicrodataAlgorithm, CountBudget]:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
         way = decide(self.method, schema, promise.epsilon)
         return way, plan_for(way, schema, promise)

@@ -1,28 +1,267 @@
-"""The paper's section 4, step by step."""
+"""Which empty cells the surviving noise falls on: a uniform choice among all of them."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.mechanisms import Rng, geometric
-from sudare.methods.microdata.sparse import project_sparse
-from sudare.methods.sensitivity import Budget
-from sudare.repair import nearest_table
+from sudare.counts.counts import exact_sum
+from sudare.errors import ParameterError
+from sudare.methods.budget import CountBudget
+from sudare.methods.tree.possible import Seen, first_seen
+from sudare.noise import Rng, geometric
+from sudare.noise.machine import TableMachine
+from sudare.noise.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum
+from sudare.postprocess import nearest_table
 from sudare.schema import Schema
+from sudare.schema.arrays import Codes, Integers
+
+LEAST_SHARE = Fraction(1, 1000)  # of possible cells among all: below it proposals are nearly all refused
+BATCH = 2**20
+
+
+def empty_cells(counts: Counts, size: int, *, rng: Rng) -> Codes:
+    """Draw `size` distinct cells uniformly from the possible cells that hold nobody.
+
+    Cells are proposed uniformly, every attribute by itself; those that are taken, impossible or drawn before are
+    refused. So every set of `size` empty cells is equally likely. Work grows with `size`, not with the domain.
+    """
+    schema = counts.schema
+    check_share(schema.possible_size, schema.size)
+    empty = schema.possible_size - counts.nonzero
+    taken = Seen(counts.codes)
+    drawn = np.empty((0, len(schema.radix.words)), dtype=np.int64)
+    while drawn.shape[0] < size:
+        wanted = (size - drawn.shape[0]) * schema.size // empty * 9 // 8 + 64
+        more = _propose(schema, min(wanted, BATCH), rng)
+        drawn = np.concatenate([drawn, more[~taken.holds(more)]])
+        drawn = drawn[first_seen(drawn)]
+    return drawn[:size]
+
+
+def check_share(possible: int, cells: int) -> None:
+    """Refuse a domain of which nearly everything is declared impossible."""
+    if possible < LEAST_SHARE * cells:
+        raise ParameterError(
+            "the declared impossibilities leave less than {least} of {cells} cells;"
+            " declare an attribute of the possible combinations instead",
+            least=LEAST_SHARE,
+            cells=cells,
+        )
+
+
+def _propose(schema: Schema, size: int, rng: Rng) -> Codes:
+    columns = np.column_stack([rng.uniform_below(radix, size) for radix in schema.sizes])
+    if schema.impossible:
+        columns = columns[~schema.is_impossible(columns)]
+    return schema.radix.encode(columns)
+
+
+# The same law as the dense projection, at a cost that does not depend on the number of cells.
+#
+# Nearly all of 1e30 cells are empty, and almost all of those end at 0. The ones that can survive are drawn from the
+# top down, stratum by stratum, until the threshold of what is known lies above all that is unknown. Empty cells are
+# alike, so only how many of them have which noise is kept. Proof: proofs/zeros.md
+
+
+MARGIN = 6.0  # standard deviations below the expected threshold; a guess, exactness does not depend on it
+MOST_TIES = 2**34  # empty cells that may stand at the threshold: counting them takes seconds
+
+
+def project_sparse(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
+    """Noise, nearest valid table: the law of `projection.project_dense`, work in the order of the output."""
+    noisy = geometric(counts.values, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
+    empty = counts.schema.possible_size - counts.nonzero
+    known, level = rise(noisy, empty=empty, total=total, budget=budget, rng=rng)
+    kept, born = known.cut(level, total=total, rng=rng)
+    places = empty_cells(counts, born.size, rng=rng)
+    return Counts.build(counts.schema, np.concatenate([counts.codes, places]), np.concatenate([kept, born]))
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Unseen cells of which so many stand at the threshold that they are asked one by one instead of counted."""
+
+    unseen: int
+    stratum: Stratum
+
+    def win(self, fixed: int, spare: int, rng: Rng) -> tuple[NDArray[Any], int]:
+        """Give spare units to cells at the threshold or above, all equally likely.
+
+        Cells are asked in random order, those `fixed` ones that are known to stand there and the unseen ones, each of
+        which stands there with the share of the stratum, until all units are given. Returns the known winners and the
+        number of the others.
+        """
+        standing = TableMachine(StratumCount(trials=1, stratum=self.stratum))
+        asked: set[int] = set()
+        won: list[int] = []
+        strangers = 0
+        while len(won) + strangers < spare and len(asked) < fixed + self.unseen:
+            cell = rng.below(fixed + self.unseen)
+            if cell in asked:
+                continue
+            asked.add(cell)
+            if cell < fixed:
+                won.append(cell)
+            else:
+                strangers += int(standing.sample(1, rng)[0])
+        return np.array(sorted(won), dtype=np.int64), strangers
+
+
+@dataclass(slots=True)
+class Known:
+    """Noisy full cells, and how many empty cells are known to have which noise."""
+
+    noisy: Integers
+    risen: dict[int, int] = field(default_factory=dict)
+    crowd: Crowd | None = None
+
+    def excess(self, level: int) -> int:
+        """Records above a level: the sum of (y - level)+."""
+        above = self.noisy[self.noisy > level]
+        risen = sum(size * (value - level) for value, size in self.risen.items() if value > level)
+        return exact_sum(above) - level * above.size + risen
+
+    def reaching(self, level: int) -> int:
+        """Cells at or above a level."""
+        return int((self.noisy >= level).sum()) + sum(size for value, size in self.risen.items() if value >= level)
+
+    def threshold(self, total: int) -> int | None:
+        """The least level with at most `total` records above it; None if what is known does not fix one."""
+        low, high = min(self.risen, default=0), max([*self.risen, int(self.noisy.max(initial=0)), 0])
+        low = min(low, int(self.noisy.min(initial=0))) - 1
+        if self.excess(low) <= total:
+            cells = self.reaching(low)
+            return low - (total - self.excess(low)) // cells if cells else None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.excess(middle) > total else (low, middle)
+        return high
+
+    def cut(self, level: int, *, total: int, rng: Rng) -> tuple[Integers, Integers]:
+        """What full cells keep, and what the empty cells that survive get; spare units go to cells drawn at random."""
+        kept = np.maximum(self.noisy - level, 0)
+        reaching = np.flatnonzero(self.noisy >= level)
+        values = sorted(value for value in self.risen if value >= level)
+        sizes = [self.risen[value] for value in values]
+        spare = total - self.excess(level)
+        fixed = reaching.size + sum(sizes)
+        winners, strangers = self.crowd.win(fixed, spare, rng) if self.crowd else (rng.subset(fixed, spare), 0)
+        kept[reaching[winners[winners < reaching.size].astype(np.int64)]] += 1
+        born, start = [np.ones(strangers, dtype=np.int64)], reaching.size
+        for value, size in zip(values, sizes, strict=True):
+            won = int(((winners >= start) & (winners < start + size)).sum())
+            start += size
+            lost = size - won if value > level else 0  # cells at the level that win nothing are not published
+            born += [np.full(won, value - level + 1), np.full(lost, value - level)]
+        return kept, np.concatenate(born).astype(np.int64)
+
+
+def rise(noisy: Integers, *, empty: int, total: int, budget: CountBudget, rng: Rng) -> tuple[Known, int]:
+    """Draw the noise of those empty cells that can survive, from the top down; give what is known and the threshold.
+
+    Unknown values are at most `above`. A threshold above that is the whole table's, since it counts only what lies
+    higher; one just there is too, but the cells standing at it may win spare units, so they are counted first.
+    """
+    known, unseen, top = Known(noisy), empty, None
+    above = first_level(noisy, empty, total, float(budget.cells_scale))
+    while unseen:
+        unseen -= reveal(known, unseen, Stratum(scale=budget.cells_scale, above=above, at_most=top), rng)
+        level = known.threshold(total)
+        if level is not None and (level > above or (level == above and known.excess(level) == total)):
+            return known, level
+        if level == above and unseen * _tail(above - 1, float(budget.cells_scale)) > MOST_TIES:
+            known.crowd = Crowd(unseen, Stratum(scale=budget.cells_scale, above=above - 1, at_most=above))
+            return known, level
+        step = 1 if level == above else math.ceil(budget.cells_scale)
+        top, above = above, _next_level(above, step)
+    level = known.threshold(total)
+    return known, 0 if level is None else level
+
+
+def reveal(known: Known, unseen: int, stratum: Stratum, rng: Rng) -> int:
+    """Draw how many unseen cells lie in a stratum and with which values; a stratum of one value needs no values."""
+    found = count_in_stratum(unseen, stratum, rng)
+    if stratum.at_most is not None and stratum.at_most - stratum.above == 1:
+        known.risen[stratum.at_most] = found
+        return found
+    values, sizes = np.unique(draw_in_stratum(found, stratum, rng), return_counts=True)
+    known.risen |= dict(zip(values.tolist(), sizes.tolist(), strict=True))
+    return found
+
+
+def check_work(counts: Counts, budget: CountBudget) -> None:
+    """Refuse, before anything is spent, a table whose threshold would be shared by too many empty cells to count.
+
+    It happens where nearly all cells are empty and epsilon is so large that noise hardly reaches them.
+    """
+    scale, empty = float(budget.cells_scale), counts.schema.possible_size - counts.nonzero
+    level = first_level(counts.values, empty, counts.total, scale)
+    # the level below the first has 1/a as many cells; it is reached when the guess was a little too high
+    ties = empty * _tail(max(level, 1) - 1, scale)
+    if level > 0 and ties > MOST_TIES:  # at level 0 nearly every empty cell stands there: see Crowd
+        raise ParameterError(
+            "epsilon ({epsilon}) is too large for {cells} cells of which nearly all are empty;"
+            " spend less, publish fewer attributes or declare coarser bins",
+            epsilon=budget.guarantee.epsilon,
+            cells=counts.schema.size,
+        )
+
+
+def _next_level(above: int, step: int) -> int:
+    """A step below; a stratum does not cross 0, where the law turns."""
+    lower = above - step
+    return -1 if above > -1 > lower else lower
+
+
+def first_level(noisy: Integers, empty: int, total: int, scale: float) -> int:
+    """Where the threshold is expected, less a margin; at least 0, so that not all empty cells are drawn at once."""
+    low, high = -1.0, float(noisy.max(initial=0)) + 100 * scale + 2
+    cells = float(empty)
+    values, sizes = np.unique(noisy[noisy > 0], return_counts=True)
+    for _ in range(100):
+        middle = (low + high) / 2
+        mass = float((np.maximum(values - middle, 0) * sizes).sum()) + cells * _mean_excess(middle, scale)
+        low, high = (middle, high) if mass > total else (low, middle)
+    risen = cells * _tail(max(low, 0.0), scale)
+    active = float(np.count_nonzero(noisy > low)) + risen + 1
+    guess = math.floor(low - MARGIN * scale * math.sqrt(2 * risen + 1) / active)
+    while cells * _tail(guess, scale) > 4 * total + 2**20:  # a guess too low would draw more than can be published
+        guess += 1
+    return max(0, guess)
+
+
+def _tail(level: float, scale: float) -> float:
+    """P[Z > level] for a level of at least 0, as a float: it only chooses where to begin."""
+    return math.exp(max(-(max(level, 0.0) + 1) / scale, -745.0)) / (1 + math.exp(-1 / scale))
+
+
+def _mean_excess(level: float, scale: float) -> float:
+    """E(Z - level)+, as a float."""
+    tail = math.exp(max(-(abs(level) + 1) / scale, -745.0)) / -math.expm1(-2 / scale)
+    return tail if level >= 0 else tail - level
+
+
+# The paper's section 4, step by step.
+
 
 DENSE_CELLS = 2**20  # up to here the whole table is quicker; beyond, only what can survive is drawn, with the same law
 CHUNK = 2**20
 
 
-def project(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Counts:
+def project(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
     """Noise and the nearest valid table (steps 2 and 3 of section 4.1), whichever way is quicker."""
     way = project_dense if counts.schema.size <= DENSE_CELLS else project_sparse
     return way(counts, budget, total=total, rng=rng)
 
 
-def project_dense(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Counts:
+def project_dense(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
     """Noise in every cell of the table, then the nearest valid table.
 
     Cells declared impossible are left out of the vector: they are public zeros, so they get no noise and no records.

@@ -1,31 +1,133 @@
-"""Better than the nearest table at the same epsilon: the noisy table is explained from its totals down.
-
-Measured are the paper's noisy cells, and in some shapes of table a few large groups; the rest is post-processing. Sums
-of many cells are known well, single cells badly. So the table is opened from the top: a parent's records are shared out
-evenly, and the noisy children move their share only as far as noise alone would not explain.
-"""
+"""The tree over a table: attributes in their order, each opened level by level from its coarsest group."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.mechanisms import Rng, geometric, geometric_variance
+from sudare.methods.budget import CountBudget
 from sudare.methods.microdata.projection import possible_cells
-from sudare.methods.microdata.shape import Stage, stages
-from sudare.methods.sensitivity import Budget
-from sudare.repair import largest_remainder
-from sudare.repair.rows import project_rows
-from sudare.repair.shrinkage import posterior_mean, spread
-from sudare.schema import Schema
+from sudare.noise import Rng, geometric, geometric_variance
+from sudare.postprocess import largest_remainder
+from sudare.postprocess.shrinkage import posterior_mean, spread
+from sudare.postprocess.simplex import project_rows
+from sudare.schema import Attribute, Schema
+from sudare.schema.arrays import Codes, Integers, Reals
 
-Reals = NDArray[np.float64]
-Integers = NDArray[np.int64]
+TreeNumber = TypeVar("TreeNumber", np.float64, np.int64)
+
+NEIGHBOURS = 10  # an ordered attribute without hierarchy is grouped by tens of neighbouring codes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Stage:
+    """One step down: the children of `parents`, the same within every one of `prefixes` cells of earlier attributes.
+
+    `parents[child]` is the local code of its parent; `is_long` marks a long row without order among its children.
+    """
+
+    prefixes: int
+    parents: Codes
+    is_long: bool
+
+    @property
+    def children(self) -> int:
+        """Local number of children."""
+        return int(self.parents.size)
+
+    @property
+    def groups(self) -> int:
+        """Local number of parents."""
+        return int(self.parents.max()) + 1
+
+    def rows(self) -> list[Codes]:
+        """Children by parent, in tables of rows of similar length, padded with -1 (at most to double)."""
+        order = np.argsort(self.parents, kind="stable")
+        fan = np.bincount(self.parents)
+        starts = np.cumsum(fan) - fan
+        classes = np.ceil(np.log2(np.maximum(fan, 1))).astype(np.int64)
+        return [_padded(order, starts[classes == one], fan[classes == one]) for one in np.unique(classes)]
+
+    def add_up(self, values: NDArray[TreeNumber]) -> NDArray[TreeNumber]:
+        """Sum children to their parents: (prefixes, children) -> (prefixes, groups); whole numbers stay whole."""
+        order = np.argsort(self.parents, kind="stable")
+        starts = np.searchsorted(self.parents[order], np.arange(self.groups))
+        sums: NDArray[TreeNumber] = np.add.reduceat(values[:, order], starts, axis=1)
+        return sums
+
+
+LONG_ROW = 48
+
+
+def stages(schema: Schema) -> list[Stage]:
+    """List the steps from the whole table to its cells.
+
+    >>> from sudare.schema import Unit, Values
+    >>> item = Attribute(name="item", domain=Values(values=tuple(map(str, range(100))), is_ordered=True))
+    >>> sex = Attribute(name="sex", domain=Values(values=("F", "M")))
+    >>> [stage.children for stage in stages(Schema(name="s", unit=Unit(), attributes=(item, sex)))]
+    [10, 100, 2]
+    """
+    found: list[Stage] = []
+    prefixes = 1
+    for attribute in schema.attributes:
+        for parents in reversed(_climb(attribute)):
+            longest = int(np.bincount(parents).max())
+            found.append(
+                Stage(prefixes=prefixes, parents=parents, is_long=longest >= LONG_ROW and not attribute.is_ordered)
+            )
+        prefixes *= attribute.size
+    return [stage for stage in found if stage.children > stage.groups]
+
+
+def _climb(attribute: Attribute) -> list[Codes]:
+    """Parents of the codes at every level, from the values up to one group."""
+    steps = _declared(attribute) if attribute.hierarchy is not None else []
+    size = int(steps[-1].max()) + 1 if steps else attribute.size
+    while attribute.is_ordered and size > NEIGHBOURS:
+        steps.append(np.arange(size, dtype=np.int64) // NEIGHBOURS)
+        size = int(steps[-1][-1]) + 1
+    if size > 1:
+        steps.append(np.zeros(size, dtype=np.int64))
+    return steps
+
+
+def _declared(attribute: Attribute) -> list[Codes]:
+    """Local parents along the declared hierarchy; groups are numbered as the hierarchy numbers them."""
+    hierarchy = attribute.hierarchy
+    if hierarchy is None:
+        return []
+    values = np.arange(attribute.size, dtype=np.int64)
+    levels = [values, *(hierarchy.lift(values, level) for level in range(1, hierarchy.height + 1))]
+    return [_parents(finer, coarser) for finer, coarser in itertools.pairwise(levels)]
+
+
+def _parents(finer: Codes, coarser: Codes) -> Codes:
+    parents = np.empty(int(finer.max()) + 1, dtype=np.int64)
+    parents[finer] = coarser
+    return parents
+
+
+def _padded(order: Codes, starts: Codes, fan: Codes) -> Codes:
+    places = starts[:, None] + np.arange(int(fan.max()))
+    inside = np.arange(int(fan.max())) < fan[:, None]
+    return np.where(inside, order[np.minimum(places, order.size - 1)], -1)
+
+
+# Better than the nearest table at the same epsilon: the noisy table is explained from its totals down.
+#
+# Measured are the paper's noisy cells, and in some shapes of table a few large groups; the rest is post-processing.
+# Sums of many cells are known well, single cells badly. So the table is opened from the top: a parent's records are
+# shared out evenly, and the noisy children move their share only as far as noise alone would not explain.
+
+
 MOST_GROUPS = 64  # first groups that are measured themselves
 LEAST_MEMBERS = 64  # cells a first group needs for its own measurement to pay
 SUMS_SHARE = Fraction(1, 25)  # of epsilon, for the sums of the first groups
@@ -33,7 +135,7 @@ LARGEST_EPSILON = 2  # beyond, cells are known so well that nothing should be ta
 MOST_LONG_ROWS = 64  # a long row is explained by a prior of its own; beyond so many rows that costs too much
 
 
-def grow(counts: Counts, budget: Budget, *, total: int, rng: Rng) -> Counts:
+def grow(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
     """Noise in every possible cell, then the tree, then whole numbers.
 
     Source: the paper's noisy table; shrinkage after Robbins 1956 and Efron, Morris 1973; rows after Hay et al. 2010.
@@ -72,11 +174,11 @@ def _measure_groups(exact: Integers, steps: list[Stage], epsilon: Fraction, sens
 
 
 def explain(
-    noisy: Reals, groups: Reals | None, cells: Integers | None, steps: list[Stage], total: int, budget: Budget
+    noisy: Reals, groups: Reals | None, cells: Integers | None, steps: list[Stage], total: int, budget: CountBudget
 ) -> Reals:
     """Up: add noisy cells to sums. Down: share every parent out among its children, row by row."""
-    sums = _climb(noisy, steps)
-    room = _climb(_whole(np.ones(noisy.size if cells is None else cells.size), cells, noisy.size), steps)
+    sums = _climb_levels(noisy, steps)
+    room = _climb_levels(_whole(np.ones(noisy.size if cells is None else cells.size), cells, noisy.size), steps)
     noise = [geometric_variance(budget.cells_scale) * places for places in room]
     if groups is not None and budget.sums_epsilon is not None:
         own = geometric_variance(budget.cells_sensitivity / budget.sums_epsilon)
@@ -106,7 +208,7 @@ class _Level:
     scale: float  # of a cell's noise, as if Laplace
 
 
-def _climb(cells: Reals, steps: list[Stage]) -> list[Reals]:
+def _climb_levels(cells: Reals, steps: list[Stage]) -> list[Reals]:
     """Sums at every level, from one number down to the cells; entry i + 1 holds the children of step i."""
     levels = [cells]
     for stage in reversed(steps):

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, SchemaError
-from sudare.mechanisms import Rng
+from sudare.noise import Rng
 from sudare.privacy import Neighbours
-from sudare.privacy.guarantee import check_neighbours
+from sudare.privacy.promise import check_neighbours
 from sudare.schema import Schema
-
-Numbers = NDArray[np.int64]
+from sudare.schema.arrays import Integers
 
 MOST_ATTRIBUTES = 62  # the edges of a node are bits of one word
 LARGEST_TOTAL = 2**61  # the sum and the difference of a node are added before they are halved
@@ -51,7 +50,7 @@ def rows_of(schema: Schema) -> int:
     return schema.unit.max_rows if schema.unit.kind == "person" else 1
 
 
-def halve(sums: Numbers, differences: Numbers, coins: NDArray[np.integer]) -> Numbers:
+def halve(sums: Integers, differences: Integers, coins: NDArray[np.integer]) -> Integers:
     """Split sums by noisy differences; return the left halves, the right ones being the rest.
 
     left = floor((S + clamp(D, -S, S) + coin)/2)
@@ -72,7 +71,7 @@ def halve(sums: Numbers, differences: Numbers, coins: NDArray[np.integer]) -> Nu
 def fair_coins(size: int, rng: Rng) -> NDArray[np.uint8]:
     """Draw independent fair bits.
 
-    >>> from sudare.mechanisms import SeededRng
+    >>> from sudare.noise import SeededRng
     >>> 300 < int(fair_coins(1000, SeededRng(1)).sum()) < 700
     True
     """

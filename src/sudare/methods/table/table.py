@@ -1,33 +1,95 @@
-"""The method's parameters, promise and order of steps."""
+"""What is published of a table: its cells, the sums of every declared level, and maps where there is a mesh."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from pathlib import Path
 from typing import Literal, get_args
+
+import numpy as np
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.mechanisms import Rng, system_rng
-from sudare.mechanisms.geometric import split_scale
 from sudare.methods.asked import attributes_asked, check_facts
+from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.certify import certificate, named
-from sudare.methods.sensitivity import Budget, measure_total, plan
-from sudare.methods.table.files import frames, map_files
+from sudare.methods.columns import coded
+from sudare.methods.table.expected_error import DrawTable, TablePreview, foresee, simulate
 from sudare.methods.table.haar import check_wavelet_schema
 from sudare.methods.table.morton import CellOrder
-from sudare.methods.table.preview import TablePreview, foresee
-from sudare.methods.table.simulation import Draw, simulate
 from sudare.methods.table.tree import Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import wavelet
+from sudare.noise import Rng, system_rng
+from sudare.noise.geometric import split_scale
 from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
-from sudare.privacy.guarantee import check_neighbours
-from sudare.releases import Release
+from sudare.privacy.promise import check_neighbours
+from sudare.releases import Coded, Frame, Release
 from sudare.releases.frame import check_names
-from sudare.schema import Schema, Unit
+from sudare.releases.geo import write_geojson, write_geoparquet
+from sudare.schema import Attribute, MeshCells, Schema, Unit
 
-Way = Literal["tree", "wavelet"]
+COUNT = "count"
+
+
+def frames(table: Counts) -> dict[str, Frame]:
+    """Tables of the release: `cells` with decoded columns, `rollups` with the sums of every declared level."""
+    found = {"cells": _cells(table)}
+    if any(each.height for each in table.schema.attributes):
+        found["rollups"] = _rollups(table)
+    return found
+
+
+def map_files(table: Counts) -> Mapping[str, Callable[[Path], object]]:
+    """Files for maps, if an attribute is a mesh: people by mesh cell, all other attributes added up."""
+    for each in table.schema.attributes:
+        if isinstance(each.domain, MeshCells):
+            by_mesh = table.project([each.name])
+            inside = by_mesh.codes[:, 0] < each.domain.size  # missing and other places are not on the map
+            codes, counts = by_mesh.codes[inside, 0], by_mesh.values[inside]
+            given = {"cells": each.domain, "codes": codes, "columns": {COUNT: counts}}
+            return {
+                "map.geojson": partial(write_geojson, **given),
+                "map.parquet": partial(write_geoparquet, **given),
+            }
+    return {}
+
+
+def _cells(table: Counts) -> Frame:
+    """Cells in the order of their codes, which tells nothing: the mechanism published which of them exist."""
+    columns = table.columns()
+    named = {one.name: coded(one, columns[:, place]) for place, one in enumerate(table.schema.attributes)}
+    return Frame({**named, COUNT: table.values})
+
+
+def _rollups(table: Counts) -> Frame:
+    """Sums by attribute and level, in long form: attribute, level, group, count."""
+    parts = [_rollup(table, one, level) for one in table.schema.attributes for level in range(1, one.height + 1)]
+    names, levels, groups, counts = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Frame({"attribute": _texts(names), "level": levels, "group": _texts(groups), COUNT: counts})
+
+
+def _rollup(table: Counts, one: Attribute, level: int) -> tuple[np.ndarray, ...]:
+    sums = table.project([one.name]).coarsen({one.name: level})
+    labels = sums.schema.attribute(one.name).labels(sums.codes[:, 0])
+    size = sums.nonzero
+    return np.full(size, one.name, dtype=object), np.full(size, level), labels, sums.values
+
+
+def _texts(texts: np.ndarray) -> Coded:
+    numbers: dict[object, int] = {}
+    codes = np.array([numbers.setdefault(text, len(numbers)) for text in texts.tolist()], dtype=np.int64)
+    labels = np.empty(len(numbers), dtype=object)
+    labels[:] = list(numbers)
+    return Coded(codes, labels)
+
+
+# The method's parameters, promise and order of steps.
+
+
+TableAlgorithm = Literal["tree", "wavelet"]
 MOST_RECORDS = 2**52  # counts up to here are exact in the sums of all levels
 MOST_CELLS = 10**300  # numbers of cells are weighed in floats
 
@@ -51,7 +113,7 @@ class Table:
 
     epsilon: Fraction | str | int | float
     neighbours: Neighbours | None = None  # None: the ledger's, else replace-one
-    method: Way = "tree"
+    method: TableAlgorithm = "tree"
     focus: Focus = "regions"
     by: tuple[str, ...] | None = None  # the attributes to publish; all of them by default
 
@@ -59,7 +121,7 @@ class Table:
         object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
         if self.neighbours is not None:
             check_neighbours(self.neighbours)
-        if self.method not in get_args(Way):
+        if self.method not in get_args(TableAlgorithm):
             raise ParameterError("method ({method}) must be tree or wavelet", method=self.method)
         if self.focus not in get_args(Focus):
             raise ParameterError("focus ({focus}) must be cells, regions or both", focus=self.focus)
@@ -121,7 +183,7 @@ class Table:
         check_counts(counts, counts.schema, budget, self._scales(counts.schema, budget))
         return self._drawn(budget)(counts, rng)
 
-    def _drawn(self, budget: Budget) -> Draw:
+    def _drawn(self, budget: CountBudget) -> DrawTable:
         def draw(counts: Counts, rng: Rng) -> Counts:
             total = measure_total(counts, budget, rng=rng)
             if self.method == "tree":
@@ -131,7 +193,7 @@ class Table:
 
         return draw
 
-    def _scales(self, schema: Schema, budget: Budget) -> tuple[Fraction, ...]:
+    def _scales(self, schema: Schema, budget: CountBudget) -> tuple[Fraction, ...]:
         """Scales of the noise of all levels."""
         return tuple(scale for _, scale in foresee(self.method, schema, budget).levels)
 
@@ -152,12 +214,12 @@ class Table:
             )
         return chosen
 
-    def _budget(self, schema: Schema, neighbours: Neighbours | None) -> Budget:
+    def _budget(self, schema: Schema, neighbours: Neighbours | None) -> CountBudget:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
         return plan_tree(schema, promise, self.focus) if self.method == "tree" else plan(promise)
 
 
-def check_counts(counts: Counts, schema: Schema, budget: Budget, scales: Iterable[Fraction]) -> None:
+def check_counts(counts: Counts, schema: Schema, budget: CountBudget, scales: Iterable[Fraction]) -> None:
     """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
     check_facts(counts, schema)
     if counts.total >= MOST_RECORDS:

@@ -1,20 +1,219 @@
-"""The tree method: noise on sums from the top down, every row made valid, only nodes that hold records opened."""
+"""The tree of a table: which sums are measured on the way from the total to the cells."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
+import numpy as np
+
 from sudare.counts import Counts
-from sudare.mechanisms import Rng
-from sudare.methods.descent import Descent, Possible, Tree
-from sudare.methods.sensitivity import Budget, plan
-from sudare.methods.table.dense import Visited
-from sudare.methods.table.levels import table_tree
+from sudare.methods.budget import CountBudget, plan
+from sudare.methods.tree import Descent, Ladder, Possible, Tree, ladder, make_tree
+from sudare.methods.tree.levels import Heights
+from sudare.noise import Rng, geometric, geometric_variance
+from sudare.postprocess.shrinkage import spread
+from sudare.postprocess.simplex import share_rows
 from sudare.privacy import Guarantee
-from sudare.schema import Schema
+from sudare.schema import Radix, Schema
+from sudare.schema.arrays import Integers, Reals
+
+WIDEST = 256  # children of a node: fewer levels leave more of epsilon to each
+
+
+def table_tree(schema: Schema) -> Tree:
+    """Make the tree of a table: all attributes come down together, declared groups first seen as declared.
+
+    >>> from sudare.schema import Attribute, NumberBins
+    >>> x = Attribute(name="x", domain=NumberBins.of_width(0, 1024, 1))
+    >>> y = Attribute(name="y", domain=NumberBins.of_width(0, 512, 1))
+    >>> tree = table_tree(Schema(name="grid", attributes=(x, y)))
+    >>> [tree.size(level) for level in range(len(tree.levels))]
+    [1, 8, 2048, 524288]
+    """
+    ladders = [ladder(each) for each in schema.attributes]
+    return make_tree(schema, interleave(ladders), ladders)
+
+
+def interleave(ladders: Sequence[Ladder]) -> list[Heights]:
+    """List the levels: at every step those attributes come down one rung that have most rungs left.
+
+    So all arrive at their values together. They come down in one step as long as a node then has at most 256 children;
+    those that have to wait come first at the next.
+    """
+    heights = [each.top for each in ladders]
+    levels = [tuple(heights)]
+    turn = list(range(len(ladders)))
+    while any(heights):
+        moved: list[int] = []
+        children, highest = 1.0, max(heights)
+        for each in turn:
+            fan = _fan(ladders[each], heights[each])
+            if heights[each] == highest and (not moved or children * fan <= WIDEST):
+                children *= fan
+                moved.append(each)
+        for each in moved:
+            heights[each] -= 1
+        turn = [each for each in turn if each not in moved] + moved
+        levels.append(tuple(heights))
+    return levels
+
+
+def _fan(one: Ladder, height: int) -> float:
+    """Children that a node of a height has, in the mean."""
+    return one.nodes(height - 1) / one.nodes(height) if height else 1.0
+
+
+# The tree on tables small enough to visit: every node is measured, levels agree before anything is shared out.
+#
+# Up: a node's own noisy sum and that of its children are one number measured twice, and are combined by the inverse
+# of their variances. Down: a parent's records are shared out by cells, and the noisy children move their share as far
+# as noise alone would not explain; then the row becomes whole numbers that add up to the parent.
+
+
+LEAST_FREE = 1e-9  # of a row that an only child leaves to others
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Visited:
+    """A tree of which every node is held: `epsilons` by level below the root, 0 where a level is not measured."""
+
+    tree: Tree
+    epsilons: tuple[Fraction, ...]
+    sensitivity: int
+
+    def publish(self, counts: Counts, *, total: int, rng: Rng) -> Counts:
+        """Measure all levels, agree upwards, share out downwards.
+
+        Guarantee: epsilon-DP, epsilon the sum of `epsilons`, if a neighbouring table changes the cells by at most
+        `sensitivity` in L1 and `total` is public or already noisy. Proof: proofs/table.md
+        Source: Hay et al. 2010 (up and down); Efron, Morris 1973 (shrinkage); Terada 2017, 4.3-4.4 (rows).
+        """
+        sums = self._exact(counts) if self.tree.steps else []  # a single cell holds the total
+        noisy = [self._measure(level, exact, rng) for level, exact in enumerate(sums, start=1)]
+        agreed, variances = self._agree(noisy)
+        published = np.array([total], dtype=np.int64)
+        for level, (values, variance) in enumerate(zip(agreed, variances, strict=True), start=1):
+            published = self._share(level, published, values, variance, rng)
+        return self._counts(counts, published)
+
+    @cached_property
+    def _rooms(self) -> list[Integers]:
+        """Possible cells of every node, by level from the root."""
+        schema = self.tree.schema
+        codes = self._cells
+        room = np.ones(schema.size, dtype=np.int64)
+        if schema.impossible:
+            room = (~schema.is_impossible(codes)).astype(np.int64)
+        rooms = [room]
+        for level in range(len(self.tree.levels) - 1, 0, -1):
+            rooms.append(np.bincount(self.parents[level], weights=rooms[-1]).astype(np.int64))
+        return rooms[::-1]
+
+    @cached_property
+    def _cells(self) -> Integers:
+        """Codes (cells, attributes) of the cells, in the order of the last level."""
+        ranks = self._radix(len(self.tree.levels) - 1).decode(np.arange(self.tree.schema.size)[:, None])
+        return self.tree.codes(ranks)
+
+    def _radix(self, level: int) -> Radix:
+        heights = zip(self.tree.ladders, self.tree.levels[level], strict=True)
+        return Radix(tuple(each.nodes(height) for each, height in heights))
+
+    @cached_property
+    def parents(self) -> list[Integers]:
+        """Number the node above each node, by level; the root has none."""
+        levels = range(1, len(self.tree.levels))
+        return [np.zeros(0, dtype=np.int64), *(self._parents(level) for level in levels)]
+
+    def _parents(self, level: int) -> Integers:
+        nodes = self._radix(level).decode(np.arange(self.tree.size(level))[:, None])
+        heights = zip(self.tree.ladders, self.tree.levels[level], self.tree.levels[level - 1], strict=True)
+        above = [each.climb(nodes[:, place], low, high) for place, (each, low, high) in enumerate(heights)]
+        return self._radix(level - 1).encode(np.column_stack(above))[:, 0]
+
+    def _exact(self, counts: Counts) -> list[Integers]:
+        """Exact sums of the nodes, by level from the first below the root."""
+        ranks = self.tree.ranks(counts.columns())
+        cells = self._radix(len(self.tree.levels) - 1).encode(ranks)[:, 0]
+        sums = [np.zeros(self.tree.schema.size, dtype=np.int64)]
+        sums[0][cells] = counts.values
+        for level in range(len(self.tree.levels) - 1, 1, -1):
+            # floats hold these sums exactly: totals are below 2^52
+            added = np.bincount(self.parents[level], weights=sums[-1], minlength=self.tree.size(level - 1))
+            sums.append(added.astype(np.int64))
+        return sums[::-1]
+
+    def _measure(self, level: int, exact: Integers, rng: Rng) -> Integers | None:
+        epsilon = self.epsilons[level - 1]
+        if not epsilon:
+            return None
+        return geometric(exact, epsilon=epsilon, sensitivity=self.sensitivity, rng=rng)
+
+    def _agree(self, noisy: list[Integers | None]) -> tuple[list[Reals], list[Reals]]:
+        """The best estimate of every node from its own measurement and all below it, with its variance."""
+        values: list[Reals] = []
+        variances: list[Reals] = []
+        for level in range(len(noisy), 0, -1):
+            own = noisy[level - 1]
+            found = self._from_below(level, values[-1], variances[-1]) if values else None
+            if own is not None:
+                variance = geometric_variance(self.sensitivity / self.epsilons[level - 1])
+                found = _combine(own.astype(np.float64), variance, found)
+            if found is None:
+                raise AssertionError("the cells are always measured")
+            values.append(found[0])
+            variances.append(found[1])
+        return values[::-1], variances[::-1]
+
+    def _from_below(self, level: int, values: Reals, variances: Reals) -> tuple[Reals, Reals]:
+        """Add up the children that can hold records."""
+        parents, is_possible = self.parents[level + 1], self._rooms[level + 1] > 0
+        size = self.tree.size(level)
+        added: Reals = np.bincount(parents, weights=np.where(is_possible, values, 0.0), minlength=size).astype(
+            np.float64
+        )
+        variance = np.bincount(parents, weights=np.where(is_possible, variances, 0.0), minlength=size)
+        return added, variance.astype(np.float64)
+
+    def _share(self, level: int, published: Integers, values: Reals, variances: Reals, rng: Rng) -> Integers:
+        """Share every parent out among its possible children."""
+        parents, room = self.parents[level], self._rooms[level]
+        chosen = np.flatnonzero((published[parents] > 0) & (room > 0))
+        owner = parents[chosen]
+        share = room[chosen] / self._rooms[level - 1][owner]
+        mean = share * published[owner]
+        sums = np.bincount(owner, weights=values[chosen], minlength=published.size)
+        surprise = values[chosen] - share * sums[owner]
+        noise = variances[chosen]
+        slack = spread(mean, surprise**2 / np.maximum(1 - share, LEAST_FREE), noise) if chosen.size else noise
+        explained = mean + slack / (slack + noise) * surprise
+        table = np.zeros(parents.size, dtype=np.int64)
+        table[chosen] = share_rows(explained, owner, totals=published, rng=rng)
+        return table
+
+    def _counts(self, counts: Counts, published: Integers) -> Counts:
+        kept = np.flatnonzero(published)
+        codes = counts.schema.radix.encode(self._cells[kept])
+        return Counts.build(counts.schema, codes, published[kept])
+
+
+def _combine(own: Reals, variance: float, below: tuple[Reals, Reals] | None) -> tuple[Reals, Reals]:
+    """Two measurements of one number, weighted by the inverse of their variances."""
+    if below is None:
+        return own, np.full(own.size, variance)
+    values, noise = below
+    weight = noise / (noise + variance)
+    return values + weight * (own - values), noise * variance / (noise + variance)
+
+
+# The tree method: noise on sums from the top down, every row made valid, only nodes that hold records opened.
+
 
 Focus = Literal["cells", "regions", "both"]
 
@@ -25,7 +224,7 @@ LEAVES = {"cells": Fraction(1), "both": Fraction(1, 2)}  # of epsilon, on the ce
 WIDE_LEAVES = {"cells": Fraction(4, 5), "both": Fraction(1, 2)}  # of a large one: its sums must lead to the cells
 
 
-def plan_tree(schema: Schema, guarantee: Guarantee, focus: Focus) -> Budget:
+def plan_tree(schema: Schema, guarantee: Guarantee, focus: Focus) -> CountBudget:
     """Split epsilon between sums and cells: by resolution for regions, most on the cells for cells."""
     weights = _weights(table_tree(schema))
     if len(weights) < 2:
@@ -34,7 +233,7 @@ def plan_tree(schema: Schema, guarantee: Guarantee, focus: Focus) -> Budget:
     return plan(guarantee, sums_share=1 - leaves.get(focus, Fraction(weights[-1], sum(weights))))
 
 
-def level_epsilons(tree: Tree, budget: Budget) -> tuple[Fraction, ...]:
+def level_epsilons(tree: Tree, budget: CountBudget) -> tuple[Fraction, ...]:
     """Give the epsilon of every level below the root, 0 where nothing is measured."""
     *upper, _ = _weights(tree) or [0]
     sums = budget.sums_epsilon or Fraction(0)
@@ -52,7 +251,7 @@ def _weights(tree: Tree) -> list[int]:
     return [max(1, round(each - 8 * (place == 0))) for place, each in enumerate(bits)]
 
 
-def grow_table(counts: Counts, budget: Budget, *, focus: Focus, total: int, rng: Rng) -> Counts:
+def grow_table(counts: Counts, budget: CountBudget, *, focus: Focus, total: int, rng: Rng) -> Counts:
     """Publish a table by the tree: whole numbers, not negative, with the given total.
 
     Guarantee: DP with the epsilons of `level_epsilons`, given a total that is public or already noisy.

@@ -1,22 +1,198 @@
-"""The wavelet of the paper on tables of any size: algorithm 2, noise and refinement at once, from the root down."""
+"""People in nodes that are empty in truth, without a draw at every level.
+
+A node that is empty in truth has D* = Z, so its sum S drifts left or right whole, with equal chances, until a noise
+small against S splits it. How many levels that takes, and how it is split then, have laws of their own:
+
+    G(l) = P[left half <= l] = (F(2l - S) + F(2l - S + 1))/2, l < S     F the distribution of Z, halves by fair coins
+    P[drifts at least j levels] = (1 - p)^j,  p = G(S-1) - G(0)          p = 0 for a single person
+    P[left half <= l | split] = (G(l) - G(0))/p,  0 < l < S
+
+Both are drawn exactly by the table machine, and the bits of the drift are fair. So a node costs its splits, not its
+levels, and the law of the table is the one of opening every level. Proof: proofs/wavelet.md
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import functools
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.mechanisms import Rng, geometric_noise
 from sudare.methods.table.haar import check_total, check_wavelet_schema, fair_coins, halve, rows_of, wavelet_scale
-from sudare.methods.table.morton import CellOrder, Order, sorted_paths
-from sudare.methods.table.wavelet_drift import Drifts
+from sudare.methods.table.morton import WORD_BITS, CellOrder, Order, sorted_paths
+from sudare.noise import Rng, geometric_noise
+from sudare.noise.enclosure import Enclosure, enclose
+from sudare.noise.laws import Law, TwoSidedGeometric
+from sudare.noise.machine import TableMachine
 from sudare.privacy import Neighbours
 from sudare.schema import Schema
+from sudare.schema.arrays import Integers
 
-Numbers = NDArray[np.int64]
+LARGEST_DRIFT = 32  # larger sums split often, and each sum needs tables of its own
+FEWEST_DRIFTS = 4096  # at once: below, opening level by level is cheaper than making the tables
+TABLES_KEPT = 3 * LARGEST_DRIFT
+ENCLOSURES_KEPT = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Staying:
+    """How many levels a sum drifts before it splits, counted up to `most`."""
+
+    scale: Fraction
+    people: int
+    most: int
+
+    @property
+    def low(self) -> int:
+        """None: it may split at once."""
+        return 0
+
+    @property
+    def high(self) -> int:
+        """All levels."""
+        return self.most
+
+    @property
+    def log_ratio(self) -> None:
+        """Nothing is promised: this number is a means to draw a table whose law is promised."""
+
+    def threshold(self, k: int, bits: int) -> tuple[int, int]:
+        """Bound 2**bits * P[X <= k] = 1 - (1 - p)^(k+1) by integers at most 2 apart."""
+        return enclose(lambda more: 1 - (1 - _split(self.scale, self.people, more)) ** (k + 1), bits)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Splitting:
+    """The left half of a sum that splits: 1 to people - 1."""
+
+    scale: Fraction
+    people: int
+
+    @property
+    def low(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def high(self) -> int:
+        """All but one."""
+        return self.people - 1
+
+    @property
+    def log_ratio(self) -> None:
+        """Nothing is promised: this number is a means to draw a table whose law is promised."""
+
+    def threshold(self, k: int, bits: int) -> tuple[int, int]:
+        """Bound 2**bits * P[left <= k | split] by integers at most 2 apart."""
+        if 2 * k == self.people - 1:  # one half by symmetry; an enclosure of an integer would never decide
+            return (1 << bits) // 2, (1 << bits) // 2
+        return enclose(lambda more: self._below(k, more), bits)
+
+    def _below(self, k: int, bits: int) -> Enclosure:
+        first = _at_most(self.scale, self.people, 0, bits)
+        return (_at_most(self.scale, self.people, k, bits) - first) / _split(self.scale, self.people, bits)
+
+
+@functools.lru_cache(maxsize=ENCLOSURES_KEPT)
+def _at_most(scale: Fraction, people: int, left: int, bits: int) -> Enclosure:
+    """Enclose G(left)."""
+    law = TwoSidedGeometric(scale=scale)
+    lows, highs = zip(*(law.threshold(2 * left - people + step, bits) for step in (0, 1)), strict=True)
+    return Enclosure(sum(lows) // 2, -(-sum(highs) // 2), bits)
+
+
+@functools.lru_cache(maxsize=ENCLOSURES_KEPT)
+def _split(scale: Fraction, people: int, bits: int) -> Enclosure:
+    """Enclose p."""
+    return _at_most(scale, people, people - 1, bits) - _at_most(scale, people, 0, bits)
+
+
+@functools.lru_cache(maxsize=TABLES_KEPT)
+def _machine(law: Law) -> TableMachine:
+    return TableMachine(law)
+
+
+@dataclass(kw_only=True)
+class Drifts:
+    """Sums that drift through empty nodes: which level each splits at next, and those that reached a cell whole."""
+
+    cells: CellOrder
+    scale: Fraction
+    waiting: dict[int, list[tuple[Integers, Integers]]] = field(default_factory=dict)
+
+    def takes(self, sums: Integers, *, level: int) -> NDArray[np.bool_] | None:
+        """Tell which sums of nodes that are empty in truth are worth taking over; None if too few are."""
+        small = sums <= LARGEST_DRIFT
+        return small if level < self.cells.levels and int(small.sum()) >= FEWEST_DRIFTS else None
+
+    def add(self, sums: Integers, paths: Integers, *, level: int, rng: Rng) -> None:
+        """Take over nodes of a level; draw how far they drift, and where to."""
+        levels = self.cells.levels
+        wakes = np.minimum(level + self._stays(sums, rng), levels)
+        paths = self._drifted(paths, level, wakes, rng)
+        order = np.argsort(wakes.astype(np.uint16), kind="stable")  # short words are sorted digit by digit
+        bounds = np.searchsorted(wakes[order], np.arange(level, levels + 2))
+        for wake in range(level, levels + 1):
+            chosen = order[bounds[wake - level] : bounds[wake - level + 1]]
+            if len(chosen):
+                self.waiting.setdefault(wake, []).append((sums[chosen], paths[chosen]))
+
+    def split(self, level: int, *, rng: Rng) -> None:
+        """Split the sums whose time has come; their parts drift on."""
+        arrived = self.waiting.pop(level, [])
+        if not arrived:
+            return
+        sums = np.concatenate([sums for sums, _ in arrived])
+        paths = np.concatenate([paths for _, paths in arrived])
+        left = self._parts(sums, rng)
+        word, shift = self.cells.place(level)
+        right_paths = paths.copy()
+        right_paths[:, word] |= np.int64(1) << shift
+        self.add(np.concatenate([left, sums - left]), np.concatenate([paths, right_paths]), level=level + 1, rng=rng)
+
+    def arrived(self) -> list[tuple[Integers, Integers]]:
+        """Give the sums that reached a cell, with their paths."""
+        return self.waiting.pop(self.cells.levels, [])
+
+    def _stays(self, sums: Integers, rng: Rng) -> Integers:
+        levels = self.cells.levels
+        stays = np.full(len(sums), levels, dtype=np.int64)
+        for people, chosen in _groups(sums):
+            if people > 1:
+                law = Staying(scale=self.scale, people=people, most=levels)
+                stays[chosen] = _machine(law).sample(len(chosen), rng)
+        return stays
+
+    def _parts(self, sums: Integers, rng: Rng) -> Integers:
+        left = np.ones(len(sums), dtype=np.int64)
+        for people, chosen in _groups(sums):
+            if people > 2:
+                left[chosen] = _machine(Splitting(scale=self.scale, people=people)).sample(len(chosen), rng)
+        return left
+
+    def _drifted(self, paths: Integers, level: int, wakes: Integers, rng: Rng) -> Integers:
+        """Fill the levels from here to the waking with fair bits."""
+        for word in range(level // WORD_BITS, paths.shape[1]):
+            first = max(level - word * WORD_BITS, 0)
+            last = np.clip(wakes - word * WORD_BITS, first, WORD_BITS)
+            mask = (np.int64(1) << (WORD_BITS - first)) - (np.int64(1) << (WORD_BITS - last))
+            bits = rng.words64(len(paths)).view(np.int64)
+            paths[:, word] |= bits & mask
+        return paths
+
+
+def _groups(sums: Integers) -> list[tuple[int, NDArray[np.intp]]]:
+    """The places of every size of sum, sizes being small."""
+    order = np.argsort(sums.astype(np.uint8), kind="stable")
+    sizes = np.bincount(sums, minlength=1)
+    ends = np.cumsum(sizes)
+    return [(people, order[ends[people] - sizes[people] : ends[people]]) for people in np.flatnonzero(sizes).tolist()]
+
+
+# The wavelet of the paper on tables of any size: algorithm 2, noise and refinement at once, from the root down.
 
 
 def wavelet(
@@ -35,7 +211,7 @@ def wavelet(
     empty cells and lowers large ones (`halving_bias`).
     Source: Terada et al., the paper on large sparse tables, algorithm 2 (i - 1 for its i + 1, level k clamped too)
 
-    >>> from sudare.mechanisms import SeededRng
+    >>> from sudare.noise import SeededRng
     >>> from sudare.schema import Attribute, NumberBins, Schema
     >>> cells = Attribute(name="cell", domain=NumberBins.of_width(0, 1024, 1))
     >>> counts = Counts.from_columns(Schema(name="line", attributes=(cells,)), [[7]] * 500)
@@ -50,12 +226,12 @@ def wavelet(
 
 def descend(counts: Counts, cells: CellOrder, *, total: int, scale: Fraction, rng: Rng) -> Counts:
     """Halve from the root down with noise of a given scale: the paper's own 2(1 + k)/epsilon, or ours."""
-    truth = Truth.of(counts, cells)
+    truth = StoredCells.of(counts, cells)
     nodes = Nodes.root(cells, cells_stored=counts.nonzero, total=check_total(total))
     return finish(counts.schema, nodes, truth, 0, scale=scale, rng=rng)
 
 
-def finish(schema: Schema, nodes: Nodes, truth: Truth, first: int, *, scale: Fraction, rng: Rng) -> Counts:
+def finish(schema: Schema, nodes: Nodes, truth: StoredCells, first: int, *, scale: Fraction, rng: Rng) -> Counts:
     """Open nodes of level `first` down to the cells, and make the table of what they got."""
     cells = truth.cells
     drifts = Drifts(cells=cells, scale=scale)
@@ -74,16 +250,16 @@ def finish(schema: Schema, nodes: Nodes, truth: Truth, first: int, *, scale: Fra
 
 
 @dataclass(frozen=True, kw_only=True)
-class Truth:
+class StoredCells:
     """The stored cells in the order of their paths, and how many rows lie before each."""
 
     cells: CellOrder
-    paths: Numbers
-    values: Numbers
-    before: Numbers
+    paths: Integers
+    values: Integers
+    before: Integers
 
     @classmethod
-    def of(cls, counts: Counts, cells: CellOrder) -> Truth:
+    def of(cls, counts: Counts, cells: CellOrder) -> StoredCells:
         """Sort the stored cells of a table by their paths."""
         paths, values = cells.paths(counts.codes), counts.values
         order = sorted_paths(paths)
@@ -92,14 +268,14 @@ class Truth:
         return cls.in_order(cells, paths, values)
 
     @classmethod
-    def in_order(cls, cells: CellOrder, paths: Numbers, values: Numbers) -> Truth:
+    def in_order(cls, cells: CellOrder, paths: Integers, values: Integers) -> StoredCells:
         """Hold cells that are sorted already."""
         return cls(cells=cells, paths=paths, values=values, before=np.concatenate([[0], np.cumsum(values)]))
 
-    def middles(self, lows: Numbers, highs: Numbers, level: int) -> Numbers:
+    def middles(self, lows: Integers, highs: Integers, level: int) -> Integers:
         """Find where the right half of each run of stored cells starts: the ones of a bit come after its zeros."""
         ones = np.concatenate([[0], np.cumsum(self.cells.bits(self.paths, level))])
-        middles: Numbers = highs - (ones[highs] - ones[lows])
+        middles: Integers = highs - (ones[highs] - ones[lows])
         return middles
 
 
@@ -110,11 +286,11 @@ class Nodes:
     Bit a of `edges` says that the node ends with the last value of axis a, so that its right half may hold no cell.
     """
 
-    sums: Numbers
-    lows: Numbers
-    highs: Numbers
-    paths: Numbers
-    edges: Numbers
+    sums: Integers
+    lows: Integers
+    highs: Integers
+    paths: Integers
+    edges: Integers
 
     def select(self, chosen: NDArray[np.bool_]) -> Nodes:
         """Keep some nodes."""
@@ -129,7 +305,7 @@ class Nodes:
         return cls(sums=total * one, lows=0 * one, highs=cells_stored * one, paths=paths, edges=axes * one)
 
 
-def measure(nodes: Nodes, truth: Truth, level: int, *, scale: Fraction, rng: Rng) -> tuple[Numbers, Numbers]:
+def measure(nodes: Nodes, truth: StoredCells, level: int, *, scale: Fraction, rng: Rng) -> tuple[Integers, Integers]:
     """Give where the right halves of the nodes start among the stored cells, and the noisy differences D*."""
     middles = truth.middles(nodes.lows, nodes.highs, level)
     before = truth.before
@@ -140,8 +316,8 @@ def measure(nodes: Nodes, truth: Truth, level: int, *, scale: Fraction, rng: Rng
 
 def split_nodes(
     nodes: Nodes,
-    middles: Numbers,
-    differences: Numbers,
+    middles: Integers,
+    differences: Integers,
     cells: CellOrder,
     level: int,
     *,
@@ -179,7 +355,7 @@ def _hand_over(nodes: Nodes, drifts: Drifts, level: int, *, rng: Rng) -> Nodes:
     return nodes.select(stays)
 
 
-def _forget_closed(nodes: Nodes, truth: Truth) -> tuple[Nodes, Truth]:
+def _forget_closed(nodes: Nodes, truth: StoredCells) -> tuple[Nodes, StoredCells]:
     """Drop stored cells of closed nodes once they are the most, so that a level costs its open nodes."""
     lengths = nodes.highs - nodes.lows
     if 2 * int(lengths.sum()) > len(truth.values):
@@ -190,11 +366,11 @@ def _forget_closed(nodes: Nodes, truth: Truth) -> tuple[Nodes, Truth]:
     marks[nodes.highs[held]] -= 1  # runs are disjoint and in order: one may start where another ends
     kept = np.cumsum(marks)[:-1] > 0
     highs = np.cumsum(lengths)
-    fewer = Truth.in_order(truth.cells, truth.paths[kept], truth.values[kept])
+    fewer = StoredCells.in_order(truth.cells, truth.paths[kept], truth.values[kept])
     return replace(nodes, lows=highs - lengths, highs=highs), fewer
 
 
-def _close_outside(nodes: Nodes, left: Numbers, cells: CellOrder, level: int) -> Numbers:
+def _close_outside(nodes: Nodes, left: Integers, cells: CellOrder, level: int) -> Integers:
     """Give everything to the left where the right half holds no cell; return the edges of the left halves."""
     if cells.is_full:
         return nodes.edges

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sudare.methods.view.answers import Box, Moments
+from sudare.methods.view.tables import AxisWeights, Moments
 from sudare.schema import Schema
-
-Reals = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from sudare.schema.arrays import Codes, Reals
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -31,7 +28,7 @@ class BlockView:
         """How many records it holds."""
         return max(0.0, float(self.counts.sum()))
 
-    def moments(self, boxes: Sequence[Box]) -> Moments:
+    def moments(self, boxes: Sequence[AxisWeights]) -> Moments:
         """Estimate a sum over disjoint boxes.
 
         Noise: exact, the blocks' noise is independent. Model: where a box cuts a block, all its records might sit on
@@ -50,7 +47,7 @@ class BlockView:
             model=float((np.maximum(self.counts, 0.0) ** 2) @ inside),
         )
 
-    def _mean(self, box: Box) -> Reals:
+    def _mean(self, box: AxisWeights) -> Reals:
         """The mean weight of the cells of every block."""
         share = np.ones(self.counts.size)
         for one, weights in box.items():

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.schema import Attribute, DateBins, NumberBins, Schema
+from sudare.schema.arrays import Booleans, Reals
 
-Reals = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Interval = tuple[Fraction | None, Fraction | None]  # [low, high); None has no end
-MaskBox = dict[int, Mask]
+NumberRange = tuple[Fraction | None, Fraction | None]  # [low, high); None has no end
+MaskBox = dict[int, Booleans]
 
 MOST_BOXES = 512
 
@@ -31,7 +30,7 @@ class Test:
     """A test on one attribute: its value lies in an interval or is one of some codes; or it is missing."""
 
     attribute: int
-    intervals: tuple[Interval, ...] = ()
+    intervals: tuple[NumberRange, ...] = ()
     codes: frozenset[int] = frozenset()
     is_null: bool = False
     negated: bool = False
@@ -69,7 +68,7 @@ def negated(predicate: Predicate) -> Predicate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
+class BinPieces:
     """The values of an attribute, bins cut where tests cut them: code, share of the bin, middle (NaN: no number)."""
 
     codes: NDArray[np.int64]
@@ -101,17 +100,17 @@ def is_whole(attribute: Attribute) -> bool:
     return isinstance(domain, DateBins) or (isinstance(domain, NumberBins) and domain.is_whole)
 
 
-def whole_pieces(attribute: Attribute) -> Pieces:
+def whole_pieces(attribute: Attribute) -> BinPieces:
     """The bins of an attribute, none of them cut."""
     edges, size = ends(attribute) or (), attribute.size
     bins = list(pairwise(edges))
     none = size - len(bins)
     less = 1 if is_whole(attribute) else 0  # 20..24 are five whole numbers with the middle 22
     middles = [float(low + high - less) / 2 for low, high in bins]
-    return Pieces(np.arange(size), np.ones(size), np.array(middles + [np.nan] * none), edges[:-1])
+    return BinPieces(np.arange(size), np.ones(size), np.array(middles + [np.nan] * none), edges[:-1])
 
 
-def cut_pieces(attribute: Attribute, whole: Pieces, cuts: Sequence[Fraction]) -> Pieces:
+def cut_pieces(attribute: Attribute, whole: BinPieces, cuts: Sequence[Fraction]) -> BinPieces:
     """Cut the bins of an attribute at the given values, which increase."""
     edges = ends(attribute) or ()
     inner: dict[int, list[Fraction]] = {}
@@ -124,11 +123,11 @@ def cut_pieces(attribute: Attribute, whole: Pieces, cuts: Sequence[Fraction]) ->
     return whole
 
 
-def _split(pieces: Pieces, code: int, marks: Sequence[Fraction], less: int) -> Pieces:
+def _split(pieces: BinPieces, code: int, marks: Sequence[Fraction], less: int) -> BinPieces:
     """Put several pieces in the place of one bin; no bin before it has been cut yet."""
     parts = list(pairwise(marks))
     width = marks[-1] - marks[0]
-    return Pieces(
+    return BinPieces(
         np.concatenate([pieces.codes[:code], np.full(len(parts), code), pieces.codes[code + 1 :]]),
         np.concatenate([pieces.shares[:code], [float((b - a) / width) for a, b in parts], pieces.shares[code + 1 :]]),
         np.concatenate(
@@ -143,11 +142,11 @@ class Region:
     """Disjoint boxes of pieces."""
 
     schema: Schema
-    pieces: dict[int, Pieces]
+    pieces: dict[int, BinPieces]
     boxes: tuple[MaskBox, ...]
 
     @classmethod
-    def of(cls, schema: Schema, predicate: Predicate | None, *, known: dict[int, Pieces] | None = None) -> Region:
+    def of(cls, schema: Schema, predicate: Predicate | None, *, known: dict[int, BinPieces] | None = None) -> Region:
         """Turn a predicate into disjoint boxes; `known` keeps uncut attributes from question to question."""
         known = {} if known is None else known
         tests = list(_tests(predicate)) if predicate is not None else []
@@ -201,7 +200,7 @@ class Region:
         pieces, size = self._with(attribute)[attribute], self.schema.attributes[attribute].size
         return np.bincount(pieces.codes, weights=pieces.shares * amount, minlength=size).astype(np.float64)
 
-    def _with(self, attribute: int) -> dict[int, Pieces]:
+    def _with(self, attribute: int) -> dict[int, BinPieces]:
         if attribute not in self.pieces:
             self.pieces[attribute] = whole_pieces(self.schema.attributes[attribute])
         return self.pieces
@@ -213,7 +212,7 @@ def _tests(predicate: Predicate) -> list[Test]:
     return [test for term in predicate.terms for test in _tests(term)]
 
 
-def _boxes(predicate: Predicate, schema: Schema, pieces: dict[int, Pieces]) -> list[MaskBox]:
+def _boxes(predicate: Predicate, schema: Schema, pieces: dict[int, BinPieces]) -> list[MaskBox]:
     if isinstance(predicate, Test):
         mask = _mask(predicate, schema.attributes[predicate.attribute], pieces[predicate.attribute])
         return [{predicate.attribute: mask}] if mask.any() else []
@@ -228,7 +227,7 @@ def _boxes(predicate: Predicate, schema: Schema, pieces: dict[int, Pieces]) -> l
     return found
 
 
-def _mask(test: Test, attribute: Attribute, pieces: Pieces) -> Mask:
+def _mask(test: Test, attribute: Attribute, pieces: BinPieces) -> Booleans:
     missing = attribute.missing_code
     is_missing = pieces.codes == missing if missing is not None else np.zeros(pieces.codes.size, dtype=bool)
     if test.is_null:
@@ -236,11 +235,11 @@ def _mask(test: Test, attribute: Attribute, pieces: Pieces) -> Mask:
     inside = np.isin(pieces.codes, np.array(sorted(test.codes), dtype=np.int64))
     for low, high in test.intervals:
         inside[_from(pieces, low) : pieces.counted if high is None else _from(pieces, high)] = True
-    found: Mask = (inside != test.negated) & ~is_missing
+    found: Booleans = (inside != test.negated) & ~is_missing
     return found
 
 
-def _from(pieces: Pieces, number: Fraction | None) -> int:
+def _from(pieces: BinPieces, number: Fraction | None) -> int:
     """The first piece that begins at a number or later: intervals begin and end where pieces do."""
     return 0 if number is None else bisect_left(pieces.lows, number)
 

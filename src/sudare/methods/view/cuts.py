@@ -9,12 +9,18 @@ One block at a time: what `mondrian_scores` does for a whole level is this, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from sudare.counts import Counts
+from sudare.noise import Rng
+from sudare.noise.rows import permute_and_flip_rows, uniform_each
+from sudare.schema.arrays import Booleans, Integers
 
 UNIT = 16
 BIG = 2**62
@@ -36,7 +42,7 @@ def aggregation_error(values: Integers, cells: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class BlockCut:
     """All places where a block can be cut: after position `after` of attribute `axis`, counted from its low end."""
 
     axis: Integers
@@ -57,7 +63,7 @@ def is_flat(values: Integers, lows: Integers, highs: Integers, cells: int) -> bo
     return cells // int((highs - lows).max() + 1) > 2 * int(values.sum()) * values.size
 
 
-def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integers, cells: int, how: str) -> Cut:
+def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integers, cells: int, how: str) -> BlockCut:
     """Score every cut of a block that holds the given cells: -(AE_left + AE_right), or |S_left - S * f| in 16ths."""
     widths = highs - lows + 1
     axis, left = places(widths)
@@ -66,7 +72,7 @@ def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integ
     if 2 * UNIT * max(1, total) * max(stored, int(widths.max())) >= BIG:  # products beyond 64 bits: Python's integers
         sums, values = sums.astype(object), values.astype(object)
     if how == "spread":
-        return Cut(axis, left, np.abs(UNIT * (sums * widths[axis] - total * left)) // widths[axis])
+        return BlockCut(axis, left, np.abs(UNIT * (sums * widths[axis] - total * left)) // widths[axis])
     parts = np.array([cells // int(width) if cells // int(width) < BIG else BIG for width in widths])
     rooms = [times(parts[axis], count) for count in (left, widths[axis] - left)]
     errors = [
@@ -75,7 +81,7 @@ def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integ
     ]
     if bool((sums > rooms[0]).any() or (total - sums > rooms[1]).any()):
         errors = _dense_errors(columns, values, lows, widths, rooms)
-    return Cut(axis, left, -(errors[0] + errors[1]))
+    return BlockCut(axis, left, -(errors[0] + errors[1]))
 
 
 def times(parts: Integers, count: Integers) -> Integers:
@@ -145,3 +151,306 @@ def _ranked_error(many: Integers, sizes: Integers, room: Integers) -> Integers:
     rows = np.arange(len(many))
     found: Integers = 2 * heavy[rows, first] - 2 * after[rows, first] * total // room
     return found
+
+
+# All blocks of one depth, side by side in a few arrays: a level of the tree is tested and cut in one go.
+#
+# Blocks without records are kept apart, as boxes alone: most blocks are empty, and nothing in them needs looking at.
+
+
+Codes = NDArray[np.unsignedinteger]  # (stored cells, attributes), as narrow as they fit: what is read stays near
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockLevel:
+    """Row i is the box lows[i]..highs[i], both ends included."""
+
+    lows: Integers
+    highs: Integers
+
+    def __len__(self) -> int:
+        return len(self.lows)
+
+    @classmethod
+    def joined(cls, parts: Sequence[BlockLevel]) -> BlockLevel:
+        """All boxes of all parts."""
+        return cls(np.concatenate([part.lows for part in parts]), np.concatenate([part.highs for part in parts]))
+
+    def of(self, which: Booleans | slice) -> BlockLevel:
+        """Some of them."""
+        return BlockLevel(self.lows[which], self.highs[which])
+
+    def widths(self) -> Integers:
+        """How many values of every attribute a box spans."""
+        return self.highs - self.lows + 1
+
+    def cells(self) -> Integers:
+        """How many cells a box has; 2**62 stands for that and anything beyond."""
+        widths = self.widths()
+        found = np.ones(len(self), dtype=np.int64)
+        for axis in range(widths.shape[1]):
+            found = times(found, widths[:, axis])
+        return found
+
+    def slices(self) -> Integers:
+        """How many cells lie at one value of an attribute, (boxes, attributes); the same bound."""
+        widths = self.widths()
+        before, after = np.ones_like(widths), np.ones_like(widths)
+        for axis in range(1, widths.shape[1]):
+            before[:, axis] = times(before[:, axis - 1], widths[:, axis - 1])
+            after[:, -axis - 1] = times(after[:, -axis], widths[:, -axis])
+        return times(before, after)
+
+    def anywhere(self, rng: Rng) -> tuple[Integers, Integers]:
+        """Choose a cut of every box, all alike: its attribute, and the last value on its left."""
+        spans = self.highs - self.lows
+        ends = spans.cumsum(axis=1)
+        place = uniform_each(ends[:, -1], rng=rng)
+        axis: Integers = (place[:, None] >= ends).sum(axis=1)
+        rows = np.arange(len(self))
+        return axis, self.lows[rows, axis] + place - ends[rows, axis] + spans[rows, axis]
+
+    def split(self, axis: Integers, border: Integers) -> tuple[BlockLevel, BlockLevel]:
+        """The boxes left and right of the cuts."""
+        rows, highs, lows = np.arange(len(self)), self.highs.copy(), self.lows.copy()
+        highs[rows, axis], lows[rows, axis] = border, border + 1
+        return BlockLevel(self.lows, highs), BlockLevel(lows, self.highs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filled:
+    """Boxes with records: which stored cells lie in each (box after box), their counts, how many, and the sum."""
+
+    boxes: BlockLevel
+    rows: Integers
+    values: Integers
+    sizes: Integers
+    sums: Integers
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    @property
+    def starts(self) -> Integers:
+        """Where the stored cells of every box begin."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @property
+    def owners(self) -> Integers:
+        """The box of every stored cell."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def of(self, which: Booleans) -> Filled:
+        """Some of the boxes."""
+        if bool(which.all()):
+            return self
+        kept = np.repeat(which, self.sizes)
+        return Filled(self.boxes.of(which), self.rows[kept], self.values[kept], self.sizes[which], self.sums[which])
+
+    def between(self, first: int, last: int) -> Filled:
+        """The boxes first, ..., last - 1."""
+        start, stop = int(self.sizes[:first].sum()), int(self.sizes[:last].sum())
+        boxes, rows = slice(first, last), slice(start, stop)
+        return Filled(self.boxes.of(boxes), self.rows[rows], self.values[rows], self.sizes[boxes], self.sums[boxes])
+
+    def errors(self, cells: Integers) -> Integers:
+        """ceil(AE) of every box: `cuts.aggregation_error` for all of them."""
+        found = 2 * self.sums - shared_out(self.sums, self.sizes, cells)
+        dense = self.sums > cells
+        if not bool(dense.any()):
+            return found
+        part, room = self.of(dense), cells[dense]
+        above = part.values > (part.sums // room)[part.owners]
+        heavy = np.add.reduceat(np.where(above, part.values, 0), part.starts)
+        many = np.add.reduceat(above, part.starts, dtype=np.int64)
+        found[dense] = 2 * heavy - shared_out(part.sums, many, room)
+        return found
+
+    def is_flat(self, cells: Integers) -> Booleans:
+        """Tell without scoring that all cuts have the score -2S: the least side has more than 2S * size cells."""
+        slices = cells // self.boxes.widths().max(axis=1)
+        found: Booleans = self.sizes <= (slices - 1) // (2 * self.sums)
+        return found
+
+    def split(self, columns: Codes, axis: Integers, border: Integers) -> tuple[Filled, BlockLevel]:
+        """Cut every box: the halves with records, and the boxes of those without."""
+        starts, owners = self.starts, self.owners
+        is_left = columns.reshape(-1)[self.rows * columns.shape[1] + axis[owners]] <= border[owners]
+        sizes = np.add.reduceat(is_left, starts, dtype=np.int64)
+        sums = np.add.reduceat(np.where(is_left, self.values, 0), starts)
+        left, right = self.boxes.split(axis, border)
+        is_right = ~is_left
+        both = Filled(
+            BlockLevel.joined([left, right]),
+            np.concatenate([self.rows[is_left], self.rows[is_right]]),
+            np.concatenate([self.values[is_left], self.values[is_right]]),
+            np.concatenate([sizes, self.sizes - sizes]),
+            np.concatenate([sums, self.sums - sums]),
+        )
+        is_filled = both.sizes > 0
+        return both.of(is_filled), both.boxes.of(~is_filled)
+
+
+def whole(counts: Counts) -> tuple[Filled, BlockLevel, Codes]:
+    """The one block of the first level, as one with records or one without, and the codes of the stored cells."""
+    tops = np.array([counts.schema.sizes], dtype=np.int64) - 1
+    boxes = BlockLevel(np.zeros_like(tops), tops)
+    is_filled = np.array([counts.nonzero > 0])
+    columns = np.ascontiguousarray(counts.columns(), dtype=np.min_scalar_type(int(tops.max())))
+    filled = Filled(
+        boxes.of(is_filled),
+        np.arange(counts.nonzero),
+        counts.values,
+        np.array([counts.nonzero])[is_filled],
+        np.array([counts.total], dtype=np.int64)[is_filled],
+    )
+    return filled, boxes.of(~is_filled), columns
+
+
+# Scores of every cut of many blocks at once, and the choice of one for each: `cuts.score_cuts` for a whole level.
+
+
+BATCH = 2**19  # entries of the arrays of one batch of blocks: they stay in the cache, and memory stays small
+FEW = 2**14  # pairs of a crowded cut and a stored cell: a block with more is scored alone, by ranks
+
+
+def choose_cuts(filled: Filled, columns: Codes, how: str, *, epsilon: Fraction, rng: Rng) -> tuple[Integers, Integers]:
+    """Choose a cut of every block by permute-and-flip: its attribute, and the last value on its left."""
+    sensitivity = SPREAD_SENSITIVITY if how == "spread" else AE_SENSITIVITY
+    axes, borders = [], []
+    for batch in _batches(filled):
+        cuts = score_blocks(batch, columns, how)
+        chosen = permute_and_flip_rows(cuts.scores, cuts.many, epsilon=epsilon, sensitivity=sensitivity, rng=rng)
+        axis = cuts.axis[chosen]
+        axes.append(axis)
+        borders.append(batch.boxes.lows[np.arange(len(batch)), axis] + cuts.left[chosen] - 1)
+    return np.concatenate(axes), np.concatenate(borders)
+
+
+def _batches(filled: Filled) -> Iterator[Filled]:
+    """Blocks in a row that make arrays of about one size; a large block is a batch of its own."""
+    widths = filled.boxes.widths()
+    for batch in _pieces(widths.shape[1] * filled.sizes + widths.sum(axis=1)):
+        yield filled.between(batch.start, batch.stop)
+
+
+def _pieces(costs: Integers) -> Iterator[slice]:
+    """Cut a list where the costs before it fill another batch."""
+    borders = (np.flatnonzero(np.diff(np.cumsum(costs) // BATCH)) + 1).tolist()
+    return (slice(first, last) for first, last in pairwise([0, *borders, costs.size]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCuts:
+    """All cuts of many blocks, block after block: attribute, how many of its values lie left, score; how many each."""
+
+    axis: Integers
+    left: Integers
+    scores: Integers
+    many: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Places:
+    """Cuts before they have scores: `pair` = block * attributes + attribute, and what lies left of each cut."""
+
+    pair: Integers
+    left: Integers
+    widths: Integers
+    sums: Integers
+    filled: Integers
+
+
+def score_blocks(blocks: Filled, columns: Codes, how: str) -> BlockCuts:
+    """Score every cut of every block: -(AE_left + AE_right), or |S_left - S * f| in 16ths."""
+    attributes = columns.shape[1]
+    cuts = _places(blocks, columns)
+    block, axis = np.divmod(cuts.pair, attributes)
+    scores = _spread(blocks, cuts, block) if how == "spread" else _errors(blocks, columns, cuts, block, axis)
+    return BlockCuts(axis, cuts.left, scores, (blocks.boxes.highs - blocks.boxes.lows).sum(axis=1))
+
+
+def _places(blocks: Filled, columns: Codes) -> _Places:
+    """Find the sum and the number of stored cells left of every cut, by one histogram over all blocks."""
+    attributes = columns.shape[1]
+    widths = blocks.boxes.widths().reshape(-1)
+    offsets = np.cumsum(widths) - widths
+    keys = columns[blocks.rows] + (offsets.reshape(-1, attributes) - blocks.boxes.lows)[blocks.owners]
+    size, flat = int(widths.sum()), keys.reshape(-1)
+    at = [np.bincount(flat, minlength=size)]
+    if int(blocks.values.max()) > 1:  # sums stay below 2**53, where floats are exact
+        at.append(np.bincount(flat, weights=np.repeat(blocks.values, attributes), minlength=size).astype(np.int64))
+    cuts = widths - 1
+    pair = np.repeat(np.arange(widths.size), cuts)
+    left = np.arange(pair.size) - (np.cumsum(cuts) - cuts)[pair] + 1
+    place = offsets[pair] + left - 1
+    # every attribute of a block holds the whole block once: what came before is known without a search
+    before = [
+        np.cumsum(whole) - whole for whole in (np.repeat(blocks.sizes, attributes), np.repeat(blocks.sums, attributes))
+    ]
+    filled, sums = (np.cumsum(found)[place] - base[pair] for found, base in zip((at[0], at[-1]), before, strict=True))
+    return _Places(pair, left, widths[pair], sums, filled)
+
+
+def _spread(blocks: Filled, cuts: _Places, block: Integers) -> Integers:
+    total, widths, sums = blocks.sums[block], cuts.widths, cuts.sums
+    if UNIT * int(blocks.sums.max()) * int(widths.max(initial=1)) >= BIG:
+        total, sums = total.astype(object), sums.astype(object)
+    found: Integers = (np.abs(UNIT * (sums * widths - total * cuts.left)) // widths).astype(np.int64)
+    return found
+
+
+def _errors(blocks: Filled, columns: Codes, cuts: _Places, block: Integers, axis: Integers) -> Integers:
+    slices = blocks.boxes.slices().reshape(-1)[cuts.pair]
+    rooms = np.stack([times(slices, cuts.left), times(slices, cuts.widths - cuts.left)])
+    sums = np.stack([cuts.sums, blocks.sums[block] - cuts.sums])
+    filled = np.stack([cuts.filled, blocks.sizes[block] - cuts.filled])
+    errors = 2 * sums - shared_out(sums, filled, rooms)
+    side, place = np.nonzero(sums > rooms)  # a mean above 1: some filled cells may lie below it
+    scores: Integers = -errors.sum(axis=0)
+    if not place.size:
+        return scores
+    alone = np.bincount(block[place], weights=blocks.sizes[block[place]], minlength=len(blocks)) > FEW
+    few = ~alone[block[place]]
+    side, place = side[few], place[few]
+    for piece in _pieces(blocks.sizes[block[place]]):
+        on, at = side[piece], place[piece]
+        border = blocks.boxes.lows[block[at], axis[at]] + cuts.left[at]
+        crowded = _Crowded(block[at], axis[at], border, on == 1, sums[on, at], rooms[on, at])
+        errors[on, at] = _crowded_errors(blocks, columns, crowded)
+    scores = -errors.sum(axis=0)
+    for one in np.flatnonzero(alone):
+        first, last = np.searchsorted(block, [one, one + 1])
+        scores[first:last] = _scored_alone(blocks.between(int(one), int(one) + 1), columns)
+    return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Crowded:
+    """Sides of cuts with more records than cells."""
+
+    block: Integers
+    axis: Integers
+    border: Integers  # the first value on the right
+    is_right: NDArray[np.bool_]
+    sums: Integers
+    rooms: Integers
+
+
+def _crowded_errors(blocks: Filled, columns: Codes, sides: _Crowded) -> Integers:
+    """ceil(AE) = ceil(2 * sum over x > mean of (x - mean)), cell by cell."""
+    sizes = blocks.sizes[sides.block]
+    side = np.repeat(np.arange(sizes.size), sizes)
+    cell = np.arange(side.size) + (blocks.starts[sides.block] - np.cumsum(sizes) + sizes)[side]
+    values = blocks.values[cell]
+    code = columns[blocks.rows[cell], sides.axis[side]]
+    counts = ((code >= sides.border[side]) == sides.is_right[side]) & (values > (sides.sums // sides.rooms)[side])
+    heavy = np.bincount(side[counts], weights=values[counts], minlength=sizes.size).astype(np.int64)
+    many = np.bincount(side[counts], minlength=sizes.size)
+    return 2 * heavy - shared_out(sides.sums, many, sides.rooms)
+
+
+def _scored_alone(one: Filled, columns: Codes) -> Integers:
+    """A block with many crowded cuts and many cells: by ranks and prefix sums."""
+    codes, box = columns[one.rows].astype(np.int64), one.boxes
+    return score_cuts(codes, one.values, box.lows[0], box.highs[0], int(box.cells()[0]), "error").scores

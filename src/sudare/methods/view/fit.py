@@ -1,21 +1,90 @@
-"""From noisy tables to one consistent model: means by precision, tables with the right margins, and their fit.
-
-Everything here is post-processing: it sees noisy numbers only.
-"""
+"""What was measured of the private table: noisy numbers and how noisy they are. All of it is public."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sudare.methods.view.cliques import CliqueTree
-from sudare.methods.view.factors import Factors
-from sudare.methods.view.measured import Measured, Pair
+from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.noise import geometric_variance
+from sudare.schema.arrays import Codes, Reals
 
-Reals = NDArray[np.float64]
+LEAST_VARIANCE = 1e-30  # far below any rounding of the floats that are weighted by it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class OneWay:
+    """A noisy histogram of one attribute, value by value; two measurements of it are added up by their precision."""
+
+    values: Reals
+    variance: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Pair:
+    """A noisy table of two attributes over their coarse bins; `last` marks extra pairs, or a forest's without any."""
+
+    first: int
+    second: int
+    values: Reals
+    variance: float
+    last: bool = False
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The two attributes."""
+        return self.first, self.second
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Measurements:
+    """Everything measured so far. A total of variance 0 is public."""
+
+    total: float
+    total_variance: float
+    ones: tuple[OneWay, ...]
+    bins: tuple[Codes, ...] = ()  # the coarse bin of every value, attribute by attribute
+    pairs: tuple[Pair, ...] = field(default=())
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many coarse bins every attribute has."""
+        return tuple(int(bins.max()) + 1 for bins in self.bins)
+
+
+def noise_variance(epsilon: Fraction) -> float:
+    """Variance of a count measured with this epsilon, sensitivity 1.
+
+    It is never quite 0, however large epsilon is: estimates are weighted by its inverse.
+
+    >>> noise_variance(Fraction(1000)) > 0
+    True
+    """
+    return max(geometric_variance(1 / epsilon), LEAST_VARIANCE)
+
+
+def combine(first: OneWay, second: OneWay) -> OneWay:
+    """Two measurements of one histogram, weighted by the inverse of their variances.
+
+    >>> one = OneWay(values=np.array([4.0]), variance=1.0)
+    >>> combine(one, OneWay(values=np.array([7.0]), variance=2.0)).values.tolist()
+    [5.0]
+    """
+    weight = second.variance / (first.variance + second.variance)
+    return OneWay(
+        values=weight * first.values + (1 - weight) * second.values,
+        variance=first.variance * second.variance / (first.variance + second.variance),
+    )
+
+
+# From noisy tables to one consistent model: means by precision, tables with the right margins, and their fit.
+#
+# Everything here is post-processing: it sees noisy numbers only.
+
 
 SWEEPS = 20
 FULL_SWEEPS = 10  # with whole steps; then steps shrink, which averages tables that contradict each other
@@ -25,7 +94,7 @@ MARGIN_ROUNDS = 12
 NOTHING = 1e-250  # records
 
 
-def fit(measured: Measured, tree: CliqueTree, *, start: Factors | None = None, sweeps: int = SWEEPS) -> Factors:
+def fit(measured: Measurements, tree: CliqueTree, *, start: Factors | None = None, sweeps: int = SWEEPS) -> Factors:
     """Fit the model of a tree to what was measured."""
     total, margins = estimate_margins(measured)
     targets = {pair.ends: target_table(pair, margins, total) for pair in measured.pairs}
@@ -39,7 +108,7 @@ def fit(measured: Measured, tree: CliqueTree, *, start: Factors | None = None, s
     return Factors(tree, tuple(table[None] for table in tables))
 
 
-def estimate_margins(measured: Measured) -> tuple[float, list[Reals]]:
+def estimate_margins(measured: Measurements) -> tuple[float, list[Reals]]:
     """The number of records and every histogram over coarse bins, from all that says something about them."""
     widths = measured.widths
     sums = [np.bincount(bins, one.values) for bins, one in zip(measured.bins, measured.ones, strict=True)]
@@ -75,7 +144,7 @@ def nearest_weighted(point: Reals, variance: Reals, *, total: float) -> Reals:
         active = kept
 
 
-def estimate_total(measured: Measured) -> float:
+def estimate_total(measured: Measurements) -> float:
     """The number of records: public, or the mean by precision of everything that adds up to it; at least 0."""
     if measured.total_variance == 0.0:
         return measured.total

@@ -1,38 +1,169 @@
-"""The default view: noisy one-way tables, a forest of noisy pairs, then pairs the model explains worst.
-
-Every step but the noisy ones is post-processing. Proof: proofs/view.md
-"""
+"""Coarse bins of about equal mass, made of noisy histograms alone: pairs of attributes are measured over them."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.mechanisms import Rng, geometric
-from sudare.methods.view.bins import coarse_bins, value_order
-from sudare.methods.view.choose import Binned, Ends, histogram, measure_pairs, pick
-from sudare.methods.view.cliques import CliqueTree
-from sudare.methods.view.factors import Factors
-from sudare.methods.view.fit import estimate_total, fit
-from sudare.methods.view.measured import Codes, Measured, OneWay, combine, noise_variance
-from sudare.methods.view.shares import Budget, Shares, bins_wanted, by_size, share_out
-from sudare.repair import nearest_point
+from sudare.methods.view.budget import BudgetSplit, ViewBudget, bins_wanted, by_size, share_out
+from sudare.methods.view.fit import Measurements, OneWay, Pair, combine, estimate_total, fit, noise_variance
+from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.noise import Rng, geometric, permute_and_flip
+from sudare.postprocess import nearest_point
+from sudare.schema import Attribute
+from sudare.schema.arrays import Codes, Integers, Reals
 
-Reals = NDArray[np.float64]
+
+def coarse_bins(mass: Reals, order: Codes, wanted: int) -> Codes:
+    """Give every value its bin: neighbours in `order` share one of about total/wanted, a heavy value stands alone.
+
+    >>> coarse_bins(np.array([1.0, 1.0, 6.0, 1.0, 1.0]), np.arange(5), 4).tolist()
+    [0, 0, 1, 2, 2]
+    """
+    if mass.size <= wanted:
+        return np.argsort(order, kind="stable").astype(np.int64)
+    limit = max(float(mass.sum()), 1e-9) / wanted
+    bins = np.empty(mass.size, dtype=np.int64)
+    current, filled, is_alone = 0, 0.0, False
+    for position, value in enumerate(order):
+        heavy = mass[value] >= limit
+        opens = position > 0 and (heavy or is_alone or filled + mass[value] / 2 > limit)
+        if opens:
+            current, filled = current + 1, 0.0
+        bins[value] = current
+        filled, is_alone = filled + float(mass[value]), bool(heavy)
+    return bins
+
+
+def value_order(attribute: Attribute) -> Codes:
+    """The order in which values are put in bins: groups of the hierarchy together, else as declared."""
+    codes = np.arange(attribute.size, dtype=np.int64)
+    hierarchy = attribute.hierarchy
+    if hierarchy is None or attribute.is_ordered:
+        return codes
+    keys = [hierarchy.lift(codes, level) for level in range(1, hierarchy.height + 1)]
+    return np.lexsort((codes, *keys)).astype(np.int64)
+
+
+# Which pairs of attributes are measured: chosen privately, by how far their table is from what the model says.
+
+
+Ends = tuple[int, int]
+
+UNIT = 16  # scores are whole sixteenths of a record, so that choices are made in integers
+
+
+def histogram(codes: Codes, values: Integers, size: int) -> Integers:
+    """Add values by code, in integers (exact: totals are below 2**53)."""
+    return np.bincount(codes, weights=values, minlength=size).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Drawn:
+class Binned:
+    """The private table as its coarse bins: holds true counts, stays inside one draw."""
+
+    columns: tuple[NDArray[np.int64], ...]
+    values: Integers
+    widths: tuple[int, ...]
+    _tables: dict[Ends, Integers] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, counts: Counts, bins: Sequence[Codes]) -> Binned:
+        """Look up the bin of every stored cell, attribute by attribute."""
+        columns = tuple(bin_of[counts.column(name)] for name, bin_of in zip(counts.schema.names, bins, strict=True))
+        return cls(columns=columns, values=counts.values, widths=tuple(int(one.max()) + 1 for one in bins))
+
+    def table(self, ends: Ends) -> Integers:
+        """The true table of a pair of attributes."""
+        if ends not in self._tables:
+            first, second = ends
+            shape = self.widths[first], self.widths[second]
+            cells = self.columns[first] * shape[1] + self.columns[second]
+            self._tables[ends] = histogram(cells, self.values, shape[0] * shape[1]).reshape(shape)
+        return self._tables[ends]
+
+
+def score(true: Integers, model: Reals, noise_scale: float) -> int:
+    """How far a pair is from the model, in sixteenths, less what chance alone and the noise to come would explain.
+
+    q = |C - R|_1 - sqrt(2/pi) * (mean sqrt(R) + sigma/5) * (rows - 1) * (columns - 1)
+
+    Only C, the true table, is private: one record changes q by at most 1, that is by UNIT.
+    """
+    rounded = np.rint(UNIT * np.maximum(model, 0.0)).astype(np.int64)
+    distance = int(np.abs(UNIT * true - rounded).sum())
+    chance = float(np.sqrt(np.maximum(model, 0.0)).mean()) + noise_scale / 5
+    free = (true.shape[0] - 1) * (true.shape[1] - 1)
+    explained: int = round(UNIT * math.sqrt(2 / math.pi) * chance * free)
+    return distance - explained
+
+
+def pick(
+    binned: Binned,
+    candidates: Callable[[], Sequence[Ends]],
+    models: Callable[[Ends], Reals],
+    *,
+    picks: int,
+    epsilon: Fraction,
+    noise_scale: float,
+    caution: float = 0.0,
+    rng: Rng,
+    take: Callable[[Ends], None],
+) -> int:
+    """Choose up to `picks` pairs, each with epsilon/picks, among the candidates of the moment and stopping.
+
+    Stopping scores 0, or with `caution` as much as the luckiest candidate would by the noise of the choice alone.
+    `take` is told of every choice and may narrow the candidates, which follow from released choices only.
+    Guarantee: epsilon-DP for one record (permute-and-flip, sensitivity 1 record). Proof: proofs/view.md
+    """
+    scores: dict[Ends, int] = {}
+    for taken in range(picks):
+        offered = list(candidates())
+        for ends in offered:
+            if ends not in scores:
+                scores[ends] = score(binned.table(ends), models(ends), noise_scale)
+        stop = round(caution * UNIT * 2 * math.log(1 + len(offered)) * float(picks / epsilon))
+        line = np.array([stop, *(scores[ends] for ends in offered)], dtype=np.int64)
+        chosen = permute_and_flip(line, epsilon=epsilon / picks, sensitivity=UNIT, rng=rng)
+        if chosen == 0:
+            return taken
+        take(offered[chosen - 1])
+    return picks
+
+
+def measure_pairs(
+    binned: Binned, pairs: Sequence[Ends], epsilon: Fraction, *, last: bool = False, rng: Rng
+) -> list[Pair]:
+    """Add noise to the chosen tables; epsilon is shared by the cube root of their sizes.
+
+    Guarantee: epsilon-DP for one record: it lies in one cell of every table.
+    """
+    shares = by_size(epsilon, [binned.widths[a] * binned.widths[b] for a, b in pairs], root=3)
+    measured = []
+    for (first, second), share in zip(pairs, shares, strict=True):
+        noisy = geometric(binned.table((first, second)), epsilon=share, sensitivity=1, rng=rng)
+        variance = noise_variance(share)
+        measured.append(Pair(first=first, second=second, values=noisy.astype(np.float64), variance=variance, last=last))
+    return measured
+
+
+# The default view: noisy one-way tables, a forest of noisy pairs, then pairs the model explains worst.
+#
+# Every step but the noisy ones is post-processing. Proof: proofs/view.md
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class FittedModel:
     """What a run of the model gave: measurements, the tree, the fit, and the fit before the extra pairs."""
 
-    measured: Measured
+    measured: Measurements
     tree: CliqueTree
     factors: Factors
     earlier: Factors  # the model before the pairs marked `last` were measured
@@ -40,17 +171,17 @@ class Drawn:
     is_blind: bool = False  # few or no pairs were looked at, so dependence between attributes may be anywhere
 
 
-def draw_model(counts: Counts, budget: Budget, method: str, *, rng: Rng) -> Drawn:
+def draw_model(counts: Counts, budget: ViewBudget, method: str, *, rng: Rng) -> FittedModel:
     """Measure and fit, in the order of the method."""
     total, variance = _measure_total(counts, budget, rng)
     left = budget.epsilon - (budget.total_epsilon or 0)
     d = len(counts.schema.attributes)
     shares = share_out(method, left, records=max(total, 0.0), sizes=counts.schema.sizes)
-    measured = Measured(total=total, total_variance=variance, ones=_measure_ones(counts, shares.ones, rng))
+    measured = Measurements(total=total, total_variance=variance, ones=_measure_ones(counts, shares.ones, rng))
     measured = _with_bins(measured, counts, float(budget.epsilon))
     if not shares.forest:
         factors = fit(measured, CliqueTree.alone(d))
-        return Drawn(
+        return FittedModel(
             measured=measured,
             tree=factors.tree,
             factors=factors,
@@ -61,7 +192,7 @@ def draw_model(counts: Counts, budget: Budget, method: str, *, rng: Rng) -> Draw
     return _add_pairs(counts, measured, shares, rng)
 
 
-def _add_pairs(counts: Counts, measured: Measured, shares: Shares, rng: Rng) -> Drawn:
+def _add_pairs(counts: Counts, measured: Measurements, shares: BudgetSplit, rng: Rng) -> FittedModel:
     binned, d = Binned.of(counts, measured.bins), len(counts.schema.attributes)
     choices = shares.choices / (shares.picks + shares.more)
     earlier = fit(measured, CliqueTree.alone(d))
@@ -75,7 +206,7 @@ def _add_pairs(counts: Counts, measured: Measured, shares: Shares, rng: Rng) -> 
         sigma = math.sqrt(2) * shares.more / float(shares.extras)
         found.choose(picks, choices * shares.more / 2, sigma, found.closing, rng)
         found.measure(counts, shares.extras / 2, rng, last=True)
-    return Drawn(
+    return FittedModel(
         measured=found.measured,
         tree=found.tree,
         factors=found.factors,
@@ -87,7 +218,7 @@ def _add_pairs(counts: Counts, measured: Measured, shares: Shares, rng: Rng) -> 
 class _Growth:
     """The model as it grows, round by round."""
 
-    def __init__(self, binned: Binned, factors: Factors, measured: Measured) -> None:
+    def __init__(self, binned: Binned, factors: Factors, measured: Measurements) -> None:
         self.binned, self.factors, self.measured = binned, factors, measured
         self.tree = factors.tree
         self.all = list(itertools.combinations(range(len(binned.widths)), 2))
@@ -154,7 +285,7 @@ class _Growth:
         self.parts = [new if part == old else part for part in self.parts]
 
 
-def _measure_total(counts: Counts, budget: Budget, rng: Rng) -> tuple[float, float]:
+def _measure_total(counts: Counts, budget: ViewBudget, rng: Rng) -> tuple[float, float]:
     if budget.total_epsilon is None:
         return float(counts.total), 0.0
     exact = np.array([counts.total], dtype=np.int64)
@@ -173,7 +304,7 @@ def _measure_ones(counts: Counts, epsilon: Fraction, rng: Rng) -> tuple[OneWay, 
     return tuple(found)
 
 
-def _with_bins(measured: Measured, counts: Counts, epsilon: float) -> Measured:
+def _with_bins(measured: Measurements, counts: Counts, epsilon: float) -> Measurements:
     attributes = counts.schema.attributes
     alone = replace(measured, bins=tuple(np.arange(size, dtype=np.int64) for size in counts.schema.sizes))
     total = estimate_total(alone)

@@ -12,19 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.mechanisms import Rng, geometric_variance
-from sudare.mechanisms.rows import geometric_few
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.cuts import AE_SENSITIVITY
-from sudare.methods.view.mondrian_level import Boxes, Codes, Filled, Mask, whole
-from sudare.methods.view.mondrian_scores import choose_cuts
+from sudare.methods.view.cuts import AE_SENSITIVITY, BlockLevel, Codes, Filled, choose_cuts, whole
+from sudare.noise import Rng, geometric_variance
+from sudare.noise.rows import geometric_few
 from sudare.schema import Schema
-
-Integers = NDArray[np.int64]
-Reals = NDArray[np.float64]
+from sudare.schema.arrays import Booleans, Integers, Reals
 
 RECURSION = Fraction(9, 10)  # of epsilon: for tests and cuts
 TESTS = Fraction(9, 10)  # of that: for tests
@@ -81,7 +76,7 @@ def draw_blocks(counts: Counts, epsilon: Fraction, method: str, score: str, *, r
     )
 
 
-def grow(filled: Filled, empty: Boxes, columns: Codes, plan: Costs, stop: Stop, score: str, *, rng: Rng) -> Finals:
+def grow(filled: Filled, empty: BlockLevel, columns: Codes, plan: Costs, stop: Stop, score: str, *, rng: Rng) -> Finals:
     """Test and cut level after level, from the blocks of the first one down, until all are final."""
     done = Finals(plan)
     depth = 1
@@ -93,18 +88,18 @@ def grow(filled: Filled, empty: Boxes, columns: Codes, plan: Costs, stop: Stop, 
         empty = empty.of(_test(empty, empty.cells(), nothing, nothing, depth, stop, done, rng))
         halves = empty.split(*empty.anywhere(rng))
         filled, without = filled.split(columns, *_cuts(filled, cells, columns, score, plan.cut, rng))
-        empty = Boxes.joined([*halves, without])
+        empty = BlockLevel.joined([*halves, without])
         depth += 1
     return done
 
 
 def _test(
-    boxes: Boxes, cells: Integers, errors: Integers, sums: Integers, depth: int, stop: Stop, done: Finals, rng: Rng
-) -> Mask:
+    boxes: BlockLevel, cells: Integers, errors: Integers, sums: Integers, depth: int, stop: Stop, done: Finals, rng: Rng
+) -> Booleans:
     """Tell which blocks go on; the others are final. A block of one cell or at the deepest level is not tested."""
     is_tested = (cells > 1) & (depth < done.plan.deepest)
     noise = geometric_few(len(boxes), scale=stop.scale, rng=rng)
-    goes_on: Mask = is_tested & (stop.level(errors, depth) + noise > THETA)
+    goes_on: Booleans = is_tested & (stop.level(errors, depth) + noise > THETA)
     done.add(boxes.of(~goes_on), sums[~goes_on], depth, is_tested[~goes_on])
     return goes_on
 
@@ -126,19 +121,19 @@ class Finals:
 
     def __init__(self, plan: Costs) -> None:
         self.plan = plan
-        self.boxes: list[Boxes] = []
+        self.boxes: list[BlockLevel] = []
         self.exact: list[Integers] = []
         self.kinds: list[Integers] = []
 
-    def add(self, boxes: Boxes, exact: Integers, depth: int, is_tested: Mask) -> None:
+    def add(self, boxes: BlockLevel, exact: Integers, depth: int, is_tested: Booleans) -> None:
         """Keep some blocks that end at one depth, by a test or without."""
         self.boxes.append(boxes)
         self.exact.append(exact)
         self.kinds.append(2 * depth + is_tested)
 
-    def measured(self, rng: Rng) -> tuple[Boxes, Integers, Reals]:
+    def measured(self, rng: Rng) -> tuple[BlockLevel, Integers, Reals]:
         """The boxes, their counts with noise (those of one epsilon together) and its variance."""
-        boxes, counts = Boxes.joined(self.boxes), np.concatenate(self.exact)
+        boxes, counts = BlockLevel.joined(self.boxes), np.concatenate(self.exact)
         kinds, kind = np.unique(np.concatenate(self.kinds), return_inverse=True)
         each = [self.plan.leaf(int(one) // 2, tested=bool(one % 2)) for one in kinds]
         for epsilon in sorted(set(each)):

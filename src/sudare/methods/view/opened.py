@@ -1,4 +1,4 @@
-"""A released view, opened: it answers counts, SQL and gives records. No private table is near."""
+"""Records drawn from a view, chunk by chunk: as many as wanted, since the view is public already."""
 
 from __future__ import annotations
 
@@ -9,33 +9,139 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.mechanisms import Rng, system_rng
-from sudare.methods.view.answers import LEVEL, Answer, Moments, answer
-from sudare.methods.view.artefact import view_of
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.conditions import Every, Pieces, Predicate, Region
-from sudare.methods.view.literals import between, equal
-from sudare.methods.view.sampling import sample_blocks, sample_tables
-from sudare.methods.view.tables import TableView
+from sudare.methods.view.conditions import BinPieces, Every, Predicate, Region
+from sudare.methods.view.junction_tree import reach
+from sudare.methods.view.published import view_of
+from sudare.methods.view.sql import between, equal
+from sudare.methods.view.tables import LEVEL, Estimate, Moments, TableView, answer
+from sudare.noise import Rng, system_rng
 from sudare.releases import Certificate, Release
 from sudare.schema import NumberBins, Schema
-from sudare.schema.labels import shown
+from sudare.schema.arrays import Codes, Reals
+from sudare.schema.raw import shown
 
-Reals = NDArray[np.float64]
-Codes = NDArray[np.int64]
+CHUNK = 2**18
+
+
+def sample_tables(view: TableView, size: int, *, rng: Rng) -> Iterator[Codes]:
+    """Draw from the cliques, parents first, then a value within each bin.
+
+    Uniforms are systematic: the records that share a parent cell are spread evenly over its children, so that sampling
+    adds little to the error of the view.
+    """
+    steps, widths = _order(view), [int(bins.max()) + 1 for bins in view.bins]
+    for chunk in _chunks(size):
+        bins = np.zeros((chunk, len(view.schema.attributes)), dtype=np.int64)
+        for table, given, fresh in steps:
+            _extend(bins, table, given, fresh, widths, rng)
+        yield _values(view, bins, rng)
+
+
+def sample_blocks(view: BlockView, size: int, *, rng: Rng) -> Iterator[Codes]:
+    """Draw blocks by their count (nothing from those below 0), then a cell of the block evenly."""
+    mass = np.maximum(view.counts, 0.0)
+    if not mass.sum() > 0:
+        mass = np.ones(mass.size)
+    widths = view.highs - view.lows + 1
+    for chunk in _chunks(size):
+        rows = _pick(np.zeros(chunk, dtype=np.int64), mass[None, :], rng)
+        inside = np.floor(_uniform(widths.shape[1] * chunk, rng).reshape(chunk, -1) * widths[rows]).astype(np.int64)
+        yield view.lows[rows] + np.minimum(inside, widths[rows] - 1)
+
+
+SamplingStep = tuple[
+    Reals, list[int], list[int]
+]  # table (given cells, fresh cells), attributes given, attributes drawn
+
+
+def _order(view: TableView) -> list[SamplingStep]:
+    """The cliques from the roots down, each as a table of what is new in it given what is known."""
+    tree, tables = view.factors.tree, view.factors.tables
+    near, seen = tree.neighbours(), set[int]()
+    steps: list[SamplingStep] = []
+    known: set[int] = set()
+    for root in range(len(tree.cliques)):
+        if root in seen:
+            continue
+        for place in reach(near, root):
+            seen.add(place)
+            clique = tree.cliques[place]
+            given = [one for one in clique if one in known]
+            fresh = [one for one in clique if one not in known]
+            if not fresh:
+                continue
+            axes = [clique.index(one) for one in (*given, *fresh)]
+            table = tables[place][0].transpose(axes)
+            rows = int(np.prod([table.shape[axis] for axis in range(len(given))], dtype=np.int64))
+            steps.append((table.reshape(rows, -1), given, fresh))
+            known |= set(fresh)
+    return steps
+
+
+def _extend(bins: Codes, table: Reals, given: list[int], fresh: list[int], widths: list[int], rng: Rng) -> None:
+    """Draw the fresh attributes of every row, given the known ones."""
+    row = np.zeros(len(bins), dtype=np.int64)
+    for one in given:
+        row = row * widths[one] + bins[:, one]
+    cell = _pick(row, table, rng)
+    for one in reversed(fresh):
+        cell, bins[:, one] = np.divmod(cell, widths[one])
+
+
+def _values(view: TableView, bins: Codes, rng: Rng) -> Codes:
+    """A value within the bin of every attribute."""
+    out = np.empty_like(bins)
+    for place, (of_value, share) in enumerate(zip(view.bins, view.shares, strict=True)):
+        table = np.zeros((int(of_value.max()) + 1, of_value.size))
+        table[of_value, np.arange(of_value.size)] = share[0]
+        out[:, place] = _pick(bins[:, place], table, rng)
+    return out
+
+
+def _pick(rows: Codes, table: Reals, rng: Rng) -> Codes:
+    """For every record a column of its row of the table, in proportion, evenly spread over the records of a row."""
+    order = np.lexsort((rng.words64(rows.size), rows))
+    ordered = rows[order]
+    starts = np.searchsorted(ordered, np.arange(len(table)))
+    many = np.maximum(np.diff(np.append(starts, rows.size)), 1)
+    offset = _uniform(len(table), rng)
+    uniform = np.minimum((np.arange(rows.size) - starts[ordered] + offset[ordered]) / many[ordered], 1 - 2.0**-40)
+    sums = table.sum(axis=1, keepdims=True)
+    even = np.full_like(table, 1.0 / table.shape[1])
+    ladder = np.cumsum(np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even), axis=1)
+    ladder[:, -1] = 1.0
+    ladder += np.arange(len(table))[:, None]  # one increasing sequence: row r lives in (r, r + 1]
+    found = np.searchsorted(ladder.ravel(), ordered + uniform, side="right") - ordered * table.shape[1]
+    columns = np.empty(rows.size, dtype=np.int64)
+    columns[order] = np.clip(found, 0, table.shape[1] - 1)
+    return columns
+
+
+def _uniform(size: int, rng: Rng) -> Reals:
+    return (rng.words64(size) >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
+def _chunks(size: int) -> Iterator[int]:
+    while size > 0:
+        yield min(size, CHUNK)
+        size -= CHUNK
+
+
+# A released view, opened: it answers counts, SQL and gives records. No private table is near.
+
 
 MOST_ROWS = 10_000  # of one answer
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class AnswerTable:
     """The answer to a statement: names of columns, and rows of labels and answers."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | Answer | None, ...], ...]
+    rows: tuple[tuple[str | Estimate | None, ...], ...]
     level: float
 
     def to_dict(self, sql: str) -> dict[str, Any]:
@@ -57,8 +163,8 @@ class OpenedView:
 
     >>> from sudare.methods.view import View
     >>> from sudare.testing import Tabled
-    >>> from sudare.testing.tables import even_table
-    >>> from sudare.mechanisms import SeededRng
+    >>> from sudare.testing.subject import even_table
+    >>> from sudare.noise import SeededRng
     >>> view = open_view(View(epsilon=10).publish(Tabled(even_table()), rng=SeededRng(1)))
     >>> found = view.count(a0="v0")
     >>> found.low < 320 < found.high
@@ -67,21 +173,21 @@ class OpenedView:
 
     stored: TableView | BlockView
     certificate: Certificate
-    known: dict[int, Pieces] = field(default_factory=dict, repr=False)  # values of attributes that were asked about
+    known: dict[int, BinPieces] = field(default_factory=dict, repr=False)  # values of attributes that were asked about
 
     @property
     def schema(self) -> Schema:
         """The attributes it can be asked about."""
         return self.stored.schema
 
-    def count(self, *, level: float = LEVEL, **conditions: Any) -> Answer:
+    def count(self, *, level: float = LEVEL, **conditions: Any) -> Estimate:
         """Count records: `age=(20, 39)` is a range with both ends, `sex="F"` a value, `sex=["F", "M"]` any of some."""
         terms = tuple(self._test(name, wanted) for name, wanted in conditions.items())
         return self._answer(self._region(Every(terms) if terms else None), level)
 
-    def sql(self, text: str, *, level: float = LEVEL) -> Table:
+    def sql(self, text: str, *, level: float = LEVEL) -> AnswerTable:
         """Answer one SELECT; see `sql.SUPPORTED`."""
-        from sudare.methods.view.sql import Measure, parse
+        from sudare.methods.view.sql import AnswerColumn, parse
 
         question = parse(text, self.schema)
         region = self._region(question.where)
@@ -89,7 +195,7 @@ class OpenedView:
         if int(np.prod(sizes, dtype=object)) > MOST_ROWS:
             raise ParameterError("the answer would have more than {most} rows; group by less", most=MOST_ROWS)
 
-        def cell(measure: Measure, part: Region, labels: dict[int, str | None]) -> str | Answer | None:
+        def cell(measure: AnswerColumn, part: Region, labels: dict[int, str | None]) -> str | Estimate | None:
             if measure.kind == "group" and measure.attribute is not None:
                 return labels[measure.attribute]
             return self._measured(measure.kind, measure.attribute, part, level)
@@ -98,7 +204,7 @@ class OpenedView:
             tuple(cell(measure, part, labels) for measure in question.measures)
             for part, labels in self._groups(region, question.groups)
         ]
-        return Table(tuple(measure.name for measure in question.measures), tuple(rows), level)
+        return AnswerTable(tuple(measure.name for measure in question.measures), tuple(rows), level)
 
     def ranges(self, lows: Codes, highs: Codes) -> Reals:
         """Count many boxes of codes at once, both ends included, without intervals."""
@@ -141,12 +247,12 @@ class OpenedView:
                 labels[place] = self.schema.attributes[place].labels(np.array([code]))[0]
             yield part, labels
 
-    def _answer(self, region: Region, level: float) -> Answer:
+    def _answer(self, region: Region, level: float) -> Estimate:
         if not 0.5 <= level < 1:
             raise ParameterError("level ({level}) must be at least 0.5 and below 1", level=level)
         return answer(self.stored.moments(region.weights()), level=level)
 
-    def _measured(self, kind: str, attribute: int | None, region: Region, level: float) -> Answer | None:
+    def _measured(self, kind: str, attribute: int | None, region: Region, level: float) -> Estimate | None:
         if attribute is None:
             return self._answer(region, level)
         if kind == "count":
@@ -172,5 +278,5 @@ def open_view(place: str | Path | Release) -> OpenedView:
     return OpenedView(view_of(release), release.certificate)
 
 
-def _part(cell: str | Answer | None, part: str) -> Any:
-    return round(getattr(cell, part), 6) if isinstance(cell, Answer) else cell
+def _part(cell: str | Estimate | None, part: str) -> Any:
+    return round(getattr(cell, part), 6) if isinstance(cell, Estimate) else cell

@@ -1,19 +1,109 @@
-"""Questions in SQL: counts, sums and means of declared attributes. Anything else is refused with what is supported."""
+"""Values as a question writes them, turned into tests on an attribute."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 
 import sqlglot
 from sqlglot import exp
 
-from sudare.errors import ParameterError
-from sudare.methods.view.conditions import Every, Predicate, Some, negated
-from sudare.methods.view.literals import Value, between, equal
-from sudare.schema import NumberBins, Schema
-from sudare.schema.labels import shown
+from sudare.errors import ParameterError, SchemaError
+from sudare.methods.view.conditions import Every, NumberRange, Predicate, Some, Test, ends, is_whole, negated
+from sudare.schema import Attribute, DateBins, NumberBins, Schema, Values
+from sudare.schema.raw import date_of, number_of, shown
+
+Value = str | int | float | date | Fraction | None
+
+
+def equal(schema: Schema, attribute: int, values: Sequence[Value]) -> Test:
+    """The attribute is one of these values; None is missing."""
+    one = schema.attributes[attribute]
+    if any(value is None for value in values):
+        if len(values) > 1:
+            raise ParameterError("a list of values must not hold NULL; ask for {name} IS NULL by itself", name=one.name)
+        return Test(attribute=attribute, is_null=True)
+    intervals: list[NumberRange] = []
+    codes: set[int] = set()
+    for value in values:
+        number = _number(one, value)
+        if number is None:
+            codes.update(one.codes(str(value)))  # SchemaError names what there is
+        else:
+            intervals.append(_point(one, number))
+    return Test(attribute=attribute, intervals=tuple(intervals), codes=frozenset(codes))
+
+
+def between(
+    schema: Schema, attribute: int, low: Value, high: Value, *, above: bool = False, below: bool = False
+) -> Test:
+    """The attribute lies between two values, both included unless `above` or `below` says otherwise; None: no end."""
+    one = schema.attributes[attribute]
+    if ends(one) is None:
+        return _ordered(one, attribute, low, high, above, below)
+    start = None if low is None else _start(one, _needed(one, low), after=above)
+    stop = None if high is None else _start(one, _needed(one, high), after=not below)
+    return Test(attribute=attribute, intervals=((start, stop),))
+
+
+def _start(attribute: Attribute, number: Fraction, *, after: bool) -> Fraction:
+    """Where values from this one on begin, or those after it."""
+    if not is_whole(attribute):
+        return number
+    return Fraction(math.floor(number) + 1 if after else math.ceil(number))
+
+
+def _point(attribute: Attribute, number: Fraction) -> NumberRange:
+    edges = ends(attribute)
+    if edges is None or not edges[0] <= number < edges[-1] + (0 if is_whole(attribute) else 1):
+        raise _unknown(attribute)
+    if not is_whole(attribute):
+        raise ParameterError(
+            "{name} has bins without whole edges; ask for a range with BETWEEN, or for a bin by its label",
+            name=attribute.name,
+        )
+    if number.denominator != 1:
+        raise _unknown(attribute)
+    return number, number + 1
+
+
+def _ordered(one: Attribute, attribute: int, low: Value, high: Value, above: bool, below: bool) -> Test:
+    if not (isinstance(one.domain, Values) and one.is_ordered):
+        raise ParameterError("{name} has no order; use =, <> or IN", name=one.name)
+    first = 0 if low is None else one.code(str(low)) + above
+    last = one.domain.size - 1 if high is None else one.code(str(high)) - below
+    return Test(attribute=attribute, codes=frozenset(range(first, last + 1)))
+
+
+def _needed(attribute: Attribute, value: Value) -> Fraction:
+    number = _number(attribute, value)
+    if number is None:
+        raise ParameterError("{name} is compared with something that is no number or date", name=attribute.name)
+    return number
+
+
+def _number(attribute: Attribute, value: Value) -> Fraction | None:
+    """The value as a number (a date as its day); None for a label."""
+    if isinstance(attribute.domain, DateBins):
+        day = date_of(value)
+        return None if day is None else Fraction(day.toordinal())
+    if not isinstance(attribute.domain, NumberBins):
+        return None
+    number = number_of(value)
+    return number if isinstance(number, Fraction) else None
+
+
+def _unknown(attribute: Attribute) -> SchemaError:
+    return SchemaError(
+        "attribute {name} has no such value; it has {known}", name=attribute.name, known=attribute.some_labels
+    )
+
+
+# Questions in SQL: counts, sums and means of declared attributes. Anything else is refused with what is supported.
+
 
 MOST_CHARACTERS = 20_000
 SUPPORTED = (
@@ -24,7 +114,7 @@ _PARTS = {"kind", "hint", "distinct", "expressions", "from", "from_", "where", "
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class AnswerColumn:
     """One column of the answer: "count", "sum" or "avg" of an attribute (None: of records), or "group" by one."""
 
     kind: str
@@ -36,7 +126,7 @@ class Measure:
 class Question:
     """A parsed statement."""
 
-    measures: tuple[Measure, ...]
+    measures: tuple[AnswerColumn, ...]
     where: Predicate | None
     groups: tuple[int, ...]
 
@@ -93,26 +183,26 @@ def _grouped(tree: exp.Select) -> Sequence[exp.Expr]:
     return list(group.expressions)
 
 
-def _measure(column: exp.Expr, schema: Schema, groups: Sequence[int]) -> Measure:
+def _measure(column: exp.Expr, schema: Schema, groups: Sequence[int]) -> AnswerColumn:
     inner, name = (column.this, column.alias) if isinstance(column, exp.Alias) else (column, "")
     if isinstance(inner, exp.Count) and not inner.args.get("big_int_distinct"):
         told = inner.this
         if isinstance(told, exp.Star):
-            return Measure("count", None, name or "count")
+            return AnswerColumn("count", None, name or "count")
         if isinstance(told, exp.Column):
-            return Measure("count", _column(told, schema), name or f"count_{told.name}")
+            return AnswerColumn("count", _column(told, schema), name or f"count_{told.name}")
         raise _unsupported("COUNT of anything but * or an attribute")
     if isinstance(inner, exp.Sum | exp.Avg):
         kind = "sum" if isinstance(inner, exp.Sum) else "avg"
         place = _column(inner.this, schema)
         if not isinstance(schema.attributes[place].domain, NumberBins):
             raise ParameterError("{name} is no number; only COUNT can be asked of it", name=schema.names[place])
-        return Measure(kind, place, name or f"{kind}_{schema.names[place]}")
+        return AnswerColumn(kind, place, name or f"{kind}_{schema.names[place]}")
     if isinstance(inner, exp.Column):
         place = _column(inner, schema)
         if place not in groups:
             raise ParameterError("{name} must stand in GROUP BY to be selected", name=schema.names[place])
-        return Measure("group", place, name or schema.names[place])
+        return AnswerColumn("group", place, name or schema.names[place])
     raise _unsupported(inner.sql(dialect="duckdb"))
 
 

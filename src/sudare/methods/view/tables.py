@@ -1,21 +1,92 @@
-"""A view made of tables: the model's and the product's. Holds public numbers only."""
+"""What a view answers: a number, an interval and its level, and which part of it is noise and which is the model."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sudare.methods.view.answers import Box, Moments
-from sudare.methods.view.factors import Factors
+from sudare.methods.view.junction_tree import Factors
 from sudare.schema import Schema
+from sudare.schema.arrays import Codes, Reals
 
-Reals = NDArray[np.float64]
-Codes = NDArray[np.int64]
+AxisWeights = Mapping[int, Reals]  # attribute -> a weight for each of its values; attributes not named weigh 1
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """A number with its interval.
+
+    `noise_deviation` is what the privacy noise contributes (its law is known exactly); `model_deviation` is what the
+    view cannot tell, estimated from noisy numbers. Both are standard deviations.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    noise_deviation: float
+    model_deviation: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain numbers for a program."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moments:
+    """An estimated sum over the records, and the variances of its two errors."""
+
+    value: float
+    noise: float
+    model: float
+
+
+class Stored(Protocol):
+    """What any kind of view can do, be it made of tables or of blocks."""
+
+    schema: Schema
+
+    @property
+    def total(self) -> float:
+        """How many records it holds."""
+
+    def moments(self, boxes: Sequence[AxisWeights]) -> Moments:
+        """Estimate the sum of the weights of all records over disjoint boxes."""
+
+    def ranges(self, lows: Codes, highs: Codes) -> Reals:
+        """Count boxes of codes, both ends included, without intervals."""
+
+    def marginal(self, names: Sequence[str]) -> Reals:
+        """Give the table of some attributes, one axis each."""
+
+
+def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0, most: float = math.inf) -> Estimate:
+    """An interval around an estimate, cut to what is possible: a count never lies below 0, a mean within its bins.
+
+    >>> answer(Moments(value=100.0, noise=9.0, model=16.0)).high
+    109.79981992270027
+    """
+    reach = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(moments.noise + moments.model)
+    return Estimate(
+        value=min(most, max(least, moments.value)),
+        low=min(most, max(least, moments.value - reach)),
+        high=min(most, max(least, moments.value + reach)),
+        level=level,
+        noise_deviation=math.sqrt(moments.noise),
+        model_deviation=math.sqrt(moments.model),
+    )
+
+
+# A view made of tables: the model's and the product's. Holds public numbers only.
+
 
 KNOWN = 0.1  # of tau^2: what a pair that a clique holds may still be off, by its coarse bins and by third attributes
 
@@ -40,7 +111,7 @@ class TableView:
         """How many records it holds."""
         return float(self.factors.totals[0])
 
-    def moments(self, boxes: Sequence[Box]) -> Moments:
+    def moments(self, boxes: Sequence[AxisWeights]) -> Moments:
         """Estimate a sum over disjoint boxes: noise from the replicates, the model's part in units of Var(f)."""
         sums = np.zeros(self.factors.versions)
         squares, hidden = 0.0, 0.0
@@ -73,7 +144,7 @@ class TableView:
         unknown = sum(pair not in known for pair in pairs) / len(pairs)
         return self.total + self.tau_squared * (KNOWN + (1 - KNOWN) * unknown)
 
-    def _hidden_in(self, box: Box, held: float) -> float:
+    def _hidden_in(self, box: AxisWeights, held: float) -> float:
         records = max(self.total, 1.0)
         masses = [float(self._counts(one) @ (weights != 0)) / records for one, weights in box.items()]
         return self._hidden(masses, held / records) * _mean_square(box)
@@ -94,7 +165,7 @@ class TableView:
         inside = max(math.prod(masses), share) / rarest if rarest > 0 else 1.0
         return self.floor * math.sqrt(min(1.0, inside))
 
-    def _answer(self, box: Box) -> Reals:
+    def _answer(self, box: AxisWeights) -> Reals:
         return self.factors.answer({one: self._evidence(one, weights) for one, weights in box.items()})
 
     def _evidence(self, attribute: int, weights: Reals) -> Reals:
@@ -171,7 +242,7 @@ class TableView:
         return whole
 
 
-def _mean_square(box: Box) -> float:
+def _mean_square(box: AxisWeights) -> float:
     """The mean square weight of the values that a box weighs at all; 0 for the box of everybody."""
     squares = [weights[weights != 0] ** 2 for weights in box.values()]
     return float(np.prod([square.mean() if square.size else 0.0 for square in squares])) if box else 0.0

@@ -1,0 +1,1 @@
+"""Which method, with which parameters, and why: from public facts alone."""

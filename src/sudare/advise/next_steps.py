@@ -1,0 +1,157 @@
+"""What to do with the advice: the commands to run next, and a recipe to start from."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from sudare.advise.choose import Advice, Answers, Choice
+from sudare.errors import ReleaseError
+from sudare.text import say
+
+SAMPLE = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileNames:
+    """The files that commands and recipes name. The data file is named, never opened."""
+
+    facts: Path  # the schema, or the map of places
+    data: str
+    ledger: str
+    out: str
+
+    @classmethod
+    def of(cls, facts: Path, publish: str, data: str | None) -> FileNames:
+        """Name what was not named: members.toml goes with members.csv and members.ledger."""
+        stem = facts.stem
+        return cls(facts=facts, data=data or f"{stem}.csv", ledger=f"{stem}.ledger", out=f"{stem}-{publish}")
+
+
+def commands(advice: Advice, answers: Answers, names: FileNames) -> list[str]:
+    """List the commands that carry the advice out, ready for a shell."""
+    publish = advice.choice.publish
+    if publish == "location":
+        return [_line("publish", publish, str(names.facts), *_flags(advice.choice), "--out", names.out), *_look(names)]
+    check = _line("schema", "check", names.data, "--schema", str(names.facts))
+    told = ("publish", publish, names.data, "--schema", str(names.facts), *_flags(advice.choice))
+    if advice.budget is None:
+        return [check, *_first(advice.choice, names), _line(*told, "--out", names.out), *_look(names)]
+    neighbours = ("--neighbours", answers.neighbours) if answers.hide_number else ()
+    return [
+        check,
+        _line("ledger", "create", names.ledger, "--epsilon", str(advice.budget), *neighbours),
+        _line(*told, "--ledger", names.ledger, "--out", names.out),
+        *_use(publish, answers, names),
+        *_look(names, ("--ledger", names.ledger)),
+    ]
+
+
+def _use(publish: str, answers: Answers, names: FileNames) -> list[str]:
+    if publish != "view":
+        return []
+    if answers.need in ("records", "sample"):
+        size = str(answers.rows or SAMPLE)
+        return [_line("sample", names.out, "-n", size, "-o", f"{names.out}.csv")]
+    return [_line("query", names.out, "SELECT COUNT(*) FROM view")]
+
+
+def _look(names: FileNames, ledger: tuple[str, ...] = ()) -> list[str]:
+    return [_line("verify", names.out, *ledger), _line("report", names.out, "-o", f"{names.out}.html")]
+
+
+def _first(choice: Choice, names: FileNames) -> list[str]:
+    """Say, as a comment of the shell, what to write in the schema where no flag can say it."""
+    return [
+        "# " + say("first write role = {role} for these in {file}: {names}; a flag cannot name one with a comma",
+                   role='"quasi"', file=names.facts, names=" / ".join(value))
+        for value in choice.parameters.values()
+        if not isinstance(value, str) and not _fits_a_flag(value)
+    ]  # fmt: skip
+
+
+def _flags(choice: Choice) -> list[str]:
+    """One flag a parameter; neighbours are those of the ledger, and names with commas go into the schema."""
+    words = []
+    for name, value in choice.parameters.items():
+        if name != "neighbours" and (isinstance(value, str) or _fits_a_flag(value)):
+            words += [f"--{name.replace('_', '-')}", value if isinstance(value, str) else ",".join(value)]
+    return words
+
+
+def _fits_a_flag(several: tuple[str, ...]) -> bool:
+    return all("," not in one and one == one.strip() for one in several)
+
+
+def _line(*words: str) -> str:
+    return shlex.join(["sudare", *words])
+
+
+# --- a recipe ---------------------------------------------------------------------------------------------------
+
+
+def write_recipe(file: Path, advice: Advice, answers: Answers, names: FileNames) -> None:
+    """Write a recipe with the recommended release, and the runner-up as a comment; a file is never overwritten."""
+    text = recipe_text(advice, answers, names, folder=file.parent)
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise ReleaseError("{target} exists; choose another file or remove it", target=file) from None
+
+
+def recipe_text(advice: Advice, answers: Answers, names: FileNames, *, folder: Path) -> str:
+    """Give the recipe as text, paths relative to its folder."""
+    is_map = advice.choice.publish == "location"
+    facts, data = _path(names.facts, folder), _path(names.data, folder)
+    head = ["[recipe]", "version = 1"]
+    if not is_map:
+        head += [f"source = {data}", f"schema = {facts}"]
+    head += [f"out = {_path(f'{names.facts.stem}-releases', folder)}", ""]
+    if advice.budget is not None:
+        head += [*_ledger(advice.budget, answers, names, folder), ""]
+    map_key = [f"map = {facts}"] if is_map else []
+    lines = [*head, *_release(advice.choice, map_key)]
+    if advice.runner_up is not None:
+        epsilon = advice.runner_up.parameters.get("epsilon")
+        ledger = [] if advice.budget or not epsilon else _ledger(2 * Fraction(str(epsilon)), answers, names, folder)
+        other = [*ledger, *_release(advice.runner_up, map_key)]
+        lines += ["", f"# {advice.runner_up_if}:", *(f"# {line}" for line in other)]
+    return "\n".join(lines) + "\n"
+
+
+def _ledger(budget: Fraction, answers: Answers, names: FileNames, folder: Path) -> list[str]:
+    told = [
+        "[ledger]",
+        f"file = {_path(names.ledger, folder)}",
+        f"budget = {_quoted(budget)}  # {say('half of it is left for a correction')}",
+    ]
+    return [*told, f"neighbours = {_quoted(answers.neighbours)}"] if answers.hide_number else told
+
+
+def _release(choice: Choice, more: list[str]) -> list[str]:
+    given = {name: value for name, value in choice.parameters.items() if name != "neighbours"}
+    mode = [str(given[one]) for one in ("focus", "mode") if one in given]
+    keys = [f"{name} = {value if name == 'k' else _quoted(value)}" for name, value in given.items()]
+    return [
+        "[[release]]",
+        f"name = {_quoted('-'.join([choice.publish, *mode]))}",
+        f"publish = {_quoted(choice.publish)}",
+        *more,
+        *keys,
+        "report = true",
+    ]
+
+
+def _path(path: str | Path, folder: Path) -> str:
+    if "://" in str(path):  # no path: it is the same from everywhere
+        return _quoted(str(path))
+    return _quoted(Path(os.path.relpath(path, folder)).as_posix())
+
+
+def _quoted(value: str | tuple[str, ...] | Fraction) -> str:
+    return json.dumps(value if isinstance(value, tuple) else str(value), ensure_ascii=False)

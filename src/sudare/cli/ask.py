@@ -1,0 +1,161 @@
+"""`sudare query DIR "SELECT ..."`: a view answers, each number with its interval."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sudare.cli.help import Worded
+from sudare.cli.terminal import held_interrupts, json_option, print_json, progress, table
+from sudare.errors import ParameterError, ReleaseError
+from sudare.text import render, say
+
+if TYPE_CHECKING:
+    from sudare.methods.view.opened import AnswerTable
+    from sudare.methods.view.tables import Estimate
+
+
+@click.command(
+    "query", cls=Worded, help=say("Ask the view in DIR: COUNT, SUM, AVG with WHERE and GROUP BY, FROM view.")
+)
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("sql", required=False)
+@click.option("--file", "file", type=click.Path(path_type=Path), help=say("statements, separated by semicolons"))
+@click.option("--level", type=float, default=0.95, show_default=True, help=say("level of the intervals"))
+@json_option
+def query(directory: Path, sql: str | None, file: Path | None, level: float, as_json: bool) -> None:
+    """Answer one statement, or those of a file."""
+    with held_interrupts():
+        from sudare.app import ask
+
+    if (sql is None) == (file is None):
+        raise click.UsageError(say("give either a statement or --file"), click.get_current_context())
+    try:
+        text = sql if file is None else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError("{file} cannot be read as text", file=file) from None
+    answered = ask(directory, text or "", level=level, many=file is not None)
+    if as_json:
+        print_json([found.to_dict(statement) for statement, found in answered])
+        return
+    for statement, found in answered:
+        if file is not None:
+            click.echo(statement)
+        _show(found)
+
+
+def _show(found: AnswerTable) -> None:
+    table([tuple(_text(cell) for cell in row) for row in found.rows], head=found.columns)
+    click.echo(
+        say(
+            "intervals of level {level}: the part of the noise is exact, that of the model is estimated",
+            level=found.level,
+        )
+    )
+
+
+def _text(cell: str | Estimate | None) -> str:
+    if cell is None or isinstance(cell, str):
+        return "" if cell is None else cell
+    return f"{_number(cell.value)} [{_number(cell.low)}, {_number(cell.high)}]"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
+
+
+# `sudare sample DIR -n N`: records from a view.
+
+
+@click.command("sample", cls=Worded, help=say("Draw records from the view in DIR, as CSV; costs no privacy."))
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("-n", "size", required=True, type=int, help=say("how many records"))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help=say("CSV file to make (default: standard output)"))
+@click.option("--seed-for-tests", type=int, help=say("repeatable records"))
+def sample(directory: Path, size: int, out: Path | None, seed_for_tests: int | None) -> None:
+    """Stream records to a file or to standard output."""
+    with held_interrupts():
+        from sudare.app import write_sample
+
+    if out is None:
+        write_sample(directory, size, sys.stdout, seed=seed_for_tests)
+        return
+    with progress(say("drawing")) as moved:
+        write_sample(directory, size, out, seed=seed_for_tests, progress=moved)
+    click.echo(say("{rows} records written to {out}", rows=size, out=out))
+
+
+# `sudare report DIR`.
+
+
+@click.command(
+    cls=Worded,
+    help=say(
+        "Write one page about the release in DIR: certificate, pictures, tables. With --truth, for the steward only."
+    ),
+)
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True,
+              help=say("HTML file to make"))  # fmt: skip
+@click.option("--truth", help=say("the table that was published: the page compares, and is not for publication"))
+@click.option(
+    "--schema",
+    "schema_file",
+    type=click.Path(path_type=Path),
+    help=say("schema file of the true table (default: the schema in the certificate)"),
+)
+@click.option("--count", "count_column", help=say("DATA is already aggregated; this column holds the counts"))
+@click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)"))
+def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> None:
+    """Write the page and tell where it is."""
+    with held_interrupts():
+        from sudare.app import write_report
+
+    with progress(say("drawing")) as moved:
+        write_report(directory, out, truth=truth, progress=moved, **reading)
+    click.echo(say("report written to {out}", out=out))
+    if truth is not None:
+        click.echo(say("NOT FOR PUBLICATION: the page shows the true table."))
+
+
+# `sudare verify [DIR]`.
+
+
+@click.command(
+    cls=Worded,
+    help=say("Check a stored release in DIR; without DIR, check the noise of this installation (about a minute)."),
+)
+@click.argument("directory", required=False, type=click.Path(path_type=Path), metavar="[DIR]")
+@click.option(
+    "--ledger",
+    "ledger_file",
+    type=click.Path(path_type=Path),
+    help=say("check that this ledger holds the spend"),
+)
+@json_option
+def verify(directory: Path | None, ledger_file: Path | None, as_json: bool) -> None:
+    """Run the checks and print each with what it showed."""
+    if directory is None and ledger_file is not None:
+        raise click.UsageError(say("--ledger goes with a release directory"), click.get_current_context())
+    with held_interrupts():
+        from sudare.verify.checks import verify_installation, verify_release
+
+    with progress(say("checking")) as moved:
+        checks = (
+            verify_installation(progress=moved)
+            if directory is None
+            else verify_release(directory, ledger_file=ledger_file)
+        )
+    if as_json:
+        print_json(
+            [{"name": one.name, "passed": one.passed, "detail": one.detail, "values": one.values} for one in checks]
+        )
+    else:
+        for one in checks:
+            mark = say("ok") if one.passed else say("FAILED")
+            click.echo(f"{mark}  {say(one.name)}: {render(one.detail, one.values)}")
+    if not all(one.passed for one in checks):
+        raise ReleaseError("a check failed; publish nothing with this installation or from this directory")

@@ -1,0 +1,213 @@
+"""Help pages that fit their columns in both languages: wide letters take two, and Japanese breaks between letters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+import click
+
+from sudare.text import say
+
+_CLOSING = "、。，．：；？！）」』】〕］｝ー々・"  # never first in a line
+_OPENING = "（「『【〔［｛"  # never last in a line
+_WIDE = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
+_PIECE = re.compile(  # blanks, a note in brackets, a wide letter, a word; each with the punctuation around it
+    rf"\s+|\[[^\]]*\]$|[{_OPENING}]*(?![{_OPENING}])[{_WIDE}][{_CLOSING}]*|[{_OPENING}]*[^\s{_WIDE}]+[{_CLOSING}]*|."
+)
+
+
+def width(text: str) -> int:
+    """How many columns a text takes on a terminal.
+
+    >>> width("表 A")
+    4
+    """
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """Break a text into lines of so many columns; punctuation stays with its word.
+
+    >>> wrapped("表を、公開します。", 8)
+    ['表を、公', '開しま', 'す。']
+    """
+    lines = [""]
+    for piece in _PIECE.findall(text):
+        if width(lines[-1] + piece.rstrip()) > columns and lines[-1]:
+            lines.append("")
+        lines[-1] += " " if piece.isspace() and lines[-1] else piece.lstrip()
+    return [line.rstrip() for line in lines]
+
+
+class WideFormatter(click.HelpFormatter):
+    """Click's formatter, with lines broken by what they take on a terminal."""
+
+    def write_text(self, text: str) -> None:
+        """Paragraphs, with a blank line between them."""
+        indent = " " * self.current_indent
+        told = [wrapped(part, self.width - self.current_indent) for part in text.split("\n\n")]
+        self.write("\n".join("".join(f"{indent}{line}\n" for line in lines) for lines in told))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Names on the left, what they mean on the right."""
+        rows = list(rows)
+        left = min(max(width(name) for name, _ in rows), col_max) + col_spacing
+        indent = " " * self.current_indent
+        for name, meaning in rows:
+            lines = wrapped(meaning, max(self.width - left - self.current_indent, 10))
+            if width(name) > left - col_spacing:
+                self.write(f"{indent}{name}\n")
+                name = ""
+            for line in lines:
+                self.write(f"{indent}{name}{' ' * (left - width(name))}{line}".rstrip() + "\n")
+                name = ""
+
+
+# Help pages in the reader's language: click's own words, said through the catalogue.
+
+
+_ARGUMENTS = {  # what stands for a value on the usage line
+    "DATA": say("the table: a CSV, TSV, text or Parquet file, also .gz, or a pattern such as 'part-*.csv'"),
+    "SCHEMA": say("schema file"),
+    "MAP": say("map file (TOML)"),
+    "DIR": say("directory of a release"),
+    "FILE": say("file of the ledger"),
+    "SQL": say("a statement such as SELECT COUNT(*) FROM view WHERE age >= 20"),
+    "REQUEST": say("file of the request (TOML)"),
+    "REPORTS": say("file of the reports: CSV, or one JSON object a line"),
+    "RECIPE": say("recipe file (TOML)"),
+}
+_USAGE = {"[OPTIONS]": say("[OPTIONS]"), "COMMAND [ARGS]...": say("COMMAND [ARGS]...")}
+_VALUES = {  # what stands behind an option
+    "TEXT": say("TEXT"),
+    "PATH": say("PATH"),
+    "FILE": say("FILE"),
+    "DIRECTORY": say("DIRECTORY"),
+    "INTEGER": say("INTEGER"),
+    "FLOAT": say("FLOAT"),
+    "NUMBER": say("NUMBER"),
+    "COLUMN": say("COLUMN"),
+    "NAMES": say("NAMES"),
+    "SIZE": say("SIZE"),
+    "DAY": say("DAY"),
+}
+_LAST = ("--memory-limit", "--spill-directory", "--seed-for-tests", "--json", "--version", "--help")  # seldom needed
+
+
+class Page(click.Context):
+    """A context whose help pages fit their columns in both languages."""
+
+    formatter_class = WideFormatter
+
+
+class Worded(click.Command):
+    """A command whose usage line, section titles, options and --help are translated."""
+
+    context_class = Page
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """What may follow the command."""
+        return [_USAGE.get(piece, piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The usage line."""
+        formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)), prefix=say("Usage: "))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The arguments and the options, one a line; first what is required, last what is seldom needed."""
+        parameters = sorted(self.get_params(ctx), key=_rank)
+        known = [(parameter, parameter.get_help_record(ctx)) for parameter in parameters]
+        arguments = [_argument(one, ctx) for one, _ in known if isinstance(one, click.Argument)]
+        options = [_option(one, row, ctx) for one, row in known if isinstance(one, click.Option) and row is not None]
+        for title, rows in ((say("Arguments"), arguments), (say("Options"), options)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """--help, with its text translated."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.help = say("show this help")
+        return option
+
+
+def _rank(parameter: click.Parameter) -> int:
+    name = parameter.opts[0]
+    return 0 if parameter.required else 2 + _LAST.index(name) if name in _LAST else 1
+
+
+def _argument(argument: click.Argument, ctx: click.Context) -> tuple[str, str]:
+    name = argument.make_metavar(ctx)
+    said = getattr(argument, "help", None)  # click 8.5 and later
+    return name, said or _ARGUMENTS.get(name.strip("[]."), "")
+
+
+def _option(option: click.Option, row: tuple[str, str], ctx: click.Context) -> tuple[str, str]:
+    """The row that click would show, with what it adds by itself translated."""
+    flags, _, value = row[0].rpartition(" ")
+    name = f"{flags} {_VALUES[value]}" if value in _VALUES else row[0]
+    extra = option.get_help_extra(ctx)
+    notes = [say("default: {default}", default=extra["default"])] if "default" in extra else []
+    notes += [extra["range"]] if "range" in extra else []
+    notes += [say("required")] if "required" in extra else []
+    meaning = [option.help or "", f"[{'; '.join(notes)}]" if notes else ""]
+    return name, "  ".join(part for part in meaning if part)
+
+
+# What the command line says when it is called wrongly, in the reader's language.
+
+
+_EXTRA = re.compile(r"unexpected extra arguments? \((.*)\)")
+
+
+def usage_line(error: click.UsageError) -> str:
+    """One line: what is wrong, and where the help is."""
+    where = error.ctx.command_path if error.ctx is not None else "sudare"
+    return say("{what}; see `{where} --help`", what=_what(error), where=where)
+
+
+def _what(error: click.UsageError) -> str:
+    if isinstance(error, click.NoSuchOption):
+        return _unknown(error)
+    if isinstance(error, click.BadOptionUsage):
+        return say("{name} needs a value behind it", name=error.option_name)
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return say("{name} is missing", name=_called(error.param))
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return say("{name} does not take that value ({reason})", name=_called(error.param), reason=_reason(error))
+    extra = _EXTRA.search(error.message)
+    if extra is not None:
+        return say("{words} is too much; quote a text that holds blanks", words=extra[1])
+    return error.format_message().rstrip(".")
+
+
+def _unknown(error: click.NoSuchOption) -> str:
+    if error.possibilities:
+        near = ", ".join(error.possibilities)
+        return say("there is no option {name} (did you mean {near}?)", name=error.option_name, near=near)
+    return say("there is no option {name}", name=error.option_name)
+
+
+def _reason(error: click.BadParameter) -> str:
+    """Why a value is refused; click's own words only where it has no type that says it."""
+    kind = error.param.type if error.param is not None else None
+    if isinstance(kind, click.Choice):
+        return say("it takes one of {choices}", choices=", ".join(map(str, kind.choices)))
+    if isinstance(kind, (click.IntRange, click.FloatRange)):
+        return say("it takes a number in the range {range}", range=_ends(kind))
+    if kind is click.INT:
+        return say("it takes a whole number")
+    if kind is click.FLOAT:
+        return say("it takes a number")
+    return error.message.rstrip(".")
+
+
+def _ends(kind: click.IntRange | click.FloatRange) -> str:
+    return f"{'' if kind.min is None else kind.min}..{'' if kind.max is None else kind.max}"
+
+
+def _called(parameter: click.Parameter) -> str:
+    return "/".join(parameter.opts) if isinstance(parameter, click.Option) else (parameter.name or "").upper()

@@ -1,0 +1,164 @@
+"""`sudare demo`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sudare.cli.help import Worded
+from sudare.cli.terminal import held_interrupts, json_option, print_json, progress, table
+from sudare.text import language, render, say
+
+if TYPE_CHECKING:
+    from sudare.demo.demo import DemoStep
+    from sudare.recipe.plan import Plan, PlannedRelease
+
+TellStep = Callable[[str, float], None]
+
+
+@contextlib.contextmanager
+def _lines() -> Iterator[TellStep]:
+    """Print lines; on a terminal a bar stays below them, and moves to the share that each line comes with."""
+    if not sys.stdout.isatty():
+        yield lambda line, share: click.echo(line)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(highlight=False, markup=False), transient=True) as bars:
+        task = bars.add_task(say("working"), total=1.0)
+
+        def tell(line: str, share: float) -> None:
+            bars.console.print(line, soft_wrap=True)
+            bars.update(task, completed=share)
+
+        yield tell
+
+
+@contextlib.contextmanager
+def _told_steps(steps: int, began: float) -> Iterator[DemoStep]:
+    """One line a step, with the seconds gone by."""
+    with _lines() as tell:
+
+        def say_step(text: str, /, *, step: int, **values: object) -> None:
+            gone = time.monotonic() - began
+            tell(f"{gone:5.1f} s  {step:2d}/{steps}  {render(text, values)}", (step - 1) / steps)
+
+        yield say_step
+
+
+@click.command(cls=Worded, help=say("Do the main job on built-in data: schema, ledger and all five kinds of release."))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("demo"),
+    show_default=True,
+    help=say("directory to make"),
+)
+def demo(out: Path) -> None:
+    """Run the demo and tell what happened, step by step."""
+    began = time.monotonic()
+    with held_interrupts():
+        from sudare.demo.demo import STEPS, run_demo
+
+    with _told_steps(STEPS, began) as say_step:
+        page = run_demo(out, say_step=say_step)
+    seconds = f"{time.monotonic() - began:.0f}"
+    click.echo(say("five releases and their pages in {out}, made in {seconds} s", out=out, seconds=seconds))
+    click.echo(say("The page is for the steward: one chapter shows the true tables, and is stamped."))
+    click.echo(say("Next: open {page}", page=page))
+
+
+# `sudare run RECIPE`.
+
+
+@click.command(
+    "run",
+    cls=Worded,
+    help=say(
+        "Make all releases of RECIPE under one ledger. Everything is checked before the first spend; what is done is"
+        " not done again."
+    ),
+)
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help=say("show the plan: promises, cost, errors, what is done; make nothing"))
+@json_option
+def run(recipe: Path, dry_run: bool, as_json: bool) -> None:
+    """Plan, or run and tell step by step."""
+    with held_interrupts():
+        import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
+        from sudare.recipe.plan import plan_recipe
+        from sudare.recipe.run import describe, run_recipe
+
+    if dry_run:
+        plan = plan_recipe(recipe)
+        if as_json:
+            print_json(describe(plan))
+            return
+        _tell_plan(plan)
+        return
+    done = run_recipe(recipe, say_step=_silent if as_json else _say_step, working=partial(progress, say("counting")))
+    if as_json:
+        print_json(done.to_dict())
+        return
+    made, every = len(done.published), len(done.plan.steps)
+    click.echo(
+        say(
+            "releases in {out}: {every}; made now: {made}, made before: {before}",
+            out=done.plan.recipe.out,
+            every=every,
+            made=made,
+            before=every - made,
+        )
+    )
+    if done.head is not None:
+        click.echo(say("head of the ledger: {head} (keep it elsewhere too)", head=done.head))
+
+
+def _say_step(text: str, /, **values: object) -> None:
+    click.echo(render(text, values))
+
+
+def _silent(text: str, /, **values: object) -> None:
+    """Say nothing: a program reads the JSON at the end."""
+
+
+def _tell_plan(plan: Plan) -> None:
+    for number, step in enumerate(plan.steps, start=1):
+        state = say("to do") if step.done is None else say("done")
+        click.echo(f"{number}. {step.asked.name}: {step.asked.publish} -> {step.out} ({state})")
+        click.echo(f"   {step.guarantee.to_dict()['statement'][language()]}")
+        for line in _errors(step):
+            click.echo(f"   {line}")
+    _tell_sum(plan)
+    for note in plan.notes():
+        click.echo(say("note: {note}", note=note))
+
+
+def _tell_sum(plan: Plan) -> None:
+    purse = plan.purse
+    if purse is None:
+        return
+    rows = [(step.asked.name, str(step.cost)) for step in plan.to_do if step.need is not None]
+    if rows:
+        table(rows, head=(say("to do"), "epsilon"))
+    values: dict[str, Any] = {"file": purse.file, "needed": plan.needed, "left": purse.left, "budget": purse.budget}
+    if purse.exists:
+        click.echo(say("{file}: {needed} is needed, {left} of {budget} is left", **values))
+    else:
+        click.echo(say("{file}: {needed} is needed; the ledger is made with a budget of {budget}", **values))
+
+
+def _errors(step: PlannedRelease) -> list[str]:
+    from sudare.advise.expected_error import error_line
+
+    told = error_line(step.method, step.schema, step.guarantee)
+    return [] if told is None else [told]

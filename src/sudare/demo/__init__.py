@@ -1,0 +1,1 @@
+"""All five releases on made-up data, and one page about them."""

@@ -1,0 +1,370 @@
+"""The chapter of the demo's page that compares with the truth: for the steward, stamped."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from sudare.app import compared, publish_kanon, publish_location, publish_release, write_page
+from sudare.demo.cards import (
+    Card,
+    PageChapter,
+    blind,
+    budget_bar,
+    city_picture,
+    describe,
+    mesh_of,
+    overview,
+    release_cards,
+)
+from sudare.demo.data import write_census, write_city, write_members
+from sudare.errors import ReleaseError
+from sudare.methods.kanon import KAnonymity
+from sudare.methods.microdata import Microdata
+from sudare.methods.table import Table
+from sudare.methods.view import View
+from sudare.privacy import Ledger
+from sudare.releases import Release
+from sudare.report.frames import codes_of, marginal_of, numbers
+from sudare.report.report import report
+from sudare.report.shapes import Listing, TruthComparison, number
+from sudare.report.svg import legend, marginal
+from sudare.report.tabular import side_by_side
+from sudare.schema import Schema
+from sudare.text import language, say, speaking
+
+REGION = 256  # cells of the region whose error is told
+
+
+def truth_chapter(out: Path, releases: Mapping[str, Release], truths: Mapping[str, TruthComparison]) -> PageChapter:
+    """How far each release is from the truth; a mechanism has no truth beside it."""
+    rows = [(kind, words, value) for kind, truth in truths.items() for words, value in _figures(kind, truth)]
+    told = releases["location"].certificate.measures["expected_distance_metres"]
+    rows.append(("location", say("expected distance of a report, in metres"), number(round(told, 1))))
+    return PageChapter(
+        title=say("How far from the truth"),
+        lead=say("Computed from the true tables, without noise: this must not leave. A steward looks at it once, to"
+                 " decide whether the release is good enough to be of use."),
+        cards=[_members(releases["microdata"], truths["microdata"]), _map(releases["table"], truths["table"])],
+        listing=Listing(title=say("distances"), head=(say("release"), say("measure"), say("value")), rows=rows),
+        is_secret=True,
+    )  # fmt: skip
+
+
+def _figures(kind: str, truth: TruthComparison) -> Iterator[tuple[str, str]]:
+    """The few figures of each kind that say most."""
+    if truth.classes is not None:
+        before, after = truth.classes["before"], truth.classes["after"]
+        yield say("rows left out"), number(truth.classes["left_out"])
+        yield say("unique rows, before and after"), f"{before['uniques']:.2%} → {after['uniques']:.2%}"
+        yield say("loss"), f"{truth.classes['total_loss']:.4f}"
+        return
+    yield from truth.figures[:-2]  # the last two tell the number of records
+    if kind == "table" and REGION in truth.blocks:
+        yield say("error of the sum of {cells} cells (RMSE)", cells=REGION), number(truth.blocks[REGION])
+
+
+def _page(kind: str) -> list[tuple[str, str]]:
+    ending = "ja." if language() == "ja" else ""
+    return [(say("{kind}, beside the truth", kind=kind), f"steward/{kind}.{ending}html")]
+
+
+def _members(release: Release, truth: TruthComparison) -> Card:
+    schema = Schema.from_dict(release.certificate.schema)
+    one = schema.attribute("age")
+    found = marginal_of(one, codes_of(one, release.frames["records"].columns[one.name]))
+    drawn = replace(found, true=truth.true[one.name])
+    return Card(
+        kind="microdata",
+        title=say("Records by age, published and true"),
+        words=(say("The bar is what was published, the line is the truth."),),
+        picture=legend(truth=True) + marginal(drawn),
+        links=[*_page("microdata"), *_page("view"), *_page("kanon")],
+    )
+
+
+def _map(release: Release, truth: TruthComparison) -> Card:
+    one = Schema.from_dict(release.certificate.schema).attributes[0]
+    columns = release.frames["cells"].columns
+    published = codes_of(one, columns[one.name]), numbers(columns["count"]).astype(np.int64)
+    true = truth.places or published
+    told = [(say("true"), *true), (say("published"), *published)]
+    return Card(
+        kind="table",
+        title=say("People on the map, true and published"),
+        picture=side_by_side(mesh_of(one), told),
+        links=_page("table"),
+        size="wide",
+    )
+
+
+# The page of the demo: what went in, what came out, what was promised and spent, how far from the truth, what next.
+
+
+OTHER = {"en": ("ja", "日本語", "index.ja.html"), "ja": ("en", "English", "index.html")}
+
+
+def demo_page(out: Path, releases: Mapping[str, Release], truths: Mapping[str, TruthComparison]) -> str:
+    """Write the page in the language that is spoken; `out` is where the demo is made."""
+    return overview(
+        title=say("Five releases, and nobody shown"),
+        kind=say("Sudare: the demonstration, on made-up data"),
+        lead=say(
+            "A sudare is a blind: it lets you see the garden while nobody sees you. Here two private tables and one"
+            " public map became five things that may leave the building."
+        ),
+        mark=blind(title=say("a blind"), rows=5),
+        facts=_facts(releases),
+        chapters=[
+            _went_in(out, releases),
+            PageChapter(
+                title=say("What came out"),
+                lead=say(
+                    "Five releases. Every picture is drawn from a release and public facts alone, and may go with it."
+                ),
+                cards=list(release_cards(out, releases)),
+            ),
+            _promised(out, releases),
+            truth_chapter(out, releases, truths),
+            _next(out),
+        ],
+        stamp=say("For the steward. Chapter 4 shows true numbers beside the published ones, and is stamped."),
+        foot=say("Made by `sudare demo`. Nobody in these tables exists. The page holds no script and fetches nothing."),
+        other=OTHER[language()],
+    )
+
+
+def _facts(releases: Mapping[str, Release]) -> list[tuple[str, str]]:
+    spent = sum((Fraction(one["cost"]) for kind in ("microdata", "view") for one in releases[kind].certificate.spends),
+                Fraction())  # fmt: skip
+    return [
+        (say("members"), number(releases["microdata"].frames["records"].rows)),
+        (say("people on the map"), number(_people(releases["table"]))),
+        (say("releases"), number(len(releases))),
+        (say("epsilon spent on the members"), say("{spent} of {budget}", spent=spent, budget=2)),
+    ]
+
+
+def _people(release: Release) -> float:
+    return float(release.frames["cells"].decode()["count"].sum())
+
+
+def _went_in(out: Path, releases: Mapping[str, Release]) -> PageChapter:
+    """The three inputs in words: columns and cells that are public facts, no row."""
+    lead = say("Described, not shown: column names and domains are public facts, the rows are not.")
+    cards = [_members_card(out, releases["microdata"]), _mesh(out, releases["table"]), _city(out, releases["location"])]
+    return PageChapter(title=say("What went in"), lead=lead, cards=cards)
+
+
+def _members_card(out: Path, release: Release) -> Card:
+    schema = Schema.read(out / "members.toml")
+    rows = number(release.frames["records"].rows)  # public: tables of another number are no neighbours
+    return Card(
+        kind=say("a private table"),
+        title="members.csv",
+        words=(
+            say("{rows} members of a chain of sports clubs, one row each.", rows=rows),
+            say("Protected: {unit}. The column itself never leaves.", unit=schema.unit.words()),
+        ),
+        listing=describe(schema),
+        picture=blind(title=say("a table behind a blind")),
+        caption=say("The rows stay with the steward. The schema, members.toml, tells what is public."),
+        size="small",
+    )
+
+
+def _mesh(out: Path, release: Release) -> Card:
+    cells = f"{Schema.read(out / 'people.toml').size:,}"
+    return Card(
+        kind=say("a private table"),
+        title="people.csv",
+        words=(
+            say("{people} people by cell of 500 m (JIS X 0410), already counted.", people=number(_people(release))),
+            say("{cells} cells of land can hold people; which ones do is private.", cells=cells),
+            say("Protected: every single person that is counted."),
+        ),
+        picture=blind(title=say("a table behind a blind")),
+        caption=say("Empty cells are as private as full ones."),
+        size="small",
+    )
+
+
+def _city(out: Path, release: Release) -> Card:
+    cells = f"{release.frames['weights'].rows:,}"
+    return Card(
+        kind=say("a public map"),
+        title="city.toml",
+        words=(
+            say("A made-up city on a bay: sea, a river with bridges, two parks, a pier and an island."),
+            say("{cells} cells of 100 m, each with the share of it where a person can be.", cells=cells),
+        ),
+        picture=city_picture(out),
+        caption=say("This is public, so it may be shown: no person is in it."),
+    )
+
+
+def _promised(out: Path, releases: Mapping[str, Release]) -> PageChapter:
+    """Every promise in its own words, and the two ledgers."""
+    rows = []
+    for kind, release in releases.items():
+        paper = release.certificate
+        cost = sum((Fraction(one["cost"]) for one in paper.spends), Fraction())
+        words = paper.guarantee["statement"][language()]
+        rows.append((kind, words, str(cost) if paper.spends else "–"))
+    listing = Listing(
+        title=say("the promise of each release, as its certificate says it"),
+        head=(say("release"), say("promise in words"), say("epsilon charged")),
+        rows=rows,
+    )
+    note = say(
+        "A ledger is a budget: it refuses a release before any noise is drawn once nothing is left, and what is spent"
+        " never comes back. k-anonymity is outside of it: no epsilon bounds what kanon tells about the same members."
+    )
+    return PageChapter(
+        title=say("What was promised and spent"), lead=note, cards=list(_ledgers(out, releases)), listing=listing
+    )
+
+
+def _ledgers(out: Path, releases: Mapping[str, Release]) -> Iterator[Card]:
+    for name, kinds in (("members", ("microdata", "view")), ("people", ("table",))):
+        spent = [
+            (kind, sum((Fraction(one["cost"]) for one in releases[kind].certificate.spends), Fraction()))
+            for kind in kinds
+        ]
+        with Ledger.open(out / f"{name}.ledger") as ledger:
+            budget, left = ledger.budget, ledger.left
+        title = say("{left} of {budget} is left", left=left, budget=budget)
+        yield Card(
+            kind=say("a ledger"),
+            title=f"{name}.ledger",
+            words=(say("Budget: epsilon {budget}. {left} is left.", budget=budget, left=left),),
+            picture=budget_bar(spent, budget, title=title),
+        )
+
+
+def _next(out: Path) -> PageChapter:
+    """Lines to type, from looking around to a table of one's own."""
+    asked = "SELECT COUNT(*) FROM view WHERE sex = 'F' AND age BETWEEN 20 AND 39"
+    view, microdata, schema, ledger = (
+        shlex.quote(str(out / name)) for name in ("view", "microdata", "members.toml", "members.ledger")
+    )
+    yours = (
+        "sudare schema init yours.csv -o yours.toml\n"
+        "sudare ledger create yours.ledger --epsilon 1\n"
+        "sudare publish microdata yours.csv --schema yours.toml --epsilon 1/2 --ledger yours.ledger --out release\n"
+        "sudare report release -o report.html"
+    )
+    commands = [
+        (say("After `make demo`, so that the commands below are found:"), ". .venv/bin/activate"),
+        (say("Ask the view a question of your own; the answer comes with an interval."),
+         f'sudare query {view} "{asked}"'),
+        (say("Check a release: its files, its certificate, its spends in the ledger."),
+         f"sudare verify {microdata} --ledger {ledger}"),
+        (say("See what is left of the budget."), f"sudare ledger show {ledger}"),
+        (say("Look ahead before anything is spent: the cost and the expected error of another release."),
+         f"sudare preview microdata --schema {schema} --epsilon 1/2 --by sex,age"),
+        (say("Not sure which method fits? Say what people need; no data is opened."),
+         f"sudare choose {schema} --need queries --rows 80000"),
+        (say("Begin with a table of your own: propose a schema, read it, confirm it, publish."), yours),
+    ]  # fmt: skip
+    return PageChapter(title=say("What to do next"), lead=say("Lines to type in a terminal."), commands=commands)
+
+
+# The main job on built-in data: made-up members, people on a mesh and a city; all five releases, and a page.
+
+
+MEMBERS = 80_000
+CITY = (32, 44)  # rows and columns of cells of 100 m
+SEED = 2017  # of the data, which are made up; no noise has a seed
+STEPS = 11
+KINDS = ("microdata", "view", "kanon", "table", "location")
+ENDINGS = {"en": "html", "ja": "ja.html"}
+
+
+class DemoStep(Protocol):
+    """Called before each step with its number, a template and its values."""
+
+    def __call__(self, text: str, /, *, step: int, **values: object) -> None:
+        """Say it."""
+        ...
+
+
+def run_demo(out: Path, *, say_step: DemoStep) -> Path:
+    """Make the data, publish them and write the pages; return the first page. On failure nothing is left."""
+    if out.exists():
+        raise ReleaseError("{target} exists; choose another directory or remove it", target=out)
+    out.mkdir(parents=True)
+    try:
+        made = _publish_members(out, say_step) | _publish_places(out, say_step)
+        return _write_pages(out, made, say_step)
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise
+
+
+def _publish_members(out: Path, say_step: DemoStep) -> dict[str, dict[str, Any]]:
+    """Three releases of one table, two of them from one budget; return how the truth of each is read."""
+    say_step("{rows} made-up members -> {file}", step=1, rows=f"{MEMBERS:,}", file=out / "members.csv")
+    data, schema = write_members(out, rows=MEMBERS, seed=SEED)
+    ledger = out / "members.ledger"
+    say_step("a budget of epsilon 2 for them -> {file}", step=2, file=ledger)
+    Ledger.create(ledger, epsilon=2, name="members").close()
+    place: dict[str, Any] = {"schema_file": schema, "ledger_file": ledger}
+    say_step("records under epsilon 1 -> {out}", step=3, out=out / "microdata")
+    publish_release(Microdata(epsilon=1, by=("sex", "age", "prefecture", "plan")), str(data), out=out / "microdata",
+                    **place)  # fmt: skip
+    say_step("a view that answers any count, epsilon 1/2 -> {out}", step=4, out=out / "view")
+    publish_release(View(epsilon="1/2"), str(data), out=out / "view", **place)
+    say_step("the table itself, 50 rows alike at least -> {out}", step=5, out=out / "kanon")
+    publish_kanon(KAnonymity(k=50, max_suppressed="0.01"), str(data), schema_file=schema, out=out / "kanon")
+    truth = {"truth": str(data), "schema_file": schema, "reading": {}}
+    return dict.fromkeys(("microdata", "view", "kanon"), truth)
+
+
+def _publish_places(out: Path, say_step: DemoStep) -> dict[str, dict[str, Any]]:
+    """People on a mesh as a table with region sums, and a city as a mechanism for devices."""
+    say_step("made-up people on a mesh of 500 m -> {file}", step=6, file=out / "people.csv")
+    data, schema = write_census(out, seed=SEED)
+    ledger = out / "people.ledger"
+    Ledger.create(ledger, epsilon=1, name="people").close()
+    say_step("a table of them with sums of regions, epsilon 1 -> {out}", step=7, out=out / "table")
+    publish_release(Table(epsilon=1, focus="both"), str(data), schema_file=schema, out=out / "table",
+                    ledger_file=ledger, count_column="people")  # fmt: skip
+    say_step("a made-up city on a bay -> {file}", step=8, file=out / "city.toml")
+    rows, columns = CITY
+    city = write_city(out, rows=rows, columns=columns)
+    say_step("a mechanism for devices there, epsilon 0.02 per metre -> {out}", step=9, out=out / "location")
+    publish_location(city, out=out / "location", epsilon_per_metre="0.02", mode="fair")
+    return {"table": {"truth": str(data), "schema_file": schema, "reading": {"count_column": "people"}}}
+
+
+def _write_pages(out: Path, truths: Mapping[str, Mapping[str, Any]], say_step: DemoStep) -> Path:
+    """A page a release for everybody, one beside the truth for the steward, and one about all; in both languages."""
+    releases = {kind: Release.load(out / kind) for kind in KINDS}
+    for folder in ("reports", "steward"):
+        (out / folder).mkdir()
+    for step, lang in enumerate(ENDINGS, start=STEPS - 1):
+        say_step("pages in English -> {out}" if lang == "en" else "pages in Japanese -> {out}", step=step,
+                 out=out / f"index.{ENDINGS[lang]}")  # fmt: skip
+        with speaking(lang):
+            told = dict(_pages_of(out, releases, truths, ENDINGS[lang]))
+            write_page(out / f"index.{ENDINGS[lang]}", demo_page(out, releases, told))
+    return out / f"index.{ENDINGS[language()]}"
+
+
+def _pages_of(
+    out: Path, releases: Mapping[str, Release], truths: Mapping[str, Mapping[str, Any]], ending: str
+) -> Iterator[tuple[str, TruthComparison]]:
+    for kind, release in releases.items():
+        write_page(out / "reports" / f"{kind}.{ending}", report(release, out / kind))
+        if kind in truths:
+            truth = compared(release, **truths[kind])
+            write_page(out / "steward" / f"{kind}.{ending}", report(release, out / kind, truth=truth))
+            yield kind, truth

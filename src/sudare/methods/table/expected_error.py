@@ -1,0 +1,207 @@
+"""A made-up table of the same shape, published once: how much of what comes out will be noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sudare.counts import Counts
+from sudare.errors import ParameterError
+from sudare.methods.budget import CountBudget
+from sudare.methods.table.haar import rows_of, wavelet_scale
+from sudare.methods.table.morton import CellOrder
+from sudare.methods.table.tree import level_epsilons, table_tree
+from sudare.methods.tree.possible import Seen
+from sudare.noise import Rng, SeededRng, geometric_variance
+from sudare.schema import Schema
+from sudare.text import say
+
+DrawTable = Callable[[Counts, Rng], Counts]
+
+MOST_ROWS = 10**12
+CELLS = 20_000  # filled cells of the made-up table, at most
+CENTRES = 50
+SPREAD = 64  # a cluster is about so small a part of every attribute
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """What came out of one made-up table of `rows` records, clustered and long-tailed."""
+
+    rows: int
+    filled_cells: int
+    published_cells: int
+    noise_cells: int
+    noise_records: int
+    bias_of_large: float  # mean error of the largest hundredth of the filled cells
+
+    @property
+    def noise_share(self) -> float:
+        """Share of the published cells that hold nobody in truth."""
+        return self.noise_cells / max(1, self.published_cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a program."""
+        return {
+            "rows": self.rows,
+            "filled_cells": self.filled_cells,
+            "published_cells": self.published_cells,
+            "noise_cells": self.noise_cells,
+            "noise_records": self.noise_records,
+            "bias_of_large": round(self.bias_of_large, 1),
+        }
+
+
+def simulate(schema: Schema, rows: int, draw: DrawTable) -> Trial:
+    """Publish a made-up table of so many records; nothing private is in it, and its noise is the same every time."""
+    if not 1 <= rows <= MOST_ROWS:
+        raise ParameterError("rows ({rows}) must be between 1 and {most}", rows=rows, most=MOST_ROWS)
+    rng = SeededRng(1)
+    made_up = made_up_table(schema, rows, rng)
+    published = draw(made_up, rng)
+    is_true = Seen(made_up.codes).holds(published.codes)
+    large = np.argsort(-made_up.values)[: max(1, made_up.nonzero // 100)]
+    kept = Counts.build(schema, made_up.codes[large], made_up.values[large])
+    is_large = Seen(kept.codes).holds(published.codes)
+    return Trial(
+        rows=rows,
+        filled_cells=made_up.nonzero,
+        published_cells=published.nonzero,
+        noise_cells=int((~is_true).sum()),
+        noise_records=int(published.values[~is_true].sum()),
+        bias_of_large=(int(published.values[is_large].sum()) - kept.total) / max(1, kept.nonzero),
+    )
+
+
+def made_up_table(schema: Schema, rows: int, rng: Rng) -> Counts:
+    """Make a table of clusters whose cells hold 1/1, 1/2, 1/3, ... of the largest.
+
+    >>> from sudare.schema import Attribute, NumberBins
+    >>> line = Schema(name="line", attributes=(Attribute(name="x", domain=NumberBins.of_width(0, 1000, 1)),))
+    >>> made_up_table(line, 5000, SeededRng(1)).total
+    5000
+    """
+    size = max(1, min(CELLS, rows, schema.possible_size // 3))
+    columns = []
+    centre = rng.uniform_below(CENTRES, size)
+    for each, width in zip(schema.attributes, _widths(schema, size), strict=True):
+        around = rng.uniform_below(each.size, CENTRES)
+        columns.append((around[centre] + rng.uniform_below(width, size)) % each.size)
+    cells = np.column_stack(columns)
+    cells = cells[~schema.is_impossible(cells)]
+    if not len(cells):  # clusters fell on what cannot occur
+        return Counts.build(schema, np.empty((0, len(schema.radix.words))), [])
+    weights = 1 / np.arange(1.0, len(cells) + 1)
+    values = np.floor(rows * weights / weights.sum()).astype(np.int64)
+    values[0] += rows - int(values.sum())
+    return Counts.from_columns(schema, cells, values)
+
+
+def _widths(schema: Schema, size: int) -> list[int]:
+    """Values of every attribute that a cluster spans: wider where clusters would have no room for so many cells."""
+    spread = SPREAD
+    widths = [max(1, each.size // spread) for each in schema.attributes]
+    while spread > 1 and CENTRES * math.prod(widths) < 2 * size:
+        spread //= 2
+        widths = [max(1, each.size // spread) for each in schema.attributes]
+    return widths
+
+
+# What a table will cost and how wrong it will be, from public facts alone.
+
+
+MOST_BLOCK = 4**12
+BAD_SHARE = 0.5  # of the published cells: from here on advice is given
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TablePreview:
+    """Expected error before anything is spent.
+
+    `regions` pairs a number of cells with the standard deviation of the sum over such a region, if it lies well in the
+    tree, before rows are made valid (which lowers it where counts are small). `levels` pairs the number of nodes of
+    every measured level with the scale of its noise. `trials` tell what came out of made-up tables.
+    """
+
+    cells: int
+    regions: tuple[tuple[int, float], ...]
+    levels: tuple[tuple[int, Fraction], ...]
+    total_standard_deviation: float
+    trials: tuple[Trial, ...] = ()
+
+    def advice(self, *, lang: str | None = None) -> str | None:
+        """Say what to do when most published cells will be noise."""
+        bad = [one for one in self.trials if one.noise_share > BAD_SHARE]
+        if not bad:
+            return None
+        return say(
+            "with {rows} records {share} of the published cells would be noise: use sums over regions, declare coarser"
+            " bins or fewer attributes, or spend more",
+            lang=lang,
+            rows=bad[0].rows,
+            share=f"{bad[0].noise_share:.0%}",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers for a certificate or a program."""
+        told: dict[str, Any] = {
+            "cells": self.cells,
+            "region_standard_deviation": {str(size): round(error, 3) for size, error in self.regions},
+            "levels": [{"nodes": str(nodes), "scale": str(scale)} for nodes, scale in self.levels],
+            "bias": "empty cells are published too high and large ones too low, since no count is below 0",
+            "total_standard_deviation": round(self.total_standard_deviation, 6),
+        }
+        if self.trials:
+            told["made_up_tables"] = [one.to_dict() for one in self.trials]
+        return told
+
+
+def foresee(method: str, schema: Schema, budget: CountBudget, *, trials: tuple[Trial, ...] = ()) -> TablePreview:
+    """Compute the preview of a run."""
+    total = 0.0
+    if budget.total_epsilon is not None:
+        total = math.sqrt(geometric_variance(budget.total_sensitivity / budget.total_epsilon))
+    levels = _tree_levels(schema, budget) if method == "tree" else _wavelet_levels(schema, budget)
+    blocks = [4**power for power in range(13) if 4**power <= min(schema.size, MOST_BLOCK)]
+    error = _tree_error if method == "tree" else _wavelet_error
+    return TablePreview(
+        cells=schema.possible_size,
+        regions=tuple((block, error(schema.size, levels, block)) for block in blocks),
+        levels=levels,
+        total_standard_deviation=total,
+        trials=trials,
+    )
+
+
+def _tree_levels(schema: Schema, budget: CountBudget) -> tuple[tuple[int, Fraction], ...]:
+    tree = table_tree(schema)
+    epsilons = level_epsilons(tree, budget)
+    measured = [(tree.size(place), each) for place, each in enumerate(epsilons, start=1) if each]
+    return tuple((nodes, budget.cells_sensitivity / each) for nodes, each in measured)
+
+
+def _wavelet_levels(schema: Schema, budget: CountBudget) -> tuple[tuple[int, Fraction], ...]:
+    halvings = CellOrder(schema=schema, order="morton").levels
+    scale = wavelet_scale(
+        halvings, epsilon=budget.cells_epsilon, neighbours=budget.guarantee.neighbours, rows=rows_of(schema)
+    )
+    return tuple((2 ** (level + 1), scale) for level in range(halvings))
+
+
+def _tree_error(cells: int, levels: tuple[tuple[int, Fraction], ...], block: int) -> float:
+    """A region is the sum of its cells, or of nodes inside it: the level that tells it best counts."""
+    fitting = [(block * nodes / cells, scale) for nodes, scale in levels if cells <= block * nodes]
+    return math.sqrt(min((size * geometric_variance(scale) for size, scale in fitting), default=0.0))
+
+
+def _wavelet_error(cells: int, levels: tuple[tuple[int, Fraction], ...], block: int) -> float:
+    """The variance of a block of 2^l of 2^k cells is (2 scale^2 / 3)(1 - 4^(l - k)) (proofs/wavelet.md)."""
+    if not levels:
+        return 0.0
+    halved = len(levels) - block.bit_length() + 1
+    return float(levels[-1][1]) * math.sqrt(2 / 3 * max(0.0, 1 - 4.0**-halved))

@@ -1,0 +1,96 @@
+"""The picture of a published table on the map: for the public in the release, and for the steward beside the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from sudare.counts import Countable
+from sudare.errors import ParameterError
+from sudare.releases import Coded, Release
+from sudare.releases.geo import roll_up
+from sudare.report.svg import public_map, write_map
+from sudare.report.svg import steward_map as draw_for_steward
+from sudare.schema import MeshCells, Schema
+from sudare.schema.arrays import Codes, Integers
+from sudare.text import say
+
+MeshPicture = tuple[MeshCells, Codes, Integers]
+
+PICTURE = "map.svg"
+MOST_PIXELS = 2**22  # a larger map is drawn at a coarser level, which always fits: it must not fail after the spend
+SIDES = ("80 km", "10 km", "1 km", "500 m", "250 m", "125 m")
+_SMALLEST = (1, 8, 80, 160, 320, 640)  # cells of every level along the side of one of 80 km
+
+
+def with_map(release: Release, schema: Schema) -> Release:
+    """Add map.svg to the release of a table that has a mesh; any other release is given back as it is.
+
+    The picture shows published numbers alone, added up over all other attributes.
+    """
+    if release.certificate.method != "table" or (mesh := _mesh(release, schema)) is None:
+        return release
+    cells, codes, people = _published(release, *mesh)
+    picture = public_map(cells, codes, people, title=_title(schema, cells))
+    return dataclasses.replace(release, files={**release.files, PICTURE: partial(write_map, picture=picture)})
+
+
+def steward_map(release: Release | str | Path, source: Countable) -> str:
+    """Draw the true table beside the published one, as SVG: for the steward's eyes only, and stamped so.
+
+    `release` is a published table or the directory of one, `source` the private table that it was made of.
+    """
+    made = release if isinstance(release, Release) else Release.load(release)
+    mesh = _mesh(made, source.schema) if "cells" in made.frames else None
+    if mesh is None:
+        raise ParameterError("the release has no mesh to draw; publish a table by an attribute of kind mesh")
+    name, domain = mesh
+    cells, codes, people = _published(made, name, domain)
+    truth = source.count([name])
+    _, true_codes, true_people = _drawn(domain, truth.columns()[:, 0], truth.values)
+    title = _title(source.schema, cells)
+    return draw_for_steward(cells, codes, people, true_codes=true_codes, true_people=true_people, title=title)
+
+
+def _mesh(release: Release, schema: Schema) -> tuple[str, MeshCells] | None:
+    """Find the mesh of the release that its map files show: the first."""
+    for name in release.frames["cells"].columns:
+        if name in schema.names and isinstance(domain := schema.attribute(name).domain, MeshCells):
+            return name, domain
+    return None
+
+
+def _published(release: Release, name: str, domain: MeshCells) -> MeshPicture:
+    frame = release.frames["cells"]
+    column = frame.columns[name]
+    places = column if isinstance(column, Coded) else Coded(*np.unique(column, return_inverse=True)[::-1])
+    are_cells = np.array([label is not None and str(label).isdecimal() for label in places.labels], dtype=np.bool_)
+    codes = np.full(len(places.labels), -1, dtype=np.int64)  # missing and other places are not on the map
+    codes[are_cells] = domain.find(places.labels[are_cells].astype(np.int64))
+    return _drawn(domain, codes[places.codes], frame.decode()["count"].astype(np.int64))
+
+
+def _drawn(domain: MeshCells, codes: Codes, people: Integers) -> MeshPicture:
+    """Add up what lies on the map, at the finest level that a picture holds."""
+    inside = (codes >= 0) & (codes < domain.size)
+    return roll_up(domain, codes[inside], people[inside], level=_level(domain))
+
+
+def _level(domain: MeshCells) -> int:
+    """Give the finest level of which the rectangle around the area has few enough cells: a public fact.
+
+    >>> _level(MeshCells(level=6, area=("5339",))), _level(MeshCells(level=6, area=("3622", "6848")))
+    (6, 2)
+    """
+    coarse = domain.coarse(1)
+    rows, columns = coarse.grid(np.arange(coarse.size))
+    around = int(np.ptp(rows) + 1) * int(np.ptp(columns) + 1)
+    fitting = [level for level in range(1, domain.level + 1) if around * _SMALLEST[level - 1] ** 2 <= MOST_PIXELS]
+    return max(fitting, default=1)
+
+
+def _title(schema: Schema, cells: MeshCells) -> str:
+    return say("{name}, cells of {side}", name=schema.name, side=SIDES[cells.level - 1])

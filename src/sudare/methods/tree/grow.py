@@ -1,0 +1,266 @@
+"""The private cells on their way down: sorted once so that every node of every level is a run of neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.counts import Counts
+from sudare.errors import ParameterError
+from sudare.methods.tree.empty import Children, NoisyChildren, OpenRows, reveal
+from sudare.methods.tree.levels import LevelStep, Tree, stack, take
+from sudare.methods.tree.possible import Possible
+from sudare.methods.tree.valid_rows import Nearest, Repair, Shrunk, Standing, Thin, nothing_stands_out, stand_out
+from sudare.noise import Rng, geometric
+from sudare.schema import Radix
+from sudare.schema.arrays import Codes, Reals
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class OpenCells:
+    """Cells that hold people, below nodes that are still open.
+
+    `ranks` name all cells of the table; `places[i]` says which of them cell i is. `parts[i]` is the first upper step
+    that separates cell i from the one before it; `owners[i]` the open node it lies in.
+    """
+
+    ranks: Codes
+    places: Codes
+    values: Codes
+    parts: Codes
+    owners: Codes
+
+    def runs(self, number: int, step: LevelStep) -> ChildRuns:
+        """Add up the cells of every child that upper step `number` opens."""
+        starts = np.flatnonzero(self.parts <= number)
+        sums = np.add.reduceat(self.values, starts) if starts.size else self.values[:0]
+        codes = step.lift(self.ranks, self.places[starts])
+        return ChildRuns(starts=starts, rows=self.owners[starts], codes=codes, sums=sums)
+
+    def among(self, chosen: NDArray[np.bool_]) -> OpenCells:
+        """Keep the cells of the chosen open nodes, which are numbered anew."""
+        if chosen.all():
+            return self
+        numbers = np.where(chosen, np.cumsum(chosen) - 1, -1)
+        return self._kept(numbers[self.owners])
+
+    def follow(self, runs: ChildRuns, owners: Codes) -> OpenCells:
+        """Keep the cells whose child was published; `owners` names it for each run, -1 where it was not."""
+        return self._kept(np.repeat(owners, np.diff(runs.starts, append=self.values.size)))
+
+    def _kept(self, owners: Codes) -> OpenCells:
+        kept = np.flatnonzero(owners >= 0)
+        return OpenCells(
+            ranks=self.ranks,
+            places=self.places[kept],
+            values=self.values[kept],
+            parts=self.parts[kept],
+            owners=owners[kept],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ChildRuns:
+    """Children that hold people: their parents' rows, their codes in the changed attributes, their exact sums."""
+
+    starts: Codes
+    rows: Codes
+    codes: Codes
+    sums: Codes
+
+
+def sort_cells(ranks: Codes, values: Codes, tree: Tree) -> OpenCells:
+    """Bring cells (m, attributes) into the order of the tree: by the nodes of the first step, then of the next, ...
+
+    The last step is left out: it opens cells one by one.
+    """
+    digits = [(number, *pair) for number, step in enumerate(tree.steps[:-1]) for pair in step.digits(ranks)]
+    order = _order([digit for _, digit, _ in digits], [bound for _, _, bound in digits], values.size)
+    parts = np.full(values.size, len(tree.steps), dtype=np.int64)
+    for number, digit, _ in reversed(digits):
+        parts[1:][np.diff(digit[order]) != 0] = number
+    parts[:1] = 0
+    owners = np.zeros(values.size, dtype=np.int64)
+    return OpenCells(ranks=ranks, places=order, values=values[order], parts=parts, owners=owners)
+
+
+def _order(digits: list[Codes], bounds: list[int], size: int) -> Codes:
+    """Sort by the first digit, then the next, ...: packed in as few words as hold them."""
+    words = Radix(tuple(bounds)).encode(stack(digits)) if digits else np.zeros((size, 1), dtype=np.int64)
+    if words.shape[1] > 1:
+        return np.lexsort(words.T[::-1])
+    is_sorted = bool((words[1:, 0] >= words[:-1, 0]).all())
+    return np.arange(size) if is_sorted else np.argsort(words[:, 0], kind="stable")
+
+
+# The descent: from one number down to the cells, opening only nodes that are published as more than 0.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Descent:
+    """How a table is opened: the tree, the epsilon of every step, and how rows are made valid.
+
+    The last epsilon is that of the cells, the others those of the upper steps. Rows are projected (`Nearest`), those of
+    upper steps after they are explained if `shrink_rows` (`Shrunk`). With `thin_cells` cells that stand out are
+    published first and the rest is spread (`Thin`). A node with at most `patience` times the noise scale of its step is
+    opened into cells at once: the levels between would tell nothing but noise.
+    """
+
+    tree: Tree
+    epsilons: tuple[Fraction, ...]
+    sensitivity: int
+    thin_cells: bool = False
+    patience: int = 0
+    shrink_rows: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.epsilons) != len(self.tree.steps):
+            raise ParameterError(
+                "epsilons ({given}) must be one for each of {steps} steps",
+                given=len(self.epsilons),
+                steps=len(self.tree.steps),
+            )
+
+    def publish(self, counts: Counts, *, total: int, rng: Rng) -> Counts:
+        """Publish a table from the top down: noise on the children's sums, then every row made valid.
+
+        Step i adds two-sided geometric noise of scale sensitivity/epsilons[i] to the sums of children of open nodes.
+
+        Guarantee: epsilon-DP, epsilon the sum of `epsilons`, if a neighbouring table changes the sums of any one level
+        by at most `sensitivity` in L1 and `total` is public or already noisy. Proof: proofs/descent.md
+        Error: none in the total; a region is wrong by the noise of the rows that lead to it.
+        Source: Hay et al. 2010; Terada, sparse tables, algorithm 2 (nodes at 0 stay closed).
+        """
+        if not self.tree.steps:  # one cell
+            return Counts.build(counts.schema, np.zeros((1, 1), dtype=np.int64), [total])
+        standing = self._measure_cells(counts, total, rng)
+        parts = [(take(standing.ranks, standing.is_out), standing.published)]
+        front = self._top(standing)
+        for number in range(self._upper):
+            goes_on = front.totals > math.floor(self.patience * self.scale(number))
+            parts.append(self._finish(number, front.among(~goes_on), standing, rng))
+            front = self._open(number, front.among(goes_on), standing, rng)
+        parts.append(self._finish(self._upper, front, standing, rng))
+        ranks, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return Counts.build(counts.schema, counts.schema.radix.encode(self.tree.codes(ranks)), values)
+
+    def scale(self, number: int) -> Fraction:
+        """Scale of the noise of a step."""
+        return self.sensitivity / self.epsilons[number]
+
+    @property
+    def _upper(self) -> int:
+        """Count the steps above the one that opens cells."""
+        return len(self.epsilons) - 1
+
+    @cached_property
+    def possible(self) -> Possible | None:
+        """What the declared impossibilities leave; None if there are none."""
+        return Possible(self.tree) if self.tree.schema.impossible else None
+
+    def _rows(self, step: LevelStep, nodes: Codes, closed: Children | None = None) -> OpenRows:
+        return OpenRows(step=step, nodes=nodes, possible=self.possible, closed=closed)
+
+    def _root(self) -> Codes:
+        return np.zeros((1, len(self.tree.ladders)), dtype=np.int64)
+
+    def _measure_cells(self, counts: Counts, total: int, rng: Rng) -> Standing:
+        """Noise in all cells, and those that stand out."""
+        rows = self._rows(self.tree.step(0, -1), self._root())
+        codes = rows.step.lift(self.tree.ranks(counts.columns()))
+        noisy = geometric(counts.values, epsilon=self.epsilons[-1], sensitivity=self.sensitivity, rng=rng)
+        full = NoisyChildren(children=Children(rows=np.zeros(noisy.size, dtype=np.int64), codes=codes), values=noisy)
+        if not self.thin_cells:
+            return nothing_stands_out(rows, full, counts.values, total=total)
+        return stand_out(rows, full, counts.values, total=total, scale=self.scale(-1), rng=rng)
+
+    def _top(self, standing: Standing) -> Front:
+        cells = sort_cells(standing.ranks, standing.values, self.tree)
+        whole = Front(nodes=self._root(), totals=np.array([standing.left]), cells=cells)
+        return whole.among(whole.totals > 0)
+
+    def _open(self, number: int, front: Front, standing: Standing, rng: Rng) -> Front:
+        """Open all nodes by one step; a child of which every cell stands out already is closed."""
+        step = self.tree.steps[number]
+        runs = front.cells.runs(number, step)
+        children = Children(rows=runs.rows, codes=runs.codes)
+        is_closed = self._are_closed(number, front, runs, standing)
+        given = np.flatnonzero(~is_closed)
+        noisy = geometric(runs.sums[given], epsilon=self.epsilons[number], sensitivity=self.sensitivity, rng=rng)
+        rows = self._rows(step, front.nodes, children.take(is_closed))
+        full = NoisyChildren(children=children.take(given), values=noisy)
+        rule: Repair = Shrunk(self._cells_below(number, front), self.scale(number)) if self.shrink_rows else Nearest()
+        opened = open_rows(rows, full, front.totals, rule, self.scale(number), None, rng)
+        kept = np.flatnonzero(opened.values)
+        owners = np.full(is_closed.size, -1, dtype=np.int64)
+        owners[given[kept[kept < given.size]]] = np.flatnonzero(kept < given.size)
+        return Front(
+            nodes=step.children(front.nodes, opened.children.rows[kept], opened.children.codes[kept]),
+            totals=opened.values[kept],
+            cells=front.cells.follow(runs, owners),
+        )
+
+    def _cells_below(self, number: int, front: Front) -> Callable[[Children], Reals]:
+        """Count the possible cells of children that a step opens."""
+
+        def count(children: Children) -> Reals:
+            nodes = self.tree.steps[number].children(front.nodes, children.rows, children.codes)
+            return self._rows(self.tree.step(number + 1, -1), nodes).room.astype(np.float64)
+
+        return count
+
+    def _are_closed(self, number: int, front: Front, runs: ChildRuns, standing: Standing) -> NDArray[np.bool_]:
+        """Tell which children have no cell left that does not stand out."""
+        is_closed = np.zeros(runs.rows.size, dtype=bool)
+        if not runs.rows.size or not standing.is_out.any():
+            return is_closed
+        out = np.add.reduceat(standing.is_out[front.cells.places].astype(np.int64), runs.starts)
+        some = np.flatnonzero(out)
+        nodes = self.tree.steps[number].children(front.nodes, runs.rows[some], runs.codes[some])
+        is_closed[some] = self._rows(self.tree.step(number + 1, -1), nodes).room == out[some]
+        return is_closed
+
+    def _finish(self, level: int, front: Front, standing: Standing, rng: Rng) -> tuple[Codes, Codes]:
+        """Open nodes of a level into cells, whose noise is drawn already; give ranks and counts."""
+        if not front.totals.size:
+            return front.nodes, front.totals
+        step = self.tree.step(level, -1)
+        is_out = standing.is_out[front.cells.places]
+        children = Children(rows=front.cells.owners, codes=step.lift(front.cells.ranks, front.cells.places))
+        rows = self._rows(step, front.nodes, children.take(is_out))
+        full = NoisyChildren(children=children.take(~is_out), values=standing.noisy[front.cells.places[~is_out]])
+        rule: Repair = Thin() if self.thin_cells else Nearest()
+        opened = open_rows(rows, full, front.totals, rule, self.scale(-1), standing.limit, rng)
+        kept = np.flatnonzero(opened.values)
+        cells = step.children(front.nodes, opened.children.rows[kept], opened.children.codes[kept])
+        return cells, opened.values[kept]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Front:
+    """The open nodes of a level: what they are, how many records each was published with, and the cells below."""
+
+    nodes: Codes
+    totals: Codes
+    cells: OpenCells
+
+    def among(self, chosen: NDArray[np.bool_]) -> Front:
+        """Keep the chosen nodes."""
+        return Front(nodes=take(self.nodes, chosen), totals=self.totals[chosen], cells=self.cells.among(chosen))
+
+
+def open_rows(
+    rows: OpenRows, full: NoisyChildren, totals: Codes, rule: Repair, scale: Fraction, most: int | None, rng: Rng
+) -> NoisyChildren:
+    """Complete the noisy full children by the empty ones that can matter, and make every row valid."""
+    limits = rule.limits(rows, totals, scale)
+    whole = rule.whole(rows)
+    empty = reveal(rows, full, totals=totals, limits=limits, scale=scale, most=most, whole=whole, rng=rng)
+    noisy = full.join(empty)
+    return rule.repair(rows, noisy, limits, totals, rng)

@@ -1,0 +1,316 @@
+"""The junction tree: groups of attributes whose tables make up the view, and how an edge more changes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sudare.schema.arrays import Reals
+
+Clique = tuple[int, ...]
+
+MOST_CELLS = 40_000  # of one clique
+MOST_TOTAL = 100_000  # of all cliques
+
+
+@dataclass(frozen=True, slots=True)
+class CliqueTree:
+    """Cliques (sorted attributes) and links (i, j) between them; what two linked cliques share separates them.
+
+    Every attribute has a clique, and the cliques that hold it hang together: the running intersection.
+
+    >>> tree = CliqueTree.alone(3).joined(0, 1).joined(1, 2)
+    >>> tree.cliques[3:], tree.cells([4, 5, 6])
+    (((0, 1), (1, 2)), 65)
+    """
+
+    cliques: tuple[Clique, ...]
+    links: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def alone(cls, attributes: int) -> CliqueTree:
+        """Every attribute by itself: the product."""
+        return cls(tuple((one,) for one in range(attributes)), ())
+
+    def separator(self, link: tuple[int, int]) -> Clique:
+        """What two linked cliques share."""
+        return tuple(sorted(set(self.cliques[link[0]]) & set(self.cliques[link[1]])))
+
+    def cells(self, sizes: Sequence[int]) -> int:
+        """How many numbers the tables hold."""
+        return sum(math.prod(sizes[one] for one in clique) for clique in self.cliques)
+
+    def neighbours(self) -> list[list[int]]:
+        """The cliques linked to each."""
+        near: list[list[int]] = [[] for _ in self.cliques]
+        for first, second in self.links:
+            near[first].append(second)
+            near[second].append(first)
+        return near
+
+    def prices(self, sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+        """How many cells every pair (carried, reached) would add, for those whose tables stay small."""
+        near, total = self.neighbours(), self.cells(sizes)
+        shared = {pair: set(self.separator(pair)) for a, b in self.links for pair in ((a, b), (b, a))}
+        found = {}
+        for first in range(len(sizes)):
+            before = _spread(near, [place for place, clique in enumerate(self.cliques) if first in clique])
+            homes: dict[int, int] = {}
+            for place in before:
+                for one in self.cliques[place]:
+                    homes.setdefault(one, place)
+            for second in homes.keys() - {first}:
+                added, largest = self._price(first, second, _trace(before, homes[second]), shared, sizes)
+                if largest <= MOST_CELLS and total + added <= MOST_TOTAL:
+                    found[first, second] = added
+        return found
+
+    def _price(
+        self, first: int, second: int, path: list[int], shared: dict[tuple[int, int], set[int]], sizes: Sequence[int]
+    ) -> tuple[int, int]:
+        added, largest = 0, 0
+        for step in range(1, len(path)):
+            place = path[step]
+            needed = {first} | shared[path[step - 1], place]
+            needed |= shared[place, path[step + 1]] if step + 1 < len(path) else {second}
+            cells = math.prod(sizes[one] for one in needed)
+            is_whole = needed - {first} == set(self.cliques[place])
+            added += cells - cells // sizes[first] if is_whole else cells
+            largest = max(largest, cells)
+        return added, largest
+
+    def path(self, first: int, second: int) -> list[int] | None:
+        """The shortest chain of cliques from one that holds `first` to one that holds `second`; None between parts."""
+        starts = [place for place, clique in enumerate(self.cliques) if first in clique]
+        before = _spread(self.neighbours(), starts)
+        home = next((place for place in before if second in self.cliques[place]), None)
+        return None if home is None else _trace(before, home)
+
+    def joined(self, first: int, second: int) -> CliqueTree:
+        """The tree that holds the pair too: a clique more between parts, else `first` is carried along the path."""
+        path = self.path(first, second)
+        if path is None:
+            place = len(self.cliques)
+            pair = (min(first, second), max(first, second))
+            return CliqueTree((*self.cliques, pair), (*self.links, (first, place), (place, second)))
+        if len(path) == 1:
+            return self
+        return self._carried(first, second, path)
+
+    def _carried(self, first: int, second: int, path: list[int]) -> CliqueTree:
+        cliques, links, actual = list(self.cliques), set(self.links), list(path)
+        for step in range(1, len(path)):
+            place = path[step]
+            needed = {first} | set(self.separator((path[step - 1], place)))
+            needed |= set(self.separator((place, path[step + 1]))) if step + 1 < len(path) else {second}
+            if needed - {first} == set(self.cliques[place]):
+                cliques[place] = tuple(sorted(needed))
+                continue
+            cliques.append(tuple(sorted(needed)))  # a slimmer clique takes the place of this one on the path
+            actual[step] = len(cliques) - 1
+            links |= {(actual[step], place)}
+        for step in range(1, len(path)):
+            links -= {(path[step - 1], path[step]), (path[step], path[step - 1])}
+            links |= {(actual[step - 1], actual[step])}
+        return CliqueTree(tuple(cliques), tuple(sorted(links)))
+
+
+def _spread(near: list[list[int]], starts: list[int]) -> dict[int, int]:
+    """Every clique within reach, nearest first, with the one before it."""
+    before, queue = dict.fromkeys(starts, -1), list(starts)
+    for place in queue:
+        for other in near[place]:
+            if other not in before:
+                before[other] = place
+                queue.append(other)
+    return before
+
+
+def _trace(before: dict[int, int], place: int) -> list[int]:
+    path = [place]
+    while before[path[-1]] >= 0:
+        path.append(before[path[-1]])
+    return path[::-1]
+
+
+# The fitted model: calibrated tables of the cliques, and what follows from them by sums and products.
+
+
+@dataclass(frozen=True, slots=True)
+class CliqueStep:
+    """One clique of a plan: its table given the separator above, and the cliques below whose messages it takes."""
+
+    node: int
+    above: Clique
+    here: Clique  # attributes whose evidence comes in here
+    below: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factors:
+    """Tables of the cliques in counts, with a first axis of versions: the estimate, then replicates of it.
+
+    The model is the product of the cliques' tables over the product of their separators'. Parts of the tree that are
+    not linked are independent.
+    """
+
+    tree: CliqueTree
+    tables: tuple[Reals, ...]
+    _plans: dict[frozenset[int], list[list[CliqueStep]]] = field(default_factory=dict)
+    _reduced: dict[Any, Reals] = field(default_factory=dict)
+
+    @property
+    def versions(self) -> int:
+        """How many versions the tables hold."""
+        return int(self.tables[0].shape[0])
+
+    @property
+    def totals(self) -> Reals:
+        """The number of records, version by version."""
+        table = self.tables[0]
+        sums: Reals = table.reshape(table.shape[0], -1).sum(axis=1)
+        return sums
+
+    def only(self, version: int) -> Factors:
+        """One version by itself."""
+        return Factors(self.tree, tuple(table[version : version + 1] for table in self.tables))
+
+    def of(self, attributes: Sequence[int]) -> Reals:
+        """The table of attributes that one clique holds, axes in the order asked for; (versions, ...)."""
+        node = next(place for place, clique in enumerate(self.tree.cliques) if set(attributes) <= set(clique))
+        return self._marginal(node, tuple(attributes))
+
+    def answer(self, evidence: Mapping[int, Reals]) -> Reals:
+        """Count records, each weighted by the product of the evidence of its bins; one number a version.
+
+        `evidence[attribute]` holds a weight of 0 to 1 for every bin. Only cliques between the attributes are visited.
+        """
+        totals = self.totals
+        if not evidence:
+            return totals
+        found = totals
+        for steps in self._plan(frozenset(evidence)):
+            messages: dict[int, Reals] = {}
+            for step in steps:
+                messages[step.node] = self._message(step, messages, evidence)
+            part = messages[steps[-1].node]
+            found = found * part / np.where(totals > 0, totals, 1.0)
+        return found
+
+    def joint(self, attributes: Sequence[int]) -> Reals:
+        """The table of any attributes, axes in the order asked for; (versions, bins, bins, ...)."""
+        wanted = frozenset(attributes)
+        pieces: list[tuple[Reals, Clique]] = []
+        for steps in self._plan(wanted):
+            tables: dict[int, tuple[Reals, Clique]] = {}
+            for step in steps:
+                tables[step.node] = self._kept(step, tables, wanted)
+            pieces.append(tables[steps[-1].node])
+        totals = self.totals
+        table, axes = pieces[0]
+        for other, more in pieces[1:]:
+            table = _einsum([(table, axes), (other, more)], (*axes, *more))
+            axes = (*axes, *more)
+            table = table / np.where(totals > 0, totals, 1.0).reshape((-1,) + (1,) * len(axes))
+        return _einsum([(table, axes)], tuple(attributes))
+
+    def _message(self, step: CliqueStep, messages: Mapping[int, Reals], evidence: Mapping[int, Reals]) -> Reals:
+        seps = [(messages[child], self.tree.separator((child, step.node))) for child in step.below]
+        needed = {one for _, sep in seps for one in sep} | set(step.here) | set(step.above)
+        axes = tuple(sorted(needed))
+        table = self._given(step.node, axes, step.above)
+        for one in step.here:
+            seps.append((evidence[one], (one,)))
+        return _einsum([(table, axes), *seps], step.above)
+
+    def _kept(
+        self, step: CliqueStep, tables: Mapping[int, tuple[Reals, Clique]], wanted: frozenset[int]
+    ) -> tuple[Reals, Clique]:
+        below = [tables[child] for child in step.below]
+        carried = {one for _, axes in below for one in axes if one in wanted}
+        seps = {one for child in step.below for one in self.tree.separator((child, step.node))}
+        axes = tuple(sorted(seps | set(step.here) | set(step.above)))
+        table = self._given(step.node, axes, step.above)
+        out = tuple(sorted((carried | set(step.here)) - set(step.above)))
+        return _einsum([(table, axes), *below], (*step.above, *out)), (*step.above, *out)
+
+    def _given(self, node: int, axes: Clique, above: Clique) -> Reals:
+        """The clique's table over some attributes, divided by that of the separator above."""
+        key = (node, axes, above)
+        if key not in self._reduced:
+            table = self._marginal(node, axes)
+            if above:
+                sums = table.sum(axis=tuple(1 + axes.index(one) for one in axes if one not in above), keepdims=True)
+                table = table / np.where(sums > 0, sums, 1.0)
+            self._reduced[key] = table
+        return self._reduced[key]
+
+    def _marginal(self, node: int, attributes: tuple[int, ...]) -> Reals:
+        clique = self.tree.cliques[node]
+        out = tuple(1 + place for place, one in enumerate(clique) if one not in attributes)
+        table = self.tables[node].sum(axis=out) if out else self.tables[node]
+        kept = [one for one in clique if one in attributes]
+        order = [1 + kept.index(one) for one in attributes]
+        return np.ascontiguousarray(table.transpose([0, *order]))
+
+    def _plan(self, wanted: frozenset[int]) -> list[list[CliqueStep]]:
+        if wanted not in self._plans:
+            self._plans[wanted] = plan(self.tree, wanted)
+        return self._plans[wanted]
+
+
+def plan(tree: CliqueTree, wanted: frozenset[int]) -> list[list[CliqueStep]]:
+    """For every part of the tree that holds wanted attributes: its cliques between them, from the leaves up."""
+    rest, plans = set(wanted), []
+    near = tree.neighbours()
+    while rest:
+        sizes = [(len(rest & set(clique)), -len(clique)) for clique in tree.cliques]
+        root = max(range(len(sizes)), key=lambda place: sizes[place])
+        before = reach(near, root)
+        kept, homes = {root}, dict.fromkeys(rest & set(tree.cliques[root]), root)
+        for one in sorted(rest - set(homes)):
+            home = next((place for place in before if one in tree.cliques[place]), None)
+            if home is None:
+                continue
+            homes[one] = home
+            while home not in kept:
+                kept.add(home)
+                home = before[home]
+        plans.append(_steps(tree, before, kept, homes))
+        rest -= set(homes)
+    return plans
+
+
+def reach(near: list[list[int]], root: int) -> dict[int, int]:
+    """Every clique that hangs together with the root, nearest first, with the one before it."""
+    before, queue = {root: -1}, [root]
+    for place in queue:
+        for other in near[place]:
+            if other not in before:
+                before[other] = place
+                queue.append(other)
+    return before
+
+
+def _steps(tree: CliqueTree, before: dict[int, int], kept: set[int], homes: dict[int, int]) -> list[CliqueStep]:
+    steps = []
+    for place in reversed([one for one in before if one in kept]):
+        above = tree.separator((before[place], place)) if before[place] >= 0 else ()
+        below = tuple(one for one in before if one in kept and before[one] == place)
+        here = tuple(sorted(one for one, home in homes.items() if home == place))
+        steps.append(CliqueStep(place, above, here, below))
+    return steps
+
+
+def _einsum(operands: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:
+    """Multiply and sum over attributes; the axis of versions comes first in every table."""
+    label = {one: 1 + place for place, one in enumerate({one for _, axes in operands for one in axes})}
+    inputs: list[Any] = []
+    for table, axes in operands:
+        inputs += [table, [0, *(label[one] for one in axes)]]
+    found: Reals = np.einsum(*inputs, [0, *(label[one] for one in out)], optimize=len(operands) > 3)
+    return found

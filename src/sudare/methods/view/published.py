@@ -1,0 +1,225 @@
+"""A view as small published tables, and back. What each column means: docs/how-to/view-queries.md"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ReleaseError
+from sudare.methods.view.blocks import BlockView
+from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.methods.view.tables import TableView
+from sudare.releases import Coded, Frame, Release
+from sudare.schema import Attribute, NumberBins, Schema
+from sudare.schema.arrays import Codes, Reals
+
+MOST_PAIR_CELLS = 2**20  # beyond, the convenience table of all pairs is left out
+
+
+def frames_of(view: TableView | BlockView) -> dict[str, Frame]:
+    """The tables of a view."""
+    return _block_frames(view) if isinstance(view, BlockView) else _table_frames(view)
+
+
+def view_of(release: Release) -> TableView | BlockView:
+    """Read the tables of a view back; ReleaseError where they are not those of a view."""
+    if release.certificate.method != "view":
+        raise ReleaseError("the release is by {method}, not a view", method=release.certificate.method)
+    schema = Schema.from_dict(release.certificate.schema)
+    try:
+        if "blocks" in release.frames:
+            return _blocks(release.frames["blocks"], schema)
+        return _tables(release.frames, schema, release.certificate.measures)
+    except (KeyError, ValueError, IndexError, StopIteration):
+        raise ReleaseError("the tables of the view do not fit its schema; the release is damaged") from None
+
+
+def _table_frames(view: TableView) -> dict[str, Frame]:
+    frames = {"values": _values(view), "cliques": _cliques(view), "cells": _cells(view)}
+    widths = [int(bins.max()) + 1 for bins in view.bins]
+    if 0 < sum(a * b for a, b in itertools.combinations(widths, 2)) <= MOST_PAIR_CELLS:
+        frames["pairs"] = _pairs(view)
+    return frames
+
+
+def _values(view: TableView) -> Frame:
+    attributes = view.schema.attributes
+    names, codes, labels = value_columns(attributes)
+    totals = [view.factors.of([place]) for place in range(len(attributes))]
+    counts = [
+        np.take_along_axis(total, np.broadcast_to(bins, share.shape), axis=1) * share
+        for total, bins, share in zip(totals, view.bins, view.shares, strict=True)
+    ]
+    whole = np.concatenate(counts, axis=1)
+    columns: dict[str, Coded | NDArray[np.generic]] = {
+        "attribute": names,
+        "code": codes,
+        "label": labels,
+        **_edges(attributes),
+        "bin": np.concatenate(view.bins),
+        "count": whole[0],
+        "variance": ((whole[1:] - whole[0]) ** 2).mean(axis=0),
+        "share": np.concatenate([share[0] for share in view.shares]),
+    }
+    for version in range(1, view.factors.versions):
+        columns[f"share_{version}"] = np.concatenate([share[version] for share in view.shares])
+    return Frame(columns)
+
+
+def value_columns(attributes: Sequence[Attribute]) -> tuple[Coded, Codes, Coded]:
+    """The name, code and label of every value of every attribute."""
+    sizes = [attribute.size for attribute in attributes]
+    names = np.array([attribute.name for attribute in attributes], dtype=object)
+    codes = np.concatenate([np.arange(size, dtype=np.int64) for size in sizes])
+    labels = np.concatenate([attribute.labels(np.arange(attribute.size)) for attribute in attributes])
+    return (
+        Coded(np.repeat(np.arange(len(sizes), dtype=np.int64), sizes), names),
+        codes,
+        Coded(np.arange(codes.size, dtype=np.int64), labels),
+    )
+
+
+def _edges(attributes: Sequence[Attribute]) -> dict[str, NDArray[np.generic]]:
+    """Where the bins of numbers begin and end; nothing for other values."""
+    ends: dict[str, list[float]] = {"low": [], "high": []}
+    for attribute in attributes:
+        domain = attribute.domain
+        edges = [float(edge) for edge in domain.edges] if isinstance(domain, NumberBins) else []
+        rest = [math.nan] * (attribute.size - max(0, len(edges) - 1))
+        ends["low"] += [*edges[:-1], *rest]
+        ends["high"] += [*edges[1:], *rest]
+    return {name: np.ma.masked_invalid(np.array(values)) for name, values in ends.items()}
+
+
+def _cliques(view: TableView) -> Frame:
+    """One row for every attribute of every clique; `parent` is the clique it is linked to, -1 for none."""
+    tree = view.factors.tree
+    parents = _parents(tree)
+    rows = [
+        (place, parents[place], position, one)
+        for place, clique in enumerate(tree.cliques)
+        for position, one in enumerate(clique)
+    ]
+    table = np.array(rows, dtype=np.int64)
+    names = np.array(view.schema.names, dtype=object)
+    return Frame(
+        {"clique": table[:, 0], "parent": table[:, 1], "position": table[:, 2], "attribute": Coded(table[:, 3], names)}
+    )
+
+
+def _parents(tree: CliqueTree) -> list[int]:
+    near, parents = tree.neighbours(), [-2] * len(tree.cliques)
+    for root in range(len(parents)):
+        if parents[root] != -2:
+            continue
+        parents[root], queue = -1, [root]
+        for place in queue:
+            for other in near[place]:
+                if parents[other] == -2:
+                    parents[other] = place
+                    queue.append(other)
+    return parents
+
+
+def _cells(view: TableView) -> Frame:
+    tables = [table.reshape(table.shape[0], -1) for table in view.factors.tables]
+    columns: dict[str, NDArray[np.generic]] = {
+        "clique": np.repeat(np.arange(len(tables), dtype=np.int64), [table.shape[1] for table in tables]),
+        "cell": np.concatenate([np.arange(table.shape[1], dtype=np.int64) for table in tables]),
+        "count": np.concatenate([table[0] for table in tables]),
+    }
+    for version in range(1, view.factors.versions):
+        columns[f"count_{version}"] = np.concatenate([table[version] for table in tables])
+    return Frame(columns)
+
+
+def _pairs(view: TableView) -> Frame:
+    """Every two attributes over their coarse bins, ready to be joined with the values."""
+    factors, names = view.factors.only(0), np.array(view.schema.names, dtype=object)
+    parts = []
+    for first, second in itertools.combinations(range(len(names)), 2):
+        table = factors.joint([first, second])[0]
+        rows, columns = np.indices(table.shape)
+        size = table.size
+        parts.append((np.full(size, first), np.full(size, second), rows.ravel(), columns.ravel(), table.ravel()))
+    whole = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return Frame(
+        {
+            "first": Coded(whole[0].astype(np.int64), names),
+            "second": Coded(whole[1].astype(np.int64), names),
+            "first_bin": whole[2].astype(np.int64),
+            "second_bin": whole[3].astype(np.int64),
+            "count": whole[4],
+        }
+    )
+
+
+def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, Any]) -> TableView:
+    values, sizes = frames["values"].columns, schema.sizes
+    cuts = np.cumsum(sizes)[:-1]
+    versions = 1 + sum(name.startswith("share_") for name in values)
+    shares = np.stack([numbers(values["share" if v == 0 else f"share_{v}"]) for v in range(versions)])
+    if shares.shape[1] != sum(sizes):
+        raise ReleaseError("the tables of the view do not fit its schema; the release is damaged")
+    bins = tuple(np.split(numbers(values["bin"]).astype(np.int64), cuts))
+    widths = [int(one.max()) + 1 for one in bins]
+    tree = _tree(frames["cliques"], schema)
+    cells = frames["cells"].columns
+    counts = np.stack([numbers(cells["count" if v == 0 else f"count_{v}"]) for v in range(versions)])
+    shapes = [[widths[one] for one in clique] for clique in tree.cliques]
+    pieces = np.split(counts, np.cumsum([math.prod(shape) for shape in shapes])[:-1], axis=1)
+    tables = tuple(piece.reshape([versions, *shape]) for piece, shape in zip(pieces, shapes, strict=True))
+    return TableView(
+        schema=schema,
+        factors=Factors(tree, tables),
+        bins=bins,
+        shares=tuple(np.split(shares, cuts, axis=1)),
+        tau_squared=float(measures["tau_squared"]),
+        floor=float(measures["floor_variance"]),
+    )
+
+
+def _tree(frame: Frame, schema: Schema) -> CliqueTree:
+    column = frame.columns["attribute"]
+    names = column.decode() if isinstance(column, Coded) else column
+    cliques: dict[int, list[int]] = {}
+    links = []
+    rows = zip(numbers(frame.columns["clique"]), numbers(frame.columns["parent"]), names, strict=True)
+    for clique, parent, name in rows:
+        if int(clique) not in cliques and parent >= 0:
+            links.append((int(parent), int(clique)))
+        cliques.setdefault(int(clique), []).append(schema.position(str(name)))
+    return CliqueTree(tuple(tuple(cliques[place]) for place in range(len(cliques))), tuple(links))
+
+
+def _block_frames(view: BlockView) -> dict[str, Frame]:
+    columns: dict[str, NDArray[np.generic]] = {}
+    for place, name in enumerate(view.schema.names):
+        columns[f"lo_{name}"] = view.lows[:, place]
+        columns[f"hi_{name}"] = view.highs[:, place]
+    names, codes, labels = value_columns(view.schema.attributes)
+    values = Frame({"attribute": names, "code": codes, "label": labels, **_edges(view.schema.attributes)})
+    return {"blocks": Frame({**columns, "count": view.counts, "variance": view.variances}), "values": values}
+
+
+def _blocks(frame: Frame, schema: Schema) -> BlockView:
+    def stacked(end: str) -> Codes:
+        return np.column_stack([numbers(frame.columns[f"{end}_{name}"]) for name in schema.names]).astype(np.int64)
+
+    return BlockView(
+        schema=schema,
+        lows=stacked("lo"),
+        highs=stacked("hi"),
+        counts=numbers(frame.columns["count"]),
+        variances=numbers(frame.columns["variance"]),
+    )
+
+
+def numbers(column: Coded | NDArray[np.generic]) -> Reals:
+    """A column as numbers, be it from a file that keeps them or from text."""
+    return column.decode().astype(np.float64) if isinstance(column, Coded) else np.asarray(column, dtype=np.float64)

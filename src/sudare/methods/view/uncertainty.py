@@ -1,0 +1,179 @@
+"""How the values of a coarse bin share its records: what the noisy histogram says, made valid. Post-processing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
+from sudare.methods.view.junction_tree import Factors
+from sudare.methods.view.model import FittedModel
+from sudare.noise import Rng
+from sudare.postprocess import nearest_point
+from sudare.schema.arrays import Codes, Reals
+
+EVENLY = 1e-9  # of the largest value, added to every value where halves are sought: nothing is halved in the middle
+CHUNK = 2**14
+CUTS = np.sin(np.linspace(0.0, np.pi / 2, 33)) ** 2  # what share the left half may have: rather a little or a lot
+LIKELY = np.log([10.0, *[1.0] * 31, 10.0])  # and, as likely as ten others, nothing or all
+FAINT = 25  # deviations: a part with more is cut as told, since the steps of CUTS would be coarser than the noise
+
+
+def inside_bins(measured: Measurements, factors: Factors, *, plain: bool = False) -> list[Reals]:
+    """The share of every value within its bin, attribute by attribute; `plain` projects a bin's values at once."""
+    shares = []
+    for place, (one, bins) in enumerate(zip(measured.ones, measured.bins, strict=True)):
+        totals = factors.of([place])[0]
+        order = np.argsort(bins, kind="stable")
+        edges = np.searchsorted(bins[order], np.arange(totals.size + 1))
+        values, mass = one.values[order], np.empty(bins.size)
+        shared = _projected(values, edges, totals) if plain else halved(values, edges, totals, variance=one.variance)
+        mass[order] = shared
+        sums = np.bincount(bins, mass)
+        even = 1.0 / np.diff(edges)
+        shares.append(np.where(sums[bins] > 0, mass / np.where(sums > 0, sums, 1.0)[bins], even[bins]))
+    return shares
+
+
+def halved(values: Reals, edges: Codes, totals: Reals, *, variance: float = 0.0) -> Reals:
+    """Share each total out among the noisy values from one edge to the next, half by half, nobody below 0.
+
+    A part is cut where its noisy values reach half their sum. What its halves get is told by the sums of their values,
+    the gap to what is to be shared spread evenly over values. So the noise of many values near 0 cancels within a half;
+    cutting off each value at 0 would keep all that is above it. Where the noise (`variance` for a value) is not small
+    against the part, the mean of what the left half may have is taken instead, empty halves being likely: see CUTS.
+
+    >>> halved(np.array([9.0, 4.0, -3.0, 2.0]), np.array([0, 4]), np.array([12.0])).tolist()
+    [9.0, 3.0, 0.0, 0.0]
+    """
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    least = EVENLY * (1.0 + float(np.abs(values).max(initial=0.0)))
+    ladder = np.concatenate([[0.0], np.cumsum(np.maximum(values, 0.0) + least)])
+    found = np.empty(values.size)
+    low, high, total = edges[:-1], edges[1:], np.maximum(totals, 0.0)
+    while low.size:
+        is_one = high - low == 1
+        found[low[is_one]] = total[is_one]
+        low, high, total = low[~is_one], high[~is_one], total[~is_one]
+        middle = np.clip(np.searchsorted(ladder, (ladder[low] + ladder[high]) / 2), low + 1, high - 1)
+        gap = total - (sums[high] - sums[low])
+        told = sums[middle] - sums[low] + gap * (middle - low) / (high - low)
+        left = _likely(told, total, np.sqrt(variance * (middle - low) * (high - middle) / (high - low)))
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        total = np.concatenate([left, total - left])
+    return found
+
+
+def _likely(told: Reals, total: Reals, deviation: Reals) -> Reals:
+    """What a half has: as told, within 0 and the total; where noise counts, the mean over CUTS given what is told."""
+    left: Reals = np.clip(told, 0.0, total)
+    every = np.flatnonzero(total < FAINT * deviation)
+    for start in range(0, every.size, CHUNK):
+        faint = every[start : start + CHUNK]
+        off = (total[faint, None] * CUTS - told[faint, None]) / deviation[faint, None]
+        fits = LIKELY - off**2 / 2
+        weights = np.exp(fits - fits.max(axis=1, keepdims=True))
+        left[faint] = total[faint] * np.clip((weights @ CUTS) / weights.sum(axis=1), 0.0, 1.0)
+    return left
+
+
+def _projected(values: Reals, edges: Codes, totals: Reals) -> Reals:
+    found = np.zeros(values.size)
+    for low, high, total in zip(edges[:-1], edges[1:], totals, strict=True):
+        if total > 0:
+            found[low:high] = nearest_point(values[low:high], total=float(total))
+    return found
+
+
+# How sure the model is: the same fit to freshly noised tables, and how far extra pairs were from it.
+#
+# Both are post-processing. The noise of every measurement is known exactly, so it can be drawn again around the
+# fitted model; what the model cannot say is judged by the extra pairs, which the forest did not know.
+
+
+REPLICATES = 10
+SWEEPS = 4  # a replicate starts from the fit, and is near it
+HIDDEN = 0.6  # of the variance of a value: what the noise of values that came out as 0 may hide
+CHANCE = 0.25  # of the variance that independent records have: the part that no measured table pins down
+UNSEEN = 0.06  # of the records: how far off a model without pairs is supposed to be (Adult and electricity: .035, .045)
+OTHERS = 0.5  # of the variance found in judged pairs, which were the worst: what the pairs never looked at are given
+LEAST_SHARE = 0.02  # of the records: smaller rectangles say little against their noise
+
+
+def replicates(drawn: FittedModel, *, rng: Rng, size: int = REPLICATES) -> tuple[Factors, list[Reals]]:
+    """The fit and its replicates in one: tables (versions, ...) and shares inside bins (versions, values)."""
+    fits, shares = [drawn.factors], [inside_bins(drawn.measured, drawn.factors, plain=drawn.is_plain)]
+    for _ in range(size):
+        again = noised(drawn.measured, drawn.factors, shares[0], rng=rng)
+        fits.append(fit(again, drawn.tree, start=drawn.factors if drawn.measured.pairs else None, sweeps=SWEEPS))
+        shares.append(inside_bins(again, fits[-1], plain=drawn.is_plain))
+    tables = tuple(np.concatenate(versions) for versions in zip(*(one.tables for one in fits), strict=True))
+    return Factors(drawn.tree, tables), [np.stack(versions) for versions in zip(*shares, strict=True)]
+
+
+def noised(measured: Measurements, factors: Factors, shares: list[Reals], *, rng: Rng) -> Measurements:
+    """Measure the fitted model as the table was measured."""
+    total = float(factors.totals[0])
+    ones = tuple(
+        OneWay(values=_noisy(factors.of([place])[0][bins] * share, one.variance, rng), variance=one.variance)
+        for place, (one, bins, share) in enumerate(zip(measured.ones, measured.bins, shares, strict=True))
+    )
+    pairs = tuple(replace(pair, values=_noisy(factors.of(pair.ends)[0], pair.variance, rng)) for pair in measured.pairs)
+    noisy = total if measured.total_variance == 0 else float(_noisy(np.array([total]), measured.total_variance, rng)[0])
+    return replace(measured, total=noisy, ones=ones, pairs=pairs)
+
+
+def _noisy(values: Reals, variance: float, rng: Rng) -> Reals:
+    """Add Laplace noise of this variance: nothing private is here, so floats will do."""
+    words = rng.words64(values.size).reshape(values.shape)
+    uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52 - 0.5
+    noise: Reals = -math.sqrt(variance / 2) * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
+    return values + noise
+
+
+def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
+    """tau^2: the variance of a count beyond its noise, in units of p(1-p) for a share p of the records.
+
+    For random rectangles of the extra pairs: how far their noisy count was from what the forest said before it knew
+    them, less the noise. Those pairs were chosen because the model explained them worst, so OTHERS of it is taken. It
+    is at least CHANCE times the number of records. Where hardly a pair was looked at, nothing private tells how
+    dependent attributes are, and at least UNSEEN is supposed.
+    """
+    judged = [pair for pair in drawn.measured.pairs if pair.last] or _weakest(drawn)
+    total = float(drawn.earlier.totals[0])
+    found = []
+    for pair in judged:
+        expected = drawn.earlier.joint(pair.ends)[0]
+        found += [_excess(pair, expected, total, rng) for _ in range(rectangles)]
+    kept = [one for one in found if one is not None]
+    least = (UNSEEN * total) ** 2 if drawn.is_blind else CHANCE * total
+    return max(least, OTHERS * float(np.mean(kept))) if kept else least
+
+
+def hidden_noise(drawn: FittedModel) -> float:
+    """Least variance of a count: a share of that of the best known values (chosen by coverage, papers/kato_view)."""
+    return HIDDEN * min(one.variance for one in drawn.measured.ones)
+
+
+def _weakest(drawn: FittedModel) -> list[Pair]:
+    """Without a last round: the second half of the pairs, which were chosen in the order of their surprise."""
+    pairs = list(drawn.measured.pairs)
+    return pairs[len(pairs) // 2 :]
+
+
+def _excess(pair: Pair, expected: Reals, total: float, rng: Rng) -> float | None:
+    rows, columns = (_span(size, rng) for size in pair.values.shape)
+    share = float(expected[rows, columns].sum()) / max(total, 1.0)
+    if not LEAST_SHARE <= share <= 1 - LEAST_SHARE:
+        return None
+    residual = float((pair.values - expected)[rows, columns].sum())
+    noise = pair.variance * pair.values[rows, columns].size
+    return (residual**2 - noise) / (share * (1 - share))
+
+
+def _span(size: int, rng: Rng) -> slice:
+    length = 1 + rng.below(size)
+    start = rng.below(size - length + 1)
+    return slice(start, start + length)

@@ -1,0 +1,241 @@
+"""The distributions noise is drawn from, each as certified bounds of its cumulative probabilities.
+
+A law says where it lives (`low`, `high`, None for no end) and encloses P[X <= k] to any precision; the machine needs
+no more. A new law is a class here with those three, and a sentence on what `log_ratio` it promises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from sudare.errors import ParameterError
+from sudare.noise.enclosure import Enclosure, enclose, exp_minus, ratio
+
+
+class Law(Protocol):
+    """A distribution on the integers."""
+
+    @property
+    def low(self) -> int | None:
+        """The least possible value; None if there is none."""
+
+    @property
+    def high(self) -> int | None:
+        """The largest possible value; None if there is none."""
+
+    @property
+    def log_ratio(self) -> Fraction | None:
+        """The most by which ln P changes between neighbours k, k + 1; None if nothing is promised."""
+
+    def threshold(self, k: int, bits: int) -> tuple[int, int]:
+        """Bound 2**bits * P[X <= k], low <= k < high, by integers at most 2 apart that meet if it is an integer.
+
+        P[X <= k] must grow with k and be less than 1 before `high`.
+        """
+
+
+class _Enclosed:
+    """What the laws below share: bounds from an enclosure of the cumulative probability."""
+
+    __slots__ = ()
+
+    def threshold(self, k: int, bits: int) -> tuple[int, int]:
+        """Bound 2**bits * P[X <= k] by integers at most 2 apart."""
+        return enclose(lambda more: self._below(k, more), bits)
+
+    def _below(self, k: int, bits: int) -> Enclosure:
+        raise NotImplementedError
+
+
+class _Symmetric(_Enclosed):
+    """A law with P[X = -k] = P[X = k], given by its upper tail."""
+
+    __slots__ = ()
+
+    def _below(self, k: int, bits: int) -> Enclosure:
+        return self._tail(-k, bits) if k < 0 else 1 - self._tail(k + 1, bits)
+
+    def _tail(self, k: int, bits: int) -> Enclosure:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TwoSidedGeometric(_Symmetric):
+    """P[X = k] = (1-a)/(1+a) * a^|k|, a = exp(-1/scale): the noise of counts.
+
+    P[X >= k] = a^k / (1+a) for k >= 1.  ln P changes by 1/scale from one value to the next.
+
+    >>> TwoSidedGeometric(scale=Fraction(20)).threshold(0, 16)
+    (33587, 33588)
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        _require_scale(self.scale)
+
+    @property
+    def low(self) -> None:
+        """No least value."""
+
+    @property
+    def high(self) -> None:
+        """No largest value."""
+
+    @property
+    def log_ratio(self) -> Fraction:
+        """1/scale."""
+        return 1 / self.scale
+
+    def _tail(self, k: int, bits: int) -> Enclosure:
+        return exp_minus(k / self.scale, bits) / (1 + ratio(1 / self.scale, bits))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneSidedGeometric(_Enclosed):
+    """P[X = k] = (1-a) * a^k for k >= 0, a = exp(-1/scale): failures before the first success.
+
+    >>> OneSidedGeometric(scale=Fraction(2)).threshold(0, 16)
+    (25786, 25787)
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        _require_scale(self.scale)
+
+    @property
+    def low(self) -> int:
+        """Zero."""
+        return 0
+
+    @property
+    def high(self) -> None:
+        """No largest value."""
+
+    @property
+    def log_ratio(self) -> Fraction:
+        """1/scale, between values of the support."""
+        return 1 / self.scale
+
+    def _below(self, k: int, bits: int) -> Enclosure:
+        return 1 - exp_minus((k + 1) / self.scale, bits)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TruncatedGeometric(_Enclosed):
+    """P[X = k] = (1-a)/(1-a^size) * a^k for 0 <= k < size, a = exp(-1/scale): a digit of a one-sided geometric.
+
+    >>> TruncatedGeometric(scale=Fraction(2), size=2).threshold(0, 16)
+    (40793, 40794)
+    """
+
+    scale: Fraction
+    size: int
+
+    def __post_init__(self) -> None:
+        _require_scale(self.scale)
+        _require_size(self.size)
+
+    @property
+    def low(self) -> int:
+        """Zero."""
+        return 0
+
+    @property
+    def high(self) -> int:
+        """size - 1."""
+        return self.size - 1
+
+    @property
+    def log_ratio(self) -> Fraction:
+        """1/scale, between values of the support."""
+        return 1 / self.scale
+
+    def _below(self, k: int, bits: int) -> Enclosure:
+        return (1 - exp_minus((k + 1) / self.scale, bits)) / (1 - ratio(self.size / self.scale, bits))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DigitDifference(_Symmetric):
+    """The difference of two independent truncated geometrics: a digit of a two-sided geometric.
+
+    With N = size and a = exp(-1/scale), for 1 <= k < N:
+    P[X >= k] = (a^k - a^N * (1+a) + a^(2N-k+1)) / ((1+a) * (1-a^N)^2)
+
+    >>> DigitDifference(scale=Fraction(2), size=2).threshold(-1, 16)
+    (15401, 15402)
+    """
+
+    scale: Fraction
+    size: int
+
+    def __post_init__(self) -> None:
+        _require_scale(self.scale)
+        _require_size(self.size)
+
+    @property
+    def low(self) -> int:
+        """1 - size."""
+        return 1 - self.size
+
+    @property
+    def high(self) -> int:
+        """size - 1."""
+        return self.size - 1
+
+    @property
+    def log_ratio(self) -> None:
+        """Nothing: P falls faster than a^|k| towards the ends. The sum of all digits has the promised ratio."""
+
+    def _tail(self, k: int, bits: int) -> Enclosure:
+        a, end = ratio(1 / self.scale, bits), ratio(self.size / self.scale, bits)
+        fold = exp_minus((2 * self.size - k + 1) / self.scale, bits)
+        room = 1 - end
+        return (exp_minus(k / self.scale, bits) - end * (1 + a) + fold) / ((1 + a) * room * room)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BernoulliExp(_Enclosed):
+    """P[X = 1] = exp(-x), P[X = 0] = 1 - exp(-x), x > 0.
+
+    >>> BernoulliExp(x=Fraction(1)).threshold(0, 16)
+    (41426, 41427)
+    """
+
+    x: Fraction
+
+    def __post_init__(self) -> None:
+        if self.x <= 0:
+            raise ParameterError("x ({x}) must be positive", x=self.x)
+
+    @property
+    def low(self) -> int:
+        """Zero."""
+        return 0
+
+    @property
+    def high(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def log_ratio(self) -> None:
+        """Nothing."""
+
+    def _below(self, k: int, bits: int) -> Enclosure:
+        return 1 - exp_minus(self.x, bits)
+
+
+def _require_scale(scale: Fraction) -> None:
+    if not isinstance(scale, Fraction):
+        raise ParameterError("scale ({scale}) must be an exact fraction", scale=scale)
+    if scale <= 0:
+        raise ParameterError("scale ({scale}) must be positive", scale=scale)
+
+
+def _require_size(size: int) -> None:
+    if size < 2:
+        raise ParameterError("size ({size}) must be at least 2", size=size)

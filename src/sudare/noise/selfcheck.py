@@ -1,0 +1,313 @@
+"""Tests of fit for samples of 10**7 to 10**9 integers: does a sampler have the stated law, or one a little off?
+
+Three questions about the same counts: chi-square (are probabilities off, all in all?), ratios (does the loss of privacy
+between neighbouring outcomes, ln P[k]/P[k+1], differ from the stated one?) and outliers (does an outcome come far too
+often or too rarely, however rare it is?). Standard library and NumPy only, because `sudare verify` runs them too.
+
+What they see in n draws, with some 500 bins and a false alarm of 10**-9: a scale off by a share of 17/sqrt(n), which is
+0.12 % at n = 2 * 10**8, or a probability d moved between two outcomes of probability p if d > 12 * sqrt(p/n). A tail
+beyond what n draws reach is not seen by any sample; the enumeration of the table covers it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.noise.exponential import Scores, exponential, exponential_law, permute_and_flip, permute_and_flip_law
+from sudare.noise.geometric import DIGIT_BITS, geometric_noise, geometric_probability, geometric_tail, split_scale
+from sudare.noise.rng import SystemRng
+from sudare.schema.arrays import Integers
+
+DrawMany = Callable[[int], NDArray[np.int64]]
+
+BLOCK = 2**20  # draws at a time
+FEWEST_EXPECTED = 50  # per bin, for the chi-square law to hold
+FEWEST_FOR_RATIO = 1000  # per bin, for the log of a quotient to be normal
+MOST_BINS = 2**13
+FALSE_ALARM = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fit:
+    """How well counts fit probabilities: the chances of a worse fit if the probabilities are right."""
+
+    draws: int
+    bins: int
+    chi_square_p: float
+    ratio_p: float
+    outlier_p: float
+
+    @property
+    def p_value(self) -> float:
+        """The smallest of the three, three times because there are three."""
+        return min(1.0, 3 * min(self.chi_square_p, self.ratio_p, self.outlier_p))
+
+    @property
+    def is_good(self) -> bool:
+        """The counts could well come from this law; wrong once in 10**9 times."""
+        return self.p_value >= FALSE_ALARM
+
+
+def fit(counts: Integers, probabilities: NDArray[np.float64]) -> Fit:
+    """Compare counts with the probabilities of the same bins.
+
+    >>> fit(np.array([500, 500]), np.array([0.5, 0.5])).p_value
+    1.0
+    >>> fit(np.array([600, 400]), np.array([0.5, 0.5])).is_good
+    False
+    """
+    draws = int(counts.sum())
+    pooled, expected = _pool(counts, draws * probabilities)
+    statistic = float(((pooled - expected) ** 2 / expected).sum())
+    return Fit(
+        draws=draws,
+        bins=len(pooled),
+        chi_square_p=chi_square_tail(statistic, len(pooled) - 1),
+        ratio_p=_ratio_p(pooled, expected),
+        outlier_p=_outlier_p(counts / draws, probabilities, draws),
+    )
+
+
+def _pool(counts: Integers, expected: NDArray[np.float64]) -> tuple[Integers, NDArray[np.float64]]:
+    """Join neighbouring bins until each expects enough, so that the tails count without being many."""
+    starts, load = [0], 0.0
+    for place, share in enumerate(expected.tolist()):
+        if load >= FEWEST_EXPECTED:
+            starts.append(place)
+            load = 0.0
+        load += share
+    if load < FEWEST_EXPECTED and len(starts) > 1:
+        starts.pop()
+    return np.add.reduceat(counts, starts), np.add.reduceat(expected, starts)
+
+
+def _ratio_p(counts: Integers, expected: NDArray[np.float64]) -> float:
+    """Test ln(n_k / n_(k+1)) of all neighbours at once: the largest deviation, by the union bound."""
+    is_full = (expected[:-1] >= FEWEST_FOR_RATIO) & (expected[1:] >= FEWEST_FOR_RATIO)
+    if not is_full.any():
+        return 1.0
+    observed = np.maximum(counts, 1)
+    excess = np.log(observed[:-1] / observed[1:]) - np.log(expected[:-1] / expected[1:])
+    deviation = np.abs(excess) / np.sqrt(1 / expected[:-1] + 1 / expected[1:])
+    return min(1.0, int(is_full.sum()) * math.erfc(float(deviation[is_full].max()) / math.sqrt(2)))
+
+
+def _outlier_p(shares: NDArray[np.float64], law: NDArray[np.float64], draws: int) -> float:
+    """Bound the chance of the strangest single bin, joined or not: Chernoff, P <= exp(-n KL(share || p)) each way."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seen = np.where(shares > 0, shares * np.log(shares / law), 0.0)
+        unseen = np.where(shares < 1, (1 - shares) * np.log((1 - shares) / (1 - law)), 0.0)
+    return min(1.0, 2 * len(law) * math.exp(-draws * float((seen + unseen).max())))
+
+
+def chi_square_tail(statistic: float, freedom: int) -> float:
+    """Give the chance that a chi-square variable of so many degrees of freedom is at least `statistic`.
+
+    The regularised gamma function Q(freedom/2, statistic/2), by Q(a+1, x) = Q(a, x) + x^a e^-x / Gamma(a+1).
+
+    >>> round(chi_square_tail(3.841, 1), 3)
+    0.05
+    """
+    if statistic <= 0:
+        return 1.0
+    x = statistic / 2
+    a, total = (0.5, math.erfc(math.sqrt(x))) if freedom % 2 else (1.0, math.exp(-x))
+    while a < freedom / 2:
+        total += math.exp(a * math.log(x) - x - math.lgamma(a + 1))
+        a += 1
+    return min(1.0, total)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bins:
+    """Groups of 2**width_bits integers, numbered low..high by z >> width_bits; the outer two take the tails."""
+
+    low: int
+    high: int
+    width_bits: int = 0
+
+    @classmethod
+    def for_geometric(cls, scale: Fraction, draws: int) -> Bins:
+        """Choose bins for so many draws of two-sided geometric noise, out to a tail that 50 of them reach."""
+        reach = max(1.0, float(scale) * math.log(max(draws / FEWEST_EXPECTED, 2)))
+        width_bits = max(0, math.ceil(math.log2(2 * reach / MOST_BINS)))
+        high = 1 + (int(reach) >> width_bits)
+        while high > 0 and draws * geometric_tail(high << width_bits, scale) < FEWEST_EXPECTED:
+            high -= 1
+        return cls(low=-high, high=high, width_bits=width_bits)
+
+    def count(self, draw: DrawMany, draws: int) -> Integers:
+        """Draw in blocks and count."""
+        return _count(draw, draws, self.high - self.low + 1, self._place)
+
+    def _place(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self.width_bits:
+            values = values >> self.width_bits
+        return np.clip(values, self.low, self.high) - self.low
+
+    def geometric(self, scale: Fraction) -> NDArray[np.float64]:
+        """Give the probabilities of the bins under two-sided geometric noise."""
+        groups = range(self.low, self.high + 1)
+        if not self.width_bits:
+            law = [geometric_probability(z, scale) for z in groups]
+        else:
+            tails = [geometric_tail(group << self.width_bits, scale) for group in range(self.low, self.high + 2)]
+            law = [-step for step in np.diff(tails)]
+        law[0] = 1 - geometric_tail((self.low + 1) << self.width_bits, scale)
+        law[-1] = geometric_tail(self.high << self.width_bits, scale)
+        return np.array(law)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Digit:
+    """The binary digits place..place+7 of z modulo 2**(place+8), which a bin of large noise would blur."""
+
+    place: int
+
+    def count(self, draw: DrawMany, draws: int) -> Integers:
+        """Draw in blocks and count."""
+        return _count(draw, draws, 256, lambda values: (values >> self.place) & 255)
+
+    def geometric(self, scale: Fraction) -> NDArray[np.float64]:
+        """Give the probabilities of the 256 digits under two-sided geometric noise.
+
+        P[z mod M < e] = (1-a^e) * (1+a^(M-e+1)) / ((1+a) * (1-a^M))
+        """
+        rate, modulus = 1 / float(scale), 2.0 ** (self.place + 8)
+        end = np.arange(257) * 2.0**self.place
+        top = -np.expm1(-end * rate) * (1 + np.exp(-(modulus - end + 1) * rate))
+        return np.diff(top / ((1 + math.exp(-rate)) * -math.expm1(-modulus * rate)))
+
+
+def _count(draw: DrawMany, draws: int, bins: int, place: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> Integers:
+    counts = np.zeros(bins, dtype=np.int64)
+    for start in range(0, draws, BLOCK):
+        counts += np.bincount(place(draw(min(BLOCK, draws - start))), minlength=bins)
+    return counts
+
+
+# What `sudare verify` shows about the noise: tables gone through, large samples tested, wrong laws rejected.
+
+
+Progress = Callable[[float], None]  # the share of the work that is done
+
+SCALES = tuple(Fraction(scale) for scale in ("1/1000", "1/2", "1", "20", "64", "1000/3", "1000000", "1000000000"))
+DRAWS = 50_000_000
+SPLIT_DRAWS = 20_000_000
+CHOICES = 20_000
+WRONG = Fraction(102, 100)  # a law the checks must reject, to show that they can fail
+EPSILON = Fraction(1)
+FITS = "{about}: {draws} draws in {bins} bins, p = {chance} (at least 1e-9 is wanted)"
+FITS_NOT = "{about}: {draws} draws in {bins} bins, p = {chance} (less than 1e-9 is wanted)"
+SCORES: Scores = (0, 1, 5, 3, Fraction(1, 2), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One thing shown or not; `name`, and `detail` with its `values`, are said in the reader's language."""
+
+    name: str
+    passed: bool
+    detail: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+def check_noise(progress: Progress | None = None) -> list[CheckResult]:
+    """Check the noise of this installation, on the system's own stream; some ten seconds.
+
+    Error: a check of a right sampler fails once in 10**9 runs.
+    """
+    rng = SystemRng()
+    steps: list[Callable[[], Iterator[CheckResult]]] = [
+        *(partial(_check_table, scale) for scale in SCALES),
+        partial(_check_stream, rng),
+        partial(_check_draws, Fraction(20), DRAWS, rng),
+        partial(_check_draws, Fraction(1000, 3), SPLIT_DRAWS, rng),
+        partial(_check_large, Fraction(1_000_000), SPLIT_DRAWS, rng),
+        partial(_check_exponential, rng),
+        partial(_check_permute_and_flip, rng),
+    ]
+    checks: list[CheckResult] = []
+    for done, step in enumerate(steps, 1):
+        checks.extend(step())
+        if progress is not None:
+            progress(done / len(steps))
+    return checks
+
+
+def _check_table(scale: Fraction) -> Iterator[CheckResult]:
+    split = split_scale(scale)
+    parts = [machine.certify() for machine in (split.top, *(digit for _, digit in split.digits))]
+    problems = [problem for part in parts for problem in part.problems]
+    yield CheckResult(
+        "the tables of the noise are the stated law",
+        not problems,
+        "scale {scale}: {problems} contradictions, the first: {first}"
+        if problems
+        else "scale {scale}: {cells} cells and {thresholds} thresholds agree with the law derived again to 256 bits",
+        {
+            "scale": str(scale),
+            "cells": sum(part.cells for part in parts),
+            "thresholds": sum(part.thresholds for part in parts),
+            "problems": len(problems),
+            "first": next(iter(problems), ""),
+        },
+    )
+
+
+def _check_stream(rng: SystemRng) -> Iterator[CheckResult]:
+    counts: Integers = np.bincount(rng.words16(SPLIT_DRAWS), minlength=2**16)
+    found = fit(counts, np.full(2**16, 2.0**-16))
+    yield CheckResult("the words of the random stream are uniform", found.is_good, FITS, _facts(found, "16-bit"))
+
+
+def _check_draws(scale: Fraction, draws: int, rng: SystemRng) -> Iterator[CheckResult]:
+    bins = Bins.for_geometric(scale, draws)
+    counts = bins.count(lambda size: geometric_noise(size, scale=scale, rng=rng), draws)
+    right, wrong = fit(counts, bins.geometric(scale)), fit(counts, bins.geometric(scale * WRONG))
+    about = f"scale {scale}"
+    yield CheckResult("the noise has the stated law", right.is_good, FITS, _facts(right, about))
+    name = "the same noise is not taken for one of a scale 2 % larger"
+    yield CheckResult(name, not wrong.is_good, FITS_NOT, _facts(wrong, about))
+
+
+def _check_large(scale: Fraction, draws: int, rng: SystemRng) -> Iterator[CheckResult]:
+    yield from _check_draws(scale, draws, rng)
+    for place in range(0, split_scale(scale).shift, DIGIT_BITS):
+        digit = Digit(place=place)
+        counts = digit.count(lambda size: geometric_noise(size, scale=scale, rng=rng), draws)
+        found = fit(counts, digit.geometric(scale))
+        about = f"scale {scale}, z >> {place} & 255"
+        yield CheckResult("every digit of large noise has the stated law", found.is_good, FITS, _facts(found, about))
+
+
+def _check_exponential(rng: SystemRng) -> Iterator[CheckResult]:
+    chosen = [exponential(SCORES, epsilon=EPSILON, sensitivity=1, rng=rng) for _ in range(CHOICES)]
+    right = _fit_choices(chosen, exponential_law(SCORES, epsilon=EPSILON, sensitivity=1))
+    wrong = _fit_choices(chosen, exponential_law(SCORES, epsilon=2 * EPSILON, sensitivity=1))
+    about = f"epsilon {EPSILON}"
+    yield CheckResult("the exponential mechanism has the stated law", right.is_good, FITS, _facts(right, about))
+    name = "the same choices are not taken for those of twice the epsilon"
+    yield CheckResult(name, not wrong.is_good, FITS_NOT, _facts(wrong, about))
+
+
+def _check_permute_and_flip(rng: SystemRng) -> Iterator[CheckResult]:
+    chosen = [permute_and_flip(SCORES, epsilon=EPSILON, sensitivity=1, rng=rng) for _ in range(CHOICES)]
+    found = _fit_choices(chosen, permute_and_flip_law(SCORES, epsilon=EPSILON, sensitivity=1))
+    yield CheckResult("permute-and-flip has the stated law", found.is_good, FITS, _facts(found, f"epsilon {EPSILON}"))
+
+
+def _fit_choices(chosen: list[int], law: list[Fraction]) -> Fit:
+    return fit(np.bincount(chosen, minlength=len(law)), np.array([float(p) for p in law]))
+
+
+def _facts(found: Fit, about: str) -> dict[str, object]:
+    chance = f"{found.p_value:.2g}" if found.p_value > 1e-99 else "<1e-99"
+    return {"about": about, "draws": found.draws, "bins": found.bins, "chance": chance}

@@ -1,0 +1,1 @@
+"""Several releases from one file, under one ledger."""

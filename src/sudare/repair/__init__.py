@@ -1,5 +1,0 @@
-"""Public to public: numbers that are already noisy are made into a valid table. No private value comes here."""
-
-from sudare.repair.simplex import largest_remainder, nearest_point, nearest_table
-
-__all__ = ["largest_remainder", "nearest_point", "nearest_table"]
