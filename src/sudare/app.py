@@ -42,7 +42,7 @@ from sudare.report.shapes import TruthComparison
 from sudare.schema import Schema
 from sudare.sources import open as open_source
 from sudare.sources.table import TableSource
-from sudare.text import Inside, say
+from sudare.text import say
 
 
 class Publisher(Protocol):
@@ -155,7 +155,7 @@ def _told(error: Exception, spent: Fraction) -> Exception:
     """Add to what went wrong that the budget is gone, if it is."""
     if not spent:
         return error
-    reason = Inside(error.text, error.values) if isinstance(error, SudareError) else Inside(type(error).__name__, {})
+    reason = error if isinstance(error, SudareError) else type(error).__name__
     return ReleaseError("{reason} (epsilon {spent} was spent before that, and stays spent)", reason=reason, spent=spent)
 
 

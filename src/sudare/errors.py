@@ -13,32 +13,42 @@
     ├── ReleaseError          a release cannot be written, or is not what it says
     └── Infeasible            no output can keep the promise
 
-A message is a template and its values, so that the command line can say it in another language:
-``ParameterError("k ({k}) must be at least 2", k=1)``. Values are parameters and names, never values of the table.
+An error carries a text, a template and its values, and is read in the language of whoever looks:
+``ParameterError("k ({k}) must be at least 2", k=1)``. Values are parameters and names, never values of the table. An
+error inside the line of another one is a value of it: ``SchemaError("{where}: {problem}", where=..., problem=error)``.
 """
 
 from __future__ import annotations
 
+from sudare.text import Readable, Text
 
-class SudareError(Exception):
+
+class SudareError(Exception, Readable):
     """The root of the tree: one clear line that names the thing, its range and what to do.
 
-    >>> str(ParameterError("k ({k}) must be at least 2", k=1))
-    'k (1) must be at least 2'
+    >>> error = ParameterError("k ({k}) must be at least 2", k=1)
+    >>> str(error), error.text.values["k"]
+    ('k (1) must be at least 2', 1)
     """
 
-    def __init__(self, text: str, /, **values: object) -> None:
-        self.text = text
-        self.values = values
-        super().__init__(text.format(**values) if values else text)
+    def __init__(self, template: str, /, **values: object) -> None:
+        self.text = Text(template, values)
+        super().__init__(self.text)
+
+    def render(self, language: str | None = None) -> str:
+        """Give the line in a language; in the current one if none is named."""
+        return self.text.render(language)
+
+    def __str__(self) -> str:
+        return self.text.render()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling between worker processes."""
-        return _rebuild, (type(self), self.text, self.values)
+        return _rebuild, (type(self), self.text)
 
 
-def _rebuild(kind: type[SudareError], text: str, values: dict[str, object]) -> SudareError:
-    return kind(text, **values)
+def _rebuild(kind: type[SudareError], text: Text) -> SudareError:
+    return kind(text.template, **text.values)
 
 
 class ParameterError(SudareError):

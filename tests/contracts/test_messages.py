@@ -23,6 +23,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "sudare"
 # Calls whose argument at these places is a text to be said, besides the errors of errors.py.
 SPEAKERS: Mapping[str, tuple[int | str, ...]] = {
     "say": (0,),
+    "text": (0,),
     "say_step": (0,),
     "CheckResult": (0, 2),
     "Misfit": ("problem",),
@@ -76,7 +77,7 @@ def error_names(package: Path) -> set[str]:
 
 def translations(package: Path) -> list[tuple[str, str, str]]:
     """(page, English, Japanese) of every entry."""
-    pages = sorted((package / "text" / "ja").glob("*.toml"))
+    pages = sorted(page for page in (package / "text" / "ja").glob("*.toml") if page.name != "language.toml")
     entries = ((page.name, tomllib.loads(page.read_text(encoding="utf-8"))) for page in pages)
     return [(name, english, japanese) for name, texts in entries for english, japanese in texts.items()]
 
@@ -111,6 +112,8 @@ def _arguments(tree: ast.AST, path: str, errors: set[str]) -> Iterator[tuple[ast
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
+        if _called(node) == "text" and not isinstance(node.func, ast.Name):
+            continue  # a method of that name: domain.text(value)
         places = SPEAKERS.get(_called(node), (0,) if _called(node) in errors and path != "errors.py" else ())
         by_place = dict(enumerate(node.args)) | {word.arg: word.value for word in node.keywords if word.arg}
         yield from ((node, by_place[place]) for place in places if place in by_place)

@@ -15,7 +15,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "sudare"
 
 # A room may import itself and the rooms of earlier lines; rooms on one line do not see each other.
 ORDER = (
-    ("errors", "text"),
+    ("text",),
+    ("errors",),
     ("forms",),
     ("schema",),
     ("counts",),

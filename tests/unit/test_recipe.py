@@ -145,12 +145,10 @@ def test_a_fault_is_told_in_one_line_with_its_place(place: Path, text: str, part
 
 
 def test_every_complaint_about_a_file_has_its_japanese(place: Path) -> None:
-    from sudare.text import render
-
     for text, _ in WRONG[1:]:
         with pytest.raises(ParameterError) as caught:
             read_recipe(written(place, text))
-        told = render(caught.value.text, caught.value.values, lang="ja")
+        told = caught.value.render("ja")
 
         assert "行目" in told
         assert not any(word in told for word in (" is ", " allowed ", " needs ", "cannot", "missing"))

@@ -13,7 +13,6 @@ import pytest
 from sudare.errors import HierarchyError, SchemaError
 from sudare.schema import DateBins, MeshCells, NumberBins, Schema, Unit, Values
 from sudare.schema.file import json_schema
-from sudare.text import say
 
 HEAD = '[sudare]\nschema = 1\nname = "members"\n'
 AGE = '[[attribute]]\nname = "age"\nkind = "number"\nbins = { start = 0, stop = 100, width = 5 }\n'
@@ -231,107 +230,194 @@ def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read(write: Write) -
 X = '[[attribute]]\nname = "x"\n'
 
 WHOLE = [  # a file, and what its line holds behind the name of the file
-    ("[sudare\nschema = 1\n", ", line 1: not valid TOML"),
-    (HEAD + 'x = "abc', ", line 4: not valid TOML (Unterminated string); correct this line"),
-    ('[sudare]\nschema = 2\nnew = "key"\n' + AGE, ": [sudare] schema (2) must be 1; update sudare"),
-    ('[sudare]\nname = "x"\n' + AGE, ": [sudare]: schema is missing; write it like: schema = 1"),
-    (AGE, ": table [sudare] is missing; add it"),
-    (HEAD, ": table [[attribute]] is missing; add it"),
-    (HEAD + '[attribute]\nname = "x"', ": attribute must be a table; write it like: [[attribute]]"),
-    (HEAD + AGE + "[units]\n", ": unknown table units; allowed are [sudare], [unit], [[attribute]]"),
-    (HEAD + '[[attribute]]\nkind = "category"', ": [[attribute]] #1: name is missing; write it like: name"),
-    (HEAD + 'inferred = "yes"\n' + AGE, ": [sudare]: inferred (yes) cannot be used"),
-    (HEAD + AGE + AGE, ": attribute age is declared twice; names must differ"),
-    (HEAD + X + 'role = "identifier"', ": every attribute is an identifier"),
-    (HEAD + '[unit]\nkind = "house"\n' + AGE, ": [unit]: kind (house) must be one of row, person"),
-    (HEAD + '[unit]\nkind = "person"\nmax_rows = 0\n' + AGE, ": [unit]: max_rows (0) cannot be used"),
-    (HEAD + '[unit]\nkind = "person"\n' + AGE, ": [unit]: a person unit needs the column"),
-    (HEAD + '[unit]\nkind = "person"\ncolumn = "age"\n' + AGE, ": the column of persons (age) must not be published"),
-    (HEAD + AGE + '[[impossible]]\nsex = ["F"]', ": [[impossible]] #1: there is no attribute sex; the schema has age"),
-    (HEAD + AGE + '[[impossible]]\nage = ["[0,13)"]', ": [[impossible]] #1: [0,13) is no value of age"),
+    (
+        "[sudare\nschema = 1\n",
+        ", line 1, column 1: a table begins with its name in brackets, on a line of its own: [sudare]",
+    ),
+    (HEAD + 'x = "abc', ', line 4, column 5: the text that begins here has no closing "'),
+    (
+        '[sudare]\nschema = 2\nnew = "key"\n' + AGE,
+        ", line 2: [sudare]: schema (2) must be 1; update sudare, or write the file in the form of this version",
+    ),
+    ('[sudare]\nname = "x"\n' + AGE, ", line 1: [sudare]: schema is missing; write it like: schema = 1"),
+    (AGE, ", line 1: [sudare] is missing; add it, with: [sudare], schema = 1"),
+    (HEAD, ', line 1: [[attribute]] is missing; add it, with: [[attribute]], name = "age", kind = "category"'),
+    (HEAD + '[attribute]\nname = "x"', ", line 4: write [[attribute]], in double brackets, before each of them"),
+    (
+        HEAD + AGE + "[units]\n",
+        ", line 8: unknown table units; did you mean [unit]? allowed are [sudare], [unit], [[attribute]],",
+    ),
+    (
+        HEAD + '[[attribute]]\nkind = "category"',
+        ', line 4: [[attribute]] #1: name is missing; write it like: name = "item"',
+    ),
+    (
+        HEAD + 'inferred = "yes"\n' + AGE,
+        ', line 4: [sudare]: inferred ("yes") must be true or false, without quotes, or "confirmed"; did you',
+    ),
+    (HEAD + AGE + AGE, ", line 9: [[attribute]] age: attribute age is declared twice; names must differ"),
+    (
+        HEAD + X + 'role = "identifier"',
+        ", line 6: [[attribute]] x: every attribute is an identifier; nothing is left to publish. Give one",
+    ),
+    (
+        HEAD + '[unit]\nkind = "house"\n' + AGE,
+        ', line 5: [unit]: kind ("house") must be one of "row", "person"; write it like: kind = "row"',
+    ),
+    (
+        HEAD + '[unit]\nkind = "person"\nmax_rows = 0\n' + AGE,
+        ", line 6: [unit]: max_rows (0) must be a whole number of at least 1; write it like: max_rows = 5",
+    ),
+    (
+        HEAD + '[unit]\nkind = "person"\n' + AGE,
+        ", line 4: [unit]: a person unit needs the column that tells persons apart; set unit column",
+    ),
+    (
+        HEAD + '[unit]\nkind = "person"\ncolumn = "age"\n' + AGE,
+        ', line 6: [unit]: the column of persons (age) must not be published; give it role = "identifier" or',
+    ),
+    (
+        HEAD + AGE + '[[impossible]]\nsex = ["F"]',
+        ", line 9: [[impossible]] #1: there is no attribute sex; the schema has age",
+    ),
+    (
+        HEAD + AGE + '[[impossible]]\nage = ["[0,13)"]',
+        ", line 9: [[impossible]] #1: [0,13) is no value of age, nor made up of some; it has [0,5), [5,10),",
+    ),
     (
         HEAD + AGE + '[[impossible]]\nage = "x"',
-        ': [[impossible]] #1: age (x) cannot be used; write it like: age = ["a"',
+        ', line 9: [[impossible]] #1: age ("x") must be a list in [ ], each entry a text in quotes; did you',
     ),
-    (HEAD + AGE + '[[impossible]]\nage = ["[0,100]"]', ": the impossible combinations leave nothing possible"),
+    (
+        HEAD + AGE + '[[impossible]]\nage = ["[0,100]"]',
+        ", line 8: [[impossible]] #1: the impossible combinations leave nothing possible; take one out",
+    ),
 ]
 
-ONE = [  # the keys of one attribute, and what its line holds behind the name of the attribute
-    ("", 'kind is missing; write it like: kind = "category"'),
-    ('kind = "nummer"', "kind (nummer) must be one of category, ordered, number, date, mesh"),
-    ("kind = 3", "kind (3) must be one of category, ordered, number, date, mesh"),
-    ('role = "identifier"\nvalues = ["a"]', "unknown key values; allowed are name, role"),
-    ('kind = "category"\nvalues = [1, 2]', "values (1) cannot be used; write it like: values ="),
-    ('kind = "category"\nvalues = []', "values are empty; list at least one"),
-    ('kind = "category"\nvalues = ["a", "a"]', "values must differ (a repeated); list each once"),
-    ('kind = "category"', "give exactly one of values, values_file, like: values ="),
-    ('kind = "category"\nvalues = ["a"]\nvalues_file = "x"', "give exactly one of values, values_file, like: values ="),
-    ('kind = "category"\nvalues_file = "none.txt"', "none.txt: cannot be read"),
-    ('kind = "category"\nvalues = ["a"]\noutside = "clamp"', 'outside = "clamp" needs bins'),
-    ('kind = "number"', "give exactly one of bins, edges"),
-    ('kind = "number"\nbins = "x"', "bins (x) cannot be used; write it like: bins = { start = 0,"),
+ONE = [  # the keys of one attribute, the line that is told, and what follows the name of the attribute
+    ("", 4, 'kind is missing; write it like: kind = "category"'),
+    ('kind = "nummer"', 6, 'kind ("nummer") must be one of "category", "ordered", "number", "date",'),
+    ("kind = 3", 6, 'kind (3) must be one of "category", "ordered", "number", "date", "mesh";'),
+    (
+        'role = "identifier"\nvalues = ["a"]',
+        7,
+        'values goes with kind = "category" / kind = "ordered" only; here allowed',
+    ),
+    ('kind = "category"\nvalues = [1, 2]', 7, 'values, entry 1 (1) must be a text in quotes; did you mean "1"?'),
+    ('kind = "category"\nvalues = []', 7, "values are empty; list at least one"),
+    ('kind = "category"\nvalues = ["a", "a"]', 7, "values must differ (a repeated); list each once"),
+    ('kind = "category"', 4, 'give exactly one of values, values_file, like: values = ["a", "b"]'),
+    (
+        'kind = "category"\nvalues = ["a"]\nvalues_file = "x"',
+        8,
+        "values and values_file exclude each other; give only one of values,",
+    ),
+    (
+        'kind = "category"\nvalues_file = "none.txt"',
+        7,
+        "none.txt: cannot be read (there is no such file); check the path",
+    ),
+    (
+        'kind = "category"\nvalues = ["a"]\noutside = "clamp"',
+        8,
+        'outside = "clamp" needs bins (number or date); use "refuse" or "other"',
+    ),
+    ('kind = "number"', 4, "give exactly one of bins, edges, like: bins = { start = 0, stop = 100,"),
+    ('kind = "number"\nbins = "x"', 7, 'bins ("x") must be a table in braces; write it like: bins = { start = 0,'),
     (
         'kind = "number"\nbins = { start = 0, stop = 9, widht = 1 }',
-        "unknown key bins.widht; allowed are width, start, stop",
+        7,
+        "unknown key bins.widht; did you mean width? allowed are start, stop, width",
     ),
-    ('kind = "number"\nbins = { start = 0, stop = 9 }', "bins.width is missing; write it like: width = 5"),
+    ('kind = "number"\nbins = { start = 0, stop = 9 }', 7, "bins.width is missing; write it like: width = 5"),
     (
         'kind = "number"\nbins = { start = "0", stop = 9, width = 1 }',
-        "bins.start (0) cannot be used; write it like: start",
+        7,
+        'bins.start ("0") must be a number without quotes, such as 5 or 0.5; did',
     ),
-    ('kind = "number"\nbins = { start = 0, stop = inf, width = 1 }', "bins.stop (Infinity) cannot be used"),
-    ('kind = "number"\nbins = { start = 0, stop = 1e400, width = 1 }', "bins.stop (1E+400) cannot be used"),
+    (
+        'kind = "number"\nbins = { start = 0, stop = inf, width = 1 }',
+        7,
+        "bins.stop (inf) must be a number without quotes, such as 5 or 0.5; write",
+    ),
+    (
+        'kind = "number"\nbins = { start = 0, stop = 1e400, width = 1 }',
+        7,
+        "bins.stop (1E+400) must be a number without quotes, such as 5 or 0.5;",
+    ),
     (
         'kind = "number"\nbins = { start = 0, stop = 9, width = 5 }',
-        "width (5) does not reach stop (9) exactly from start (0)",
+        7,
+        "width (5) does not reach stop (9) exactly from start (0); set stop to 5",
     ),
     (
         'kind = "number"\nbins = { start = 0, stop = 9, width = 0 }',
-        "bins need start (0) below stop (9) and a width (0)",
+        7,
+        "bins need start (0) below stop (9) and a width (0) above 0",
     ),
-    ('kind = "number"\nedges = [0, 5, 5]', "edges must increase (5 is followed by 5); sort them"),
+    ('kind = "number"\nedges = [0, 5, 5]', 7, "edges must increase (5 is followed by 5); sort them"),
     (
         'kind = "date"\nedges = ["2024-01-01", "soon"]',
-        'edges (soon) cannot be used; write it like: edges = ["2024-01-01"',
+        7,
+        'edges, entry 2 ("soon") must be a day such as "2024-01-31"; write it',
     ),
     (
         'kind = "date"\nbins = { start = "2024-01-01", stop = "2024-12-31", width = "1 yr" }',
-        "width (1 yr) must be like",
+        7,
+        'width (1 yr) must be like "1 day", "7 days", "1 month", "3 months" or "1 year"',
     ),
-    ('kind = "mesh"\nlevel = 7\narea = ["5339"]', "level (7) cannot be used; write it like: level = 3  (1-6)"),
-    ('kind = "mesh"\nlevel = 3', "give exactly one of area, area_file"),
-    ('kind = "mesh"\nlevel = 3\narea = ["533"]', "area (533) must list first-level mesh codes"),
-    ('kind = "mesh"\nlevel = 3\narea = ["5339"]\nhierarchy = "x.csv"', "unknown key hierarchy; allowed are name"),
+    (
+        'kind = "mesh"\nlevel = 7\narea = ["5339"]',
+        7,
+        "level (7) must be a whole number from 1 to 6; write it like: level = 3",
+    ),
+    ('kind = "mesh"\nlevel = 3', 4, 'give exactly one of area, area_file, like: area = ["5339", "5340"]'),
+    (
+        'kind = "mesh"\nlevel = 3\narea = ["533"]',
+        8,
+        "area (533) must list first-level mesh codes of 4 digits, such as 5339",
+    ),
+    (
+        'kind = "mesh"\nlevel = 3\narea = ["5339"]\nhierarchy = "x.csv"',
+        9,
+        'hierarchy goes with kind = "category" / kind = "ordered" / kind =',
+    ),
 ]
 
-AGED = [  # keys added to the attribute age, and what its line holds behind the name of the attribute
-    ("mising = true", "unknown key mising; allowed are missing, name,"),
-    ('format = "%Y"', "unknown key format"),
-    ('role = "id"', "role (id) must be one of quasi, sensitive, plain, identifier"),
-    ('outside = "drop"', "outside (drop) must be one of refuse, clamp, other"),
-    ("missing = 3", "missing (3) cannot be used; write it like: missing = true"),
-    ("missing = []", "missing = [] says nothing"),
-    ("hierarchy = 4", "hierarchy (4) cannot be used"),
-    ('hierarchy = "none.csv"', "none.csv: cannot be read"),
-    ("hierarchy = { interval = [10] }", "unknown key hierarchy.interval; allowed are intervals, groups,"),
-    ('hierarchy = { intervals = "x" }', "hierarchy.intervals (x) cannot be used; write it like: intervals = [10, 20]"),
+AGED = [  # keys added to the attribute age, the line that is told, and what follows the name of the attribute
+    ("mising = true", 8, "unknown key mising; did you mean missing? allowed are name, kind,"),
+    ('format = "%Y"', 8, 'format goes with kind = "date" only; here allowed are name, kind,'),
+    ('role = "id"', 8, 'role ("id") must be one of "quasi", "sensitive", "plain",'),
+    ('outside = "drop"', 8, 'outside ("drop") must be one of "refuse", "clamp", "other"; write it'),
+    ("missing = 3", 8, "missing (3) must be true or false, without quotes, or a list in [ ],"),
+    ("missing = []", 8, "missing = [] says nothing; write true, false or a list of marks"),
+    ("hierarchy = 4", 8, "hierarchy (4) must be the name of a file in quotes, with / between"),
+    ('hierarchy = "none.csv"', 8, "none.csv: cannot be read (there is no such file); check the path"),
+    ("hierarchy = { interval = [10] }", 8, "unknown key hierarchy.interval; did you mean intervals? allowed are"),
+    ('hierarchy = { intervals = "x" }', 8, 'hierarchy.intervals ("x") must be a list in [ ], each entry a number'),
     (
         'hierarchy = { dates = ["months"] }',
-        "hierarchy.dates (months) must be one of week, month, quarter, year, decade",
+        8,
+        'hierarchy.dates, entry 1 ("months") must be one of "week", "month",',
     ),
-    ("hierarchy = { intervals = [7] }", "intervals of width 7 would cut a bin"),
-    ('hierarchy = { dates = ["month"] }', "a hierarchy by dates does not fit kind number"),
+    (
+        "hierarchy = { intervals = [7] }",
+        8,
+        "intervals of width 7 would cut a bin; use a multiple of the bins' own width",
+    ),
+    ('hierarchy = { dates = ["month"] }', 8, "a hierarchy by dates does not fit kind number; use another rule, or a"),
     (
         "hierarchy = { intervals = [10], groups = [2] }",
-        "give exactly one of intervals, groups, dates, masking, builtin",
+        8,
+        "intervals and groups exclude each other; give only one of intervals,",
     ),
-    ("hierarchy = { groups = [2], steps = 2 }", "characters and steps go with masking only"),
+    ("hierarchy = { groups = [2], steps = 2 }", 8, "characters and steps go with masking only; take them out"),
 ]
 
 REFUSED = [
     *((text, f"people.toml{line}") for text, line in WHOLE),
-    *((HEAD + X + keys, f"people.toml: [[attribute]] x: {line}") for keys, line in ONE),
-    *((HEAD + AGE + keys, f"people.toml: [[attribute]] age: {line}") for keys, line in AGED),
+    *((HEAD + X + keys, f"people.toml, line {number}: [[attribute]] x: {line}") for keys, number, line in ONE),
+    *((HEAD + AGE + keys, f"people.toml, line {number}: [[attribute]] age: {line}") for keys, number, line in AGED),
 ]
 
 
@@ -343,8 +429,6 @@ def test_whatever_is_wrong_is_said_in_one_line_with_file_place_and_what_to_do(
 
     assert line in told
     assert "\n" not in told
-    assert "pydantic" not in told.lower()
-    assert "Input should" not in told
 
 
 def test_a_hierarchy_file_with_a_hole_is_named_with_the_schema_and_the_attribute(write: Write) -> None:
@@ -352,27 +436,36 @@ def test_a_hierarchy_file_with_a_hole_is_named_with_the_schema_and_the_attribute
     path = write(HEAD + X + 'kind = "category"\nvalues = ["a", "b"]\nhierarchy = "x.csv"')
 
     with pytest.raises(
-        HierarchyError, match=r"people\.toml: \[\[attribute\]\] x: x\.csv, line 2: column 2 \(level 1\) has a hole"
+        HierarchyError,
+        match=r"people\.toml, line 8: \[\[attribute\]\] x: x\.csv, line 2: column 2 \(level 1\) has a hole",
     ):
         Schema.read(path)
 
 
-def test_a_file_that_is_not_there_or_not_utf_8_is_named(write: Write, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["cp932", "utf-16", "utf-8-sig"])
+def test_a_file_in_the_encodings_of_japanese_offices_is_read(write: Write, encoding: str) -> None:
     path = write("")
-    path.write_bytes((HEAD + AGE).replace("age", "年齢").encode("cp932"))
+    path.write_bytes((HEAD + AGE).replace("age", "年齢").encode(encoding))
 
-    assert refusal(path).startswith("people.toml: not UTF-8")
-    assert refusal(Path("none.toml")).startswith("none.toml: cannot be read")
+    assert Schema.read(path).names == ("年齢",)
+
+
+def test_a_file_that_is_not_there_or_in_another_encoding_is_named(write: Write) -> None:
+    path = write("")
+    path.write_bytes((HEAD + AGE).replace("age", "年齢").encode("euc-jp"))
+
+    assert refusal(path) == "people.toml: neither UTF-8 nor Shift_JIS (CP932) text; save it as UTF-8"
+    assert refusal(Path("none.toml")) == "none.toml: cannot be read (there is no such file); check the path"
 
 
 def test_the_line_is_said_in_japanese_through_and_through_and_the_error_stays_english(write: Write) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.read(write(HEAD + X + 'kind = "category"\nvalues = []'))
 
-    assert say(caught.value.text, lang="ja", **caught.value.values) == (
-        "people.toml: [[attribute]] x：値がありません。1 つ以上並べてください"
+    assert caught.value.render("ja") == (
+        "people.toml の 7 行目：[[attribute]] x：値がありません。1 つ以上並べてください"
     )
-    assert str(caught.value) == "people.toml: [[attribute]] x: values are empty; list at least one"
+    assert str(caught.value) == "people.toml, line 7: [[attribute]] x: values are empty; list at least one"
 
 
 def test_the_line_survives_the_way_between_processes(write: Write) -> None:

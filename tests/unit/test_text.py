@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from sudare import text as room
+from sudare.errors import ParameterError, SchemaError
 from sudare.text import (
     Text,
     add_language,
@@ -355,3 +356,50 @@ def test_a_translation_that_cannot_be_filled_is_shown_in_english(klingon: Path) 
 def test_the_built_in_languages_name_themselves() -> None:
     assert {code: one.name for code, one in languages().items()} == {"en": "English", "ja": "日本語"}
     assert find_language("ja").texts is languages()["ja"].texts
+
+
+# --- errors carry a text ------------------------------------------------------------------------------------------
+
+
+def test_an_error_is_read_in_the_language_of_whoever_looks() -> None:
+    error = ParameterError("k ({k}) must be at least 2", k=1)
+
+    assert str(error) == "k (1) must be at least 2"
+    with use_language("ja"):
+        assert str(error) == error.render("ja") == text("k ({k}) must be at least 2", k=1).render("ja")
+    assert error.render("ja") != str(error)
+
+
+def test_an_error_inside_the_line_of_another_takes_its_language() -> None:
+    inner = ParameterError("k ({k}) must be at least 2", k=1)
+    outer = SchemaError("{where}: {problem}", where="a.toml", problem=inner)
+
+    assert outer.render("en") == "a.toml: k (1) must be at least 2"
+    assert inner.render("ja") in outer.render("ja")
+    assert "must" not in outer.render("ja")
+
+
+def test_an_error_survives_pickling_with_its_text() -> None:
+    inner = ParameterError("k ({k}) must be at least 2", k=1)
+
+    again = pickle.loads(pickle.dumps(SchemaError("{where}: {problem}", where="a.toml", problem=inner)))
+
+    assert isinstance(again, SchemaError)
+    assert str(again) == "a.toml: k (1) must be at least 2"
+    assert inner.render("ja") in again.render("ja")
+
+
+def test_two_threads_read_one_error_in_two_languages() -> None:
+    error = ParameterError("k ({k}) must be at least 2", k=1)
+    found: dict[str, str] = {}
+
+    def look(code: str) -> None:
+        with use_language(code):
+            found[code] = str(error)
+
+    for code in ("en", "ja"):
+        thread = threading.Thread(target=look, args=(code,))
+        thread.start()
+        thread.join()
+
+    assert found == {code: error.render(code) for code in ("en", "ja")}

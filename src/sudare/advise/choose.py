@@ -19,7 +19,7 @@ from sudare.methods.view import View
 from sudare.privacy import Neighbours, exact_epsilon
 from sudare.privacy.promise import exact_epsilon_per_metre
 from sudare.schema import MeshCells, Schema
-from sudare.text import Inside, say
+from sudare.text import say
 
 Purpose = Literal["records", "counts", "region-sums", "queries", "sample", "places"]
 NEEDS: tuple[Purpose, ...] = ("records", "counts", "region-sums", "queries", "sample", "places")
@@ -215,8 +215,7 @@ def _admitted(
         try:
             one.method(epsilon, answers.neighbours).preview(schema)
         except SudareError as error:
-            problem = Inside(error.text, error.values)
-            notes.append(say("{method} was left out: {problem}", method=one.publish, problem=problem))
+            notes.append(say("{method} was left out: {problem}", method=one.publish, problem=error))
         else:
             good.append(one)
     return good, notes

@@ -6,6 +6,10 @@ import io
 import os
 import sys
 
+TYPE_CHECKING = False  # see sudare/cli/interrupt.py: nothing is loaded here that Python has not loaded
+if TYPE_CHECKING:
+    from sudare.cli.interrupt import Interrupts
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code: 0 done, 1 refused, 2 usage.
@@ -15,50 +19,66 @@ def main(argv: list[str] | None = None) -> int:
     0
     """
     try:
-        from sudare.cli.terminal import noted_interrupts
+        from sudare.cli.interrupt import Interrupts
 
-        with noted_interrupts() as noted:
-            return _run(argv, noted)
-    except KeyboardInterrupt:  # before the command line was ready
-        return _refuse("interrupted", 1)
+        with Interrupts(is_last=argv is None) as interrupts:
+            line, code = _run(argv, interrupts)
+    except KeyboardInterrupt:
+        line, code = _interrupted(), 1
+    if line:
+        print(f"sudare: {line}", file=sys.stderr)  # noqa: T201
+    return code
 
 
-def _run(argv: list[str] | None, noted: list[int]) -> int:
+def _run(argv: list[str] | None, interrupts: Interrupts) -> tuple[str, int]:
+    """Run a command; the last line to say, and the exit code."""
     import click
 
     from sudare.cli.app import app
     from sudare.cli.help import usage_line
     from sudare.errors import SudareError
-    from sudare.text import render, say
+    from sudare.text import say
 
+    interrupts.last_line = "sudare: " + say("interrupted twice, so ended at once; temporary files may be left")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not stop the work
     try:
         ended = app(args=argv, prog_name="sudare", standalone_mode=False)
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted(), 1
+    except _any_if(interrupts):
+        return _interrupted(), 1
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
-        return 2
+        return "", 2
     except click.UsageError as error:
-        return _refuse(usage_line(error), 2)
-    except (KeyboardInterrupt, click.Abort):
-        return _refuse(say("interrupted; nothing half-written was left, and what was spent stays recorded"), 1)
+        return usage_line(error), 2
     except SudareError as error:
-        return _refuse(render(error.text, error.values), 1)
-    except _any_if(noted):  # what native code makes of an interrupt
-        return _refuse(say("interrupted; nothing half-written was left, and what was spent stays recorded"), 1)
+        return str(error), 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return "", 1
     except MemoryError:
-        return _refuse(say("memory ran out; use fewer attributes, coarser bins or --memory-limit"), 1)
+        return say("memory ran out; use fewer attributes, coarser bins or --memory-limit"), 1
     except OSError as error:
-        return _refuse(say("{file}: {reason}", file=error.filename or "sudare", reason=error.strerror or "?"), 1)
+        return say("{file}: {reason}", file=error.filename or "sudare", reason=error.strerror or "?"), 1
     except Exception as error:  # a traceback could show values of the table
         if os.environ.get("SUDARE_DEBUG"):
             raise
-        return _refuse(_fault(error), 1)
-    return ended if isinstance(ended, int) else 0  # what a command that exits early asks for
+        return _fault(error), 1
+    return "", ended if isinstance(ended, int) else 0  # what a command that exits early asks for
+
+
+def _interrupted() -> str:
+    from sudare.text import say
+
+    return say("interrupted; nothing half-written was left, and what was spent stays recorded")
+
+
+def _any_if(interrupts: Interrupts) -> tuple[type[Exception], ...]:
+    """Any error, once an interrupt was noted: native code that is struck by one may raise an error of its own."""
+    return (Exception,) if interrupts.noted else ()
 
 
 def _fault(error: Exception) -> str:
@@ -68,12 +88,3 @@ def _fault(error: Exception) -> str:
         "a fault in Sudare itself ({kind}); please report it. SUDARE_DEBUG=1 shows where, and may show private values",
         kind=type(error).__name__,
     )
-
-
-def _any_if(noted: list[int]) -> tuple[type[Exception], ...]:
-    return (Exception,) if noted else ()
-
-
-def _refuse(line: str, code: int) -> int:
-    print(f"sudare: {line}", file=sys.stderr)  # noqa: T201
-    return code

@@ -65,11 +65,10 @@ def at_line(file: Path, lines: Mapping[str, int], title: str) -> Iterator[None]:
 
 def problem_of(error: SudareError) -> Text:
     """Give what an error says as a text, to stand inside another line."""
-    return Text(error.text, error.values)
+    return error.text
 
 
 def find_key(error: SudareError) -> str:
     """Tell which key an error is about: the word it begins with."""
-    if error.text.startswith("{name} "):
-        return str(error.values.get("name", ""))
-    return error.text.partition(" ")[0]
+    template = error.text.template
+    return str(error.text.values.get("name", "")) if template.startswith("{name} ") else template.partition(" ")[0]

@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn, cast
 from sudare.errors import ParameterError, SudareError
 from sudare.forms.textfile import read_bytes
 from sudare.releases.release import FORMATS
-from sudare.text import Inside
+from sudare.text import Text
 
 _HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_-]+)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*["']?([^\s"'=.\[#]+)["']?\s*[=.]""")
@@ -56,7 +56,7 @@ class Lines:
     ) -> ParameterError:
         """Make the error for something wrong at a place."""
         line = self.find(table, number, key)
-        return ParameterError("{file}, line {line}: {problem}", file=file, line=line, problem=Inside(text, values))
+        return ParameterError("{file}, line {line}: {problem}", file=file, line=line, problem=Text(text, values))
 
 
 @contextlib.contextmanager
@@ -73,10 +73,10 @@ def at_line(file: Path, lines: Mapping[str, int], name: str) -> Iterator[None]:
     try:
         yield
     except SudareError as error:
-        key = str(error.values.get("name", "")) if error.text.startswith("{name} (") else error.text.partition(" (")[0]
+        begins = error.text.template.partition(" (")[0]
+        key = str(error.text.values.get("name", "")) if begins == "{name}" else begins
         told = {"file": file, "line": lines.get(key, lines[""]), "name": name}
-        problem = Inside(error.text, error.values)
-        raise type(error)("{file}, line {line}: {name}: {problem}", **told, problem=problem) from None
+        raise type(error)("{file}, line {line}: {name}: {problem}", **told, problem=error) from None
 
 
 # The keys of a recipe file: what each takes, and how it is written.

@@ -19,7 +19,6 @@ from sudare.recipe.plan import OPENING, Plan, PlannedRelease, check_data, plan_r
 from sudare.releases.release import cannot_write, check_place
 from sudare.schema import Schema
 from sudare.sources import open as open_source
-from sudare.text import Inside
 
 Moved = Callable[[float], None] | None
 Working = Callable[[], contextlib.AbstractContextManager[Moved]]
@@ -149,7 +148,7 @@ def _run_step(plan: Plan, number: int, say_step: TellLine, working: Working) -> 
         raise ReleaseError(
             "{name}: {problem}; releases before it are done, and the next run goes on from here",
             name=step.asked.name,
-            problem=Inside(error.text, error.values),
+            problem=error,
         ) from None
     if step.need is not None and plan.purse is not None:
         with Ledger.open(plan.purse.file) as ledger:

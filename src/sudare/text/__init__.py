@@ -31,7 +31,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 __all__ = [
-    "Inside",
     "Language",
     "Readable",
     "Text",
@@ -355,14 +354,7 @@ def missing_texts(code: str) -> list[str]:
 def _built_in() -> dict[str, Language]:
     folders = sorted(resources.files("sudare.text").iterdir(), key=lambda one: one.name)
     found = {one.name: _describe(one.name, one, None) for one in folders if one.joinpath(ABOUT).is_file()}
-    return {ENGLISH: Language(code=ENGLISH, name="English"), **_before_the_move(), **found}
-
-
-def _before_the_move() -> dict[str, Language]:
-    rooms = [resources.files("sudare").joinpath(room, "ja") for room in ("text", "messages")]
-    folder = next((one for one in rooms if one.is_dir()), None)
-    ours = Language(code="ja", name="日本語", between_sentences="", between_items="、", folder=folder)
-    return {} if folder is None else {"ja": ours}
+    return {ENGLISH: Language(code=ENGLISH, name="English"), **found}
 
 
 @functools.lru_cache(maxsize=8)
@@ -384,7 +376,7 @@ def _read_language(code: str, folder: Path, base: Language | None) -> Language:
     if not code.replace("-", "").isalnum():
         raise ValueError(text("{code} is no code of a language; take one such as de or zh-tw", code=code))
     described = _describe(code, folder, base)
-    for template, translation in described.texts.items():
+    for template, translation in _read_texts(folder).items():
         if odd := _placeholders(translation) - _placeholders(template):
             raise ValueError(
                 text(
@@ -441,7 +433,8 @@ def _placeholders(template: str) -> frozenset[str]:
         parts = list(string.Formatter().parse(template))
     except ValueError:
         return frozenset()
-    return frozenset(name.split(".")[0].split("[")[0] for _, name, _, _ in parts if name)
+    names = (name.split(".")[0].split("[")[0] for _, name, _, _ in parts if name)
+    return frozenset(name for name in names if name.isidentifier())
 
 
 # --- the names of the first version, until every caller is converted ----------------------------------------------
@@ -457,21 +450,6 @@ def render(template: str, values: Mapping[str, object], *, lang: str | None = No
     '3 rows'
     """
     return Text(template, values).render(lang)
-
-
-class Inside:
-    """An error's text inside the line of another one. A translated line asks for it in its own language: {problem:ja}.
-
-    >>> "{problem}".format(problem=Inside("{n} rows", {"n": 3}))
-    '3 rows'
-    """
-
-    def __init__(self, text: str, values: Mapping[str, object]) -> None:
-        self.text = text
-        self.values = values
-
-    def __format__(self, lang: str) -> str:
-        return render(self.text, self.values, lang=lang or "en")
 
 
 def catalogue() -> Mapping[str, str]:
