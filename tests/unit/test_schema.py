@@ -273,10 +273,3 @@ def test_a_stored_schema_that_is_not_understood_is_refused(change: dict[str, obj
 def test_a_stored_schema_that_is_no_table_is_refused() -> None:
     with pytest.raises(SchemaError, match="schema version"):
         Schema.from_dict([])  # type: ignore[arg-type]
-
-
-def test_reading_schemas_needs_pydantic_and_using_them_does_not() -> None:
-    text = "import sys, sudare.schema, sudare.schema.propose; print('pydantic' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
-
-    assert ran.stdout.strip() == "False"

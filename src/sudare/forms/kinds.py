@@ -65,8 +65,11 @@ class Kind(ABC):
         return self.read(written)
 
     def suggest(self, value: object) -> str | None:
-        """Offer what was probably meant, as it is written in TOML."""
-        return None
+        """Offer what was probably meant, as it is written in TOML: here, what stands in needless quotes."""
+        try:
+            return None if not isinstance(value, str) else show(self.read(self.parse(value)))
+        except Unfit:
+            return None
 
     def check(self, name: str, value: Any) -> Any:
         """Read a parameter given in Python; ParameterError with its name and what is allowed.
@@ -258,7 +261,7 @@ class PlainNumber(Kind):
         """Name the range."""
         bounds = {"low": self.low, "high": self.high}
         if self.low is None:
-            return text("a number without quotes")
+            return text("a number without quotes, such as 5 or 0.5")
         if self.high is None:
             return text("a number of at least {low}", **bounds)
         return text("a number between {low} and {high}", **bounds)
@@ -432,6 +435,10 @@ class FilePath(TextLine):
         if not isinstance(value, str) or not value.strip() or any(ord(mark) < 32 for mark in value):
             raise Unfit(self, value)
         return value
+
+    def suggest(self, value: object) -> str | None:
+        """Offer nothing: a number is hardly the name of a file."""
+        return None
 
     def describe(self) -> Text:
         """Ask for quotes, and for the one mark between folders that works everywhere."""

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sudare.errors import SudareError
-from sudare.forms.files import read_text
 from sudare.forms.form import FileForm, Key, Keys, TableForm
 from sudare.forms.kinds import Unfit, find_near, quote, show
-from sudare.forms.mistake import Mistake, find_key, locate, make_error, problem_of
+from sudare.forms.mistake import Mistake, find_key, locate, make_error
 from sudare.forms.syntax import explain
+from sudare.forms.textfile import read_text
 from sudare.forms.toml import Places, Stop, Trail, parse
 from sudare.text import Text, text
 
@@ -91,11 +91,11 @@ class FilledTable:
         try:
             yield
         except SudareError as problem:
-            if problem.values.get("file") == self.file:  # told with its place already
+            if problem.text.values.get("file") == self.file:  # told with its place already
                 raise
             kind = type(problem) if error is None or isinstance(problem, error) else error
             line = self.line(*(keys or self._blamed(problem)))
-            raise make_error(kind, locate(problem_of(problem), self.file, line, self.title)) from None
+            raise make_error(kind, locate(problem.text, self.file, line, self.title)) from None
 
     def _blamed(self, problem: SudareError) -> Trail:
         depth, key = len(self.trail), find_key(problem)
@@ -125,10 +125,10 @@ class FilledForm:
         try:
             yield
         except SudareError as problem:
-            if problem.values.get("file") == self.file:
+            if problem.text.values.get("file") == self.file:
                 raise
             kind = type(problem) if isinstance(problem, error) else error
-            raise make_error(kind, text("{file}: {problem}", file=self.file, problem=problem_of(problem))) from None
+            raise make_error(kind, text("{file}: {problem}", file=self.file, problem=problem.text)) from None
 
     def many(self, name: str) -> tuple[FilledTable, ...]:
         """Give the tables of which there may be many."""
@@ -430,18 +430,12 @@ class _Reader:
     def _refuse_value(
         self, spot: _Spot, label: object, value: Any, allowed: Text, near: str | None, example: str
     ) -> None:
-        told = {"key": label, "value": show(value), "allowed": allowed, "example": example}
+        told = {"key": label, "value": show(value), "allowed": allowed}
         if near is None:
+            told["example"] = example
             self.refuse(spot, text("{key} ({value}) must be {allowed}; write it like: {example}", **told))
         else:
-            self.refuse(
-                spot,
-                text(
-                    "{key} ({value}) must be {allowed}; did you mean {near}? write it like: {example}",
-                    **told,
-                    near=near,
-                ),
-            )
+            self.refuse(spot, text("{key} ({value}) must be {allowed}; did you mean {near}?", **told, near=near))
 
 
 def _tell_both(given: Sequence[str], known: Sequence[str]) -> Text:

@@ -1,31 +1,103 @@
-"""Text files as Japanese offices keep them: UTF-8, with or without its mark, or CP932 (Shift_JIS)."""
+"""Text files as Japanese offices keep them, read with bounds.
+
+UTF-8 with or without its mark, UTF-16 with its mark (Windows' "Unicode"), or CP932 (Shift_JIS). Only ordinary files
+are read: a directory, a pipe or a device is refused at once, and a file that grows without end is read up to a bound.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from sudare.errors import SchemaError
+from sudare.errors import SchemaError, SudareError
+from sudare.forms.mistake import make_error
+from sudare.text import Text, text
+
+MOST_MEBIBYTES = 2048  # of a list, a hierarchy or a geometry; all mesh cells of Japan at the finest level take 400
+_REASONS = {  # what the system says in English alone
+    errno.ENOENT: text("there is no such file"),
+    errno.ENOTDIR: text("there is no such file"),
+    errno.EACCES: text("you may not read it"),
+    errno.EPERM: text("you may not read it"),
+    errno.ENAMETOOLONG: text("its name is too long"),
+    errno.ELOOP: text("its links lead in a circle"),
+}
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read a file that a schema needs; SchemaError, with the system's reason, if that fails."""
+def read_bytes(path: Path, *, most_mebibytes: int = MOST_MEBIBYTES, error: type[SudareError] = SchemaError) -> bytes:
+    """Read an ordinary file of bounded size; `error`, in one line with the reason, if that fails."""
+    with _open_ordinary(path, error) as opened:
+        content = bytearray()
+        while chunk := opened.read(1 << 20):
+            content += chunk
+            if len(content) > most_mebibytes << 20:
+                what = text("{file}: is larger than {most} MiB; give the right file", file=path, most=most_mebibytes)
+                raise make_error(error, what)
+    return bytes(content)
+
+
+def check_file(path: Path, *, error: type[SudareError] = SchemaError) -> None:
+    """Refuse a file that another package is going to read, in the same words, if it cannot be read."""
+    with _open_ordinary(path, error):
+        pass
+
+
+@contextlib.contextmanager
+def _open_ordinary(path: Path, error: type[SudareError]) -> Iterator[BinaryIO]:
+    reason: Text | str
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SchemaError(
-            "{file}: cannot be read ({reason}); check the path", file=path, reason=error.strerror
-        ) from None
-
-
-def read_text(path: Path) -> str:
-    """Read a text in UTF-8 or CP932; SchemaError if it is neither."""
-    raw = read_bytes(path)
-    for encoding in ("utf-8-sig", "cp932"):
+        # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
-            return raw.decode(encoding)
+            _check_ordinary(os.fstat(handle).st_mode, path, error)
+            with open(handle, "rb", closefd=False) as opened:
+                yield opened
+        finally:
+            os.close(handle)
+        return
+    except OSError as problem:
+        reason = _REASONS.get(problem.errno or 0, problem.strerror or "?")
+    except ValueError:  # a name with a character that no file system takes
+        reason = text("no file can have such a name")
+    raise make_error(error, text("{file}: cannot be read ({reason}); check the path", file=path, reason=reason))
+
+
+def _check_ordinary(mode: int, path: Path, error: type[SudareError]) -> None:
+    if stat.S_ISDIR(mode):
+        raise make_error(error, text("{file}: is a directory; give the name of a file in it", file=path))
+    if not stat.S_ISREG(mode):
+        what = text("{file}: is a pipe or a device; save its content in an ordinary file", file=path)
+        raise make_error(error, what)
+
+
+def decode(content: bytes) -> str | None:
+    """Decode UTF-8, UTF-16 with its mark, or CP932; None if it is none of them.
+
+    >>> decode("年齢".encode("cp932")), decode("年齢".encode("utf-16")), decode("年齢".encode("euc-jp"))
+    ('年齢', '年齢', None)
+    """
+    for encoding in ("utf-16",) if content.startswith(_UTF_16) else ("utf-8-sig", "cp932"):
+        try:
+            return content.decode(encoding)
         except UnicodeDecodeError:
             continue
-    raise SchemaError("{file}: neither UTF-8 nor Shift_JIS (CP932) text; save it as UTF-8", file=path)
+    return None
+
+
+def read_text(path: Path, *, most_mebibytes: int = MOST_MEBIBYTES, error: type[SudareError] = SchemaError) -> str:
+    """Read a text file; `error` if it cannot be read or is in another encoding."""
+    content = decode(read_bytes(path, most_mebibytes=most_mebibytes, error=error))
+    if content is None:
+        problem = text("{file}: neither UTF-8 nor Shift_JIS (CP932) text; save it as UTF-8", file=path)
+        raise make_error(error, problem)
+    return content
 
 
 def read_lines(path: Path) -> list[str]:

@@ -1,23 +1,33 @@
-"""From the form of a schema file to the schema: domains, hierarchies and the files they name."""
+"""The schema file: its form, and how a schema is built from it and from the files it names.
+
+The form says what the keys are and what each takes; `sudare.forms` reads the file by it. What the parts of the schema
+find wrong (a width that does not reach, a hierarchy with a hole) is told with the line of the key.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
-from datetime import date
-from decimal import Decimal
-from fractions import Fraction
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, WithJsonSchema
+from typing import Any
 
 from sudare.errors import SchemaError
-from sudare.forms.textfile import read_bytes, read_lines
+from sudare.forms import FileForm, FilledForm, FilledTable, Key, Keys, TableForm, Variants, read_form
+from sudare.forms.describe import write_json_schema
+from sudare.forms.kinds import (
+    AnyText,
+    CalendarDay,
+    ChoiceOf,
+    Either,
+    FilePath,
+    Flag,
+    ListOf,
+    PlainNumber,
+    WholeNumber,
+    find_near,
+)
+from sudare.forms.textfile import read_lines
 from sudare.schema.attribute import Attribute
-from sudare.schema.complaints import EXAMPLES, complain, find_fault, place_of, within
 from sudare.schema.domain import DateBins, Domain, MeshCells, NumberBins, Values
 from sudare.schema.hierarchy import TableHierarchy
 from sudare.schema.hierarchy_rules import (
@@ -30,372 +40,203 @@ from sudare.schema.hierarchy_rules import (
     prefecture_regions,
 )
 from sudare.schema.impossible import Impossible, box_of
-from sudare.schema.raw import date_of
+from sudare.schema.raw import shown
 from sudare.schema.schema import VERSION, Origin, Schema
 from sudare.schema.unit import Unit
-
-_RULES = ("intervals", "groups", "dates", "masking", "builtin")
-
-
-def assemble(form: SchemaForm, path: Path) -> Schema:
-    """Build the schema; whatever its parts find wrong is said with the file and the place."""
-    attributes = []
-    for each in form.attribute:
-        with within(path, f"[[attribute]] {each.name}"):
-            if each.role != "identifier":
-                attributes.append(_attribute(each, path.parent))
-    with within(path, "[unit]"):
-        unit = Unit(kind=form.unit.kind, column=form.unit.column, max_rows=form.unit.max_rows or 1)
-    boxes = _boxes(attributes, form.impossible, path)
-    inferred = form.sudare.inferred
-    origin: Origin = "confirmed" if inferred == "confirmed" else "inferred" if inferred else "declared"
-    with within(path):
-        schema = Schema(
-            name=form.sudare.name or path.stem,
-            unit=unit,
-            attributes=tuple(attributes),
-            identifiers=tuple(each.name for each in form.attribute if each.role == "identifier"),
-            impossible=boxes,
-            origin=origin,
-        )
-        if not attributes and origin != "inferred":
-            raise SchemaError("every attribute is an identifier; nothing is left to publish. Give one of them a kind")
-        _ = schema.possible_size  # refuses combinations that leave nothing
-    return schema
-
-
-def _boxes(
-    attributes: Sequence[Attribute], combinations: Sequence[Mapping[str, list[str]]], path: Path
-) -> tuple[Impossible, ...]:
-    boxes = []
-    for index, labels in enumerate(combinations):
-        with within(path, place_of({}, "impossible", index)):
-            boxes.append(box_of(attributes, labels))
-    return tuple(boxes)
-
-
-def _attribute(form: Any, folder: Path) -> Attribute:
-    if form.kind in ("category", "ordered"):
-        domain, hierarchy = _listed(form, folder)
-    else:
-        domain = _mesh(form, folder) if form.kind == "mesh" else _binned(form)
-        hierarchy = _hierarchy(getattr(form, "hierarchy", None), domain, form, folder)
-    return Attribute(
-        name=form.name,
-        domain=domain,
-        role=form.role,
-        missing=bool(form.missing),
-        missing_marks=_marks(form),
-        outside=form.outside,
-        hierarchy=hierarchy,
-        date_format=getattr(form, "format", None),
-    )
-
-
-def _marks(form: AttributeForm) -> tuple[str, ...]:
-    if form.missing == []:
-        raise SchemaError("missing = [] says nothing; write true, false or a list of marks")
-    return () if isinstance(form.missing, bool) else tuple(form.missing)
-
-
-def _one_of(form: Any, *keys: str) -> str:
-    """Find which of two keys is given; SchemaError for none or both."""
-    given = [key for key in keys if getattr(form, key) is not None]
-    if len(given) != 1:
-        raise SchemaError(
-            "give exactly one of {keys}, like: {example}", keys=", ".join(keys), example=EXAMPLES[keys[0]]
-        )
-    return given[0]
-
-
-def _listed(form: ListedForm, folder: Path) -> tuple[Domain, TableHierarchy | None]:
-    """Build listed values. Without a list they are the first column of the hierarchy's file, or the prefectures."""
-    is_ordered, rule = form.kind == "ordered", form.hierarchy
-    if form.values is None and form.values_file is None:
-        if isinstance(rule, str):
-            tree = from_csv(folder / rule, **_branches(form))
-            declared = len(tree.names[0]) - (form.outside == "other") - bool(form.missing)
-            return Values(tree.names[0][:declared], is_ordered=is_ordered), tree
-        if rule is not None and rule.builtin == "jp-prefecture":
-            return Values(PREFECTURES, is_ordered=is_ordered), prefecture_regions()
-    key = _one_of(form, "values", "values_file")
-    texts = form.values if key == "values" else read_lines(folder / str(form.values_file))
-    domain = Values(tuple(texts or ()), is_ordered=is_ordered)
-    return domain, _hierarchy(rule, domain, form, folder)
-
-
-def _binned(form: NumberForm | DateForm) -> Domain:
-    bins = form.bins if _one_of(form, "bins", "edges") == "bins" else None
-    if form.kind == "number":
-        numbers: Any = bins
-        return (
-            NumberBins.of_width(numbers.start, numbers.stop, numbers.width)
-            if bins
-            else NumberBins(tuple(form.edges or ()))
-        )
-    days: Any = bins
-    return DateBins.of_width(days.start, days.stop, days.width) if bins else DateBins(tuple(form.edges or ()))
-
-
-def _mesh(form: MeshForm, folder: Path) -> Domain:
-    if _one_of(form, "area", "area_file") == "area":
-        return MeshCells(level=form.level, area=tuple(form.area or ()))
-    cells = [line.strip() for line in read_lines(folder / str(form.area_file)) if line.strip()]
-    return MeshCells(level=form.level, cells=cells)  # type: ignore[arg-type]  # checked and sorted there
-
-
-def _branches(form: AttributeForm) -> dict[str, Any]:
-    return {"other": form.outside == "other", "missing": bool(form.missing), "missing_marks": _marks(form)}
-
-
-def _hierarchy(
-    rule: str | HierarchyForm | None, domain: Domain, form: AttributeForm, folder: Path
-) -> TableHierarchy | None:
-    """Read or build the hierarchy that the file asks for."""
-    if rule is None:
-        return None
-    if isinstance(rule, str):
-        return from_csv(folder / rule, domain, **_branches(form))
-    name = _one_of(rule, *_RULES)
-    if name != "masking" and (rule.characters is not None or rule.steps is not None):
-        raise SchemaError("characters and steps go with masking only; take them out")
-    if name == "groups":
-        return ordered_groups(domain, rule.groups or ())
-    if name == "intervals" and isinstance(domain, NumberBins):
-        return intervals(domain, rule.intervals or ())
-    if name == "dates" and isinstance(domain, DateBins):
-        return dates(domain, rule.dates or ())
-    if name == "masking" and isinstance(domain, Values):
-        return masking(domain, side=rule.masking or "right", characters=rule.characters or 1, steps=rule.steps)
-    if name == "builtin" and isinstance(domain, Values):
-        return prefecture_regions(domain)
-    raise SchemaError(
-        "a hierarchy by {rule} does not fit kind {kind}; use another rule, or a CSV file", rule=name, kind=domain.kind
-    )
-
-
-# The schema file: its form (TOML, checked by pydantic) and how it is read.
-#
-# pydantic is imported here alone, and this module only when a file is read. Its own texts never reach the reader:
-# `sudare.schema.complaints` turns what it finds into one line.
-
-
-_MOST_PLACES = 30  # before or behind the point; numbers beyond are slips of the pen
-_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
-
-
-def _number(value: object) -> Fraction:
-    if not isinstance(value, int | Decimal) or isinstance(value, bool):
-        raise ValueError
-    number = Decimal(value)
-    if not number.is_finite() or (number and abs(number.adjusted()) > _MOST_PLACES):
-        raise ValueError
-    return Fraction(value)
-
-
-def _day(value: object) -> date:
-    day = date_of(value) if isinstance(value, str | date) else None
-    if day is None:
-        raise ValueError
-    return day
-
-
-Name = Annotated[str, Field(min_length=1)]
-ExactNumber = Annotated[Fraction, BeforeValidator(_number), WithJsonSchema({"type": "number"})]
-Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
-
-
-class Form(BaseModel):
-    """What all tables of the file share: keys that are not known are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
-
-
-class Head(Form):
-    """[sudare]: the version of the format, the name, and whether the schema was inferred."""
-
-    version: Literal[1] = Field(alias="schema")
-    name: Name | None = None
-    inferred: bool | Literal["confirmed"] = False
-
-
-class UnitForm(Form):
-    """[unit]: who is protected."""
-
-    kind: Literal["row", "person"] = "row"
-    column: Name | None = None
-    max_rows: Annotated[int, Field(ge=1)] | None = None
-
-
-class NumberBinsForm(Form):
-    """bins of a number."""
-
-    start: ExactNumber
-    stop: ExactNumber
-    width: ExactNumber
-
-
-class DateBinsForm(Form):
-    """bins of a date; stop is the last day."""
-
-    start: Day
-    stop: Day
-    width: str
-
-
-class HierarchyForm(Form):
-    """A hierarchy by rule; exactly one of intervals, groups, dates, masking, builtin."""
-
-    intervals: list[ExactNumber] | None = None
-    groups: list[int] | None = None
-    dates: list[Literal["week", "month", "quarter", "year", "decade"]] | None = None
-    masking: Literal["left", "right"] | None = None
-    characters: Annotated[int, Field(ge=1)] | None = None
-    steps: Annotated[int, Field(ge=1)] | None = None
-    builtin: Literal["jp-prefecture"] | None = None
-
-
-class AttributeForm(Form):
-    """What all attributes share."""
-
-    name: Name
-    role: Literal["quasi", "sensitive", "plain", "identifier"] = "plain"
-    missing: bool | list[str] = False
-    outside: Literal["refuse", "clamp", "other"] = "refuse"
-
-
-class ListedForm(AttributeForm):
-    """Values listed one by one."""
-
-    kind: Literal["category", "ordered"]
-    values: list[str] | None = None
-    values_file: Name | None = None
-    hierarchy: Name | HierarchyForm | None = None
-
-
-class NumberForm(AttributeForm):
-    """A number cut into bins."""
-
-    kind: Literal["number"]
-    bins: NumberBinsForm | None = None
-    edges: list[ExactNumber] | None = None
-    hierarchy: Name | HierarchyForm | None = None
-
-
-class DateForm(AttributeForm):
-    """A day cut into bins."""
-
-    kind: Literal["date"]
-    bins: DateBinsForm | None = None
-    edges: list[Day] | None = None
-    format: Name | None = None
-    hierarchy: Name | HierarchyForm | None = None
-
-
-class MeshForm(AttributeForm):
-    """A cell of the JIS X 0410 grid."""
-
-    kind: Literal["mesh"]
-    level: Annotated[int, Field(ge=1, le=6)]
-    area: list[str] | None = None
-    area_file: Name | None = None
-
-
-class IdentifierForm(Form):
-    """A column that is never published and needs no kind."""
-
-    name: Name
-    role: Literal["identifier"]
-
-
-def _form(attribute: Any) -> Any:
-    kind = attribute.get("kind") if isinstance(attribute, Mapping) else getattr(attribute, "kind", None)
-    role = attribute.get("role") if isinstance(attribute, Mapping) else getattr(attribute, "role", None)
-    if kind is None and role == "identifier":
-        return "identifier"
-    return "listed" if kind in ("category", "ordered") else kind
-
-
-AnyAttribute = Annotated[
-    Annotated[ListedForm, Tag("listed")]
-    | Annotated[NumberForm, Tag("number")]
-    | Annotated[DateForm, Tag("date")]
-    | Annotated[MeshForm, Tag("mesh")]
-    | Annotated[IdentifierForm, Tag("identifier")],
-    Discriminator(_form),
-]
-
-
-class SchemaForm(Form):
-    """A Sudare schema: the public facts about a table."""
-
-    sudare: Head
-    unit: UnitForm = UnitForm()
-    attribute: Annotated[list[AnyAttribute], Field(min_length=1)]
-    impossible: list[dict[str, list[str]]] = []
-
-
-def read_schema(path: str | Path) -> Schema:
-    """Read a schema file and the files it names, which are sought beside it.
-
-    Error: SchemaError (HierarchyError for a hierarchy), one line with the file, the attribute, the key and what to do.
-    """
-    path = Path(path)
-    table = _table(path)
-    _check_version(table, path)
-    try:
-        form = SchemaForm.model_validate(table)
-    except ValidationError as error:
-        fault = find_fault(error.errors(include_url=False), file=path, table=table, forms=FORMS)
-    else:
-        return assemble(form, path)
-    complain(fault)
-
-
-def _table(path: Path) -> dict[str, Any]:
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-        return tomllib.loads(text.replace("\r\n", "\n"), parse_float=Decimal)
-    except UnicodeDecodeError:
-        raise SchemaError("{file}: not UTF-8, which TOML asks for; save it as UTF-8", file=path) from None
-    except tomllib.TOMLDecodeError as error:
-        reason, found = str(error), _LINE.search(str(error))
-        line = found.group(1) if found and found.group(1) else text.count("\n") + 1
-        raise SchemaError(
-            "{file}, line {line}: not valid TOML ({reason}); correct this line",
-            file=path,
-            line=line,
-            reason=_LINE.sub("", reason),
-        ) from None
-
-
-def _check_version(table: Mapping[str, Any], path: Path) -> None:
-    """Say of a newer file that it is newer, before its keys look unknown."""
-    head = table.get("sudare")
-    version = head.get("schema", VERSION) if isinstance(head, Mapping) else VERSION
-    if version != VERSION or isinstance(version, bool):
-        raise SchemaError(
-            "{file}: [sudare] schema ({version}) must be {known}; update sudare or write the file anew",
-            file=path,
-            version=json.dumps(version, default=str),
-            known=VERSION,
-        )
-
-
-FORMS: dict[str, type[BaseModel]] = {
-    "sudare": Head,
-    "unit": UnitForm,
-    "category": ListedForm,
-    "ordered": ListedForm,
-    "number": NumberForm,
-    "date": DateForm,
-    "mesh": MeshForm,
-    "identifier": IdentifierForm,
-    "number.bins": NumberBinsForm,
-    "date.bins": DateBinsForm,
-    "hierarchy": HierarchyForm,
-    "": SchemaForm,
+from sudare.text import text
+
+# --- the form ---------------------------------------------------------------------------------------------------------
+
+HEAD: Keys = {
+    "schema": Key(
+        kind=WholeNumber(low=VERSION, high=VERSION, example="1"),
+        required=True,
+        help=text("version of this format"),
+    ),
+    "name": Key(kind=AnyText(example='"members"'), help=text("name of the table; without it, that of the file")),
+    "inferred": Key(
+        kind=Either((Flag(), ChoiceOf(("confirmed",))), example='"confirmed"'),
+        default=False,
+        help=text('true: read off the data, not for private releases; "confirmed": a steward has checked it'),
+    ),
 }
+UNIT: Keys = {
+    "kind": Key(
+        kind=ChoiceOf(("row", "person")), default="row", help=text("who is protected: a row, or a person with rows")
+    ),
+    "column": Key(
+        kind=AnyText(example='"customer_id"'), help=text("person: the column that tells persons apart; never published")
+    ),
+    "max_rows": Key(kind=WholeNumber(low=1), help=text("person: how many rows of one person are counted at most")),
+}
+NUMBER_BINS = TableForm(
+    keys={
+        "start": Key(kind=PlainNumber(example="0"), required=True, help=text("where the first bin begins")),
+        "stop": Key(kind=PlainNumber(example="100"), required=True, help=text("where the last bin ends")),
+        "width": Key(kind=PlainNumber(example="5"), required=True, help=text("how wide every bin is")),
+    }
+)
+DATE_BINS = TableForm(
+    keys={
+        "start": Key(kind=CalendarDay(example='"2024-01-01"'), required=True, help=text("the first day")),
+        "stop": Key(kind=CalendarDay(example='"2024-12-31"'), required=True, help=text("the last day")),
+        "width": Key(kind=AnyText(example='"1 month"'), required=True, help=text("how many days, months or years")),
+    }
+)
+RULES = ("intervals", "groups", "dates", "masking", "builtin")
+HIERARCHY = TableForm(
+    keys={
+        "intervals": Key(
+            kind=ListOf(PlainNumber(), example="[10, 20]"),
+            help=text("of numbers: the width of the intervals of each level"),
+        ),
+        "groups": Key(
+            kind=ListOf(WholeNumber(), example="[5, 10]"),
+            help=text("of ordered values: how many make a group on each level"),
+        ),
+        "dates": Key(
+            kind=ListOf(ChoiceOf(("week", "month", "quarter", "year", "decade")), example='["month", "year"]'),
+            help=text("of days: the unit of each level"),
+        ),
+        "masking": Key(
+            kind=ChoiceOf(("left", "right"), example='"right"'),
+            help=text("of codes: the side from which characters are hidden"),
+        ),
+        "characters": Key(
+            kind=WholeNumber(low=1, example="2"), help=text("masking: how many characters are hidden on each level")
+        ),
+        "steps": Key(kind=WholeNumber(low=1, example="3"), help=text("masking: how many levels there are")),
+        "builtin": Key(
+            kind=ChoiceOf(("jp-prefecture",)),
+            help=text("a hierarchy that comes with sudare: prefectures and regions of Japan"),
+        ),
+    },
+)
+KINDS = ("category", "ordered", "number", "date", "mesh")
+NAME = Key(kind=AnyText(example='"age"'), required=True, help=text("name of the column"))
+SHARED: Keys = {
+    "name": NAME,
+    "kind": Key(kind=ChoiceOf(KINDS), required=True, help=text("what the column holds")),
+    "role": Key(
+        kind=ChoiceOf(("quasi", "sensitive", "plain", "identifier")),
+        default="plain",
+        help=text("quasi: others may know it; sensitive: they must not learn it; identifier: never published"),
+    ),
+    "missing": Key(
+        kind=Either((Flag(), ListOf(AnyText(may_be_empty=True), example='["?", "NA"]'))),
+        default=False,
+        help=text('true: an empty cell is a value of its own; or the marks of a missing value, like ["?", "NA"]'),
+    ),
+    "outside": Key(
+        kind=ChoiceOf(("refuse", "clamp", "other"), example='"other"'),
+        default="refuse",
+        help=text("a value that is not declared: refuse the table, take the nearest bin, or count it as (other)"),
+    ),
+}
+TREE = Key(
+    kind=(FilePath(example='"file.csv"'), HIERARCHY),
+    help=text("coarser levels: a CSV file (value;level1;...;*), or a rule such as { intervals = [10, 20] }"),
+)
+LISTED: Keys = {
+    **SHARED,
+    "name": replace(NAME, example='"item"'),
+    "values": Key(kind=ListOf(AnyText(may_be_empty=True), example='["a", "b"]'), help=text("the values there are")),
+    "values_file": Key(kind=FilePath(), help=text("instead of values: a text file with one value a line")),
+    "hierarchy": TREE,
+}
+NUMBER: Keys = {
+    **SHARED,
+    "bins": Key(kind=NUMBER_BINS, help=text("bins of equal width; the last one is closed at stop")),
+    "edges": Key(
+        kind=ListOf(PlainNumber(), example="[0, 18, 65, 120]"),
+        help=text("instead of bins: where every bin starts, then the end"),
+    ),
+    "hierarchy": TREE,
+}
+DATE: Keys = {
+    **SHARED,
+    "name": replace(NAME, example='"admitted"'),
+    "bins": Key(kind=DATE_BINS, help=text("bins of equal width, from the first day to the last")),
+    "edges": Key(
+        kind=ListOf(CalendarDay(), example='["2024-01-01", "2024-04-01", "2024-12-31"]'),
+        help=text("instead of bins: the first day of every bin, then the last day"),
+    ),
+    "format": Key(
+        kind=AnyText(example='"%Y年%m月%d日"'), help=text("how days are written, if not 2024-01-31 or 2024/1/31")
+    ),
+    "hierarchy": TREE,
+}
+MESH: Keys = {
+    **SHARED,
+    "name": replace(NAME, example='"mesh"'),
+    "level": Key(
+        kind=WholeNumber(low=1, high=6, example="3"),
+        required=True,
+        help=text("level of the mesh: 1, 2, 3, 4 (1/2), 5 (1/4), 6 (1/8)"),
+    ),
+    "area": Key(
+        kind=ListOf(AnyText(example='"5339"'), example='["5339", "5340"]'),
+        help=text("the first-level codes that are covered"),
+    ),
+    "area_file": Key(
+        kind=FilePath(example='"land.txt"'),
+        help=text("instead of area: a text file with the cells in which people can be"),
+    ),
+}
+IDENTIFIER: Keys = {
+    "name": replace(NAME, example='"customer_id"'),
+    "role": Key(
+        kind=ChoiceOf(("identifier",)), required=True, help=text("a column that is never published needs no kind")
+    ),
+}
+
+
+def _pick_attribute(written: Mapping[str, Any]) -> str:
+    if "kind" not in written and written.get("role") == "identifier":
+        return "identifier"
+    return str(written.get("kind", ""))
+
+
+FORM = FileForm(
+    name="schema",
+    help=text("A schema: the public facts about a table"),
+    version=("sudare", "schema", VERSION),
+    tables=(
+        TableForm(name="sudare", required=True, keys=HEAD, help=text("The head of the file")),
+        TableForm(name="unit", keys=UNIT, help=text("Who is protected")),
+        TableForm(
+            name="attribute",
+            many=True,
+            required=True,
+            title="name",
+            keys=SHARED,
+            variants=Variants(
+                by="kind",
+                keys={
+                    "category": LISTED,
+                    "ordered": LISTED,
+                    "number": NUMBER,
+                    "date": DATE,
+                    "mesh": MESH,
+                    "identifier": IDENTIFIER,
+                },
+                pick=_pick_attribute,
+            ),
+            exactly_one=(("bins", "edges"), ("area", "area_file")),
+            unless=("role", "identifier"),
+            help=text("One column of the table"),
+        ),
+        TableForm(
+            name="impossible",
+            many=True,
+            any_key=Key(
+                kind=ListOf(AnyText(may_be_empty=True), example='["[0,15)"]'),
+                help=text("values that cannot occur together with those of the other keys"),
+            ),
+            help=text("A combination that cannot occur, such as a married child; public knowledge, never counted"),
+        ),
+    ),
+)
 
 
 def json_schema() -> dict[str, Any]:
@@ -404,4 +245,199 @@ def json_schema() -> dict[str, Any]:
     >>> sorted(json_schema()["properties"])
     ['attribute', 'impossible', 'sudare', 'unit']
     """
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **SchemaForm.model_json_schema(by_alias=True)}
+    return write_json_schema(FORM)
+
+
+# --- the schema -------------------------------------------------------------------------------------------------------
+
+
+def read_schema(path: str | Path) -> Schema:
+    """Read a schema file and the files it names, which are sought beside it.
+
+    Error: SchemaError (HierarchyError for a hierarchy), one line with file, line, attribute, key and what to do.
+    """
+    filled = read_form(path, FORM)
+    attributes = _build_attributes(filled)
+    head, unit = filled.one("sudare"), _build_unit(filled, attributes)
+    inferred = head["inferred"]
+    origin: Origin = "confirmed" if inferred == "confirmed" else "inferred" if inferred else "declared"
+    identifiers = [table["name"] for table in filled.many("attribute") if table["role"] == "identifier"]
+    impossible = _build_impossible(filled, attributes)
+    with filled.blame(error=SchemaError):
+        schema = Schema(
+            name=head["name"] or Path(path).stem,
+            unit=unit,
+            attributes=tuple(attributes),
+            identifiers=tuple(identifiers),
+            impossible=impossible,
+            origin=origin,
+        )
+    if impossible:
+        with filled.many("impossible")[-1].blame(error=SchemaError):
+            _ = schema.possible_size  # refuses combinations that leave nothing
+    return schema
+
+
+def _build_attributes(filled: FilledForm) -> list[Attribute]:
+    attributes: list[Attribute] = []
+    names: set[str] = set()
+    for table in filled.many("attribute"):
+        if table["name"] in names:
+            table.refuse(text("attribute {name} is declared twice; names must differ", name=table["name"]), "name")
+        names.add(table["name"])
+        if table["role"] != "identifier":
+            with table.blame(error=SchemaError):
+                attributes.append(_build_attribute(table))
+    if not attributes and filled.one("sudare")["inferred"] is not True:
+        problem = text("every attribute is an identifier; nothing is left to publish. Give one of them a kind")
+        filled.many("attribute")[0].refuse(problem, "role")
+    return attributes
+
+
+def _build_attribute(table: FilledTable) -> Attribute:
+    if table["kind"] in ("category", "ordered"):
+        domain, hierarchy = _build_listed(table)
+    else:
+        domain = _build_mesh(table) if table["kind"] == "mesh" else _build_bins(table)
+        hierarchy = None if table["kind"] == "mesh" else _build_hierarchy(table, domain)
+    return Attribute(
+        name=table["name"],
+        domain=domain,
+        role=table["role"],
+        missing=bool(table["missing"]),
+        missing_marks=_read_marks(table),
+        outside=table["outside"],
+        hierarchy=hierarchy,
+        date_format=table["format"] if table["kind"] == "date" else None,
+    )
+
+
+def _read_marks(table: FilledTable) -> tuple[str, ...]:
+    if table["missing"] == ():
+        raise SchemaError("missing = [] says nothing; write true, false or a list of marks")
+    return () if isinstance(table["missing"], bool) else tuple(table["missing"])
+
+
+def _build_listed(table: FilledTable) -> tuple[Domain, TableHierarchy | None]:
+    """Build listed values. Without a list they are the first column of the hierarchy's file, or the prefectures."""
+    is_ordered, rule = table["kind"] == "ordered", table["hierarchy"]
+    if "values" not in table and "values_file" not in table:
+        if isinstance(rule, str):
+            with table.blame("hierarchy", error=SchemaError):
+                tree = from_csv(table.path("hierarchy"), **_describe_branches(table))
+                declared = len(tree.names[0]) - (table["outside"] == "other") - bool(table["missing"])
+                return Values(tree.names[0][:declared], is_ordered=is_ordered), tree
+        if rule is not None and rule["builtin"] == "jp-prefecture":
+            return Values(PREFECTURES, is_ordered=is_ordered), prefecture_regions()
+    key = table.require_one("values", "values_file")
+    with table.blame(key, error=SchemaError):
+        labels = table["values"] if key == "values" else read_lines(table.path("values_file"))
+        domain = Values(tuple(labels), is_ordered=is_ordered)
+    return domain, _build_hierarchy(table, domain)
+
+
+def _build_bins(table: FilledTable) -> Domain:
+    key = table.require_one("bins", "edges")
+    bins: Any = NumberBins if table["kind"] == "number" else DateBins
+    if key == "edges":
+        with table.blame("edges", error=SchemaError):
+            built: Domain = bins(table["edges"])
+            return built
+    with table["bins"].blame(error=SchemaError):
+        equal: Domain = bins.of_width(table["bins"]["start"], table["bins"]["stop"], table["bins"]["width"])
+        return equal
+
+
+def _build_mesh(table: FilledTable) -> Domain:
+    key = table.require_one("area", "area_file")
+    with table.blame(key, error=SchemaError):
+        if key == "area":
+            return MeshCells(level=table["level"], area=table["area"])
+        cells = [line.strip() for line in read_lines(table.path("area_file")) if line.strip()]
+        return MeshCells(level=table["level"], cells=cells)  # type: ignore[arg-type]  # checked and sorted there
+
+
+def _describe_branches(table: FilledTable) -> dict[str, Any]:
+    """Say which branches a hierarchy's file has beside those of the values."""
+    other, missing = table["outside"] == "other", bool(table["missing"])
+    return {"other": other, "missing": missing, "missing_marks": _read_marks(table)}
+
+
+def _build_hierarchy(table: FilledTable, domain: Domain) -> TableHierarchy | None:
+    """Read or build the hierarchy that the file asks for."""
+    rule = table["hierarchy"]
+    if rule is None:
+        return None
+    with table.blame("hierarchy", error=SchemaError):
+        if isinstance(rule, str):
+            return from_csv(table.path("hierarchy"), domain, **_describe_branches(table))
+        return _build_by_rule(rule, domain)
+
+
+def _build_by_rule(rule: FilledTable, domain: Domain) -> TableHierarchy:
+    name = rule.require_one(*RULES)
+    if name != "masking" and ("characters" in rule or "steps" in rule):
+        extra = "characters" if "characters" in rule else "steps"
+        rule.refuse(text("characters and steps go with masking only; take them out"), extra)
+    with rule.blame(name, error=SchemaError):
+        if name == "groups":
+            return ordered_groups(domain, rule["groups"])
+        if name == "intervals" and isinstance(domain, NumberBins):
+            return intervals(domain, rule["intervals"])
+        if name == "dates" and isinstance(domain, DateBins):
+            return dates(domain, rule["dates"])
+        if name == "masking" and isinstance(domain, Values):
+            return masking(domain, side=rule["masking"], characters=rule["characters"] or 1, steps=rule["steps"])
+        if name == "builtin" and isinstance(domain, Values):
+            return prefecture_regions(domain)
+        raise SchemaError(
+            "a hierarchy by {rule} does not fit kind {kind}; use another rule, or a CSV file",
+            rule=name,
+            kind=domain.kind,
+        )
+
+
+def _build_unit(filled: FilledForm, attributes: Sequence[Attribute]) -> Unit:
+    if "unit" not in filled:
+        return Unit()
+    table = filled.one("unit")
+    with table.blame(error=SchemaError):
+        unit = Unit(kind=table["kind"], column=table["column"], max_rows=table["max_rows"] or 1)
+    if unit.column in [attribute.name for attribute in attributes]:
+        problem = text(
+            'the column of persons ({column}) must not be published; give it role = "identifier" or leave it out',
+            column=unit.column,
+        )
+        table.refuse(problem, "column")
+    return unit
+
+
+def _build_impossible(filled: FilledForm, attributes: Sequence[Attribute]) -> tuple[Impossible, ...]:
+    boxes = []
+    for table in filled.many("impossible"):
+        check_names(table, [attribute.name for attribute in attributes])
+        for name in table:
+            with table.blame(name, error=SchemaError):
+                box_of(attributes, {name: table[name]})
+        with table.blame(error=SchemaError):
+            boxes.append(box_of(attributes, table.written))
+    return tuple(boxes)
+
+
+def check_names(table: FilledTable, names: Sequence[str]) -> None:
+    """Refuse a table whose keys are names of attributes if there is no such attribute."""
+    for name in table:
+        if name in names:
+            continue
+        known = shown(names, 20)
+        if near := find_near(name, [other for other in names if other not in table]):
+            table.refuse(
+                text(
+                    "there is no attribute {name}; did you mean {near}? the schema has {known}",
+                    name=name,
+                    near=near,
+                    known=known,
+                ),
+                name,
+            )
+        table.refuse(text("there is no attribute {name}; the schema has {known}", name=name, known=known), name)
