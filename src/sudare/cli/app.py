@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 
 import click
 
-from sudare.cli.help import Worded
-from sudare.text import say
+from sudare.cli.help import Worded, WordedOption
+from sudare.text import Text, say, text
 
 
 class LazyGroup(Worded, click.Group):
     """A group that imports a command only when it is run; `--help` needs none of them."""
 
-    def __init__(self, name: str, *, places: dict[str, tuple[str, str]], help: str) -> None:
-        super().__init__(name, help=help, no_args_is_help=True)
+    def __init__(self, name: str, *, places: Mapping[str, tuple[str, Text | str]], help: Text | str) -> None:
+        super().__init__(name, no_args_is_help=True)
+        self.words = help
         self.places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -46,7 +48,7 @@ class LazyGroup(Worded, click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a command, without importing it."""
         with formatter.section(say("Commands")):
-            formatter.write_dl([(name, text) for name, (_, text) in self.places.items()])
+            formatter.write_dl([(name, str(words)) for name, (_, words) in self.places.items()])
 
 
 def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -59,36 +61,36 @@ def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> Non
 
 app = LazyGroup(
     "sudare",
-    help=say(
+    help=text(
         "Publish what a table says about people without showing the people.\n\n"
         "Begin with `sudare demo`; with a table of your own, with `sudare schema init` and `sudare choose`."
     ),
     places={
-        "demo": ("sudare.cli.runs:demo", say("the main job on built-in data, in under a minute")),
-        "schema": ("sudare.cli.schema:schema", say("propose, check and describe schema files")),
-        "choose": ("sudare.cli.choose:choose", say("which method, with which parameters, and why")),
-        "preview": ("sudare.cli.publish:preview", say("cost and expected error, before anything is spent")),
-        "publish": ("sudare.cli.publish:publish", say("turn a private table into a release")),
-        "run": ("sudare.cli.runs:run", say("several releases from a recipe, under one ledger")),
+        "demo": ("sudare.cli.runs:demo", text("the main job on built-in data, in under a minute")),
+        "schema": ("sudare.cli.schema:schema", text("propose, check and describe schema files")),
+        "choose": ("sudare.cli.choose:choose", text("which method, with which parameters, and why")),
+        "preview": ("sudare.cli.publish:preview", text("cost and expected error, before anything is spent")),
+        "publish": ("sudare.cli.publish:publish", text("turn a private table into a release")),
+        "run": ("sudare.cli.runs:run", text("several releases from a recipe, under one ledger")),
         "predict": (
             "sudare.cli.predict:predict",
-            say("whether a tailor-made k-anonymous request can be met, by history"),
+            text("whether a tailor-made k-anonymous request can be met, by history"),
         ),
-        "locate": ("sudare.cli.locate:locate", say("draw reports of places, and estimate from them")),
-        "query": ("sudare.cli.ask:query", say("ask a view in SQL, each answer with an interval")),
-        "sample": ("sudare.cli.ask:sample", say("draw records from a view")),
-        "report": ("sudare.cli.ask:report", say("one page about a release, with pictures")),
-        "ledger": ("sudare.cli.ledger:ledger", say("keep the budget of a protected table")),
-        "verify": ("sudare.cli.ask:verify", say("check a stored release, or the noise of this installation")),
+        "locate": ("sudare.cli.locate:locate", text("draw reports of places, and estimate from them")),
+        "query": ("sudare.cli.ask:query", text("ask a view in SQL, each answer with an interval")),
+        "sample": ("sudare.cli.ask:sample", text("draw records from a view")),
+        "report": ("sudare.cli.ask:report", text("one page about a release, with pictures")),
+        "ledger": ("sudare.cli.ledger:ledger", text("keep the budget of a protected table")),
+        "verify": ("sudare.cli.ask:verify", text("check a stored release, or the noise of this installation")),
     },
 )
 app.params.append(
-    click.Option(
+    WordedOption(
         ["--version"],
         is_flag=True,
         is_eager=True,
         expose_value=False,
         callback=_version,
-        help=say("show the version"),
+        help=text("show the version"),
     )
 )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.help import Worded
-from sudare.cli.terminal import held_interrupts, json_option, print_json, progress, table
+from sudare.cli.help import Worded, option
+from sudare.cli.terminal import json_option, print_json, progress, table
 from sudare.errors import ParameterError, ReleaseError
-from sudare.text import render, say
+from sudare.text import render, say, text
 
 if TYPE_CHECKING:
     from sudare.methods.view.opened import AnswerTable
@@ -19,17 +19,16 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "query", cls=Worded, help=say("Ask the view in DIR: COUNT, SUM, AVG with WHERE and GROUP BY, FROM view.")
+    "query", cls=Worded, help=text("Ask the view in DIR: COUNT, SUM, AVG with WHERE and GROUP BY, FROM view.")
 )
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.argument("sql", required=False)
-@click.option("--file", "file", type=click.Path(path_type=Path), help=say("statements, separated by semicolons"))
-@click.option("--level", type=float, default=0.95, show_default=True, help=say("level of the intervals"))
+@option("--file", "file", type=click.Path(path_type=Path), help=text("statements, separated by semicolons"))
+@option("--level", type=float, default=0.95, show_default=True, help=text("level of the intervals"))
 @json_option
 def query(directory: Path, sql: str | None, file: Path | None, level: float, as_json: bool) -> None:
     """Answer one statement, or those of a file."""
-    with held_interrupts():
-        from sudare.app import ask
+    from sudare.app import ask
 
     if (sql is None) == (file is None):
         raise click.UsageError(say("give either a statement or --file"), click.get_current_context())
@@ -70,15 +69,14 @@ def _number(value: float) -> str:
 # `sudare sample DIR -n N`: records from a view.
 
 
-@click.command("sample", cls=Worded, help=say("Draw records from the view in DIR, as CSV; costs no privacy."))
+@click.command("sample", cls=Worded, help=text("Draw records from the view in DIR, as CSV; costs no privacy."))
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("-n", "size", required=True, type=int, help=say("how many records"))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help=say("CSV file to make (default: standard output)"))
-@click.option("--seed-for-tests", type=int, help=say("repeatable records"))
+@option("-n", "size", required=True, type=int, help=text("how many records"))
+@option("-o", "--out", type=click.Path(path_type=Path), help=text("CSV file to make (default: standard output)"))
+@option("--seed-for-tests", type=int, help=text("repeatable records"))
 def sample(directory: Path, size: int, out: Path | None, seed_for_tests: int | None) -> None:
     """Stream records to a file or to standard output."""
-    with held_interrupts():
-        from sudare.app import write_sample
+    from sudare.app import write_sample
 
     if out is None:
         write_sample(directory, size, sys.stdout, seed=seed_for_tests)
@@ -93,26 +91,25 @@ def sample(directory: Path, size: int, out: Path | None, seed_for_tests: int | N
 
 @click.command(
     cls=Worded,
-    help=say(
+    help=text(
         "Write one page about the release in DIR: certificate, pictures, tables. With --truth, for the steward only."
     ),
 )
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True,
-              help=say("HTML file to make"))  # fmt: skip
-@click.option("--truth", help=say("the table that was published: the page compares, and is not for publication"))
-@click.option(
+@option("-o", "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True,
+              help=text("HTML file to make"))  # fmt: skip
+@option("--truth", help=text("the table that was published: the page compares, and is not for publication"))
+@option(
     "--schema",
     "schema_file",
     type=click.Path(path_type=Path),
-    help=say("schema file of the true table (default: the schema in the certificate)"),
+    help=text("schema file of the true table (default: the schema in the certificate)"),
 )
-@click.option("--count", "count_column", help=say("DATA is already aggregated; this column holds the counts"))
-@click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)"))
+@option("--count", "count_column", help=text("DATA is already aggregated; this column holds the counts"))
+@option("--encoding", help=text("encoding of text files, such as cp932 (default: found out)"))
 def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> None:
     """Write the page and tell where it is."""
-    with held_interrupts():
-        from sudare.app import write_report
+    from sudare.app import write_report
 
     with progress(say("drawing")) as moved:
         write_report(directory, out, truth=truth, progress=moved, **reading)
@@ -126,22 +123,21 @@ def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> Non
 
 @click.command(
     cls=Worded,
-    help=say("Check a stored release in DIR; without DIR, check the noise of this installation (about a minute)."),
+    help=text("Check a stored release in DIR; without DIR, check the noise of this installation (about a minute)."),
 )
 @click.argument("directory", required=False, type=click.Path(path_type=Path), metavar="[DIR]")
-@click.option(
+@option(
     "--ledger",
     "ledger_file",
     type=click.Path(path_type=Path),
-    help=say("check that this ledger holds the spend"),
+    help=text("check that this ledger holds the spend"),
 )
 @json_option
 def verify(directory: Path | None, ledger_file: Path | None, as_json: bool) -> None:
     """Run the checks and print each with what it showed."""
     if directory is None and ledger_file is not None:
         raise click.UsageError(say("--ledger goes with a release directory"), click.get_current_context())
-    with held_interrupts():
-        from sudare.verify.checks import verify_installation, verify_release
+    from sudare.verify.checks import verify_installation, verify_release
 
     with progress(say("checking")) as moved:
         checks = (

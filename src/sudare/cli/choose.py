@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.help import Worded
-from sudare.cli.terminal import held_interrupts, json_option, print_json
-from sudare.text import say
+from sudare.cli.help import Worded, option
+from sudare.cli.terminal import json_option, print_json
+from sudare.text import say, text
 
 if TYPE_CHECKING:
     from sudare.advise.choose import Advice, Answers
@@ -23,32 +23,31 @@ YES_NO = click.Choice(["yes", "no"])
 @click.command(
     "choose",
     cls=Worded,
-    help=say(
+    help=text(
         "Recommend a method and its parameters for SCHEMA, a schema file, or a map file if devices report places. Asks"
         " on a terminal what flags do not answer. No data is opened and nothing is spent."
     ),
 )
 @click.argument("schema_file", metavar="SCHEMA", type=click.Path(path_type=Path))
-@click.option("--need", type=click.Choice(NEEDS), help=say("what people need"))
-@click.option("--rows", type=int, help=say("roughly how many records the table has; it must be a public number"))
-@click.option("--people-may-repeat", type=YES_NO, help=say("can a person have several rows?"))
-@click.option("--truthful", type=YES_NO, help=say("must published rows be true rows, made coarser?"))
-@click.option(
+@option("--need", type=click.Choice(NEEDS), help=text("what people need"))
+@option("--rows", type=int, help=text("roughly how many records the table has; it must be a public number"))
+@option("--people-may-repeat", type=YES_NO, help=text("can a person have several rows?"))
+@option("--truthful", type=YES_NO, help=text("must published rows be true rows, made coarser?"))
+@option(
     "--collector",
     type=click.Choice(["trusted", "devices"]),
-    help=say("an office holds the table, or devices report to somebody they do not trust"),
+    help=text("an office holds the table, or devices report to somebody they do not trust"),
 )
-@click.option("--hide-number", type=YES_NO, help=say("must the number of records be protected too?"))
-@click.option("--epsilons", help=say("epsilons to compare, with commas: 0.1,1"))
-@click.option("--data", help=say("name of the data file, for the commands; it is not opened"))
-@click.option("--recipe", "recipe_file", type=click.Path(path_type=Path), help=say("write a recipe to start from"))
+@option("--hide-number", type=YES_NO, help=text("must the number of records be protected too?"))
+@option("--epsilons", help=text("epsilons to compare, with commas: 0.1,1"))
+@option("--data", help=text("name of the data file, for the commands; it is not opened"))
+@option("--recipe", "recipe_file", type=click.Path(path_type=Path), help=text("write a recipe to start from"))
 @json_option
 def choose(schema_file: Path, data: str | None, recipe_file: Path | None, as_json: bool, **given: Any) -> None:
     """Ask what is open, decide, tell."""
-    with held_interrupts():
-        import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
-        from sudare.advise.next_steps import FileNames, commands, write_recipe
-        from sudare.advise.other_methods import decide, read_facts
+    import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
+    from sudare.advise.next_steps import FileNames, commands, write_recipe
+    from sudare.advise.other_methods import decide, read_facts
 
     facts = read_facts(schema_file)
     answers = _answers(facts, given, may_ask=_is_terminal() and not as_json)

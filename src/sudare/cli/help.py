@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import click
 
-from sudare.text import say
+from sudare.text import Text, say, text
 
 _CLOSING = "、。，．：；？！）」』】〕］｝ー々・"  # never first in a line
 _OPENING = "（「『【〔［｛"  # never last in a line
@@ -65,34 +66,35 @@ class WideFormatter(click.HelpFormatter):
                 name = ""
 
 
-# Help pages in the reader's language: click's own words, said through the catalogue.
+# Help pages in the language of whoever looks: texts are rendered when a page is shown, click's own words are replaced.
 
 
 _ARGUMENTS = {  # what stands for a value on the usage line
-    "DATA": say("the table: a CSV, TSV, text or Parquet file, also .gz, or a pattern such as 'part-*.csv'"),
-    "SCHEMA": say("schema file"),
-    "MAP": say("map file (TOML)"),
-    "DIR": say("directory of a release"),
-    "FILE": say("file of the ledger"),
-    "SQL": say("a statement such as SELECT COUNT(*) FROM view WHERE age >= 20"),
-    "REQUEST": say("file of the request (TOML)"),
-    "REPORTS": say("file of the reports: CSV, or one JSON object a line"),
-    "RECIPE": say("recipe file (TOML)"),
+    "DATA": text("the table: a CSV, TSV, text or Parquet file, also .gz, or a pattern such as 'part-*.csv'"),
+    "SCHEMA": text("schema file"),
+    "MAP": text("map file (TOML)"),
+    "DIR": text("directory of a release"),
+    "FILE": text("file of the ledger"),
+    "SQL": text("a statement such as SELECT COUNT(*) FROM view WHERE age >= 20"),
+    "REQUEST": text("file of the request (TOML)"),
+    "REPORTS": text("file of the reports: CSV, or one JSON object a line"),
+    "RECIPE": text("recipe file (TOML)"),
 }
-_USAGE = {"[OPTIONS]": say("[OPTIONS]"), "COMMAND [ARGS]...": say("COMMAND [ARGS]...")}
+_USAGE = {"[OPTIONS]": text("[OPTIONS]"), "COMMAND [ARGS]...": text("COMMAND [ARGS]...")}
 _VALUES = {  # what stands behind an option
-    "TEXT": say("TEXT"),
-    "PATH": say("PATH"),
-    "FILE": say("FILE"),
-    "DIRECTORY": say("DIRECTORY"),
-    "INTEGER": say("INTEGER"),
-    "FLOAT": say("FLOAT"),
-    "NUMBER": say("NUMBER"),
-    "COLUMN": say("COLUMN"),
-    "NAMES": say("NAMES"),
-    "SIZE": say("SIZE"),
-    "DAY": say("DAY"),
+    "TEXT": text("TEXT"),
+    "PATH": text("PATH"),
+    "FILE": text("FILE"),
+    "DIRECTORY": text("DIRECTORY"),
+    "INTEGER": text("INTEGER"),
+    "FLOAT": text("FLOAT"),
+    "NUMBER": text("NUMBER"),
+    "COLUMN": text("COLUMN"),
+    "NAMES": text("NAMES"),
+    "SIZE": text("SIZE"),
+    "DAY": text("DAY"),
 }
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _LAST = ("--memory-limit", "--spill-directory", "--seed-for-tests", "--json", "--version", "--help")  # seldom needed
 
 
@@ -102,14 +104,48 @@ class Page(click.Context):
     formatter_class = WideFormatter
 
 
+class WordedOption(click.Option):
+    """An option whose help is a text, rendered each time it is shown."""
+
+    words: Text | str | None = None
+
+    def __init__(self, *declarations: Any, help: Text | str | None = None, **settings: Any) -> None:
+        super().__init__(*declarations, **settings)
+        self.words = help
+
+    @property
+    def help(self) -> str | None:
+        """The help in the language of whoever looks."""
+        return None if self.words is None else str(self.words)
+
+    @help.setter
+    def help(self, words: Text | str | None) -> None:
+        self.words = words
+
+
+def option(*names: str, help: Text, **settings: Any) -> Callable[[Decorated], Decorated]:
+    """Add an option with a help text to a command: `click.option` for texts."""
+    return click.option(*names, cls=WordedOption, help=help, **settings)
+
+
 class Worded(click.Command):
-    """A command whose usage line, section titles, options and --help are translated."""
+    """A command whose help, usage line, section titles, options and --help are rendered when they are shown."""
 
     context_class = Page
+    words: Text | str | None = None
+
+    @property
+    def help(self) -> str | None:
+        """The help in the language of whoever looks."""
+        return None if self.words is None else str(self.words)
+
+    @help.setter
+    def help(self, words: Text | str | None) -> None:
+        self.words = words
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """What may follow the command."""
-        return [_USAGE.get(piece, piece) for piece in super().collect_usage_pieces(ctx)]
+        return [str(_USAGE.get(piece, piece)) for piece in super().collect_usage_pieces(ctx)]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The usage line."""
@@ -120,18 +156,23 @@ class Worded(click.Command):
         parameters = sorted(self.get_params(ctx), key=_rank)
         known = [(parameter, parameter.get_help_record(ctx)) for parameter in parameters]
         arguments = [_argument(one, ctx) for one, _ in known if isinstance(one, click.Argument)]
-        options = [_option(one, row, ctx) for one, row in known if isinstance(one, click.Option) and row is not None]
+        options = [self._option(one, row, ctx) for one, row in known if isinstance(one, click.Option) and row]
         for title, rows in ((say("Arguments"), arguments), (say("Options"), options)):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """--help, with its text translated."""
-        option = super().get_help_option(ctx)
-        if option is not None:
-            option.help = say("show this help")
-        return option
+    def _option(self, option: click.Option, row: tuple[str, str], ctx: click.Context) -> tuple[str, str]:
+        """The row that click would show, with what it adds by itself translated."""
+        flags, _, value = row[0].rpartition(" ")
+        name = f"{flags} {_VALUES[value]}" if value in _VALUES else row[0]
+        extra = option.get_help_extra(ctx)
+        notes = [say("default: {default}", default=extra["default"])] if "default" in extra else []
+        notes += [extra["range"]] if "range" in extra else []
+        notes += [say("required")] if "required" in extra else []
+        words = say("show this help") if option is self.get_help_option(ctx) else option.help
+        meaning = [words or "", f"[{'; '.join(notes)}]" if notes else ""]
+        return name, "  ".join(part for part in meaning if part)
 
 
 def _rank(parameter: click.Parameter) -> int:
@@ -142,19 +183,7 @@ def _rank(parameter: click.Parameter) -> int:
 def _argument(argument: click.Argument, ctx: click.Context) -> tuple[str, str]:
     name = argument.make_metavar(ctx)
     said = getattr(argument, "help", None)  # click 8.5 and later
-    return name, said or _ARGUMENTS.get(name.strip("[]."), "")
-
-
-def _option(option: click.Option, row: tuple[str, str], ctx: click.Context) -> tuple[str, str]:
-    """The row that click would show, with what it adds by itself translated."""
-    flags, _, value = row[0].rpartition(" ")
-    name = f"{flags} {_VALUES[value]}" if value in _VALUES else row[0]
-    extra = option.get_help_extra(ctx)
-    notes = [say("default: {default}", default=extra["default"])] if "default" in extra else []
-    notes += [extra["range"]] if "range" in extra else []
-    notes += [say("required")] if "required" in extra else []
-    meaning = [option.help or "", f"[{'; '.join(notes)}]" if notes else ""]
-    return name, "  ".join(part for part in meaning if part)
+    return name, str(said or _ARGUMENTS.get(name.strip("[]."), ""))
 
 
 # What the command line says when it is called wrongly, in the reader's language.

@@ -7,37 +7,37 @@ from pathlib import Path
 import click
 
 from sudare.cli.app import LazyGroup
-from sudare.cli.help import Worded
+from sudare.cli.help import Worded, option
 from sudare.cli.terminal import json_option, print_json, table
-from sudare.text import say
+from sudare.text import say, text
 
 ledger = LazyGroup(
     "ledger",
-    help=say("A ledger keeps the budget of one protected table: every spend, exact, never refunded."),
+    help=text("A ledger keeps the budget of one protected table: every spend, exact, never refunded."),
     places={
-        "create": ("sudare.cli.ledger:create", say("make a ledger with a budget")),
-        "show": ("sudare.cli.ledger:show", say("list what was spent and what is left")),
-        "verify": ("sudare.cli.ledger:verify", say("check the chain of spends")),
+        "create": ("sudare.cli.ledger:create", text("make a ledger with a budget")),
+        "show": ("sudare.cli.ledger:show", text("list what was spent and what is left")),
+        "verify": ("sudare.cli.ledger:verify", text("check the chain of spends")),
     },
 )
 
 
-@click.command(cls=Worded, help=say("Make a ledger with a budget, which cannot be changed later."))
+@click.command(cls=Worded, help=text("Make a ledger with a budget, which cannot be changed later."))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
+@option(
     "--epsilon",
     required=True,
     metavar="NUMBER",
-    help=say("all that may ever be told about the table, exactly: 2, 1/2 or 0.1"),
+    help=text("all that may ever be told about the table, exactly: 2, 1/2 or 0.1"),
 )
-@click.option(
+@option(
     "--neighbours",
     type=click.Choice(["replace", "add-remove"]),
     default="replace",
     show_default=True,
-    help=say("what promises compare: a person replaced by another, or there and not there"),
+    help=text("what promises compare: a person replaced by another, or there and not there"),
 )
-@click.option("--name", default="", help=say("what the ledger is for"))
+@option("--name", default="", help=text("what the ledger is for"))
 def create(file: Path, epsilon: str, neighbours: str, name: str) -> None:
     """Make the file and print its head."""
     from sudare.privacy import Ledger
@@ -54,7 +54,7 @@ def create(file: Path, epsilon: str, neighbours: str, name: str) -> None:
         click.echo(say("head of the ledger: {head} (keep it elsewhere too)", head=made.head))
 
 
-@click.command(cls=Worded, help=say("List what was spent and what is left."))
+@click.command(cls=Worded, help=text("List what was spent and what is left."))
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def show(file: Path, as_json: bool) -> None:
@@ -92,9 +92,9 @@ def show(file: Path, as_json: bool) -> None:
         )
 
 
-@click.command(cls=Worded, help=say("Check the chain of spends, and that a head kept elsewhere is in it."))
+@click.command(cls=Worded, help=text("Check the chain of spends, and that a head kept elsewhere is in it."))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--head", help=say("a head printed earlier or found in a certificate"))
+@option("--head", help=text("a head printed earlier or found in a certificate"))
 @json_option
 def verify(file: Path, head: str | None, as_json: bool) -> None:
     """Recompute everything."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from sudare.cli.app import LazyGroup
-from sudare.cli.help import Worded
-from sudare.cli.terminal import held_interrupts, json_option, print_json
-from sudare.text import say
+from sudare.cli.help import Worded, option
+from sudare.cli.terminal import json_option, print_json
+from sudare.text import say, text
 
 if TYPE_CHECKING:
     from sudare.methods.location.reports import Estimated
@@ -19,35 +19,35 @@ SHOWN = 10  # regions on the terminal; all are in regions.csv
 
 locate = LazyGroup(
     "locate",
-    help=say("Draw reports of places as devices do, and estimate from the reports of many where people are."),
+    help=text("Draw reports of places as devices do, and estimate from the reports of many where people are."),
     places={
-        "draw": ("sudare.cli.locate:draw", say("draw the report of one person, or of many for a trial")),
-        "estimate": ("sudare.cli.locate:estimate", say("people per cell and region, with intervals, from reports")),
+        "draw": ("sudare.cli.locate:draw", text("draw the report of one person, or of many for a trial")),
+        "estimate": ("sudare.cli.locate:estimate", text("people per cell and region, with intervals, from reports")),
     },
 )
 
-artefact_option = click.option(
+artefact_option = option(
     "--artefact",
     required=True,
     type=click.Path(path_type=Path),
-    help=say("directory of a location release, or its mechanism.json"),
+    help=text("directory of a location release, or its mechanism.json"),
 )
 
 
-@click.command("draw", cls=Worded, help=say("Draw the report of one person, with the randomness of this machine."))
+@click.command("draw", cls=Worded, help=text("Draw the report of one person, with the randomness of this machine."))
 @artefact_option
-@click.option("--cell", help=say("where the person is: number or label of a cell"))
-@click.option("--latitude", type=float, help=say("where the person is, in degrees (maps of kind mesh)"))
-@click.option("--longitude", type=float, help=say("where the person is, in degrees (maps of kind mesh)"))
-@click.option(
+@option("--cell", help=text("where the person is: number or label of a cell"))
+@option("--latitude", type=float, help=text("where the person is, in degrees (maps of kind mesh)"))
+@option("--longitude", type=float, help=text("where the person is, in degrees (maps of kind mesh)"))
+@option(
     "--state",
     type=click.Path(path_type=Path),
-    help=say("file that remembers the answers of the day and keeps to its budget"),
+    help=text("file that remembers the answers of the day and keeps to its budget"),
 )
-@click.option("--day", metavar="DAY", help=say("the day of the report, like 2026-11-16 (default: today, UTC)"))
-@click.option("--cells", type=click.Path(path_type=Path), help=say("draw one report for every line of this CSV"))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help=say("file for the reports of --cells"))
-@click.option("--seed-for-tests", type=int, help=say("for tests: repeatable noise; such a release protects nobody"))
+@option("--day", metavar="DAY", help=text("the day of the report, like 2026-11-16 (default: today, UTC)"))
+@option("--cells", type=click.Path(path_type=Path), help=text("draw one report for every line of this CSV"))
+@option("-o", "--out", type=click.Path(path_type=Path), help=text("file for the reports of --cells"))
+@option("--seed-for-tests", type=int, help=text("for tests: repeatable noise; such a release protects nobody"))
 def draw(
     artefact: Path,
     cell: str | None,
@@ -64,8 +64,7 @@ def draw(
         raise click.UsageError(say("--cells and --out go together"), click.get_current_context())
     if (latitude is None) != (longitude is None):
         raise click.UsageError(say("--latitude and --longitude go together"), click.get_current_context())
-    with held_interrupts():
-        from sudare.methods.location.reports import draw_many, draw_one
+    from sudare.methods.location.reports import draw_many, draw_one
 
     if cells is not None and out is not None:
         drawn = draw_many(artefact, cells, out=out, seed_for_tests=seed_for_tests)
@@ -76,20 +75,20 @@ def draw(
     print_json(report.to_dict())
 
 
-@click.command("estimate", cls=Worded, help=say("Estimate how many of the people who sent REPORTS are where."))
+@click.command("estimate", cls=Worded, help=text("Estimate how many of the people who sent REPORTS are where."))
 @click.argument("reports", type=click.Path(path_type=Path))
 @artefact_option
-@click.option(
+@option(
     "-o",
     "--out",
     required=True,
     type=click.Path(path_type=Path),
-    help=say("directory to make; it must not exist yet"),
+    help=text("directory to make; it must not exist yet"),
 )
-@click.option("--regions", type=click.Path(path_type=Path), help=say("CSV of regions: region and cell, or label"))
-@click.option("--blocks", "block_side", type=int, help=say("also count blocks of so many cells a side"))
-@click.option("--prior", type=click.Path(path_type=Path), help=say("CSV of population: people and cell, or label"))
-@click.option("--level", default="0.95", show_default=True, help=say("how often an interval should hold"))
+@option("--regions", type=click.Path(path_type=Path), help=text("CSV of regions: region and cell, or label"))
+@option("--blocks", "block_side", type=int, help=text("also count blocks of so many cells a side"))
+@option("--prior", type=click.Path(path_type=Path), help=text("CSV of population: people and cell, or label"))
+@option("--level", default="0.95", show_default=True, help=text("how often an interval should hold"))
 @json_option
 def estimate(
     reports: Path,
@@ -102,8 +101,7 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate, write tables, map and pictures, and tell the regions."""
-    with held_interrupts():
-        from sudare.methods.location.reports import estimate_files
+    from sudare.methods.location.reports import estimate_files
 
     done = estimate_files(
         reports, artefact=artefact, out=out, regions=regions, block_side=block_side, prior=prior, level=level

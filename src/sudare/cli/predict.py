@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sudare.cli.help import Worded
-from sudare.cli.terminal import held_interrupts, json_option, print_json
-from sudare.text import say
+from sudare.cli.help import Worded, option
+from sudare.cli.terminal import json_option, print_json
+from sudare.text import say, text
 
 if TYPE_CHECKING:
     from sudare.methods.kanon.predict import GroupingAnswer, Prediction
@@ -18,25 +18,24 @@ if TYPE_CHECKING:
 @click.command(
     "predict",
     cls=Worded,
-    help=say("Tell whether the wishes of REQUEST can be had at its k, from a history; the data is not opened."),
+    help=text("Tell whether the wishes of REQUEST can be had at its k, from a history; the data is not opened."),
 )
 @click.argument("request_file", metavar="REQUEST", type=click.Path(path_type=Path))
-@click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
-@click.option(
+@option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=text("schema file"))
+@option(
     "--history",
     "history_file",
     required=True,
     type=click.Path(path_type=Path),
-    help=say("the steward's history"),
+    help=text("the steward's history"),
 )
 @json_option
 def predict(request_file: Path, schema_file: Path, history_file: Path, as_json: bool) -> None:
     """Read request, schema and history, and answer."""
-    with held_interrupts():
-        from sudare.methods.kanon.history import read_history
-        from sudare.methods.kanon.predict import predict as foretell
-        from sudare.methods.kanon.request import Request
-        from sudare.schema import Schema
+    from sudare.methods.kanon.history import read_history
+    from sudare.methods.kanon.predict import predict as foretell
+    from sudare.methods.kanon.request import Request
+    from sudare.schema import Schema
 
     schema = Schema.read(schema_file)
     found = foretell(Request.read(request_file, schema), schema, read_history(history_file))

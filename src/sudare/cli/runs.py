@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.help import Worded
-from sudare.cli.terminal import held_interrupts, json_option, print_json, progress, table
-from sudare.text import language, render, say
+from sudare.cli.help import Worded, option
+from sudare.cli.terminal import json_option, print_json, progress, table
+from sudare.text import language, render, say, text
 
 if TYPE_CHECKING:
     from sudare.demo.demo import DemoStep
@@ -55,19 +55,18 @@ def _told_steps(steps: int, began: float) -> Iterator[DemoStep]:
         yield say_step
 
 
-@click.command(cls=Worded, help=say("Do the main job on built-in data: schema, ledger and all five kinds of release."))
-@click.option(
+@click.command(cls=Worded, help=text("Do the main job on built-in data: schema, ledger and all five kinds of release."))
+@option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("demo"),
     show_default=True,
-    help=say("directory to make"),
+    help=text("directory to make"),
 )
 def demo(out: Path) -> None:
     """Run the demo and tell what happened, step by step."""
     began = time.monotonic()
-    with held_interrupts():
-        from sudare.demo.demo import STEPS, run_demo
+    from sudare.demo.demo import STEPS, run_demo
 
     with _told_steps(STEPS, began) as say_step:
         page = run_demo(out, say_step=say_step)
@@ -83,20 +82,19 @@ def demo(out: Path) -> None:
 @click.command(
     "run",
     cls=Worded,
-    help=say(
+    help=text(
         "Make all releases of RECIPE under one ledger. Everything is checked before the first spend; what is done is"
         " not done again."
     ),
 )
 @click.argument("recipe", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help=say("show the plan: promises, cost, errors, what is done; make nothing"))
+@option("--dry-run", is_flag=True, help=text("show the plan: promises, cost, errors, what is done; make nothing"))
 @json_option
 def run(recipe: Path, dry_run: bool, as_json: bool) -> None:
     """Plan, or run and tell step by step."""
-    with held_interrupts():
-        import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
-        from sudare.recipe.plan import plan_recipe
-        from sudare.recipe.run import describe, run_recipe
+    import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
+    from sudare.recipe.plan import plan_recipe
+    from sudare.recipe.run import describe, run_recipe
 
     if dry_run:
         plan = plan_recipe(recipe)

@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 import click
 
 from sudare.cli.app import LazyGroup
-from sudare.cli.help import Worded
-from sudare.cli.terminal import held_interrupts, json_option, print_json, progress, table
+from sudare.cli.help import Worded, option
+from sudare.cli.terminal import json_option, print_json, progress, table
 from sudare.errors import SchemaError
-from sudare.text import render, say
+from sudare.text import render, say, text
 
 if TYPE_CHECKING:
     from sudare.schema import Attribute, Schema
     from sudare.sources import Findings
 
 
-@click.command("show", cls=Worded, help=say("Show what SCHEMA declares: attributes, values, levels, who is protected."))
+@click.command(
+    "show", cls=Worded, help=text("Show what SCHEMA declares: attributes, values, levels, who is protected.")
+)
 @click.argument("schema_file", type=click.Path(path_type=Path), metavar="SCHEMA")
 @json_option
 def show(schema_file: Path, as_json: bool) -> None:
     """Read the schema, which also checks it, and tell it."""
-    with held_interrupts():
-        from sudare.schema import Schema
+    from sudare.schema import Schema
 
     schema = Schema.read(schema_file)
     if as_json:
@@ -63,28 +64,27 @@ def _lines(schema: Schema) -> list[str]:
 
 schema = LazyGroup(
     "schema",
-    help=say("A schema declares the public facts of a table: its attributes, their values, who is protected."),
+    help=text("A schema declares the public facts of a table: its attributes, their values, who is protected."),
     places={
-        "init": ("sudare.cli.schema:init", say("propose a schema for a table, marked as inferred")),
-        "check": ("sudare.cli.schema:check", say("tell what in a table does not fit its schema")),
-        "show": ("sudare.cli.schema:show", say("show what a schema declares")),
-        "json": ("sudare.cli.schema:json_schema", say("print the JSON schema of schema files, for editors")),
+        "init": ("sudare.cli.schema:init", text("propose a schema for a table, marked as inferred")),
+        "check": ("sudare.cli.schema:check", text("tell what in a table does not fit its schema")),
+        "show": ("sudare.cli.schema:show", text("show what a schema declares")),
+        "json": ("sudare.cli.schema:json_schema", text("print the JSON schema of schema files, for editors")),
     },
 )
 
 
 @click.command(
     cls=Worded,
-    help=say("Propose a schema for DATA. It is read off the data, so it must be confirmed by hand."),
+    help=text("Propose a schema for DATA. It is read off the data, so it must be confirmed by hand."),
 )
 @click.argument("data")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help=say("file to write (default: standard output)"))
-@click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)"))
+@option("-o", "--out", type=click.Path(path_type=Path), help=text("file to write (default: standard output)"))
+@option("--encoding", help=text("encoding of text files, such as cp932 (default: found out)"))
 def init(data: str, out: Path | None, encoding: str | None) -> None:
     """Describe the columns and write the proposal."""
-    with held_interrupts():
-        from sudare.schema.propose import propose
-        from sudare.sources import describe
+    from sudare.schema.propose import propose
+    from sudare.sources import describe
 
     if out is not None and out.exists():
         raise SchemaError("{file} exists; choose another name or remove it", file=out)
@@ -100,23 +100,22 @@ def init(data: str, out: Path | None, encoding: str | None) -> None:
 
 @click.command(
     cls=Worded,
-    help=say("Tell everything in DATA that does not fit the schema, with counts: for the steward's eyes only."),
+    help=text("Tell everything in DATA that does not fit the schema, with counts: for the steward's eyes only."),
 )
 @click.argument("data")
-@click.option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=say("schema file"))
-@click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)"))
-@click.option(
-    "--count", "count_column", metavar="COLUMN", help=say("DATA is already aggregated; this column holds the counts")
+@option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=text("schema file"))
+@option("--encoding", help=text("encoding of text files, such as cp932 (default: found out)"))
+@option(
+    "--count", "count_column", metavar="COLUMN", help=text("DATA is already aggregated; this column holds the counts")
 )
-@click.option("--no-examples", is_flag=True, help=say("show no values of the table"))
+@option("--no-examples", is_flag=True, help=text("show no values of the table"))
 @json_option
 def check(
     data: str, schema_file: Path, encoding: str | None, count_column: str | None, no_examples: bool, as_json: bool
 ) -> None:
     """Print the findings; exit 1 when something does not fit."""
-    with held_interrupts():
-        from sudare.schema import Schema
-        from sudare.sources import open as open_source
+    from sudare.schema import Schema
+    from sudare.sources import open as open_source
 
     with progress(say("checking")) as moved:
         source = open_source(
@@ -149,7 +148,7 @@ def _tell(findings: Findings) -> None:
     click.echo(say("the table fits its schema") if findings.fits else say("the table does not fit its schema"))
 
 
-@click.command("json", cls=Worded, help=say("Print the JSON schema of schema files, for editors."))
+@click.command("json", cls=Worded, help=text("Print the JSON schema of schema files, for editors."))
 def json_schema() -> None:
     """Print it."""
     from sudare.schema.file import json_schema as described

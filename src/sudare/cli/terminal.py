@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from sudare.text import say
+from sudare.cli.help import option
+from sudare.text import text
 
 
 @contextlib.contextmanager
@@ -65,7 +66,7 @@ def noted_interrupts() -> Iterator[list[int]]:
 
 Progress = Callable[[float], None]
 
-json_option = click.option("--json", "as_json", is_flag=True, help=say("print JSON, for programs"))
+json_option = option("--json", "as_json", is_flag=True, help=text("print JSON, for programs"))
 
 
 def print_json(value: Any) -> None:
