@@ -176,15 +176,27 @@ def test_the_coast_that_ships_can_be_read(tmp_path: Path) -> None:
 
 
 BAD = {
-    "unknown key": (MAP + "epsilon = 1\n", "unknown keys (epsilon)"),
-    "unknown section": (MAP + "[device]\nx = 1\n", "section [grid] and nothing else (unknown: device)"),
-    "unknown kind": ('[grid]\nkind = "globe"\n', "kind (globe) must be one of"),
-    "no rows": (MAP.replace("rows = 5\n", ""), "must have rows"),
-    "rows of text": (MAP.replace("rows = 5", 'rows = "five"'), "rows (five) must be a whole number"),
-    "no size": (MAP.replace("115.6", "0"), "cell_height_metres (0) must be between"),
-    "not TOML": ("[grid", "is not TOML"),
-    "inputs": (MAP + 'inputs = "sea"\n', "inputs (sea) must be reportable or all"),
-    "no file": (MAP + 'weights = "none.csv"\n', "cannot be read"),
+    "unknown key": (
+        MAP + "epsilon = 1\n",
+        "map.toml, line 7: [grid]: unknown key epsilon; allowed are kind, rows, columns,",
+    ),
+    "unknown section": (MAP + "[device]\nx = 1\n", "map.toml, line 7: unknown table device; allowed are [grid]"),
+    "unknown kind": (
+        '[grid]\nkind = "globe"\n',
+        'line 2: [grid]: kind ("globe") must be one of "plane", "mesh", "h3", "graph"',
+    ),
+    "no rows": (MAP.replace("rows = 5\n", ""), "line 1: [grid]: rows is missing; write it like: rows = 15"),
+    "rows of text": (
+        MAP.replace("rows = 5", 'rows = "five"'),
+        'line 3: [grid]: rows ("five") must be a whole number of at least 1',
+    ),
+    "no size": (
+        MAP.replace("115.6", "0"),
+        "line 5: [grid]: cell_height_metres (0) must be a number between 1/1000 and 1000000",
+    ),
+    "not TOML": ("[grid", "line 1, column 1: a table begins with its name in brackets, on a line of its own: [grid]"),
+    "inputs": (MAP + 'inputs = "sea"\n', 'line 7: [grid]: inputs ("sea") must be one of "reportable", "all"'),
+    "no file": (MAP + 'weights = "none.csv"\n', "none.csv: cannot be read (there is no such file)"),
     "all weights 0": (MAP + 'weights = "zero.csv"\n', "all weights are 0"),
     "weight above 1": (MAP + 'weights = "two.csv"\n', "weight (2) must be between 0 and 1"),
     "no such cell": (MAP + 'weights = "far.csv"\n', "far.csv, line 2: no such cell on the map"),

@@ -99,13 +99,13 @@ def test_an_area_of_the_mesh_has_its_cells_and_no_others(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("level = 7\narea = ['5339']", "level"),
-        ("level = 3", "either area or bounds"),
+        ("level = 7\narea = ['5339']", r"line 3: \[grid\]: level \(7\) must be a whole number from 1 to 6"),
+        ("level = 3", "give exactly one of area, bounds"),
         ("level = 3\nbounds = [139.6, 35.6, 139.9, 35.8]", "swapped"),
         ("level = 3\nbounds = [35.8, 139.6, 35.6, 139.9]", "south below north"),
-        ("level = 3\nbounds = [35.8, 139.6]", "four numbers"),
+        ("level = 3\nbounds = [35.8, 139.6]", "a list in . . of 4 entries"),
         ("level = 3\nbounds = [35.6, 20.0, 35.8, 21.0]", "100 E"),
-        ("level = 3\narea = ['5339']\nareas = 1", "unknown keys"),
+        ("level = 3\narea = ['5339']\nareas = 1", "line 5: .* unknown key areas"),
     ],
 )
 def test_a_mesh_map_that_cannot_be_is_refused(tmp_path: Path, text: str, reason: str) -> None:

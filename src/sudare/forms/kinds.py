@@ -152,7 +152,7 @@ def _fold(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeNumber(Kind):
-    """A whole number; both ends of the range belong to it.
+    """A whole number; both ends of the range belong to it. With `takes_text` it may stand in quotes.
 
     >>> WholeNumber(low=1).read(5), WholeNumber().parse("７")
     (5, 7)
@@ -160,10 +160,13 @@ class WholeNumber(Kind):
 
     low: int | None = None
     high: int | None = None
+    takes_text: bool = False
     example: str = "5"
 
     def read(self, value: Any) -> int:
         """Take what is whole by its type: 5.0 and true are not."""
+        if self.takes_text and isinstance(value, str):
+            return self.parse(value)
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise Unfit(self, value)
         number = int(value.__index__())
@@ -214,12 +217,12 @@ class ExactNumber(Kind):
 
     def describe(self) -> Text:
         """Name the range, and that fractions are taken."""
-        bounds = {"low": self.low, "high": self.high}
+        told = {"low": self.low, "high": self.high, "example": self.example.strip('"')}
         if self.low is None:
-            return text("a number such as 1/2 or 0.1")
+            return text("a number such as {example}", **told)
         if self.high is None:
-            return text("a number of at least {low}, such as 1/2 or 0.1", **bounds)
-        return text("a number between {low} and {high}, such as 1/2 or 0.1", **bounds)
+            return text("a number of at least {low}, such as {example}", **told)
+        return text("a number between {low} and {high}, such as {example}", **told)
 
     def json_schema(self) -> dict[str, Any]:
         """Describe it as a number or a text."""

@@ -9,7 +9,7 @@ import importlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from sudare.errors import SchemaError
-from sudare.forms.textfile import read_bytes, read_text
+from sudare.forms.textfile import check_file, read_bytes, read_text
 from sudare.methods.location.grid import MeshCorner, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.metrics import RoadGraph
 from sudare.schema.arrays import Reals
@@ -142,7 +142,7 @@ def _tag(element: ElementTree.Element) -> str:
 
 def _osm_lines(file: Path) -> Iterator[list[LonLat]]:
     """Ways tagged highway of an OpenStreetMap extract, through the package osmium."""
-    read_bytes(file)
+    check_file(file)
     osmium = _osmium()
     ways = osmium.FileProcessor(str(file)).with_locations().with_filter(osmium.filter.KeyFilter("highway"))
     try:
@@ -196,11 +196,6 @@ def _largest(edges: list[Edge]) -> list[Edge]:
 
 Bounds = tuple[float, float, float, float]  # west, south, east, north
 
-KEYS = {
-    "mesh": {"kind", "level", "area", "bounds", "land", "weights", "inputs"},
-    "h3": {"kind", "resolution", "bounds", "land", "weights", "inputs"},
-    "graph": {"kind", "file", "weights", "inputs"},
-}
 WHOLE = 1 - 1e-12  # a share from here on is all land: the rest is rounding
 MOST_HEXAGONS = 5_000
 
@@ -208,13 +203,6 @@ MOST_HEXAGONS = 5_000
 def read_grid(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
     """Read a map of kind mesh, h3 or graph: its places, and the land share of its cells if `land` is given."""
     kind = str(section["kind"])
-    if odd := sorted(set(section) - KEYS[kind]):
-        raise SchemaError(
-            "[grid] has unknown keys ({odd}); a map of kind {kind} knows {known}",
-            odd=", ".join(odd),
-            kind=kind,
-            known=", ".join(sorted(KEYS[kind])),
-        )
     if kind == "graph":
         return read_roads(folder / str(section["file"])), None
     return _mesh(section, folder) if kind == "mesh" else _hexagons(section, folder)
@@ -286,11 +274,7 @@ def _inside(grid: PlaneGrid, latitude: float, longitude: float) -> int | None:
 
 
 def _mesh(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
-    level: Any = section.get("level")
-    if level not in range(1, 7):
-        raise SchemaError("level ({level}) must be 1, 2, 3, 4 (1/2), 5 (1/4) or 6 (1/8)", level=level)
-    if ("area" in section) == ("bounds" in section):
-        raise SchemaError("a mesh map needs either area or bounds, not both; write it like area = ['5339']")
+    level: int = section["level"]
     grid, covered = _area(level, section["area"]) if "area" in section else (_bounded(level, section["bounds"]), None)
     shares = land_shares(grid, section, folder) if "land" in section else covered
     return grid, shares if shares is None or covered is None else shares * covered
@@ -311,7 +295,7 @@ def _area(level: int, area: Any) -> tuple[PlaneGrid, Reals | None]:
     return grid, None if listed.all() else covered
 
 
-def _bounded(level: int, bounds: Any) -> PlaneGrid:
+def _bounded(level: int, bounds: Sequence[Fraction]) -> PlaneGrid:
     """The mesh cells that touch a rectangle of degrees."""
     south, west, north, east = _checked_bounds(bounds)
     low, high = mesh_place(level, south, west), mesh_place(level, north, east)
@@ -320,14 +304,8 @@ def _bounded(level: int, bounds: Any) -> PlaneGrid:
     return mesh_grid(level, south_west=low, shape=(high[0] - low[0] + 1, high[1] - low[1] + 1))
 
 
-def _checked_bounds(bounds: Any) -> tuple[float, float, float, float]:
-    try:
-        south, west, north, east = (float(one) for one in bounds)
-        are_numbers = isinstance(bounds, list) and all(map(math.isfinite, (south, west, north, east)))
-    except (TypeError, ValueError, OverflowError):
-        are_numbers = False
-    if not are_numbers:
-        raise SchemaError("bounds must be four numbers in degrees: [south, west, north, east]")
+def _checked_bounds(bounds: Sequence[Fraction]) -> tuple[float, float, float, float]:
+    south, west, north, east = (float(degrees) for degrees in bounds)
     check_latitude(south)
     check_latitude(north)
     if not (south < north and west < east):
@@ -337,9 +315,9 @@ def _checked_bounds(bounds: Any) -> tuple[float, float, float, float]:
 
 def _hexagons(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
     h3, shapely = _installed("h3", lambda: importlib.import_module("h3")), _shapely()
-    south, west, north, east = _checked_bounds(section.get("bounds"))
+    south, west, north, east = _checked_bounds(section["bounds"])
     ring = ((south, west), (south, east), (north, east), (north, west))
-    cells = sorted(h3.polygon_to_cells(h3.LatLngPoly(ring), int(section.get("resolution", 8))))
+    cells = sorted(h3.polygon_to_cells(h3.LatLngPoly(ring), section["resolution"]))
     if not 1 <= len(cells) <= MOST_HEXAGONS:
         raise SchemaError(
             "the bounds hold {cells} H3 cells; choose a resolution with 1 to {most}",
@@ -385,7 +363,7 @@ def _geojson(file: Path) -> list[Any]:
 
 def _layers(file: Path, is_degrees: bool) -> list[Any]:
     """Read a GeoPackage or a shapefile, brought to longitude and latitude where it says that it is something else."""
-    read_bytes(file)  # a missing file is told as every other
+    check_file(file)
     pyogrio, shapely = _installed("pyogrio", lambda: importlib.import_module("pyogrio")), _shapely()
     try:
         facts, _, outlines, _ = pyogrio.raw.read(str(file), columns=[])

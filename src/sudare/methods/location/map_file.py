@@ -27,10 +27,8 @@ from __future__ import annotations
 
 import csv
 import importlib
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -38,16 +36,107 @@ from typing import Any, Literal
 import numpy as np
 
 from sudare.errors import ParameterError, SchemaError
+from sudare.forms import FileForm, FilledTable, Key, Keys, TableForm, Variants, at_line, read_form
+from sudare.forms.kinds import AnyText, ChoiceOf, Either, ExactNumber, FilePath, ListOf, WholeNumber
 from sudare.forms.textfile import read_text
-from sudare.methods.location.grid import Places, PlaneGrid, metres
+from sudare.methods.location.grid import LEAST_METRES, MOST_METRES, Places, PlaneGrid, metres
 from sudare.methods.location.metrics import PARTS, ElasticGrid, RoadGraph
 from sudare.privacy.exact import exact
 from sudare.schema.arrays import Reals
+from sudare.text import text
 
 Inputs = Literal["reportable", "all"]
 KINDS = ("plane", "mesh", "h3", "graph")
-SHARED = {"kind", "weights", "inputs", "prior"}
-PLANE = {"rows", "columns", "cell_height_metres", "cell_width_metres", "land", "levels"}
+CODE = Either((AnyText(), WholeNumber()), example='"5339"')
+SIZE = ExactNumber(low=LEAST_METRES, high=MOST_METRES, example="100")
+
+KIND: Keys = {"kind": Key(kind=ChoiceOf(KINDS), required=True, help=text("what the places of the map are"))}
+SHARED: Keys = {
+    "weights": Key(
+        kind=FilePath(example='"weights.csv"'),
+        help=text("a CSV file of weights in [0,1]; a cell that is not listed has weight 0 and is never reported"),
+    ),
+    "prior": Key(
+        kind=FilePath(example='"people.csv"'),
+        help=text("a CSV file of how many people are where, for the measures of the certificate"),
+    ),
+    "inputs": Key(
+        kind=ChoiceOf(("reportable", "all"), example='"all"'),
+        default="reportable",
+        help=text("all: people can also be where nothing is reported"),
+    ),
+}
+LAND: Keys = {
+    "land": Key(
+        kind=FilePath(example='"coast.geojson"'),
+        help=text("instead of weights: polygons; the weight of a cell is its share of land"),
+    )
+}
+BOUNDS = Key(
+    kind=ListOf(ExactNumber(example="35.6"), least=4, most=4, example="[35.6, 139.6, 35.8, 139.9]"),
+    help=text("south, west, north and east of the map, in degrees"),
+)
+PLANE: Keys = {
+    **KIND,
+    "rows": Key(kind=WholeNumber(low=1, example="15"), required=True, help=text("how many rows of cells")),
+    "columns": Key(kind=WholeNumber(low=1, example="15"), required=True, help=text("how many columns of cells")),
+    "cell_height_metres": Key(kind=SIZE, required=True, help=text("height of a cell, in metres")),
+    "cell_width_metres": Key(kind=SIZE, required=True, help=text("width of a cell, in metres")),
+    **LAND,
+    "levels": Key(
+        kind=FilePath(example='"levels.csv"'),
+        help=text("a CSV file of levels in (0,1]: a cell of level 1/2 counts half its distance"),
+    ),
+    **SHARED,
+}
+MESH: Keys = {
+    **KIND,
+    "level": Key(
+        kind=WholeNumber(low=1, high=6, example="5"),
+        required=True,
+        help=text("level of the mesh: 1, 2, 3, 4 (1/2), 5 (1/4), 6 (1/8)"),
+    ),
+    "area": Key(
+        kind=Either((ListOf(CODE, example='["5339"]'), CODE)), help=text("the first-level codes that are covered")
+    ),
+    "bounds": BOUNDS,
+    **LAND,
+    **SHARED,
+}
+HEXAGONS: Keys = {
+    **KIND,
+    "resolution": Key(
+        kind=WholeNumber(low=0, high=15, takes_text=True, example="8"),
+        default=8,
+        help=text("resolution of the H3 cells"),
+    ),
+    "bounds": Key(kind=BOUNDS.kind, required=True, help=BOUNDS.help),
+    **LAND,
+    **SHARED,
+}
+GRAPH: Keys = {
+    **KIND,
+    "edges": Key(kind=FilePath(example='"roads.csv"'), help=text("a CSV file of roads: from,to,metres")),
+    "file": Key(
+        kind=FilePath(example='"roads.geojson"'), help=text("instead of edges: roads as .geojson, .graphml or .osm.pbf")
+    ),
+    **SHARED,
+}
+FORM = FileForm(
+    name="map",
+    help=text("A map: the places that devices report"),
+    tables=(
+        TableForm(
+            name="grid",
+            required=True,
+            keys=KIND,
+            variants=Variants(by="kind", keys={"plane": PLANE, "mesh": MESH, "h3": HEXAGONS, "graph": GRAPH}),
+            exactly_one=(("area", "bounds"), ("edges", "file")),
+            at_most_one=(("weights", "land"),),
+            help=text("The cells of the map, and the distances between them"),
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -61,88 +150,58 @@ class Map:
 
 
 def read_map(path: str | Path) -> Map:
-    """Read a map file; anything unknown, missing or contradictory is refused in one line."""
-    file = Path(path)
-    section = _section(file)
-    places, weights = _places(section, file.parent)
-    if "weights" in section:
+    """Read a map file; anything unknown, missing or contradictory is refused in one line, with its place."""
+    table = read_form(path, FORM).one("grid")
+    with table.blame():
+        places, weights = _read_places(table)
+    if "weights" in table:
         if weights is not None:
-            raise SchemaError("{file}: give either weights or land, not both", file=file)
-        weights = _weights(places, file.parent / str(section["weights"]))
-    prior = _people(places, file.parent / str(section["prior"])) if "prior" in section else None
-    return Map(places=places, weights=weights, inputs=_inputs(section), prior=prior)
+            table.refuse(text("the first-level codes leave gaps, which have no weight; give land instead"), "weights")
+        with table.blame("weights"):
+            weights = _weights(places, table.path("weights"))
+    if "prior" not in table:
+        return Map(places=places, weights=weights, inputs=table["inputs"])
+    with table.blame("prior"):
+        return Map(places=places, weights=weights, inputs=table["inputs"], prior=_people(places, table.path("prior")))
 
 
-def _section(file: Path) -> Mapping[str, Any]:
-    try:
-        table = tomllib.loads(read_text(file), parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        raise SchemaError("{file} is not TOML: {reason}; correct it", file=file, reason=str(error)) from None
-    section = table.get("grid")
-    if set(table) != {"grid"} or not isinstance(section, dict):
-        odd = ", ".join(sorted(set(table) - {"grid"})) or "-"
-        raise SchemaError("{file} must have a section [grid] and nothing else (unknown: {odd})", file=file, odd=odd)
-    kind = section.get("kind")
-    if kind not in KINDS:
-        raise SchemaError("{file}: kind ({kind}) must be one of {known}", file=file, kind=kind, known=", ".join(KINDS))
-    known = SHARED | {"plane": PLANE, "graph": {"edges"} if "file" not in section else {"file"}}.get(kind, set(section))
-    if odd_keys := sorted(set(section) - known):
-        raise SchemaError(
-            "{file}: [grid] has unknown keys ({odd}); a map of kind {kind} knows {known}",
-            file=file,
-            odd=", ".join(odd_keys),
-            kind=kind,
-            known=", ".join(sorted(known)),
-        )
-    return section
-
-
-def _places(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
-    if section["kind"] == "plane":
-        return _plane(section, folder)
-    if section["kind"] == "graph" and "file" not in section:
-        return _roads(folder / str(_needed(section, "edges"))), None
-    places, weights = _geographic().read_grid({k: v for k, v in section.items() if k != "prior"}, folder)
+def _read_places(table: FilledTable) -> tuple[Places, Reals | None]:
+    if table["kind"] == "plane":
+        return _read_plane(table)
+    if table["kind"] == "graph" and "edges" in table:
+        with table.blame("edges"):
+            return _roads(table.path("edges")), None
+    section = {name: table[name] for name in table.keys if table[name] is not None}
+    with table.blame(*(("file",) if "file" in table else ())):
+        places, weights = _geographic().read_grid(section, table.file.parent)
     return places, weights
 
 
-def _plane(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
+def _read_plane(table: FilledTable) -> tuple[Places, Reals | None]:
     names = ("rows", "columns", "cell_height_metres", "cell_width_metres")
-    grid = PlaneGrid(**{name: _needed(section, name) for name in names})
-    shares = _geographic().land_shares(grid, section, folder) if "land" in section else None
-    if "levels" not in section:
+    grid = PlaneGrid(**{name: table[name] for name in names})
+    shares = None
+    if "land" in table:
+        with table.blame("land"):
+            shares = _geographic().land_shares(grid, table.written, table.file.parent)
+    if "levels" not in table:
         return grid, shares
-    levels = np.full(grid.size, PARTS, dtype=np.int64)
-    file = folder / str(section["levels"])
-    for cell, level in _cells(grid, file, "level"):
-        levels[cell] = int(exact(level, name="level", low=Fraction(1, PARTS), high=Fraction(1)) * PARTS)
-    return ElasticGrid(grid=grid, levels=levels), shares
+    with table.blame("levels"):
+        levels = np.full(grid.size, PARTS, dtype=np.int64)
+        for cell, level in _cells(grid, table.path("levels"), "level", low=Fraction(1, PARTS), high=Fraction(1)):
+            levels[cell] = int(level * PARTS)
+        return ElasticGrid(grid=grid, levels=levels), shares
 
 
 def _geographic() -> Any:
     return importlib.import_module("sudare.methods.location.geo")
 
 
-def _needed(section: Mapping[str, Any], name: str) -> Any:
-    if name not in section:
-        raise SchemaError("[grid] of the map must have {name}; add it", name=name)
-    return section[name]
-
-
-def _inputs(section: Mapping[str, Any]) -> Inputs:
-    inputs = section.get("inputs", "reportable")
-    if inputs == "reportable":
-        return "reportable"
-    if inputs == "all":
-        return "all"
-    raise SchemaError("inputs ({inputs}) must be reportable or all", inputs=inputs)
-
-
 def _weights(places: Places, file: Path) -> Reals:
     """Weights by cell; a cell that is not listed has weight 0."""
     weights = np.zeros(places.size)
-    for cell, text in _cells(places, file, "weight"):
-        weights[cell] = float(exact(text, name="weight", low=Fraction(0), high=Fraction(1)))
+    for cell, weight in _cells(places, file, "weight", low=Fraction(0), high=Fraction(1)):
+        weights[cell] = float(weight)
     if not weights.any():
         raise ParameterError("all weights are 0: no cell could be reported; give one cell a weight above 0")
     return weights
@@ -151,30 +210,28 @@ def _weights(places: Places, file: Path) -> Reals:
 def _people(places: Places, file: Path) -> Reals:
     """How many people are in each cell; none where the file is silent."""
     people = np.zeros(places.size)
-    for cell, text in _cells(places, file, "people"):
-        people[cell] = float(exact(text, name="people", low=Fraction(0), high=Fraction(10**12)))
+    for cell, count in _cells(places, file, "people", low=Fraction(0), high=Fraction(10**12)):
+        people[cell] = float(count)
     if not people.any():
         raise ParameterError("prior must be above 0 for a cell where people can be")
     return people
 
 
-def _cells(places: Places, file: Path, value: str) -> Iterator[tuple[int, str]]:
-    """(cell, text) of every line of a CSV with the columns row,column (or place) and one more."""
+def _cells(places: Places, file: Path, value: str, *, low: Fraction, high: Fraction) -> Iterator[tuple[int, Fraction]]:
+    """(cell, number) of every line of a CSV with the columns row,column (or place) and one more."""
     keys = ["row", "column"] if isinstance(places, PlaneGrid | ElasticGrid) and _corner(places) is None else ["place"]
     numbers = {label: cell for cell, label in enumerate(places.labels(np.arange(places.size)).tolist())}
     seen = set()
     for line, entry in _lines(file, [*keys, value]):
-        cell = numbers.get(",".join(part.strip() for part in entry[:-1]))
-        if cell is None:
-            raise SchemaError(
-                "{file}, line {line}: no such cell on the map; correct the line or take it out", file=file, line=line
-            )
-        if cell in seen:
-            raise SchemaError(
-                "{file}, line {line}: the cell was given before; keep one line for it", file=file, line=line
-            )
-        seen.add(cell)
-        yield cell, entry[-1]
+        with at_line(file, {"": line}, ""):
+            cell = numbers.get(",".join(part.strip() for part in entry[:-1]))
+            if cell is None:
+                raise SchemaError("no such cell on the map; correct the line or take it out")
+            if cell in seen:
+                raise SchemaError("the cell was given before; keep one line for it")
+            seen.add(cell)
+            number = exact(entry[-1], name=value, low=low, high=high)
+        yield cell, number
 
 
 def _corner(places: PlaneGrid | ElasticGrid) -> object:
@@ -182,26 +239,21 @@ def _corner(places: PlaneGrid | ElasticGrid) -> object:
 
 
 def _roads(file: Path) -> RoadGraph:
-    found = []
+    roads = []
     for line, (start, end, length) in _lines(file, ["from", "to", "metres"]):
-        try:
-            found.append((start.strip(), end.strip(), metres(length, name="metres")))
-        except ParameterError as error:
-            raise SchemaError("{file}, line {line}: {reason}", file=file, line=line, reason=str(error)) from None
-    return RoadGraph.of_metres(found)
+        with at_line(file, {"": line}, ""):
+            roads.append((start.strip(), end.strip(), metres(length, name="metres")))
+    return RoadGraph.of_metres(roads)
 
 
 def _lines(file: Path, head: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """(number, entries) of every line of a CSV file below its first line, which names the columns."""
     rows = csv.reader(read_text(file).splitlines())
     if [name.strip() for name in next(rows, [])] != head:
         raise SchemaError("{file} must begin with the line {head}", file=file, head=",".join(head))
-    for line, entry in enumerate(rows, start=2):
-        if entry and len(entry) != len(head):
-            raise SchemaError(
-                "{file}, line {line}: {columns} values are needed, one for each name in the first line",
-                file=file,
-                line=line,
-                columns=len(head),
-            )
-        if entry:
-            yield line, entry
+    for line, entries in enumerate(rows, start=2):
+        with at_line(file, {"": line}, ""):
+            if entries and len(entries) != len(head):
+                raise SchemaError("{columns} values are needed, one for each name in the first line", columns=len(head))
+        if entries:
+            yield line, entries
