@@ -27,7 +27,8 @@ from sudare.privacy.exact import Number, exact_epsilon
 from sudare.privacy.ledger_file import LedgerFile, make_file
 from sudare.privacy.promise import Guarantee, Neighbours, check_neighbours
 from sudare.schema.unit import Unit
-from sudare.text import say
+from sudare.text import say, text
+from sudare.text.cards import bar, card
 
 __all__ = ["Ledger", "Spend", "Unrecorded"]
 
@@ -110,6 +111,21 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger {self.path} (epsilon {self.budget}, {self.neighbours})>"
+
+    def _repr_html_(self) -> str:
+        """Show the budget and what was spent of it in a notebook."""
+        spent = self.spent
+        share = float(spent / self.budget)
+        gauge = bar(share, label=text("{spent} of {budget} spent, {left} left", spent=spent, budget=self.budget,
+                                      left=self.budget - spent))  # fmt: skip
+        rows = [(spend.purpose, spend.epsilon, spend.cost, spend.time[:10]) for spend in self.entries()]
+        columns = [text("purpose"), "epsilon", text("charged"), text("day")]
+        return card(
+            text("Ledger {name}", name=self.name or self.path.name),
+            notes=[gauge, text("neighbours: {neighbours}", neighbours=self.neighbours)],
+            columns=columns,
+            rows=rows,
+        )
 
     def close(self) -> None:
         """Let go of the file."""

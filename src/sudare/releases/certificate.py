@@ -10,7 +10,8 @@ from typing import Any
 
 from sudare.errors import ReleaseError
 from sudare.schema import Unit
-from sudare.text import say
+from sudare.text import current_language, say, text
+from sudare.text.cards import card
 
 Chapter = tuple[str, list[str]]
 NOT_TOLD = {"posterior_min", "posterior_median", "report_true_min", "tight_epsilon_is_exact"}  # inside other sentences
@@ -239,6 +240,17 @@ class Certificate:
             )
         _check_keys(found)
         return cls(**{**found, "spends": tuple(found["spends"])})
+
+    def _repr_html_(self) -> str:
+        """Show the certificate in words, in a notebook."""
+        language = current_language()
+        rows = [(heading, line) for heading, lines in chapters(self, language) for line in lines]
+        return card(
+            text("Certificate of a {method} release", method=self.method),
+            rows=[(heading if heading != before else "", line) for (heading, line), (before, _) in
+                  zip(rows, [("", ""), *rows], strict=False)],
+            warning="" if self.private else text("NOT PRIVATE: made with a seeded generator, for tests only."),
+        )  # fmt: skip
 
     def words(self, lang: str = "en") -> str:
         """The certificate in plain words, for people who decide."""

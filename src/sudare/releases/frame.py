@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import ReleaseError
+from sudare.errors import ParameterError, ReleaseError
+from sudare.text import text
+from sudare.text.cards import card
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,3 +78,69 @@ class Frame:
         ['F', None]
         """
         return {name: column.decode() if isinstance(column, Coded) else column for name, column in self.columns.items()}
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Give the table as Arrow; columns of labels are dictionaries, so nothing is copied row by row."""
+        pa = import_extra("pyarrow")
+        columns = {name: _to_arrow(column, pa) for name, column in self.columns.items()}
+        table: pyarrow.Table = pa.table(columns)
+        return table
+
+    def to_polars(self) -> polars.DataFrame:
+        """Give the table as a Polars frame."""
+        frame: polars.DataFrame = import_extra("polars").DataFrame(
+            {name: column.tolist() if column.dtype == object else column for name, column in self.decode().items()}
+        )
+        return frame
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Give the table as a pandas frame."""
+        frame: pandas.DataFrame = import_extra("pandas").DataFrame(self.decode())
+        return frame
+
+    def head(self, rows: int = 10) -> Frame:
+        """Give the first rows.
+
+        >>> Frame({"age": np.arange(50)}).head(3).rows
+        3
+        """
+        return Frame({name: _first(column, rows) for name, column in self.columns.items()})
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook."""
+        shown = self.head().decode()
+        return card(
+            text("{rows} rows, {columns} columns", rows=f"{self.rows:,}", columns=len(self.columns)),
+            columns=list(shown),
+            rows=list(zip(*(_cells(column) for column in shown.values()), strict=True)),
+        )
+
+
+def import_extra(package: str) -> Any:
+    """Import a package that a conversion needs, or say in one line how to get it.
+
+    >>> import_extra("json").__name__
+    'json'
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ParameterError(
+            "{package} is not installed; install it (pip install {package}) to convert to it", package=package
+        ) from None
+
+
+def _first(column: Coded | NDArray[np.generic], rows: int) -> Coded | NDArray[np.generic]:
+    return Coded(column.codes[:rows], column.labels) if isinstance(column, Coded) else column[:rows]
+
+
+def _cells(column: NDArray[np.generic]) -> list[object]:
+    return ["" if value is None else value for value in column.tolist()]
+
+
+def _to_arrow(column: Coded | NDArray[np.generic], pa: Any) -> Any:
+    if isinstance(column, Coded):
+        return pa.DictionaryArray.from_arrays(pa.array(column.codes), pa.array(column.labels, from_pandas=True))
+    if isinstance(column, np.ma.MaskedArray):
+        return pa.array(column.data, mask=np.ma.getmaskarray(column))
+    return pa.array(column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import html
 import os
 import secrets
 import shutil
@@ -12,15 +13,40 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases.certificate import Certificate
 from sudare.releases.frame import Frame
 from sudare.releases.parquet import Format, read_frame, write_frame
+from sudare.text import current_language, text
+from sudare.text.cards import card
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 CERTIFICATE = "certificate.json"
 WORDS = {"certificate.md": "en", "certificate.ja.md": "ja"}
 FORMATS = ("parquet", "csv")
+
+
+@dataclass(frozen=True)
+class HtmlPage:
+    """One page of HTML that holds everything: words, pictures, tables, style; no script, nothing fetched."""
+
+    html: str
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file."""
+        target = Path(path)
+        target.write_text(self.html, encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook, in a frame of its own so that its style stays inside."""
+        return f"<iframe srcdoc='{html.escape(self.html)}' style='width:100%;height:40em;border:0'></iframe>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +65,57 @@ class Release:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {frame.rows} rows" for name, frame in self.frames.items())
         return f"<Release by {self.certificate.method} ({sizes})>"
+
+    @property
+    def frame(self) -> Frame:
+        """The published table, where there is exactly one."""
+        if len(self.frames) != 1:
+            raise ReleaseError(
+                "the release holds several tables ({names}) or none; name one: release.frames[...]",
+                names=", ".join(self.frames) or "-",
+            )
+        return next(iter(self.frames.values()))
+
+    def to_pandas(self, table: str | None = None) -> pandas.DataFrame:
+        """Give a published table as a pandas frame; `table` names it where there are several."""
+        return self._table(table).to_pandas()
+
+    def to_polars(self, table: str | None = None) -> polars.DataFrame:
+        """Give a published table as a Polars frame; `table` names it where there are several."""
+        return self._table(table).to_polars()
+
+    def to_arrow(self, table: str | None = None) -> pyarrow.Table:
+        """Give a published table as Arrow; `table` names it where there are several."""
+        return self._table(table).to_arrow()
+
+    def _table(self, name: str | None) -> Frame:
+        if name is None:
+            return self.frame
+        if name not in self.frames:
+            raise ReleaseError(
+                "the release has no table {name}; it has {names}", name=name, names=", ".join(self.frames) or "-"
+            )
+        return self.frames[name]
+
+    def report(self) -> HtmlPage:
+        """Show the page of the release: certificate, pictures, tables; `save` writes it to a file."""
+        from sudare.app import render_report  # the one way back from a release to its method
+
+        return HtmlPage(render_report(self))
+
+    def _repr_html_(self) -> str:
+        """Show the promise and the tables in a notebook: all of it may leave."""
+        certificate = self.certificate
+        promise = certificate.guarantee["statement"]
+        sizes = [(name, f"{frame.rows:,}", ", ".join(frame.columns)) for name, frame in self.frames.items()]
+        sizes += [(name, "", "") for name in self.files]
+        return card(
+            text("Release by {method}", method=certificate.method),
+            notes=[promise.get(current_language(), promise["en"])],
+            columns=[text("file"), text("rows"), text("columns")],
+            rows=sizes,
+            warning="" if certificate.private else text("NOT PRIVATE: made with a seeded generator, for tests only."),
+        )
 
     def save(
         self, directory: str | Path, *, file_format: Format = "parquet", even_if_not_private: bool = False

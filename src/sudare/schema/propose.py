@@ -13,15 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import Literal
 
 from sudare.errors import SchemaError
 from sudare.schema.hierarchy_rules import PREFECTURES, region_of
 from sudare.schema.mesh import DIGITS, MESH_TEXT
 from sudare.schema.raw import date_of, decimal_text, number_of
-from sudare.text import say
+from sudare.text import say, text
+from sudare.text.cards import Preformatted, card
 
-__all__ = ["ColumnFacts", "propose"]
+__all__ = ["ColumnFacts", "SchemaDraft", "propose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,37 @@ class ColumnFacts:
     has_missing: bool = False
     rows: int | None = None
     sample: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDraft:
+    """A proposed schema file: text for a steward to read, correct and confirm. It holds values of the table."""
+
+    name: str
+    toml: str
+
+    def __str__(self) -> str:
+        return self.toml
+
+    def save(self, path: str | Path, *, confirmed: bool = False) -> Path:
+        """Write the draft to a new file; `confirmed=True` says that every line of it was read and is public."""
+        wanted = self.toml
+        if confirmed:
+            wanted = wanted.replace("inferred = true", 'inferred = "confirmed"', 1)
+        try:
+            with Path(path).open("x", encoding="utf-8") as file:
+                file.write(wanted)
+        except FileExistsError:
+            raise SchemaError("{file} exists; choose another name or remove it", file=path) from None
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        """Show the text of the draft in a notebook."""
+        return card(
+            text("Draft of a schema for {name}", name=self.name),
+            rows=[(Preformatted(self.toml),)],
+            warning=text("Read off the data: correct it and confirm it before anything is published."),
+        )
 
 
 def propose(columns: Sequence[ColumnFacts], name: str) -> str:

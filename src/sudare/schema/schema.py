@@ -24,6 +24,8 @@ from sudare.schema.impossible import Impossible, are_impossible, coarsened, coun
 from sudare.schema.radix import Radix
 from sudare.schema.raw import decimal_text, shown
 from sudare.schema.unit import Unit
+from sudare.text import text
+from sudare.text.cards import card
 
 VERSION = 1
 Facts = dict[str, Any]
@@ -315,6 +317,10 @@ class Schema:
                 name=self.name,
             )
 
+    def _repr_html_(self) -> str:
+        """Show the declared facts in a notebook."""
+        return show_schema(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Write the schema as JSON-able facts, with values and hierarchies inside."""
         return schema_to_dict(self)
@@ -330,3 +336,26 @@ class Schema:
         from sudare.schema.file import read_schema  # pydantic is slow to import
 
         return read_schema(path)
+
+
+def show_schema(schema: Schema) -> str:
+    """Draw the declared facts as HTML: who is protected, and what every attribute can hold."""
+    notes = [text("protected: {unit}", unit=schema.unit.words())]
+    if schema.identifiers:
+        notes.append(text("never published: {names}", names=", ".join(schema.identifiers)))
+    notes.append(text("cells of the complete table: {cells}", cells=f"{schema.size:,}"))
+    unconfirmed = text("read off the data and not confirmed: check it, then confirm it")
+    columns = [text("attribute"), text("values"), text("order"), text("role"), text("levels above"), text("missing")]
+    return card(
+        schema.name,
+        notes=notes,
+        columns=columns,
+        rows=[_describe_attribute(attribute) for attribute in schema.attributes],
+        warning=unconfirmed if schema.origin == "inferred" else "",
+    )
+
+
+def _describe_attribute(attribute: Attribute) -> tuple[object, ...]:
+    order = text("ordered") if attribute.is_ordered else text("unordered")
+    missing = text("a category") if attribute.missing else text("refused")
+    return (attribute.name, f"{attribute.size:,}", order, attribute.role, attribute.height, missing)

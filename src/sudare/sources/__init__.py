@@ -7,16 +7,16 @@ goes on to the methods, and what it tells about rows stays with the steward.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sudare.sources.base import Findings, Misfit, Note, Progress, RecodedRows, Source
 
 if TYPE_CHECKING:
     from sudare.schema import Schema
-    from sudare.schema.propose import ColumnFacts
+    from sudare.schema.propose import ColumnFacts, SchemaDraft
     from sudare.sources.table import TableSource
 
-__all__ = ["Findings", "Misfit", "Note", "RecodedRows", "Source", "describe", "open"]
+__all__ = ["Findings", "Misfit", "Note", "RecodedRows", "Source", "describe", "open", "propose_schema"]
 
 
 def open(
@@ -101,3 +101,21 @@ def describe(
         return [facts(engine, column) for column in engine.columns if column.name]
     finally:
         engine.close()
+
+
+def propose_schema(data: object, *, name: str | None = None, **reading: Any) -> SchemaDraft:
+    """Draft a schema for a table, as `sudare schema init` does: read it, correct it, then save it confirmed.
+
+    `reading` is what `describe` takes. The draft holds values of the table, so it stays with the steward until then.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     path = Path(place, "pets.csv")
+    ...     _ = path.write_text("pet\\ndog\\ncat\\ndog\\n")
+    ...     print(propose_schema(path).name)
+    pets
+    """
+    from sudare.schema.propose import SchemaDraft, propose
+
+    known = name or (Path(str(data)).name.split(".")[0] if isinstance(data, str | Path) else "table")
+    return SchemaDraft(name=known, toml=propose(describe(data, **reading), known))

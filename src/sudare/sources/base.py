@@ -17,6 +17,8 @@ from sudare.schema import Schema
 from sudare.schema.arrays import Labels
 from sudare.sources.engine import Column
 from sudare.sources.sql import Expression, both, call, cast, choose, literal, matches, raw, try_cast
+from sudare.text import text
+from sudare.text.cards import card
 
 Progress = Callable[[float], None]
 """Told the share of the work that is done, 0 to 1."""
@@ -80,6 +82,18 @@ class Findings:
     def fits(self) -> bool:
         """Tell whether every row can be counted."""
         return not any(problem.is_refused for problem in self.problems)
+
+    def _repr_html_(self) -> str:
+        """Show the findings in a notebook: examples are values of the table, so they stay with the steward."""
+        rows = [(misfit.attribute, text(misfit.problem), f"{misfit.rows:,}", ", ".join(misfit.examples))
+                for misfit in self.problems]  # fmt: skip
+        return card(
+            text("The table fits its schema") if self.fits else text("The table does not fit its schema"),
+            notes=[text(note.text, **note.values) for note in self.notes],
+            columns=[text("attribute"), text("problem"), text("rows"), text("examples")],
+            rows=rows,
+            warning=text("Holds values of the table: for the steward's eyes only.") if rows else "",
+        )
 
     def without_examples(self) -> Findings:
         """Give the same findings without a value of the table."""

@@ -25,6 +25,8 @@ from sudare.sources.encode import ColumnEncoder, SqlCode, code
 from sudare.sources.engine import Column, Engine, flags
 from sudare.sources.query import EXCESS, over
 from sudare.sources.recode import RecodedRows
+from sudare.text import text
+from sudare.text.cards import card
 
 _CHUNK = 1 << 18  # cells that are looked at together
 
@@ -55,6 +57,17 @@ class TableSource:
 
     def __repr__(self) -> str:
         return f"<Source of {self.schema.name!r}: {self.engine.name}>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook which columns are read; no row is shown."""
+        declared = set(self.schema.names)
+        return card(
+            text("Source of {name}", name=self.schema.name),
+            notes=[text("engine: {engine}", engine=self.engine.name)],
+            columns=[text("column"), text("type"), text("declared")],
+            rows=[(column.name, column.type, text("yes") if column.name in declared else text("no"))
+                  for column in self.columns.values()],
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
+from sudare.methods.columns import coded as encode_column
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.conditions import BinPieces, Every, Predicate, Region
 from sudare.methods.view.junction_tree import reach
@@ -18,10 +21,18 @@ from sudare.methods.view.published import view_of
 from sudare.methods.view.sql import between, equal
 from sudare.methods.view.tables import LEVEL, Estimate, Moments, TableView, answer
 from sudare.noise import Rng, system_rng
-from sudare.releases import Certificate, Release
+from sudare.releases import Certificate, Coded, Frame, Release
 from sudare.schema import NumberBins, Schema
 from sudare.schema.arrays import Codes, Reals
 from sudare.schema.raw import shown
+from sudare.schema.schema import show_schema
+from sudare.text import text
+from sudare.text.cards import card, figure
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 CHUNK = 2**18
 
@@ -156,6 +167,45 @@ class AnswerTable:
             "level": self.level,
         }
 
+    def to_frame(self) -> Frame:
+        """Give the answers as a table: a number becomes three columns, itself, its `_low` and its `_high`."""
+        columns: dict[str, Coded | NDArray[Any]] = {}
+        for name, cells in zip(self.columns, zip(*self.rows, strict=True), strict=True):
+            if all(isinstance(cell, Estimate) or cell is None for cell in cells) and any(
+                isinstance(cell, Estimate) for cell in cells
+            ):
+                for part, ending in (("value", ""), ("low", "_low"), ("high", "_high")):
+                    numbers = [math.nan if cell is None else getattr(cell, part) for cell in cells]
+                    columns[name + ending] = np.array(numbers)
+            else:
+                columns[name] = Coded(np.arange(len(cells)), np.array(cells, dtype=object))
+        return Frame(columns)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Give the answers as a pandas frame, with the ends of the intervals beside every number."""
+        return self.to_frame().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """Give the answers as a Polars frame, with the ends of the intervals beside every number."""
+        return self.to_frame().to_polars()
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Give the answers as Arrow, with the ends of the intervals beside every number."""
+        return self.to_frame().to_arrow()
+
+    def _repr_html_(self) -> str:
+        """Show the answers in a notebook, each number with its interval as a line."""
+        ends = [abs(end) for row in self.rows for cell in row if isinstance(cell, Estimate)
+                for end in (cell.low, cell.high)]  # fmt: skip
+        stop = max(ends, default=1.0)
+        rows = [tuple(piece for cell in row for piece in _draw_cell(cell, stop)) for row in self.rows]
+        heads = [
+            piece
+            for place, name in enumerate(self.columns)
+            for piece in ((name, "") if any(isinstance(row[place], Estimate) for row in self.rows) else (name,))
+        ]
+        return card(text("interval of level {level}", level=self.level), columns=heads, rows=rows)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedView:
@@ -185,11 +235,11 @@ class OpenedView:
         terms = tuple(self._test(name, wanted) for name, wanted in conditions.items())
         return self._answer(self._region(Every(terms) if terms else None), level)
 
-    def sql(self, text: str, *, level: float = LEVEL) -> AnswerTable:
+    def sql(self, statement: str, *, level: float = LEVEL) -> AnswerTable:
         """Answer one SELECT; see `sql.SUPPORTED`."""
         from sudare.methods.view.sql import AnswerColumn, parse
 
-        question = parse(text, self.schema)
+        question = parse(statement, self.schema)
         region = self._region(question.where)
         sizes = [self.schema.sizes[place] for place in question.groups]
         if int(np.prod(sizes, dtype=object)) > MOST_ROWS:
@@ -223,6 +273,21 @@ class OpenedView:
         if isinstance(self.stored, TableView):
             return sample_tables(self.stored, size, rng=randomness)
         return sample_blocks(self.stored, size, rng=randomness)
+
+    def sample(self, size: int, *, rng: Rng | None = None) -> Frame:
+        """Draw records as a table with the labels of the schema; `records` streams more than memory holds."""
+        chunks = list(self.records(size, rng=rng))
+        codes = np.concatenate(chunks) if chunks else np.empty((0, len(self.schema.attributes)), dtype=np.int64)
+        return Frame(
+            {
+                attribute.name: encode_column(attribute, np.ascontiguousarray(codes[:, position]))
+                for position, attribute in enumerate(self.schema.attributes)
+            }
+        )
+
+    def _repr_html_(self) -> str:
+        """Show what the view can be asked about in a notebook."""
+        return show_schema(self.schema)
 
     def _region(self, where: Predicate | None) -> Region:
         return Region.of(self.schema, where, known=self.known)
@@ -276,6 +341,12 @@ def open_view(place: str | Path | Release) -> OpenedView:
     """Open a saved view (or one in memory); a release of another method is refused."""
     release = place if isinstance(place, Release) else Release.load(place)
     return OpenedView(view_of(release), release.certificate)
+
+
+def _draw_cell(cell: str | Estimate | None, stop: float) -> tuple[object, ...]:
+    if isinstance(cell, Estimate):
+        return cell, figure(cell.low, cell.value, cell.high, start=min(0.0, cell.low), stop=stop)
+    return ("" if cell is None else cell,)
 
 
 def _part(cell: str | Estimate | None, part: str) -> Any:

@@ -14,6 +14,8 @@ import numpy as np
 from sudare.methods.view.junction_tree import Factors
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
+from sudare.text import text
+from sudare.text.cards import card, figure
 
 AxisWeights = Mapping[int, Reals]  # attribute -> a weight for each of its values; attributes not named weigh 1
 
@@ -38,6 +40,24 @@ class Estimate:
     def to_dict(self) -> dict[str, float]:
         """Plain numbers for a program."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        return f"{format_number(self.value)} [{format_number(self.low)}, {format_number(self.high)}]"
+
+    def _repr_html_(self) -> str:
+        """Show the number and its interval in a notebook."""
+        reach = max(abs(self.low), abs(self.high))
+        line = figure(self.low, self.value, self.high, start=min(0.0, self.low), stop=reach)
+        return card(self, notes=[text("interval of level {level}", level=self.level), line])
+
+
+def format_number(value: float) -> str:
+    """Write a count or a mean as people read it.
+
+    >>> format_number(1234567.8), format_number(3.14)
+    ('1,234,568', '3.1')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
