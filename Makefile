@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test check format papers bench docs clean
+.PHONY: demo test check format papers bench docs matrix clean
 
 demo: $(STAMP)
 	rm -rf demo
@@ -33,6 +33,9 @@ docs: $(VENV)/.docs
 	for picture in docs/pictures/make*.py; do $(BIN)/python $$picture || exit 1; done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+matrix: $(STAMP)
+	$(BIN)/python -m tests.matrix $(MATRIX)
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Sudare needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
@@ -48,4 +51,4 @@ $(VENV)/.docs: $(STAMP)
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo site
+	rm -rf $(VENV) .matrix demo site
