@@ -179,14 +179,17 @@ def test_a_request_names_levels_by_number_by_label_or_by_groups(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("k = 5", "k is unknown"),
-        ("[request]\nk = 1\n[[wish]]\na = 1", "at least 2"),
-        ("[request]\nk = 5", r"at least one \[\[wish\]\]"),
-        ("[request]\nk = 5\n[[wish]]\na = 9", "between 0 and 4"),
-        ('[request]\nk = 5\n[[wish]]\na = "x"', "no level of a has the label x"),
-        ('[request]\nk = 5\n[[wish]]\na = [["v0"], ["v1"]]', "every value once"),
-        ("[request]\nk = 5\n[[wish]]\na = 1.5", "must be a level"),
-        ("[request\n", "not valid TOML"),
+        ("k = 5", r"line 1: k is written before the first table; move it under \[request\]"),
+        ("[request]\nk = 1\n[[wish]]\na = 1", "line 2: .*at least 2"),
+        ("[request]\nk = 5", r"\[\[option\]\] is missing"),
+        ("[request]\nk = 5\n[[option]]\n", r"line 3: \[\[option\]\] #1: an option names at least one attribute"),
+        ("[request]\nk = 5\n[[wish]]\na = 9", r"line 4: \[\[wish\]\] #1: .*between 0 and 4"),
+        ('[request]\nk = 5\n[[wish]]\na = "x"', "line 4: .*no level of a has the label x"),
+        ('[request]\nk = 5\n[[option]]\na = "v0.v3"', r"line 4: .*no level of a has the label v0\.v3; did you mean v0"),
+        ("[request]\nk = 5\n[[option]]\nd = 1", r"line 4: .*there is no attribute d; the schema has a, b, c"),
+        ('[request]\nk = 5\n[[wish]]\na = [["v0"], ["v1"]]', "line 4: .*every value once"),
+        ("[request]\nk = 5\n[[wish]]\na = 1.5", "line 4: .*must be a level"),
+        ("[request\n", r"line 1, column 1: a table begins with its name in brackets, .*\[request\]"),
     ],
 )
 def test_a_bad_request_is_refused_in_one_line(tmp_path: Path, text: str, told: str) -> None:

@@ -456,10 +456,10 @@ def _label_entry(label: str, entry: Sequence[int]) -> Text:
 def _title(table: TableForm, written: Mapping[str, Any], trail: Trail) -> str:
     """Name a table as its author sees it: [unit], [[attribute]] age, [[impossible]] #2."""
     if not table.many:
-        return table.header
+        return f"[{trail[0]}]"
     name = written.get(table.title)
     is_shown = isinstance(name, str) and name.strip() and name.isprintable()
-    return f"{table.header} {name if is_shown else f'#{int(trail[-1]) + 1}'}"
+    return f"[[{trail[0]}]] {name if is_shown else f'#{int(trail[-1]) + 1}'}"
 
 
 def _outline(table: TableForm) -> str:

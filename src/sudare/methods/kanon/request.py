@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, SchemaError
+from sudare.forms import FileForm, FilledForm, Key, TableForm, read_form, read_values
+from sudare.forms.kinds import AnyText, Either, Kind, Unfit, WholeNumber, find_near
 from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes
-from sudare.text import say
+from sudare.schema.file import check_names
+from sudare.text import Text, say, text
+
+MOST_LABELS = 1 << 20  # a level with more labels is not searched for one
+MOST_COMPARED = 500  # labels of a level that a misspelt one is compared with
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,33 +134,99 @@ class Request:
     def read(cls, path: str | Path, schema: Schema) -> Request:
         """Read a request file.
 
-        Error: ParameterError in one line for a file that is none, an unknown attribute, level or value.
+        Error: ParameterError in one line, with its place, for whatever is wrong in the file or not in the schema.
         """
-        try:
-            facts = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError:
-            raise ParameterError("the request {file} cannot be read", file=path) from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError):
-            raise ParameterError("the request {file} is not valid TOML in UTF-8", file=path) from None
-        return cls.from_dict(facts, schema)
+        return _build_request(read_form(path, FORM), schema)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any], schema: Schema) -> Request:
-        """Read the facts of a request file."""
-        head = facts.get("request", {})
-        odd = sorted(set(facts) - {"request", "wish"}) + sorted(set(head) - {"name", "k"} if head else [])
-        if odd:
-            raise ParameterError("a request has [request] with name and k, and [[wish]]; {odd} is unknown", odd=odd[0])
-        k, wishes = head.get("k"), facts.get("wish", [])
-        if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-            raise ParameterError("the k of a request must be a whole number of at least 2")
-        if not isinstance(wishes, list) or not wishes or not all(isinstance(one, dict) and one for one in wishes):
-            raise ParameterError("a request needs at least one [[wish]] that names attributes")
-        return cls(name=str(head.get("name", "")), k=k, wishes=tuple(_wish(one, schema) for one in wishes))
+        """Read the facts of a request that a program has put together."""
+        return _build_request(read_values(facts, FORM), schema)
 
 
-def _wish(facts: Mapping[str, Any], schema: Schema) -> dict[str, Grouping]:
-    return {name: grouping(schema.attribute(name), asked) for name, asked in facts.items()}
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupingKind(Kind):
+    """How an attribute is asked for: a level, a label of the level that is meant, or lists of values.
+
+    >>> GroupingKind().read(2), GroupingKind().read("west"), GroupingKind().read([["Tokyo", 1], ["Osaka"]])
+    (2, 'west', (('Tokyo', '1'), ('Osaka',)))
+    """
+
+    example: str = "1"
+
+    def read(self, value: Any) -> int | str | tuple[tuple[str, ...], ...]:
+        """Take a whole number, a text, or a list of lists of texts and numbers."""
+        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        if not isinstance(value, list) or not value or not all(isinstance(group, list) for group in value):
+            raise Unfit(self, value)
+        return tuple(tuple(self._read_entry(entry) for entry in group) for group in value)
+
+    def _read_entry(self, entry: Any) -> str:
+        if isinstance(entry, bool | list | dict):
+            raise Unfit(self, entry)
+        return str(float(entry)) if isinstance(entry, Decimal) else str(entry)
+
+    def describe(self) -> Text:
+        """Name the three ways."""
+        return text("a level (a whole number), a label of that level in quotes, or lists of values")
+
+    def json_schema(self) -> dict[str, Any]:
+        """Describe the three ways."""
+        groups = {"type": "array", "items": {"type": "array", "items": {"type": ["string", "number"]}}, "minItems": 1}
+        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, groups]}
+
+
+FORM = FileForm(
+    name="request",
+    error=ParameterError,
+    help=text("A request: which attributes are wanted, how fine, and how many people must share each combination"),
+    tables=(
+        TableForm(
+            name="request",
+            required=True,
+            help=text("The request as a whole"),
+            keys={
+                "name": Key(
+                    kind=Either((AnyText(may_be_empty=True, example='"commuters"'), WholeNumber())),
+                    default="",
+                    help=text("name of the request"),
+                ),
+                "k": Key(
+                    kind=WholeNumber(low=2), required=True, help=text("how many rows share each published combination")
+                ),
+            },
+        ),
+        TableForm(
+            name="option",
+            many=True,
+            required=True,
+            old_names=("wish",),
+            help=text("One option; the first that keeps the promise is published, so write the most wanted first"),
+            any_key=Key(
+                kind=GroupingKind(),
+                help=text("attribute = level (0 is the finest), a label of that level, or lists of values"),
+            ),
+        ),
+    ),
+)
+
+
+def _build_request(filled: FilledForm, schema: Schema) -> Request:
+    head, wishes = filled.one("request"), []
+    for table in filled.many("option"):
+        if not table.written:
+            table.refuse(text("an option names at least one attribute, like: {example}", example="age = 1"))
+        check_names(table, schema.names)
+        wish = {}
+        for name in table:
+            with table.blame(name, error=ParameterError):
+                wish[name] = grouping(schema.attribute(name), table[name])
+        wishes.append(wish)
+    return Request(name=str(head["name"]), k=head["k"], wishes=tuple(wishes))
 
 
 def grouping(attribute: Attribute, asked: Any) -> Grouping:
@@ -166,43 +238,56 @@ def grouping(attribute: Attribute, asked: Any) -> Grouping:
     >>> grouping(place, "west").level, grouping(place, [["Tokyo", "Osaka"], ["Kobe"]]).size
     (1, 2)
     """
-    if isinstance(asked, int) and not isinstance(asked, bool):
-        attribute.coarsen(asked)  # refuses a level that there is none of
-        return Grouping(attribute, asked)
-    if isinstance(asked, str):
-        return Grouping(attribute, _level_with(attribute, asked))
-    if isinstance(asked, Sequence) and asked and all(isinstance(one, list) for one in asked):
-        return Grouping(attribute, None, _groups(attribute, asked))
-    raise ParameterError(
-        "the grouping of {name} must be a level (a number), a label of that level, or lists of values",
-        name=attribute.name,
-    )
+    try:
+        read = GroupingKind().read([list(group) for group in asked] if isinstance(asked, tuple) else asked)
+    except Unfit:
+        raise ParameterError(
+            "the grouping of {name} must be a level (a number), a label of that level, or lists of values",
+            name=attribute.name,
+        ) from None
+    if isinstance(read, int):
+        attribute.coarsen(read)  # refuses a level that there is none of
+        return Grouping(attribute, read)
+    if isinstance(read, str):
+        return Grouping(attribute, _level_with(attribute, read))
+    return Grouping(attribute, None, _groups(attribute, read))
 
 
 def _level_with(attribute: Attribute, label: str) -> int:
+    """Find the finest level that has a label."""
+    known: list[str] = []
     for level in range(attribute.height + 1):
         coarse = attribute.coarsen(level)
-        if coarse.size <= 1 << 20 and label in coarse.labels(np.arange(coarse.size)).tolist():
+        labels = coarse.labels(np.arange(coarse.size)).tolist() if coarse.size <= MOST_LABELS else []
+        if label in labels:
             return level
+        known += [other for other in labels[:MOST_COMPARED] if isinstance(other, str)]
+    if near := find_near(label, known):
+        raise ParameterError(
+            "no level of {name} has the label {label}; did you mean {near}?",
+            name=attribute.name,
+            label=label,
+            near=near,
+        )
     raise ParameterError("no level of {name} has the label {label}", name=attribute.name, label=label)
 
 
-def _groups(attribute: Attribute, asked: Sequence[Sequence[Any]]) -> tuple[tuple[int, ...], ...]:
+def _groups(attribute: Attribute, asked: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
     """Groups of codes from lists of values, bins or labels of any level; together they cover each value once."""
-    groups = tuple(tuple(sorted({code for text in members for code in _codes(attribute, text)})) for members in asked)
+    groups = tuple(tuple(sorted({code for label in members for code in _codes(attribute, label)})) for members in asked)
     codes = sorted(code for members in groups for code in members)
     if codes != list(range(attribute.size)):
         raise ParameterError("the groups of {name} must hold every value once, and no value twice", name=attribute.name)
     return groups
 
 
-def _codes(attribute: Attribute, text: Any) -> Sequence[int]:
+def _codes(attribute: Attribute, label: str) -> Sequence[int]:
     try:
-        return attribute.codes(str(text))
+        return attribute.codes(label)
     except SchemaError:
-        level = _level_with(attribute, str(text))
+        level = _level_with(attribute, label)
         coarse, hierarchy = attribute.coarsen(level), attribute.hierarchy
-        group = coarse.labels(np.arange(coarse.size)).tolist().index(str(text))
+        group = coarse.labels(np.arange(coarse.size)).tolist().index(label)
         if hierarchy is None:
             raise
         found: list[int] = np.flatnonzero(hierarchy.lift(np.arange(attribute.size), level) == group).tolist()
