@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,30 +176,3 @@ def test_a_full_disk(place: Path, sudare: Callable[..., object]) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
     refused(ran, place, told=("no space is left",))
-
-
-def test_control_c_in_the_middle(place: Path, sudare: Callable[..., object]) -> None:
-    """Interrupted at several moments: one line, exit 1, no directory, and a ledger that still verifies."""
-    with (place / "members.csv").open("a") as file:
-        file.writelines(f"h{1 + k % 3},{k % 100}\n" for k in range(3_000_000))
-    sudare("ledger", "create", "m.ledger", "--epsilon", "100")
-    interrupted = 0
-    for number, seconds in enumerate((0.3, 0.6, 0.9, 1.2, 1.8)):
-        out = f"out{number}"
-        command = [sys.executable, "-m", "sudare", *publish(ledger="m.ledger", out=out)]
-        run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        time.sleep(seconds)
-        run.send_signal(signal.SIGINT)
-        _, err = run.communicate(timeout=60)
-        is_whole = (place / out / "certificate.json").exists()
-        is_early = run.returncode == -signal.SIGINT  # on a busy machine Python itself may not be up yet
-
-        assert "Traceback" not in err
-        assert is_early or run.returncode == (0 if is_whole else 1)
-        assert is_whole or is_early or err.strip().startswith("sudare: interrupted")
-        assert is_whole or not (place / out).exists()
-        interrupted += not is_whole and not is_early
-
-    assert interrupted > 0
-    assert [file.name for file in place.iterdir() if file.name.startswith(".out")] == []
-    assert sudare("ledger", "verify", "m.ledger").code == 0

@@ -11,7 +11,7 @@ import click
 
 from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options, source_options
-from sudare.cli.terminal import held_interrupts, json_option, print_json, progress, table
+from sudare.cli.terminal import json_option, print_json, progress, table
 from sudare.text import language, say
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def _search_options() -> tuple[Any, ...]:
 def publish_kanon_command(as_json: bool, **given: Any) -> None:
     """Build the method from its flags, run it, and tell the steward."""
     method, place = _split(given)
-    with held_interrupts():
-        from sudare.app import publish_kanon
+    from sudare.app import publish_kanon
 
     with progress(say("counting, then searching")) as moved:
         done = publish_kanon(method, progress=moved, searched=Patience(moved), **place)
@@ -203,8 +202,7 @@ def _split(given: dict[str, Any]) -> tuple[KAnonymity, dict[str, Any]]:
     """The method from its own flags, and the flags that are left."""
     import dataclasses
 
-    with held_interrupts():
-        from sudare.methods.kanon import KAnonymity
+    from sudare.methods.kanon import KAnonymity
 
     names = {field.name for field in dataclasses.fields(KAnonymity)}
     own = {name: value for name, value in given.items() if name in names}

@@ -10,7 +10,7 @@ import click
 
 from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options
-from sudare.cli.terminal import held_interrupts, json_option, print_json, progress
+from sudare.cli.terminal import json_option, print_json, progress
 from sudare.text import language, say
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def _figures() -> list[Callable[[Any], Any]]:
 )
 def publish_location(map_file: Path, as_json: bool, out: Path, file_format: Any, **parameters: Any) -> None:
     """Build the mechanism from map and flags, certify and save it."""
-    with held_interrupts():
-        from sudare.app import publish_location as run
+    from sudare.app import publish_location as run
 
     with progress(say("finding weights")) as moved:
         done = run(map_file, out=out, file_format=file_format, progress=moved, **parameters)
@@ -115,8 +114,7 @@ def publish_location(map_file: Path, as_json: bool, out: Path, file_format: Any,
 @location_options
 def preview_location(map_file: Path, as_json: bool, **parameters: Any) -> None:
     """Tell what a release would promise and cost in accuracy."""
-    with held_interrupts():
-        from sudare.methods.location import Location
+    from sudare.methods.location import Location
 
     chosen = Location.of_map(map_file, **parameters)
     with progress(say("finding weights")) as moved:
