@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import sudare
 from sudare.methods.microdata import Microdata
 from sudare.privacy import Neighbours, Unrecorded
 from sudare.sources import base
@@ -18,7 +19,7 @@ from sudare.testing import Tabled
 from sudare.testing.subject import even_table
 from sudare.text import catalogue
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "sudare"
+SOURCE = Path(sudare.__file__).parent
 
 # Calls whose argument at these places is a text to be said, besides the errors of errors.py.
 SPEAKERS: Mapping[str, tuple[int | str, ...]] = {

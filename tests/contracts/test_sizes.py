@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "sudare"
+import sudare
+
+SOURCE = Path(sudare.__file__).parent
 FILE_LINES = 600
 FUNCTION_LINES = 40  # lines of code: without docstring, comments and blank lines
 

@@ -9,11 +9,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import PEOPLE, Block, all_pages, blocks, name_of
+from tests.warm import warm_command
 
 
 def shown(page: Path) -> list[Block]:
@@ -55,12 +57,19 @@ def differences(page: Path) -> list[str]:
     return wrong
 
 
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with a `sudare` that starts quickly."""
+    with warm_command(tmp_path_factory.mktemp("warm")) as place:
+        yield place
+
+
 @pytest.fixture
-def steward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def steward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path) -> Path:
     """An empty directory with a table of made-up people, and the command line on the path."""
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text(PEOPLE, encoding="utf-8")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", os.pathsep.join([str(warm), str(Path(sys.executable).parent), os.environ["PATH"]]))
     monkeypatch.setenv("COLUMNS", "80")
     return tmp_path
 
