@@ -15,7 +15,7 @@ from sudare.errors import ParameterError
 from sudare.noise import Rng
 from sudare.privacy.exact import exact
 from sudare.schema.arrays import Integers, Reals
-from sudare.schema.mesh import POLE_RADIUS, check_latitude, walk
+from sudare.schema.mesh import POLE_RADIUS, check_latitude, travel
 
 LOW, HIGH = Fraction(1, 10**9), Fraction(10)
 DIRECTIONS = 2048  # of the integral over the map; the integrand is smooth but at four corners
@@ -61,7 +61,7 @@ class PlanarLaplace:
         """Move places given in degrees; returns latitudes and longitudes."""
         north, east = np.broadcast_arrays(np.atleast_1d(latitude), np.atleast_1d(longitude))
         check_latitude(float(np.abs(north).max()))
-        return walk(north, east, *self.steps(north.size, rng))
+        return travel(north, east, *self.steps(north.size, rng))
 
     def epsilon_on_globe(self, *, within_metres: float) -> tuple[float, float]:
         """Give the epsilon per metre kept among places within so many metres of a report, and the chance to be further.

@@ -18,7 +18,7 @@ from sudare.methods.location.grid import PlaneGrid, PointPlaces
 from sudare.methods.location.map_file import read_map
 from sudare.methods.location.mechanism import ONE, Mechanism
 from sudare.methods.location.metrics import RoadGraph
-from sudare.schema.mesh import MeshCells, mesh_cell_metres, mesh_place
+from sudare.schema.mesh import MeshCells, find_mesh_place, measure_mesh_cell
 
 NEEDS_GEO = "the extra [geo] is not installed"
 TRIANGLE = [[139.0, 35.0], [140.0, 35.0], [139.0, 36.0], [139.0, 35.0]]
@@ -45,7 +45,7 @@ def test_mesh_cells_have_the_size_that_pyproj_measures(level: int, latitude: flo
     globe = pyproj.Geod(ellps="WGS84")
     tall, wide = (1 / 1.5, 1 / 12, 1 / 120, 1 / 240, 1 / 480, 1 / 960), (1, 1 / 8, 1 / 80, 1 / 160, 1 / 320, 1 / 640)
 
-    height, width = mesh_cell_metres(level, latitude)
+    height, width = measure_mesh_cell(level, latitude)
 
     north = globe.inv(139, latitude - tall[level - 1] / 2, 139, latitude + tall[level - 1] / 2)[2]
     east = globe.inv(139, latitude, 139 + wide[level - 1], latitude)[2]
@@ -54,7 +54,7 @@ def test_mesh_cells_have_the_size_that_pyproj_measures(level: int, latitude: flo
 
 
 def test_an_eighth_of_the_mesh_in_tokyo_has_the_paper_s_size() -> None:
-    assert [round(side, 1) for side in mesh_cell_metres(6, 35.68)] == [115.6, 141.4]
+    assert [round(side, 1) for side in measure_mesh_cell(6, 35.68)] == [115.6, 141.4]
 
 
 @pytest.mark.parametrize("level", range(1, 7))
@@ -62,7 +62,7 @@ def test_the_cell_at_a_place_has_the_code_of_the_standard(level: int) -> None:
     jismesh = pytest.importorskip("jismesh.utils", reason=NEEDS_GEO)
     numbers = np.random.default_rng(1)
     for latitude, longitude in zip(numbers.uniform(34, 36, 20), numbers.uniform(138.2, 140.8, 20), strict=True):
-        row, column = mesh_place(level, float(latitude), float(longitude))
+        row, column = find_mesh_place(level, float(latitude), float(longitude))
         grid = geo.mesh_grid(level, south_west=(row, column), shape=(1, 1))
 
         assert grid.labels(np.array([0])).tolist() == [str(jismesh.to_meshcode(latitude, longitude, level))]

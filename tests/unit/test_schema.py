@@ -15,12 +15,12 @@ import pytest
 from sudare.errors import NotConfirmed, ParameterError, SchemaError
 from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins, Schema, TableHierarchy, Unit, Values
 from sudare.schema.hierarchy_rules import intervals
-from sudare.schema.impossible import box_of
+from sudare.schema.impossible import make_box
 
 AGES = NumberBins.of_width(0, 100, 5)
 AGE = Attribute(name="age", domain=AGES, hierarchy=intervals(AGES, [10, 20]), missing=True)
 MARITAL = Attribute(name="marital", domain=Values(("single", "married", "widowed")))
-CHILDREN = box_of((AGE, MARITAL), {"age": ["[0,15)"], "marital": ["married", "widowed"]})
+CHILDREN = make_box((AGE, MARITAL), {"age": ["[0,15)"], "marital": ["married", "widowed"]})
 PEOPLE = Schema(name="people", unit=Unit(), attributes=(AGE, MARITAL), impossible=(CHILDREN,))
 
 
@@ -112,7 +112,7 @@ def test_combinations_that_leave_nothing_possible_are_refused() -> None:
 
 def test_labels_of_boxes_may_be_bins_unions_of_bins_missing_and_coarser_cells() -> None:
     mesh = Attribute(name="mesh", domain=MeshCells(level=2, area=("5339", "5340")))
-    made = box_of((AGE, mesh), {"age": ["[0,10)", "[95,100]", "(missing)"], "mesh": ["5340", "533900"]})
+    made = make_box((AGE, mesh), {"age": ["[0,10)", "[95,100]", "(missing)"], "mesh": ["5340", "533900"]})
 
     assert dict(made.values) == {"age": {0, 1, 19, 20}, "mesh": {0, *range(64, 128)}}
 
@@ -129,7 +129,7 @@ def test_labels_of_boxes_may_be_bins_unions_of_bins_missing_and_coarser_cells() 
 )
 def test_labels_that_mean_nothing_are_refused(labels: dict[str, list[str]], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
-        box_of((AGE, MARITAL), labels)
+        make_box((AGE, MARITAL), labels)
 
 
 # --- select and coarsen -------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def show(value: object) -> str:
     ('"a\\u0009b"', 'true', '1.50', '[1, 2]', '{...}', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
     """
     if isinstance(value, str):
-        start = "".join(mark if mark.isprintable() else f"\\u{ord(mark):04x}" for mark in value[:MOST_SHOWN])
+        start = "".join(mark if mark.isprintable() else _escape(mark) for mark in value[:MOST_SHOWN])
         return f'"{start}{"..." if len(value) > MOST_SHOWN else ""}"'
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -126,7 +126,11 @@ def quote(words: str) -> str:
     "a \"b\"" "C:\\data"
     """
     escaped = words.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(mark if mark.isprintable() else f"\\u{ord(mark):04x}" for mark in escaped) + '"'
+    return '"' + "".join(mark if mark.isprintable() else _escape(mark) for mark in escaped) + '"'
+
+
+def _escape(mark: str) -> str:
+    return f"\\u{ord(mark):04x}" if ord(mark) <= 0xFFFF else f"\\U{ord(mark):08x}"
 
 
 def find_near(written: str, allowed: Iterable[str]) -> str | None:

@@ -9,18 +9,18 @@ import numpy as np
 
 from sudare.errors import DomainError, HierarchyError, ParameterError, SchemaError
 from sudare.schema.arrays import Codes, Labels
-from sudare.schema.domain import DateBins, Domain, Values, binned
+from sudare.schema.domain import DateBins, Domain, Values, find_bins
 from sudare.schema.hierarchy import Hierarchy, MeshHierarchy
 from sudare.schema.mesh import MeshCells
 from sudare.schema.raw import (
     MISSING_LABEL,
     OTHER_LABEL,
     TOP_LABEL,
+    check_codes,
     check_date_format,
-    checked_codes,
-    date_of,
     is_null,
-    shown,
+    list_some,
+    to_date,
 )
 
 __all__ = ["MISSING_LABEL", "OTHER_LABEL", "Attribute", "Outside", "Role"]
@@ -54,7 +54,7 @@ class Attribute:
         object.__setattr__(self, "missing_marks", tuple(self.missing_marks))
         _check_choices(self)
         _check_texts(self)
-        object.__setattr__(self, "hierarchy", _completed(self))
+        object.__setattr__(self, "hierarchy", _complete_hierarchy(self))
         _check_branches(self)
 
     @property
@@ -89,7 +89,7 @@ class Attribute:
 
     def labels(self, codes: Codes) -> Labels:
         """Write codes as texts; a missing value is None."""
-        codes = checked_codes(codes, self.size)
+        codes = check_codes(codes, self.size)
         labels = np.empty(codes.shape, dtype=np.object_)
         is_declared = codes < self.domain.size
         labels[is_declared] = self.domain.labels(codes[is_declared])
@@ -102,9 +102,9 @@ class Attribute:
 
         Error: SchemaError if the attribute has no such value.
         """
-        found = self._branch_code(label)
-        if found is not None:
-            return found
+        branch = self._branch_code(label)
+        if branch is not None:
+            return branch
         try:
             return self.domain.code(label or "")
         except KeyError:
@@ -119,9 +119,9 @@ class Attribute:
         >>> Attribute(name="age", domain=NumberBins.of_width(0, 100, 5)).codes("[0,15)")
         range(0, 3)
         """
-        found = self._branch_code(label)
-        if found is not None:
-            return range(found, found + 1)
+        branch = self._branch_code(label)
+        if branch is not None:
+            return range(branch, branch + 1)
         try:
             return self.domain.codes(label or "")
         except KeyError:
@@ -138,7 +138,7 @@ class Attribute:
     def some_labels(self) -> str:
         """List the first few values, for an error line."""
         few = self.domain.labels(np.arange(min(self.domain.size, 6))).tolist()
-        return shown([*few, *self.branches] if self.domain.size < 6 else few)
+        return list_some([*few, *self.branches] if self.domain.size < 6 else few)
 
     def encode(self, value: object) -> int:
         """Find the code of a raw value: this is what a value means, and sources agree with it.
@@ -152,9 +152,9 @@ class Attribute:
             code = self.missing_code
         else:
             if self.date_format is not None and isinstance(value, str | int):
-                value = date_of(value, self.date_format)
+                value = to_date(value, self.date_format)
             code = self.domain.encode(value)
-            if code is None and self.outside == "clamp" and (bins := binned(self.domain)):
+            if code is None and self.outside == "clamp" and (bins := find_bins(self.domain)):
                 code = bins.clamp(value)
         if code is None:
             code = self.other_code
@@ -191,9 +191,9 @@ class Attribute:
                 name=self.name,
                 height=self.height,
             )
-        domain, kept = _coarse(self.domain, self.hierarchy, level, self.branches)
-        outside: Outside = "clamp" if self.outside == "clamp" and binned(domain) else "refuse"
-        marks = tuple(mark for mark in self.missing_marks if not _names(domain, mark))
+        domain, kept = _coarsen_domain(self.domain, self.hierarchy, level, self.branches)
+        outside: Outside = "clamp" if self.outside == "clamp" and find_bins(domain) else "refuse"
+        marks = tuple(mark for mark in self.missing_marks if not _is_label(domain, mark))
         return Attribute(
             name=self.name,
             domain=domain,
@@ -206,7 +206,7 @@ class Attribute:
         )
 
 
-def _coarse(
+def _coarsen_domain(
     domain: Domain, hierarchy: Hierarchy, level: int, branches: tuple[str, ...]
 ) -> tuple[Domain, tuple[str, ...]]:
     """Give the domain of a level, and which branches are still on their own there."""
@@ -218,14 +218,14 @@ def _coarse(
     names = names[: len(names) - len(kept)]
     groups = hierarchy.lift(np.arange(domain.size), level)
     is_monotone = bool(np.all(np.diff(groups) >= 0)) and int(groups[-1]) == len(names) - 1
-    if is_monotone and (bins := binned(domain)):
+    if is_monotone and (bins := find_bins(domain)):
         merged = bins.merged(np.searchsorted(groups, np.arange(len(names))).tolist())
         if merged.labels(np.arange(merged.size)).tolist() == names:
             return merged, kept
     return Values(tuple(names), is_ordered=domain.is_ordered and is_monotone), kept
 
 
-def _names(domain: Domain, text: str) -> bool:
+def _is_label(domain: Domain, text: str) -> bool:
     """Tell whether a text is one of listed values. (Bins are no texts: a mark such as 999 may lie inside them.)"""
     return isinstance(domain, Values) and text in domain.values
 
@@ -238,7 +238,7 @@ def _check_choices(attribute: Attribute) -> None:
         raise SchemaError('role ({role}) must be "quasi", "sensitive" or "plain"', role=attribute.role)
     if attribute.outside not in get_args(Outside):
         raise SchemaError('outside ({outside}) must be "refuse", "clamp" or "other"', outside=attribute.outside)
-    if attribute.outside == "clamp" and not binned(attribute.domain):
+    if attribute.outside == "clamp" and not find_bins(attribute.domain):
         raise SchemaError('outside = "clamp" needs bins (number or date); use "refuse" or "other"')
     if attribute.date_format is not None:
         if not isinstance(attribute.domain, DateBins):
@@ -251,13 +251,13 @@ def _check_texts(attribute: Attribute) -> None:
     if attribute.missing_marks and not attribute.missing:
         raise SchemaError("marks of missing values need missing = true")
     for label in (*attribute.branches, *attribute.missing_marks):
-        if _names(attribute.domain, label):
+        if _is_label(attribute.domain, label):
             raise SchemaError(
                 "{label} is both a declared value and a mark for missing or other values; take one out", label=label
             )
 
 
-def _completed(attribute: Attribute) -> Hierarchy | None:
+def _complete_hierarchy(attribute: Attribute) -> Hierarchy | None:
     hierarchy, declared = attribute.hierarchy, attribute.domain.size
     if hierarchy is None:
         domain = attribute.domain

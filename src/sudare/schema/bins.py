@@ -1,4 +1,4 @@
-"""Numbers cut into bins with exact edges."""
+"""Numbers and days cut into bins with exact edges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from sudare.errors import SchemaError
 from sudare.schema.arrays import Codes, Labels
-from sudare.schema.raw import MOST_BINS, date_of, decimal_text, label_array, number_of, take, trimmed
+from sudare.schema.raw import MOST_BINS, make_labels, take_labels, to_date, to_number, trim, write_decimal
 
 NumberLike = int | float | str | Decimal | Fraction
 _NUMBER_INTERVAL = re.compile(r"\[([^,]+),([^,]+)([)\]])")
@@ -38,7 +38,7 @@ class NumberBins:
     is_ordered: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", tuple(_number_edge(edge) for edge in self.edges))
+        object.__setattr__(self, "edges", tuple(_read_number_edge(edge) for edge in self.edges))
         if len(self.edges) < 2:
             raise SchemaError(
                 "bins need at least 2 edges ({count} given); list where every bin starts, then the end",
@@ -48,8 +48,8 @@ class NumberBins:
             if not low < high:
                 raise SchemaError(
                     "edges must increase ({low} is followed by {high}); sort them",
-                    low=decimal_text(low),
-                    high=decimal_text(high),
+                    low=write_decimal(low),
+                    high=write_decimal(high),
                 )
 
     @cached_property
@@ -68,10 +68,10 @@ class NumberBins:
 
         Error: SchemaError if the width is not positive, or misses stop; it names the stops that would do.
         """
-        low, high, step = _number_edge(start), _number_edge(stop), _number_edge(width)
-        asked = {"start": decimal_text(low), "stop": decimal_text(high), "width": decimal_text(step)}
+        low, high, step = _read_number_edge(start), _read_number_edge(stop), _read_number_edge(width)
+        written = {"start": write_decimal(low), "stop": write_decimal(high), "width": write_decimal(step)}
         if step <= 0 or low >= high:
-            raise SchemaError("bins need start ({start}) below stop ({stop}) and a width ({width}) above 0", **asked)
+            raise SchemaError("bins need start ({start}) below stop ({stop}) and a width ({width}) above 0", **written)
         count, rest = divmod(high - low, step)
         if count > MOST_BINS:
             raise SchemaError("bins would be more than {most}; widen them", most=MOST_BINS)
@@ -80,8 +80,8 @@ class NumberBins:
             raise SchemaError(
                 "width ({width}) does not reach stop ({stop}) exactly from start ({start}); "
                 "set stop to {choices}, or give edges",
-                **asked,
-                choices=" / ".join(decimal_text(choice) for choice in stops),
+                **written,
+                choices=" / ".join(write_decimal(choice) for choice in stops),
             )
         return cls(tuple(low + index * step for index in range(count + 1)))
 
@@ -98,10 +98,10 @@ class NumberBins:
 
     @cached_property
     def _labels(self) -> Labels:
-        texts = [decimal_text(edge) for edge in self.edges]
+        texts = [write_decimal(edge) for edge in self.edges]
         labels = [f"[{low},{high})" for low, high in pairwise(texts)]
         labels[-1] = f"[{texts[-2]},{texts[-1]}]"
-        return label_array(labels)
+        return make_labels(labels)
 
     @cached_property
     def _codes(self) -> dict[str, int]:
@@ -113,7 +113,7 @@ class NumberBins:
 
     def labels(self, codes: Codes) -> Labels:
         """Write bins as intervals."""
-        return take(self._labels, codes)
+        return take_labels(self._labels, codes)
 
     def code(self, label: str) -> int:
         """Find the bin with this label; KeyError if there is none. One-wide bins also answer to their integer."""
@@ -127,12 +127,12 @@ class NumberBins:
         """
         if label in self._codes:
             return range(self._codes[label], self._codes[label] + 1)
-        found = _NUMBER_INTERVAL.fullmatch(label)
-        ends = [number_of(text) for text in found.groups()[:2]] if found else []
-        if found is None or any(end not in self._positions for end in ends):
+        match = _NUMBER_INTERVAL.fullmatch(label)
+        ends = [to_number(text) for text in match.groups()[:2]] if match else []
+        if match is None or any(end not in self._positions for end in ends):
             raise KeyError(label)
         first, last = (self._positions[end] for end in ends if isinstance(end, Fraction))
-        is_closed = found.group(3) == "]"
+        is_closed = match.group(3) == "]"
         if first >= last or is_closed != (last == self.size):
             raise KeyError(label)
         return range(first, last)
@@ -143,14 +143,14 @@ class NumberBins:
 
     def text(self, value: object) -> str:
         """Write a raw value as the text that is compared with marks of missing values."""
-        return trimmed(value)
+        return trim(value)
 
     def encode(self, value: object) -> int | None:
         """Find the bin of a raw number; None if it is outside or no number."""
-        number = number_of(value)
+        number = to_number(value)
         if number is None or not self.edges[0] <= number <= self.edges[-1]:
             return None
-        return self._bin(number)
+        return self._find_bin(number)
 
     def clamp(self, value: object) -> int | None:
         """Find the bin of a raw number, numbers outside taken to the nearest end; None if it is no number.
@@ -158,10 +158,10 @@ class NumberBins:
         >>> NumberBins.of_width(0, 10, 5).clamp("-3")
         0
         """
-        number = number_of(value)
-        return None if number is None else self._bin(max(self.edges[0], min(number, self.edges[-1])))
+        number = to_number(value)
+        return None if number is None else self._find_bin(max(self.edges[0], min(number, self.edges[-1])))
 
-    def _bin(self, number: Fraction | float) -> int:
+    def _find_bin(self, number: Fraction | float) -> int:
         return min(bisect_right(self.edges, number) - 1, self.size - 1)
 
     def merged(self, starts: Iterable[int]) -> NumberBins:
@@ -169,8 +169,8 @@ class NumberBins:
         return NumberBins((*(self.edges[start] for start in starts), self.edges[-1]))
 
 
-def _number_edge(value: NumberLike) -> Fraction:
-    number = value if isinstance(value, Fraction) else number_of(value)
+def _read_number_edge(value: NumberLike) -> Fraction:
+    number = value if isinstance(value, Fraction) else to_number(value)
     if not isinstance(number, Fraction):
         raise SchemaError("an edge ({edge}) must be a plain number such as 0.5", edge=value)
     return number
@@ -184,7 +184,7 @@ _DATE_INTERVAL = re.compile(r"\[([0-9-]+),([0-9-]+)([)\]])")
 _PERIOD = re.compile(r"([0-9]{4})(-([0-9]{2}))?")
 _DAYS = {"day": 1, "week": 7}
 _MONTHS = {"month": 1, "year": 12}
-_AFTER = date.max.toordinal() + 1  # the day after the last one that a date can hold
+_DAY_AFTER_LAST = date.max.toordinal() + 1  # the day after the last one that a date can hold
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class DateBins:
     is_ordered: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", tuple(_date_edge(edge) for edge in self.edges))
+        object.__setattr__(self, "edges", tuple(_read_date_edge(edge) for edge in self.edges))
         if len(self.edges) < 2:
             raise SchemaError(
                 "bins need at least 2 edges ({count} given); list where every bin starts, then the end",
@@ -226,17 +226,17 @@ class DateBins:
 
         Error: SchemaError if the last bin does not end on stop; it names the stops that would do.
         """
-        first, last = _date_edge(start), _date_edge(stop)
-        number, unit = _width(width)
+        first, last = _read_date_edge(start), _read_date_edge(stop)
+        number, unit = _read_width(width)
         if first > last:
             raise SchemaError("bins need start ({start}) not after stop ({stop})", start=first, stop=last)
         if unit in _MONTHS and first.day > 28:
             raise SchemaError("start ({start}) must be a day that every month has; use the 1st", start=first)
-        starts = _starts(first, last, number, unit)
+        starts = _list_starts(first, last, number, unit)
         reached = _ordinal_after(first, len(starts) * number, unit)
         if reached != last.toordinal() + 1:
             below = date.fromordinal(starts[-1] - 1) if len(starts) > 1 else None
-            above = date.fromordinal(reached - 1) if reached <= _AFTER else None
+            above = date.fromordinal(reached - 1) if reached <= _DAY_AFTER_LAST else None
             raise SchemaError(
                 "width ({width}) does not reach stop ({stop}), the last day, exactly from start ({start}); "
                 "set stop to {choices}, or give edges",
@@ -259,10 +259,10 @@ class DateBins:
 
     @cached_property
     def _labels(self) -> Labels:
-        labels = [_label(low, high) for low, high in pairwise(self._bounds)]
+        labels = [_write_label(low, high) for low, high in pairwise(self._bounds)]
         if labels[-1].startswith("["):
             labels[-1] = f"[{self.edges[-2]},{self.edges[-1]}]"
-        return label_array(labels)
+        return make_labels(labels)
 
     @cached_property
     def _codes(self) -> dict[str, int]:
@@ -270,7 +270,7 @@ class DateBins:
 
     def labels(self, codes: Codes) -> Labels:
         """Write bins as days, months, years or intervals."""
-        return take(self._labels, codes)
+        return take_labels(self._labels, codes)
 
     def code(self, label: str) -> int:
         """Find the bin with this label; KeyError if there is none."""
@@ -284,7 +284,7 @@ class DateBins:
         """
         if label in self._codes:
             return range(self._codes[label], self._codes[label] + 1)
-        low, high = _period(label)
+        low, high = _read_period(label)
         positions = {bound: position for position, bound in enumerate(self._bounds)}
         if low not in positions or high not in positions or low >= high:
             raise KeyError(label)
@@ -292,19 +292,19 @@ class DateBins:
 
     def text(self, value: object) -> str:
         """Write a raw value as the text that is compared with marks of missing values."""
-        return trimmed(value)
+        return trim(value)
 
     def encode(self, value: object) -> int | None:
         """Find the bin of a raw day; None if it is outside or no day."""
-        day = date_of(value)
-        return self._bin(day) if day is not None and self.edges[0] <= day <= self.edges[-1] else None
+        day = to_date(value)
+        return self._find_bin(day) if day is not None and self.edges[0] <= day <= self.edges[-1] else None
 
     def clamp(self, value: object) -> int | None:
         """Find the bin of a raw day, days outside taken to the nearest end; None if it is no day."""
-        day = date_of(value)
-        return None if day is None else self._bin(max(self.edges[0], min(day, self.edges[-1])))
+        day = to_date(value)
+        return None if day is None else self._find_bin(max(self.edges[0], min(day, self.edges[-1])))
 
-    def _bin(self, day: date) -> int:
+    def _find_bin(self, day: date) -> int:
         return bisect_right(self._bounds, day.toordinal()) - 1
 
     def merged(self, starts: Iterable[int]) -> DateBins:
@@ -312,23 +312,23 @@ class DateBins:
         return DateBins((*(self.edges[start] for start in starts), self.edges[-1]))
 
 
-def _date_edge(value: str | date) -> date:
-    day = date_of(value)
+def _read_date_edge(value: str | date) -> date:
+    day = to_date(value)
     if day is None:
         raise SchemaError('an edge ({edge}) must be a day such as "2024-01-31"', edge=value)
     return day
 
 
-def _width(width: str) -> tuple[int, str]:
-    found = _WIDTH.fullmatch(width) if isinstance(width, str) else None
-    if found is None:
+def _read_width(width: str) -> tuple[int, str]:
+    match = _WIDTH.fullmatch(width) if isinstance(width, str) else None
+    if match is None:
         raise SchemaError(
             'width ({width}) must be like "1 day", "7 days", "1 month", "3 months" or "1 year"', width=width
         )
-    return int(found.group(1)), found.group(2)
+    return int(match.group(1)), match.group(2)
 
 
-def _starts(first: date, last: date, number: int, unit: str) -> list[int]:
+def _list_starts(first: date, last: date, number: int, unit: str) -> list[int]:
     starts: list[int] = []
     while (ordinal := _ordinal_after(first, len(starts) * number, unit)) <= last.toordinal():
         starts.append(ordinal)
@@ -342,11 +342,11 @@ def _ordinal_after(first: date, number: int, unit: str) -> int:
         return first.toordinal() + number * _DAYS[unit]
     months = first.year * 12 + first.month - 1 + number * _MONTHS[unit]
     if months >= 10000 * 12:
-        return _AFTER + (months - 10000 * 12) * 31 + first.day - 1  # beyond any date; only compared
+        return _DAY_AFTER_LAST + (months - 10000 * 12) * 31 + first.day - 1  # beyond any date; only compared
     return date(months // 12, months % 12 + 1, first.day).toordinal()
 
 
-def _label(low: int, high: int) -> str:
+def _write_label(low: int, high: int) -> str:
     first = date.fromordinal(low)
     if high == low + 1:
         return first.isoformat()
@@ -354,18 +354,18 @@ def _label(low: int, high: int) -> str:
         return f"{first.year:04d}"
     if first.day == 1 and high == _ordinal_after(first, 1, "month"):
         return f"{first.year:04d}-{first.month:02d}"
-    return f"[{first},{first + timedelta(days=high - low)})" if high < _AFTER else f"[{first},"
+    return f"[{first},{first + timedelta(days=high - low)})" if high < _DAY_AFTER_LAST else f"[{first},"
 
 
-def _period(label: str) -> tuple[int, int]:
+def _read_period(label: str) -> tuple[int, int]:
     """Read a label as ordinals [low, high); KeyError if it is none."""
     interval, period = _DATE_INTERVAL.fullmatch(label), _PERIOD.fullmatch(label)
     if interval:
-        low, high = date_of(interval.group(1)), date_of(interval.group(2))
+        low, high = to_date(interval.group(1)), to_date(interval.group(2))
         if low and high:
             return low.toordinal(), high.toordinal() + (interval.group(3) == "]")
-    elif period and (first := date_of(f"{period.group(1)}-{period.group(3) or '01'}-01")):
+    elif period and (first := to_date(f"{period.group(1)}-{period.group(3) or '01'}-01")):
         return first.toordinal(), _ordinal_after(first, 1, "month" if period.group(3) else "year")
-    elif day := date_of(label):
+    elif day := to_date(label):
         return day.toordinal(), day.toordinal() + 1
     raise KeyError(label)

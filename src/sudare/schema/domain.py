@@ -11,9 +11,9 @@ from sudare.errors import SchemaError
 from sudare.schema.arrays import Codes, Labels
 from sudare.schema.bins import DateBins, NumberBins
 from sudare.schema.mesh import MeshCells
-from sudare.schema.raw import label_array, shown, take, text_of
+from sudare.schema.raw import list_some, make_labels, take_labels, to_text
 
-__all__ = ["Codes", "DateBins", "Domain", "Labels", "MeshCells", "NumberBins", "Values", "binned"]
+__all__ = ["Codes", "DateBins", "Domain", "Labels", "MeshCells", "NumberBins", "Values", "find_bins"]
 
 
 class Domain(Protocol):
@@ -69,7 +69,7 @@ class Values:
             raise SchemaError("values hold an empty text; take it out and write missing = true")
         if len(self._codes) < len(self.values):
             raise SchemaError(
-                "values must differ ({shown} repeated); list each once", shown=shown(_repeated(self.values))
+                "values must differ ({shown} repeated); list each once", shown=list_some(_find_repeated(self.values))
             )
 
     @property
@@ -88,11 +88,11 @@ class Values:
 
     @cached_property
     def _labels(self) -> Labels:
-        return label_array(self.values)
+        return make_labels(self.values)
 
     def labels(self, codes: Codes) -> Labels:
         """Write codes as the declared texts."""
-        return take(self._labels, codes)
+        return take_labels(self._labels, codes)
 
     def code(self, label: str) -> int:
         """Find the code of a declared text; KeyError if there is none."""
@@ -104,18 +104,18 @@ class Values:
 
     def text(self, value: object) -> str:
         """Write a raw value as text, blanks kept: in a code list they may matter."""
-        return text_of(value)
+        return to_text(value)
 
     def encode(self, value: object) -> int | None:
         """Find the code of a raw value by its exact text; None if it is not declared."""
-        return self._codes.get(text_of(value))
+        return self._codes.get(to_text(value))
 
 
-def binned(domain: Domain) -> NumberBins | DateBins | None:
+def find_bins(domain: Domain) -> NumberBins | DateBins | None:
     """Give the domain back if it has bins (edges, clamp, merged), else None."""
     return domain if isinstance(domain, NumberBins | DateBins) else None
 
 
-def _repeated(values: Iterable[str]) -> Sequence[str]:
+def _find_repeated(values: Iterable[str]) -> Sequence[str]:
     seen: set[str] = set()
     return [value for value in values if value in seen or seen.add(value)]  # type: ignore[func-returns-value]

@@ -39,8 +39,8 @@ from sudare.schema.hierarchy_rules import (
     ordered_groups,
     prefecture_regions,
 )
-from sudare.schema.impossible import Impossible, box_of
-from sudare.schema.raw import shown
+from sudare.schema.impossible import Impossible, make_box
+from sudare.schema.raw import list_some
 from sudare.schema.schema import VERSION, Origin, Schema
 from sudare.schema.unit import Unit
 from sudare.text import text
@@ -418,9 +418,9 @@ def _build_impossible(filled: FilledForm, attributes: Sequence[Attribute]) -> tu
         check_names(table, [attribute.name for attribute in attributes])
         for name in table:
             with table.blame(name, error=SchemaError):
-                box_of(attributes, {name: table[name]})
+                make_box(attributes, {name: table[name]})
         with table.blame(error=SchemaError):
-            boxes.append(box_of(attributes, table.written))
+            boxes.append(make_box(attributes, table.written))
     return tuple(boxes)
 
 
@@ -429,7 +429,7 @@ def check_names(table: FilledTable, names: Sequence[str]) -> None:
     for name in table:
         if name in names:
             continue
-        known = shown(names, 20)
+        known = list_some(names, 20)
         if near := find_near(name, [other for other in names if other not in table]):
             table.refuse(
                 text(

@@ -12,7 +12,7 @@ import numpy as np
 from sudare.errors import HierarchyError, ParameterError
 from sudare.schema.arrays import Codes, Labels
 from sudare.schema.mesh import MeshCells
-from sudare.schema.raw import MISSING_LABEL, OTHER_LABEL, TOP_LABEL, checked_codes, label_array, shown, take
+from sudare.schema.raw import MISSING_LABEL, OTHER_LABEL, TOP_LABEL, check_codes, list_some, make_labels, take_labels
 
 
 class Hierarchy(Protocol):
@@ -52,7 +52,7 @@ class TableHierarchy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(tuple(level) for level in self.names))
-        object.__setattr__(self, "parents", tuple(_frozen(level) for level in self.parents))
+        object.__setattr__(self, "parents", tuple(_freeze(level) for level in self.parents))
         if len(self.names) != len(self.parents) + 1:
             raise HierarchyError(
                 "a hierarchy needs names for every level: {names} for {levels} levels",
@@ -90,10 +90,10 @@ class TableHierarchy:
 
     @classmethod
     def _from_columns(cls, columns: Sequence[Sequence[str]]) -> TableHierarchy:
-        names = [tuple(columns[0]), *(tuple(sorted(dict.fromkeys(column), key=_rank)) for column in columns[1:])]
+        names = [tuple(columns[0]), *(tuple(sorted(dict.fromkeys(column), key=_rank_label)) for column in columns[1:])]
         parents = []
         for level in range(len(columns) - 1):
-            above = _function(columns[level], columns[level + 1], level)
+            above = _map_upwards(columns[level], columns[level + 1], level)
             position = {name: code for code, name in enumerate(names[level + 1])}
             parents.append(np.array([position[above[name]] for name in names[level]], dtype=np.int64))
         return cls(parents=tuple(parents), names=tuple(names))
@@ -113,7 +113,7 @@ class TableHierarchy:
 
     def size(self, level: int) -> int:
         """Count the nodes of a level."""
-        return len(self.names[checked_level(level, self.height)])
+        return len(self.names[check_level(level, self.height)])
 
     @cached_property
     def _lifts(self) -> list[Codes]:
@@ -125,16 +125,16 @@ class TableHierarchy:
 
     @cached_property
     def _labels(self) -> list[Labels]:
-        return [label_array(names) for names in self.names]
+        return [make_labels(names) for names in self.names]
 
     def lift(self, codes: Codes, level: int) -> Codes:
         """Find the node of a level above each code of level 0."""
-        lifted: Codes = self._lifts[checked_level(level, self.height)][checked_codes(codes, self.size(0))]
+        lifted: Codes = self._lifts[check_level(level, self.height)][check_codes(codes, self.size(0))]
         return lifted
 
     def labels(self, codes: Codes, level: int) -> Labels:
         """Write nodes of a level as texts."""
-        return take(self._labels[checked_level(level, self.height)], codes)
+        return take_labels(self._labels[check_level(level, self.height)], codes)
 
     def with_branches(self, labels: Sequence[str]) -> TableHierarchy:
         """Add codes behind the others, each a branch of its own up to the top, or up to a single "*".
@@ -153,7 +153,7 @@ class TableHierarchy:
 
     def above(self, level: int) -> TableHierarchy | None:
         """Give the levels from this one up; None if there is nothing above it."""
-        checked_level(level, self.height)
+        check_level(level, self.height)
         if level == self.height:
             return None
         return TableHierarchy(parents=self.parents[level:], names=self.names[level:])
@@ -182,13 +182,13 @@ class MeshHierarchy:
 
     def size(self, level: int) -> int:
         """Count the nodes of a level."""
-        is_top = checked_level(level, self.height) == self.height
+        is_top = check_level(level, self.height) == self.height
         return 1 if is_top else self._levels[level].size + len(self.branches)
 
     def lift(self, codes: Codes, level: int) -> Codes:
         """Find the node of a level above each code of level 0."""
-        codes = checked_codes(codes, self.size(0))
-        if checked_level(level, self.height) == self.height:
+        codes = check_codes(codes, self.size(0))
+        if check_level(level, self.height) == self.height:
             return np.zeros_like(codes)
         is_cell = codes < self.cells.size
         lifted = codes - self.cells.size + self._levels[level].size
@@ -197,9 +197,9 @@ class MeshHierarchy:
 
     def labels(self, codes: Codes, level: int) -> Labels:
         """Write nodes of a level as mesh codes, branches as they are called, the top as "*"."""
-        codes = checked_codes(codes, self.size(level))
+        codes = check_codes(codes, self.size(level))
         if level == self.height:
-            return take(label_array([TOP_LABEL]), codes)
+            return take_labels(make_labels([TOP_LABEL]), codes)
         cells = self._levels[level]
         labels = np.empty(codes.shape, dtype=np.object_)
         labels[codes < cells.size] = cells.labels(codes[codes < cells.size])
@@ -213,14 +213,14 @@ class MeshHierarchy:
 
     def above(self, level: int) -> Hierarchy | None:
         """Give the levels from this one up; None if there is nothing above it."""
-        checked_level(level, self.height)
+        check_level(level, self.height)
         return None if level == self.height else MeshHierarchy(self._levels[level], self.branches)
 
 
-def checked_level(level: int, height: int) -> int:
+def check_level(level: int, height: int) -> int:
     """Refuse a level that a hierarchy does not have.
 
-    >>> checked_level(1, 2)
+    >>> check_level(1, 2)
     1
     """
     if not 0 <= level <= height:
@@ -228,17 +228,17 @@ def checked_level(level: int, height: int) -> int:
     return level
 
 
-def _rank(label: str) -> int:
+def _rank_label(label: str) -> int:
     return (OTHER_LABEL, MISSING_LABEL).index(label) + 1 if label in (OTHER_LABEL, MISSING_LABEL) else 0
 
 
-def _frozen(codes: Codes) -> Codes:
+def _freeze(codes: Codes) -> Codes:
     codes = np.array(codes, dtype=np.int64)
     codes.flags.writeable = False
     return codes
 
 
-def _function(lower: Sequence[str], upper: Sequence[str], level: int) -> dict[str, str]:
+def _map_upwards(lower: Sequence[str], upper: Sequence[str], level: int) -> dict[str, str]:
     """Map labels to the labels above them; HierarchyError if one label has two parents."""
     above: dict[str, str] = {}
     split: dict[str, None] = {}
@@ -249,7 +249,7 @@ def _function(lower: Sequence[str], upper: Sequence[str], level: int) -> dict[st
         raise HierarchyError(
             "levels do not nest: on level {level} {shown} lies under two labels of level {above}; rename one of them",
             level=level,
-            shown=shown(list(split)),
+            shown=list_some(list(split)),
             above=level + 1,
         )
     return above

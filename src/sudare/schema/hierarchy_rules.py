@@ -1,4 +1,4 @@
-"""The 47 prefectures of Japan in the order of JIS X 0401 and the eight regions they are usually grouped in."""
+"""Hierarchies by rule: from a CSV file, by intervals, groups, dates, masking, and the prefectures of Japan."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from sudare.errors import HierarchyError
 from sudare.forms.textfile import read_text
 from sudare.schema.arrays import Codes
 from sudare.schema.bins import DateBins, NumberBins, NumberLike
-from sudare.schema.domain import Domain, Values, binned
+from sudare.schema.domain import Domain, Values, find_bins
 from sudare.schema.hierarchy import TableHierarchy
-from sudare.schema.raw import MISSING_LABEL, OTHER_LABEL, TOP_LABEL, decimal_text, number_of, shown
+from sudare.schema.raw import MISSING_LABEL, OTHER_LABEL, TOP_LABEL, list_some, to_number, write_decimal
 
+# The 47 prefectures of Japan in the order of JIS X 0401, and the eight regions they are usually grouped in.
 REGIONS = {
     "北海道": "北海道",
     "東北": "青森県 岩手県 宮城県 秋田県 山形県 福島県",
@@ -37,16 +38,16 @@ PREFECTURES = tuple(name for names in REGIONS.values() for name in names.split()
 """Names in JIS order: the code of a prefecture is its position, from 1, in two digits."""
 
 
-def region_of(value: str) -> str | None:
+def find_region(value: str) -> str | None:
     """Find the region of a prefecture written as "東京都", "東京", "13"; None if it is none.
 
-    >>> region_of("東京"), region_of("01"), region_of("京都府"), region_of("48")
+    >>> find_region("東京"), find_region("01"), find_region("京都府"), find_region("48")
     ('関東', '北海道', '近畿', None)
     """
     return _REGION_OF.get(value)
 
 
-def _spellings(position: int, name: str) -> set[str]:
+def _list_spellings(position: int, name: str) -> set[str]:
     short = name if name == "北海道" else name[:-1]
     return {name, short, f"{position:02d}", str(position)}
 
@@ -55,7 +56,7 @@ _REGION = {name: region for region, names in REGIONS.items() for name in names.s
 _REGION_OF = {
     spelling: _REGION[name]
     for position, name in enumerate(PREFECTURES, start=1)
-    for spelling in _spellings(position, name)
+    for spelling in _list_spellings(position, name)
 }
 
 
@@ -83,21 +84,21 @@ def from_csv(
     cell, rows of different length, a value with two paths, or levels that do not nest.
     """
     path = Path(path)
-    rows = _rows(path)
+    rows = _read_rows(path)
     branches = ((OTHER_LABEL,) if other else (), (MISSING_LABEL, *missing_marks) if missing else ())
     kept = [row for row in rows if not any(row[0] in names for names in branches)]
     if domain is None:
         domain = Values(tuple(dict.fromkeys(row[0] for row in kept)))
-    paths = _paths(kept, domain, path)
-    top = {each[-1] for each in paths}
+    paths = _order_paths(kept, domain, path)
+    top = {path_up[-1] for path_up in paths}
     for names in filter(None, branches):
         own = (names[0],) * (len(rows[0]) - 1)
-        paths.append(_branch_path(rows, names, path) or (*own, TOP_LABEL if top == {TOP_LABEL} else names[0]))
-    _check_nests(paths, path)
+        paths.append(_take_branch_path(rows, names, path) or (*own, TOP_LABEL if top == {TOP_LABEL} else names[0]))
+    _check_nesting(paths, path)
     return TableHierarchy.from_paths(paths)
 
 
-def _rows(path: Path) -> list[Row]:
+def _read_rows(path: Path) -> list[Row]:
     text = read_text(path)
     delimiter = ";" if ";" in text.partition("\n")[0] else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -139,7 +140,7 @@ def _check_row(rows: Sequence[Row], path: Path, line: int) -> None:
         )
 
 
-def _branch_path(rows: Sequence[Row], names: Sequence[str], path: Path) -> Row | None:
+def _take_branch_path(rows: Sequence[Row], names: Sequence[str], path: Path) -> Row | None:
     """Find the path of "(other)" or "(missing)", by any of its names; None if the file has no such row."""
     paths = {(names[0], *row[1:]) for row in rows if row[0] in names}
     if len(paths) > 1:
@@ -147,7 +148,7 @@ def _branch_path(rows: Sequence[Row], names: Sequence[str], path: Path) -> Row |
     return paths.pop() if paths else None
 
 
-def _paths(rows: Sequence[Row], domain: Domain, path: Path) -> list[Row]:
+def _order_paths(rows: Sequence[Row], domain: Domain, path: Path) -> list[Row]:
     """Put the rows in the order of the codes, first cells replaced by the labels of the domain."""
     labels = domain.labels(np.arange(domain.size)).tolist()
     by_code: dict[int, Row] = {}
@@ -170,14 +171,14 @@ def _check_complete(unknown: Sequence[str], by_code: Mapping[int, Row], labels: 
             "{file}: column 1 (level 0) holds {shown}, which the attribute does not declare; "
             "declare these values or take their rows out",
             file=path,
-            shown=shown(unknown),
+            shown=list_some(unknown),
         )
     holes = [label for code, label in enumerate(labels) if code not in by_code]
     if holes:
         raise HierarchyError(
             "{file}: column 1 (level 0) has a hole, no row for {shown}; add a row for every value",
             file=path,
-            shown=shown(holes),
+            shown=list_some(holes),
         )
 
 
@@ -187,7 +188,7 @@ def _refuse_two_paths(value: str, path: Path) -> NoReturn:
     )
 
 
-def _check_nests(paths: Sequence[Row], path: Path) -> None:
+def _check_nesting(paths: Sequence[Row], path: Path) -> None:
     columns = list(zip(*paths, strict=True))
     for level in range(1, len(columns) - 1):
         above: dict[str, str] = {}
@@ -200,7 +201,7 @@ def _check_nests(paths: Sequence[Row], path: Path) -> None:
                 file=path,
                 column=level + 1,
                 level=level,
-                shown=shown(list(split)),
+                shown=list_some(list(split)),
                 above=level + 2,
             )
 
@@ -226,13 +227,13 @@ def intervals(domain: NumberBins, widths: Sequence[NumberLike]) -> TableHierarch
     >>> tree.names[1:]
     (('[15,20)', '[20,30)', '[30,40)', '[40,45]'), ('[15,20)', '[20,40)', '[40,45]'), ('*',))
     """
-    steps = [_width(width) for width in widths]
+    steps = [_read_width(width) for width in widths]
     for narrow, wide in pairwise(steps):
         if wide == narrow or wide % narrow:
             raise HierarchyError(
                 "interval width {wide} must be a multiple of the width before it, {narrow}",
-                wide=decimal_text(wide),
-                narrow=decimal_text(narrow),
+                wide=write_decimal(wide),
+                narrow=write_decimal(narrow),
             )
     if not steps:
         raise HierarchyError("a hierarchy needs at least one step; give widths, sizes or units")
@@ -243,14 +244,14 @@ def intervals(domain: NumberBins, widths: Sequence[NumberLike]) -> TableHierarch
     if not _fits(edges, whole[0], origin):
         raise HierarchyError(
             "intervals of width {width} would cut a bin; use a multiple of the bins' own width",
-            width=decimal_text(steps[0]),
+            width=write_decimal(steps[0]),
         )
     borders = [[(edge - origin) % step == 0 for edge in edges[1:-1]] for step in whole]
-    return _stacked(domain, [_joined(domain, np.cumsum([0, *level], dtype=np.int64)) for level in borders])
+    return _stack_levels(domain, [_join_bins(domain, np.cumsum([0, *level], dtype=np.int64)) for level in borders])
 
 
-def _width(width: NumberLike) -> Fraction:
-    step = number_of(width)
+def _read_width(width: NumberLike) -> Fraction:
+    step = to_number(width)
     if not isinstance(step, Fraction) or step <= 0:
         raise HierarchyError("interval width ({width}) must be a number above 0", width=width)
     return step
@@ -279,7 +280,7 @@ def ordered_groups(domain: Domain, sizes: Sequence[int]) -> TableHierarchy:
             raise HierarchyError(
                 "group size {large} must be a multiple of the size before it, {small}", large=large, small=small
             )
-    return _stacked(domain, [_joined(domain, np.arange(domain.size) // size) for size in sizes])
+    return _stack_levels(domain, [_join_bins(domain, np.arange(domain.size) // size) for size in sizes])
 
 
 def dates(domain: DateBins, units: Sequence[DateUnit]) -> TableHierarchy:
@@ -296,10 +297,10 @@ def dates(domain: DateBins, units: Sequence[DateUnit]) -> TableHierarchy:
             "date units ({units}) must be some of month, quarter, year, decade, in this order, or week alone",
             units=", ".join(units),
         )
-    return _stacked(domain, [_date_level(domain, unit) for unit in units])
+    return _stack_levels(domain, [_build_date_level(domain, unit) for unit in units])
 
 
-def _date_level(domain: DateBins, unit: str) -> Level:
+def _build_date_level(domain: DateBins, unit: str) -> Level:
     label = _UNITS[unit]
     ends = [*(edge - timedelta(days=1) for edge in domain.edges[1:-1]), domain.edges[-1]]
     labels = [label(first) for first in domain.edges[:-1]]
@@ -307,16 +308,16 @@ def _date_level(domain: DateBins, unit: str) -> Level:
         raise HierarchyError("a bin lies in more than one {unit}; use narrower bins or leave {unit} out", unit=unit)
     names = list(dict.fromkeys(labels))
     position = {name: code for code, name in enumerate(names)}
-    return np.array([position[each] for each in labels], dtype=np.int64), names
+    return np.array([position[label] for label in labels], dtype=np.int64), names
 
 
-def _week(day: date) -> str:
+def _name_week(day: date) -> str:
     year, week, _ = day.isocalendar()
     return f"{year:04d}-W{week:02d}"
 
 
 _UNITS: dict[str, Callable[[date], str]] = {
-    "week": _week,
+    "week": _name_week,
     "month": lambda day: f"{day.year:04d}-{day.month:02d}",
     "quarter": lambda day: f"{day.year:04d}-Q{(day.month + 2) // 3}",
     "year": lambda day: f"{day.year:04d}",
@@ -346,10 +347,10 @@ def masking(
     longest = max((len(text) for text in texts), default=0)
     most = -(-longest // characters) - 1  # the next step would hide everything: that is the top
     hidden = [step * characters for step in range(1, min(steps or most, most) + 1)]
-    return TableHierarchy.from_paths([(text, *(_masked(text, side, n) for n in hidden), TOP_LABEL) for text in texts])
+    return TableHierarchy.from_paths([(text, *(_mask(text, side, n) for n in hidden), TOP_LABEL) for text in texts])
 
 
-def _masked(text: str, side: str, count: int) -> str:
+def _mask(text: str, side: str, count: int) -> str:
     stars = "*" * min(count, len(text))
     return stars + text[count:] if side == "left" else text[: max(len(text) - count, 0)] + stars
 
@@ -364,18 +365,18 @@ def prefecture_regions(values: Values | Sequence[str] = PREFECTURES) -> TableHie
     (47, 8, '関東')
     """
     texts = values.values if isinstance(values, Values) else tuple(values)
-    unknown = [text for text in texts if region_of(text) is None]
+    unknown = [text for text in texts if find_region(text) is None]
     if unknown:
         raise HierarchyError(
-            "{shown} is no Japanese prefecture; write 東京都, 東京 or 13, or give a CSV file", shown=shown(unknown)
+            "{shown} is no Japanese prefecture; write 東京都, 東京 or 13, or give a CSV file", shown=list_some(unknown)
         )
-    return TableHierarchy.from_paths([(text, region_of(text) or "", TOP_LABEL) for text in texts])
+    return TableHierarchy.from_paths([(text, find_region(text) or "", TOP_LABEL) for text in texts])
 
 
-def _joined(domain: Domain, groups: Codes) -> Level:
+def _join_bins(domain: Domain, groups: Codes) -> Level:
     """Label groups of neighbours: bins as wider bins, values as first..last."""
     starts = np.searchsorted(groups, np.arange(groups[-1] + 1))
-    if bins := binned(domain):
+    if bins := find_bins(domain):
         merged = bins.merged(starts.tolist())
         return groups, merged.labels(np.arange(merged.size)).tolist()
     firsts = domain.labels(starts).tolist()
@@ -383,7 +384,7 @@ def _joined(domain: Domain, groups: Codes) -> Level:
     return groups, [low if low == high else f"{low}..{high}" for low, high in zip(firsts, lasts, strict=True)]
 
 
-def _stacked(domain: Domain, levels: Sequence[Level]) -> TableHierarchy:
+def _stack_levels(domain: Domain, levels: Sequence[Level]) -> TableHierarchy:
     """Put levels of groups above a domain and "*" on top (a last level of one group becomes the top)."""
     if len(levels[-1][1]) == 1:
         levels = levels[:-1]

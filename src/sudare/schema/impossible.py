@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import SchemaError
+from sudare.schema.arrays import Booleans
 from sudare.schema.attribute import Attribute
-from sudare.schema.raw import shown
+from sudare.schema.raw import list_some
 
 AttributeSizes = Mapping[str, int]
 ImpossibleBox = tuple[tuple[str, frozenset[int]], ...]
@@ -41,24 +42,24 @@ class Impossible:
         return tuple(name for name, _ in self.values)
 
 
-def box_of(attributes: Iterable[Attribute], labels: Mapping[str, Iterable[str]]) -> Impossible:
+def make_box(attributes: Iterable[Attribute], labels: Mapping[str, Iterable[str]]) -> Impossible:
     """Make a box from labels; unions of bins such as "[0,15)" and coarser mesh cells are welcome.
 
     >>> from sudare.schema.domain import NumberBins
     >>> age = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
-    >>> box_of([age], {"age": ["[0,15)"]}).values
+    >>> make_box([age], {"age": ["[0,15)"]}).values
     (('age', frozenset({0, 1, 2})),)
     """
     known = {attribute.name: attribute for attribute in attributes}
     for name in labels:
         if name not in known:
             raise SchemaError(
-                "there is no attribute {name}; the schema has {known}", name=name, known=shown([*known], 20)
+                "there is no attribute {name}; the schema has {known}", name=name, known=list_some([*known], 20)
             )
-    return Impossible(tuple((name, _codes(known[name], texts)) for name, texts in labels.items()))
+    return Impossible(tuple((name, _find_codes(known[name], texts)) for name, texts in labels.items()))
 
 
-def _codes(attribute: Attribute, labels: Iterable[str]) -> frozenset[int]:
+def _find_codes(attribute: Attribute, labels: Iterable[str]) -> frozenset[int]:
     codes: set[int] = set()
     for label in labels:
         try:
@@ -75,9 +76,7 @@ def _codes(attribute: Attribute, labels: Iterable[str]) -> frozenset[int]:
     return frozenset(codes)
 
 
-def are_impossible(
-    boxes: Iterable[Impossible], names: Sequence[str], columns: NDArray[np.integer]
-) -> NDArray[np.bool_]:
+def find_impossible(boxes: Iterable[Impossible], names: Sequence[str], columns: NDArray[np.integer]) -> Booleans:
     """Tell which rows of codes (m, d) lie in a box."""
     covered = np.zeros(len(columns), dtype=np.bool_)
     for box in boxes:
@@ -88,13 +87,13 @@ def are_impossible(
     return covered
 
 
-def merged(boxes: Sequence[Impossible], sizes: AttributeSizes) -> tuple[Impossible, ...]:
+def merge_boxes(boxes: Sequence[Impossible], sizes: AttributeSizes) -> tuple[Impossible, ...]:
     """Join boxes that differ in one attribute only, and free attributes that a box admits wholly.
 
     So ages 0-4 and ages 5-9, both impossible with "married", become one fact about 0-9 that survives coarsening.
 
     >>> halves = [Impossible((("a", frozenset({code})), ("b", frozenset({0})))) for code in (0, 1)]
-    >>> merged(halves, {"a": 2, "b": 2})
+    >>> merge_boxes(halves, {"a": 2, "b": 2})
     (Impossible(values=(('b', frozenset({0})),)),)
     """
     before: list[Impossible] = []
@@ -102,11 +101,11 @@ def merged(boxes: Sequence[Impossible], sizes: AttributeSizes) -> tuple[Impossib
     while current != before:
         before = current
         for name in sorted({name for box in current for name in box.names}):
-            current = _merged_along(name, current, sizes[name])
+            current = _merge_along(name, current, sizes[name])
     return tuple(current)
 
 
-def _merged_along(name: str, boxes: Sequence[Impossible], size: int) -> list[Impossible]:
+def _merge_along(name: str, boxes: Sequence[Impossible], size: int) -> list[Impossible]:
     groups: dict[ImpossibleBox, frozenset[int] | None] = {}  # None: the attribute is free
     for box in boxes:
         values = dict(box.values)
@@ -120,21 +119,23 @@ def _merged_along(name: str, boxes: Sequence[Impossible], size: int) -> list[Imp
     return [Impossible(rest if codes is None else (*rest, (name, codes))) for rest, codes in groups.items()]
 
 
-def coarsened(
+def coarsen_boxes(
     boxes: Sequence[Impossible], attributes: Sequence[Attribute], levels: Mapping[str, int]
 ) -> tuple[Impossible, ...]:
     """Shrink boxes to the whole groups that they cover; a box that covers none is dropped."""
     sizes = {attribute.name: attribute.size for attribute in attributes}
     known = {attribute.name: attribute for attribute in attributes}
     coarse = []
-    for box in merged(boxes, sizes) if any(levels.values()) else boxes:
-        values = tuple((name, _whole_groups(known[name], codes, levels.get(name, 0))) for name, codes in box.values)
+    for box in merge_boxes(boxes, sizes) if any(levels.values()) else boxes:
+        values = tuple(
+            (name, _find_whole_groups(known[name], codes, levels.get(name, 0))) for name, codes in box.values
+        )
         if all(codes for _, codes in values):
             coarse.append(Impossible(values))
     return tuple(coarse)
 
 
-def _whole_groups(attribute: Attribute, codes: frozenset[int], level: int) -> frozenset[int]:
+def _find_whole_groups(attribute: Attribute, codes: frozenset[int], level: int) -> frozenset[int]:
     if level == 0 or attribute.hierarchy is None:
         return codes
     groups = attribute.hierarchy.lift(np.arange(attribute.size), level)
@@ -164,10 +165,10 @@ def count_possible(boxes: Sequence[CodeSets], sizes: Mapping[str, int]) -> int:
     """
     restricted = {name for box in boxes for name in box}
     free = math.prod(size for name, size in sizes.items() if name not in restricted)
-    return free * math.prod(_count_family(family, sizes) for family in _families(boxes))
+    return free * math.prod(_count_family(family, sizes) for family in _split_families(boxes))
 
 
-def _families(boxes: Sequence[CodeSets]) -> list[list[CodeSets]]:
+def _split_families(boxes: Sequence[CodeSets]) -> list[list[CodeSets]]:
     """Split boxes into families that share no attribute."""
     families: list[tuple[set[str], list[CodeSets]]] = []
     for box in boxes:
@@ -184,25 +185,25 @@ def _count_family(boxes: Sequence[CodeSets], sizes: Mapping[str, int]) -> int:
     rest = {name for box in boxes for name in box}
     prefixes: dict[int, int] = {(1 << len(boxes)) - 1: 1}
     while rest:
-        name = min(rest, key=lambda each: (_open_boxes(boxes, rest - {each}), each))
+        name = min(rest, key=lambda left: (_count_open(boxes, rest - {left}), left))
         rest.remove(name)
         filled = sum(1 << index for index, box in enumerate(boxes) if not rest & box.keys())
-        covers = _covers(boxes, rest)
+        covers = _find_covers(boxes, rest)
         following: Counter[int] = Counter()
-        for mask, codes in _classes(boxes, name, sizes[name]).items():
+        for mask, codes in _count_classes(boxes, name, sizes[name]).items():
             for state, count in prefixes.items():
                 if not state & mask & filled:
-                    following[_reduced(state & mask, covers)] += count * codes
+                    following[_drop_covered(state & mask, covers)] += count * codes
         prefixes = following
     return sum(prefixes.values())
 
 
-def _open_boxes(boxes: Sequence[CodeSets], rest: set[str]) -> int:
+def _count_open(boxes: Sequence[CodeSets], rest: set[str]) -> int:
     """Count the boxes of which some attributes have been walked and some not: they are what states differ in."""
     return sum(bool(rest & box.keys()) and not rest >= box.keys() for box in boxes)
 
 
-def _classes(boxes: Sequence[CodeSets], name: str, size: int) -> Counter[int]:
+def _count_classes(boxes: Sequence[CodeSets], name: str, size: int) -> Counter[int]:
     """Count the codes of one attribute by the set of boxes (a bit mask) that admit them."""
     always = sum(1 << index for index, box in enumerate(boxes) if name not in box)
     masks: dict[int, int] = {}
@@ -215,7 +216,7 @@ def _classes(boxes: Sequence[CodeSets], name: str, size: int) -> Counter[int]:
     return classes
 
 
-def _covers(boxes: Sequence[CodeSets], rest: set[str]) -> list[int]:
+def _find_covers(boxes: Sequence[CodeSets], rest: set[str]) -> list[int]:
     """For every box, the boxes that cover it on the remaining attributes (of equal ones, the earlier covers)."""
     covers = []
     for index, box in enumerate(boxes):
@@ -229,7 +230,7 @@ def _is_covered(box: CodeSets, other: CodeSets, rest: set[str]) -> bool:
     return all(name in box and box[name] <= other[name] for name in rest & other.keys())
 
 
-def _reduced(state: int, covers: Sequence[int]) -> int:
+def _drop_covered(state: int, covers: Sequence[int]) -> int:
     """Leave out of a state the boxes that another box of it covers."""
     reduced, rest = state, state
     while rest:

@@ -6,7 +6,6 @@ confirmed. Ends of ranges are rounded outwards; the comments say what to look at
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -17,13 +16,17 @@ from pathlib import Path
 from typing import Literal
 
 from sudare.errors import SchemaError
-from sudare.schema.hierarchy_rules import PREFECTURES, region_of
+from sudare.forms.kinds import quote
+from sudare.schema.hierarchy_rules import PREFECTURES, find_region
 from sudare.schema.mesh import DIGITS, MESH_TEXT
-from sudare.schema.raw import date_of, decimal_text, number_of
+from sudare.schema.raw import to_date, to_number, write_decimal
 from sudare.text import say, text
 from sudare.text.cards import Preformatted, card
 
 __all__ = ["ColumnFacts", "SchemaDraft", "propose"]
+
+
+_INFERRED = re.compile(r"(?m)^[ \t]*inferred[ \t]*=[ \t]*true[ \t]*(#[^\n]*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,7 @@ class SchemaDraft:
 
     def save(self, path: str | Path, *, confirmed: bool = False) -> Path:
         """Write the draft to a new file; `confirmed=True` says that every line of it was read and is public."""
-        wanted = self.toml
-        if confirmed:
-            wanted = wanted.replace("inferred = true", 'inferred = "confirmed"', 1)
+        wanted = mark_confirmed(self.toml) if confirmed else self.toml
         try:
             with Path(path).open("x", encoding="utf-8") as file:
                 file.write(wanted)
@@ -76,6 +77,18 @@ class SchemaDraft:
         )
 
 
+def mark_confirmed(toml: str) -> str:
+    """Mark the text of a draft as read and confirmed; everything else stays as it was written.
+
+    >>> mark_confirmed("[sudare]\\ninferred = true  # when all is right\\n")
+    '[sudare]\\ninferred = "confirmed"\\n'
+    """
+    marked, count = _INFERRED.subn('inferred = "confirmed"', toml, count=1)
+    if not count:
+        raise SchemaError("the schema is no draft: it has no line inferred = true; nothing is left to confirm")
+    return marked
+
+
 def propose(columns: Sequence[ColumnFacts], name: str) -> str:
     """Write a schema file for a steward to correct.
 
@@ -88,47 +101,49 @@ def propose(columns: Sequence[ColumnFacts], name: str) -> str:
     """
     if not columns:
         raise SchemaError("the data have no columns; nothing can be proposed. The first line must name them")
-    person = next((one.name for one in columns if repeats(one)), "...")
-    return "\n".join([*_head(name, person), *(line for column in columns for line in _table(column))]) + "\n"
+    person = next((column.name for column in columns if repeats(column)), "...")
+    return (
+        "\n".join([*_write_head(name, person), *(line for column in columns for line in _write_table(column))]) + "\n"
+    )
 
 
-def _head(name: str, person: str) -> list[str]:
+def _write_head(name: str, person: str) -> list[str]:
     return [
         f"# {say('Proposed from the data: values below may tell about people.')}",
         f"# {say('Read every line, correct it, add values that could occur, and take out what only one person has.')}",
         "",
         "[sudare]",
         "schema = 1",
-        f"name = {quoted(name or 'data')}",
+        f"name = {quote(name or 'data')}",
         f'inferred = true  # {say("when all is right, write")}: inferred = "confirmed"',
         "",
         f"[unit]  # {say('who is protected')}",
         f'kind = "row"  # {say("if a person can have several rows, take these three lines instead")}:',
         '# kind = "person"',
-        f"# column = {quoted(person)}",
+        f"# column = {quote(person)}",
         "# max_rows = 5",
         "",
     ]
 
 
-def _table(column: ColumnFacts) -> list[str]:
-    found: Guess = guess(column)
-    lines = [f"# {comment}" for comment in found.comments]
-    lines += ["[[attribute]]", f"name = {quoted(column.name)}"]
-    lines += [f"{key} = {value}" for key, value in found.keys.items()]
+def _write_table(column: ColumnFacts) -> list[str]:
+    guessed: Guess = guess(column)
+    lines = [f"# {comment}" for comment in guessed.comments]
+    lines += ["[[attribute]]", f"name = {quote(column.name)}"]
+    lines += [f"{key} = {value}" for key, value in guessed.keys.items()]
     return [*lines, ""]
 
 
-# What kind of attribute a column looks like.
+# --- what kind of attribute a column looks like -----------------------------------------------------------------------
 
 
-FEW = 200  # distinct texts that a steward can still read through
-FEW_CODES = 10  # a run of integers this short is a code, not a measurement
-MANY_ROWS = 50  # a column of fewer rows may be unique by chance
-MOST_BINS = 20
-MONTHS = 36  # a longer span of days is cut into years
-NEARLY_ALL = 0.95
-LARGEST = Fraction(10**25)  # numbers beyond it, and spans below its inverse, are no measurements
+MOST_LISTED = 200  # distinct texts that a steward can still read through
+MOST_CODES = 10  # a run of integers this short is a code, not a measurement
+LEAST_ROWS = 50  # a column of fewer rows may be unique by chance
+MOST_BINS = 20  # that a proposed cut has; more are hard to correct by hand
+MOST_MONTHS = 36  # that days are cut into; a longer span of days is cut into years
+SHARE_OF_CODES = 0.95  # of the texts of a column that must be mesh codes; the rest are slips and marks
+LARGEST_NUMBER = Fraction(10**25)  # numbers beyond it, and spans below its inverse, are no measurements
 MARKS = ("?", "NA", "N/A", "NULL", "null")
 
 _MESH = re.compile(MESH_TEXT)
@@ -146,15 +161,15 @@ class Guess:
 def guess(column: ColumnFacts) -> Guess:
     """Guess the kind of a column and how to cut it."""
     marks = tuple(mark for mark in MARKS if mark in (column.values or column.sample))
-    column = _typed(_without(column, marks))
-    found = _mesh(column) or _identifier(column) or _of_type(column)
-    if "kind" in found.keys and (column.has_missing or marks):
-        missing = _list(marks) if marks else "true"
-        return replace(found, keys=found.keys | {"missing": missing})
-    return found
+    column = _find_type(_drop_marks(column, marks))
+    guessed = _guess_mesh(column) or _guess_identifier(column) or _guess_by_type(column)
+    if "kind" in guessed.keys and (column.has_missing or marks):
+        missing = _write_list(marks) if marks else "true"
+        return replace(guessed, keys=guessed.keys | {"missing": missing})
+    return guessed
 
 
-def _without(column: ColumnFacts, marks: Sequence[str]) -> ColumnFacts:
+def _drop_marks(column: ColumnFacts, marks: Sequence[str]) -> ColumnFacts:
     if not marks:
         return column
     values, sample = (
@@ -164,7 +179,7 @@ def _without(column: ColumnFacts, marks: Sequence[str]) -> ColumnFacts:
     return replace(column, values=values, sample=sample or (), distinct=column.distinct - len(marks))
 
 
-def _typed(column: ColumnFacts) -> ColumnFacts:
+def _find_type(column: ColumnFacts) -> ColumnFacts:
     """See numbers and days in a column of texts. A leading zero tells a code, which stays text."""
     texts = column.values or column.sample
     if column.type != "text" or not texts:
@@ -172,26 +187,26 @@ def _typed(column: ColumnFacts) -> ColumnFacts:
     if all(_PLAIN_INTEGER.fullmatch(text) for text in texts):
         numbers = [int(text) for text in texts]
         return replace(column, type="integer", low=min(numbers), high=max(numbers))
-    decimals = [number for text in texts if (number := number_of(text)) is not None]
+    decimals = [number for text in texts if (number := to_number(text)) is not None]
     if len(decimals) == len(texts) and not any(re.match(r"\s*[+-]?0[0-9]", text) for text in texts):
         return replace(column, type="number", low=min(decimals), high=max(decimals))
-    days = [day for text in texts if (day := date_of(text)) is not None]
+    days = [day for text in texts if (day := to_date(text)) is not None]
     if len(days) == len(texts):
         return replace(column, type="date", low=min(days), high=max(days))
     return column
 
 
-def _mesh(column: ColumnFacts) -> Guess | None:
+def _guess_mesh(column: ColumnFacts) -> Guess | None:
     """See JIS mesh codes: nearly all texts have one length, are codes, and lie in Japan."""
     texts = column.values or column.sample
     if column.type not in ("text", "integer") or not texts:
         return None
     length = Counter(len(text) for text in texts).most_common(1)[0][0]
     codes = [text for text in texts if len(text) == length and _MESH.fullmatch(text) and _is_in_japan(text)]
-    if len(codes) < NEARLY_ALL * len(texts):
+    if len(codes) < SHARE_OF_CODES * len(texts):
         return None
     area = sorted({code[:4] for code in codes})
-    keys = {"kind": '"mesh"', "level": str(DIGITS.index(length) + 1), "area": _list(area)}
+    keys = {"kind": '"mesh"', "level": str(DIGITS.index(length) + 1), "area": _write_list(area)}
     if len(codes) < len(texts):
         keys["outside"] = '"other"'
     return Guess(
@@ -203,12 +218,12 @@ def _is_in_japan(code: str) -> bool:
     return 30 <= int(code[:2]) <= 68 and 22 <= int(code[2:4]) <= 53
 
 
-def _identifier(column: ColumnFacts) -> Guess | None:
+def _guess_identifier(column: ColumnFacts) -> Guess | None:
     if column.distinct == 0:
         return Guess(
             keys=_IDENTIFIER, comments=(say("Nothing but missing values was seen; it will not be published."),)
         )
-    is_unique = column.rows is not None and column.rows > MANY_ROWS and column.distinct >= column.rows
+    is_unique = column.rows is not None and column.rows > LEAST_ROWS and column.distinct >= column.rows
     if is_unique and column.type in ("text", "integer"):
         return Guess(keys=_IDENTIFIER, comments=(say("Every row has a value of its own; it will not be published."),))
     return None
@@ -217,27 +232,27 @@ def _identifier(column: ColumnFacts) -> Guess | None:
 _IDENTIFIER = {"role": '"identifier"'}
 
 
-def _of_type(column: ColumnFacts) -> Guess:
+def _guess_by_type(column: ColumnFacts) -> Guess:
     if column.type == "boolean":
         return Guess(keys={"kind": '"category"', "values": '["false", "true"]'})
-    if column.type == "date" and (days := _days(column)):
-        return _date(*days)
-    low, high = number_of(column.low), number_of(column.high)
+    if column.type == "date" and (days := _find_days(column)):
+        return _guess_date(*days)
+    low, high = to_number(column.low), to_number(column.high)
     if column.type in ("integer", "number") and isinstance(low, Fraction) and isinstance(high, Fraction):
-        if column.type == "integer" and high - low < FEW_CODES and column.values:
-            return _codes(column)
-        if max(abs(low), abs(high)) < LARGEST and (low == high or high - low > 1 / LARGEST):
-            return _number(low, high, is_whole=column.type == "integer")
-    return _text(column)
+        if column.type == "integer" and high - low < MOST_CODES and column.values:
+            return _guess_codes(column)
+        if max(abs(low), abs(high)) < LARGEST_NUMBER and (low == high or high - low > 1 / LARGEST_NUMBER):
+            return _guess_number(low, high, is_whole=column.type == "integer")
+    return _guess_text(column)
 
 
-def _codes(column: ColumnFacts) -> Guess:
-    values = sorted(column.values or (), key=lambda text: number_of(text) or 0)
+def _guess_codes(column: ColumnFacts) -> Guess:
+    values = sorted(column.values or (), key=lambda text: to_number(text) or 0)
     kind = '"ordered"' if len(values) > 2 else '"category"'
-    return Guess(keys={"kind": kind, "values": _list(values)})
+    return Guess(keys={"kind": kind, "values": _write_list(values)})
 
 
-def _number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:
+def _guess_number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:
     """Cut a range into at most 20 bins whose width is 1, 2 or 5 times a power of ten, ends rounded outwards.
 
     Bins of single whole numbers end one beyond the largest, which would else share the closed last bin.
@@ -247,7 +262,7 @@ def _number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:
     if is_whole and width == 1:
         last += 1
     start, stop = first * width, max(last, first + 1) * width
-    bins = f"{{ start = {decimal_text(start)}, stop = {decimal_text(stop)}, width = {decimal_text(width)} }}"
+    bins = f"{{ start = {write_decimal(start)}, stop = {write_decimal(stop)}, width = {write_decimal(width)} }}"
     comment = say("Numbers seen were rounded outwards; set the ends to what could occur.")
     return Guess(keys={"kind": '"number"', "bins": bins}, comments=(comment,))
 
@@ -264,14 +279,14 @@ def _round_width(span: Fraction) -> Fraction:
     return width
 
 
-def _days(column: ColumnFacts) -> tuple[date, date] | None:
-    low, high = (date_of(end) if isinstance(end, date | str) else None for end in (column.low, column.high))
+def _find_days(column: ColumnFacts) -> tuple[date, date] | None:
+    low, high = (to_date(end) if isinstance(end, date | str) else None for end in (column.low, column.high))
     return (low, high) if low and high else None
 
 
-def _date(low: date, high: date) -> Guess:
+def _guess_date(low: date, high: date) -> Guess:
     """Cut days into months, or a long span into years; ends are whole months or years."""
-    by_month = (high.year - low.year) * 12 + high.month - low.month < MONTHS
+    by_month = (high.year - low.year) * 12 + high.month - low.month < MOST_MONTHS
     start = low.replace(day=1) if by_month else date(low.year, 1, 1)
     stop = (high.replace(day=1) + timedelta(days=31)).replace(day=1) - timedelta(days=1)
     stop = stop if by_month else date(high.year, 12, 31)
@@ -281,13 +296,13 @@ def _date(low: date, high: date) -> Guess:
     return Guess(keys={"kind": '"date"', "bins": bins}, comments=(comment,))
 
 
-def _text(column: ColumnFacts) -> Guess:
+def _guess_text(column: ColumnFacts) -> Guess:
     values = column.values
-    if values and all(region_of(value) for value in values) and len(values) > 2:
+    if values and all(find_region(value) for value in values) and len(values) > 2:
         keys = {"kind": '"category"', "hierarchy": '{ builtin = "jp-prefecture" }'}
-        return Guess(keys=keys if set(values) <= set(PREFECTURES) else keys | {"values": _list(sorted(values))})
-    if values and len(values) <= FEW:
-        return Guess(keys={"kind": '"category"', "values": _list(sorted(values))})
+        return Guess(keys=keys if set(values) <= set(PREFECTURES) else keys | {"values": _write_list(sorted(values))})
+    if values and len(values) <= MOST_LISTED:
+        return Guess(keys={"kind": '"category"', "values": _write_list(sorted(values))})
     comment = say("Too many different texts; to publish it, list its values in a file and write")
     comments: tuple[str, ...] = (f'{comment}: kind = "category", values_file = "values.txt"',)
     if repeats(column):
@@ -297,18 +312,9 @@ def _text(column: ColumnFacts) -> Guess:
 
 def repeats(column: ColumnFacts) -> bool:
     """Tell whether it may name persons with several rows: too many texts for a category, fewer than rows."""
-    is_long = column.type == "text" and (column.values is None or len(column.values) > FEW)
+    is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
     return is_long and column.rows is not None and 1 < column.distinct < column.rows
 
 
-def quoted(text: str) -> str:
-    """Write a TOML string.
-
-    >>> quoted("東京")
-    '"東京"'
-    """
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON lets DEL stand, TOML does not
-
-
-def _list(texts: Sequence[str]) -> str:
-    return f"[{', '.join(map(quoted, texts))}]"
+def _write_list(texts: Sequence[str]) -> str:
+    return f"[{', '.join(map(quote, texts))}]"

@@ -1,4 +1,4 @@
-"""Arrays of labels, looked up by code."""
+"""Raw values and labels: what a value of a column means before any domain, and arrays of labels looked up by code."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MISSING_LABEL = "(missing)"
 TOP_LABEL = "*"
 
 
-def label_array(labels: Sequence[str | None]) -> Labels:
+def make_labels(labels: Sequence[str | None]) -> Labels:
     """Put labels into a read-only array.
 
-    >>> label_array(["a", None]).tolist()
+    >>> make_labels(["a", None]).tolist()
     ['a', None]
     """
     array = np.empty(len(labels), dtype=np.object_)
@@ -33,10 +33,10 @@ def label_array(labels: Sequence[str | None]) -> Labels:
     return array
 
 
-def checked_codes(codes: Any, size: int) -> Codes:
+def check_codes(codes: Any, size: int) -> Codes:
     """Refuse codes outside 0..size-1: a negative one would quietly count from the end.
 
-    >>> checked_codes([0, 2], 3).tolist()
+    >>> check_codes([0, 2], 3).tolist()
     [0, 2]
     """
     array: Codes = np.asarray(codes, dtype=np.int64)
@@ -45,16 +45,16 @@ def checked_codes(codes: Any, size: int) -> Codes:
     return array
 
 
-def take(labels: Labels, codes: Codes) -> Labels:
+def take_labels(labels: Labels, codes: Codes) -> Labels:
     """Look up the labels of codes."""
-    found: Labels = labels[checked_codes(codes, len(labels))]
-    return found
+    taken: Labels = labels[check_codes(codes, len(labels))]
+    return taken
 
 
-def shown(values: Sequence[object], most: int = 5) -> str:
+def list_some(values: Sequence[object], most: int = 5) -> str:
     """List a few public values for an error line.
 
-    >>> shown(["a", "b", "c"], most=2)
+    >>> list_some(["a", "b", "c"], most=2)
     'a, b, ...'
     """
     return ", ".join(str(value) for value in values[:most]) + (", ..." if len(values) > most else "")
@@ -82,10 +82,10 @@ _DIRECTIVES = frozenset("YymdjHMSf%")  # numeric only: names of months depend on
 BLANKS = " \t\r\n\u3000"
 
 
-def text_of(value: object) -> str:
+def to_text(value: object) -> str:
     """Write a raw value as the text that a category compares with.
 
-    >>> text_of(7), text_of(True), text_of(date(2024, 1, 5))
+    >>> to_text(7), to_text(True), to_text(date(2024, 1, 5))
     ('7', 'true', '2024-01-05')
     """
     if isinstance(value, bool):
@@ -93,9 +93,9 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def trimmed(value: object) -> str:
+def trim(value: object) -> str:
     """Write a raw value as text without surrounding blanks (also the full-width one)."""
-    return text_of(value).strip(BLANKS)
+    return to_text(value).strip(BLANKS)
 
 
 def is_null(value: object) -> bool:
@@ -112,12 +112,12 @@ def is_null(value: object) -> bool:
         return True  # pandas' NA and signalling NaN cannot be compared at all
 
 
-def number_of(value: object) -> Fraction | float | None:
+def to_number(value: object) -> Fraction | float | None:
     """Read a raw number exactly; an infinite float stays a float; None if it is no number.
 
     A float means the shortest decimal that prints it: 0.1 is 1/10.
 
-    >>> number_of(" 0.3 "), number_of(0.1), number_of("1e3"), number_of("１２")
+    >>> to_number(" 0.3 "), to_number(0.1), to_number("1e3"), to_number("１２")
     (Fraction(3, 10), Fraction(1, 10), None, None)
     """
     if isinstance(value, str):
@@ -131,15 +131,15 @@ def number_of(value: object) -> Fraction | float | None:
         return None
     if isinstance(value, int | Decimal | Fraction):
         return Fraction(value)
-    return number_of(str(value)) if hasattr(value, "__index__") or hasattr(value, "__float__") else None
+    return to_number(str(value)) if hasattr(value, "__index__") or hasattr(value, "__float__") else None
 
 
-def date_of(value: object, date_format: str | None = None) -> date | None:
+def to_date(value: object, date_format: str | None = None) -> date | None:
     """Read a raw day: a date, or text as YYYY-MM-DD, YYYY/M/D, YYYYMMDD or `date_format`; None if it is none.
 
-    >>> date_of("2024/1/5"), date_of("20240105 10:30")
+    >>> to_date("2024/1/5"), to_date("20240105 10:30")
     (datetime.date(2024, 1, 5), datetime.date(2024, 1, 5))
-    >>> date_of("2024年1月5日", "%Y年%m月%d日")
+    >>> to_date("2024年1月5日", "%Y年%m月%d日")
     datetime.date(2024, 1, 5)
     """
     if isinstance(value, datetime):
@@ -148,20 +148,20 @@ def date_of(value: object, date_format: str | None = None) -> date | None:
         return value
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
-    text = trimmed(value)
-    return _plain_date(text) if date_format is None else _formatted_date(text, date_format)
+    text = trim(value)
+    return _read_plain_date(text) if date_format is None else _read_formatted_date(text, date_format)
 
 
-def _plain_date(text: str) -> date | None:
-    found = _DATE.fullmatch(text)
-    if found is None:
+def _read_plain_date(text: str) -> date | None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         return None
-    day = found.group(1)
+    day = match.group(1)
     parts = [day[:4], day[4:6], day[6:]] if day.isdigit() else re.split("[-/]", day)
-    return _day(*map(int, parts))
+    return _make_day(*map(int, parts))
 
 
-def _formatted_date(text: str, date_format: str) -> date | None:
+def _read_formatted_date(text: str, date_format: str) -> date | None:
     if any(mark.isdecimal() and not mark.isascii() for mark in text):
         return None  # strptime would quietly read full-width digits
     try:
@@ -170,7 +170,7 @@ def _formatted_date(text: str, date_format: str) -> date | None:
         return None
 
 
-def _day(year: int, month: int, day: int) -> date | None:
+def _make_day(year: int, month: int, day: int) -> date | None:
     try:
         return date(year, month, day)
     except ValueError:
@@ -192,10 +192,10 @@ def check_date_format(date_format: str) -> None:
         )
 
 
-def decimal_text(value: Fraction) -> str:
+def write_decimal(value: Fraction) -> str:
     """Print a fraction exactly: as a decimal where it has one, else as a/b.
 
-    >>> decimal_text(Fraction(-3, 8)), decimal_text(Fraction(5)), decimal_text(Fraction(1, 3))
+    >>> write_decimal(Fraction(-3, 8)), write_decimal(Fraction(5)), write_decimal(Fraction(1, 3))
     ('-0.375', '5', '1/3')
     """
     places, rest = 0, value.denominator

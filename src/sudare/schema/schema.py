@@ -1,4 +1,4 @@
-"""A schema as JSON-able facts and back, exactly: this is what certificates hold and fingerprints hash."""
+"""The schema: the public facts about a table, and how they are written as facts of JSON and read back, exactly."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import NotConfirmed, SchemaError, SudareError
+from sudare.schema.arrays import Booleans
 from sudare.schema.attribute import Attribute
 from sudare.schema.domain import DateBins, Domain, MeshCells, NumberBins, Values
 from sudare.schema.hierarchy import TableHierarchy
-from sudare.schema.impossible import Impossible, are_impossible, coarsened, count_possible, merged
+from sudare.schema.impossible import Impossible, coarsen_boxes, count_possible, find_impossible, merge_boxes
 from sudare.schema.radix import Radix
-from sudare.schema.raw import decimal_text, shown
+from sudare.schema.raw import list_some, write_decimal
 from sudare.schema.unit import Unit
-from sudare.text import text
+from sudare.text import Text, text
 from sudare.text.cards import card
 
-VERSION = 1
+VERSION = 1  # of the facts that certificates hold and fingerprints hash
 Facts = dict[str, Any]
 
 
@@ -40,14 +41,12 @@ def schema_to_dict(schema: Schema) -> Facts:
         "unit": schema.unit.to_dict(),
         "attributes": [_attribute_to_dict(attribute) for attribute in schema.attributes],
         "identifiers": list(schema.identifiers),
-        "impossible": [{name: _runs(codes) for name, codes in box.values} for box in schema.impossible],
+        "impossible": [{name: _write_runs(codes) for name, codes in box.values} for box in schema.impossible],
     }
 
 
 def schema_from_dict(facts: Mapping[str, Any]) -> Schema:
     """Read facts back; SchemaError if they are not what `schema_to_dict` writes."""
-    pass
-
     version = facts.get("schema") if isinstance(facts, Mapping) else None
     if version != VERSION:
         raise SchemaError(
@@ -56,12 +55,12 @@ def schema_from_dict(facts: Mapping[str, Any]) -> Schema:
             known=VERSION,
         )
     try:
-        _only(facts, "schema", "name", "origin", "unit", "attributes", "identifiers", "impossible")
+        _refuse_unknown_facts(facts, "schema", "name", "origin", "unit", "attributes", "identifiers", "impossible")
         return Schema(
             name=facts["name"],
             origin=facts["origin"],
             unit=Unit.from_dict(facts["unit"]),
-            attributes=tuple(_attribute_from_dict(each) for each in facts["attributes"]),
+            attributes=tuple(_attribute_from_dict(attribute) for attribute in facts["attributes"]),
             identifiers=tuple(facts["identifiers"]),
             impossible=tuple(_impossible_from_dict(box) for box in facts["impossible"]),
         )
@@ -85,7 +84,7 @@ def _attribute_to_dict(attribute: Attribute) -> Facts:
 
 
 def _attribute_from_dict(facts: Facts) -> Attribute:
-    _only(facts, "name", "domain", "role", "outside", "missing", "missing_marks", "format", "hierarchy")
+    _refuse_unknown_facts(facts, "name", "domain", "role", "outside", "missing", "missing_marks", "format", "hierarchy")
     bare = Attribute(
         name=facts["name"],
         domain=_domain_from_dict(facts["domain"]),
@@ -106,9 +105,9 @@ def _domain_to_dict(domain: Domain) -> Facts:
         return {"kind": domain.kind, "values": list(domain.values)}
     if isinstance(domain, NumberBins):
         if domain.uniform is None:
-            return {"kind": "number", "edges": [decimal_text(edge) for edge in domain.edges]}
+            return {"kind": "number", "edges": [write_decimal(edge) for edge in domain.edges]}
         start, width = domain.uniform
-        return {"kind": "number", "start": decimal_text(start), "width": decimal_text(width), "count": domain.size}
+        return {"kind": "number", "start": write_decimal(start), "width": write_decimal(width), "count": domain.size}
     if isinstance(domain, DateBins):
         return {"kind": "date", "edges": [edge.isoformat() for edge in domain.edges]}
     if isinstance(domain, MeshCells):
@@ -121,21 +120,21 @@ def _domain_to_dict(domain: Domain) -> Facts:
 def _domain_from_dict(facts: Facts) -> Domain:
     kind = facts["kind"]
     if kind in ("category", "ordered"):
-        _only(facts, "kind", "values")
+        _refuse_unknown_facts(facts, "kind", "values")
         return Values(tuple(facts["values"]), is_ordered=kind == "ordered")
     if kind == "number":
         return _number_from_dict(facts)
     if kind == "date":
-        _only(facts, "kind", "edges")
+        _refuse_unknown_facts(facts, "kind", "edges")
         return DateBins(tuple(date.fromisoformat(edge) for edge in facts["edges"]))
     if kind == "mesh":
-        _only(facts, "kind", "level", "area", "cells")
+        _refuse_unknown_facts(facts, "kind", "level", "area", "cells")
         return MeshCells(level=facts["level"], area=facts.get("area"), cells=facts.get("cells"))
     raise SchemaError("kind ({kind}) must be category, ordered, number, date or mesh", kind=kind)
 
 
 def _number_from_dict(facts: Facts) -> NumberBins:
-    _only(facts, "kind", "edges", "start", "width", "count")
+    _refuse_unknown_facts(facts, "kind", "edges", "start", "width", "count")
     if "edges" in facts:
         return NumberBins(tuple(Fraction(edge) for edge in facts["edges"]))
     start, width = Fraction(facts["start"]), Fraction(facts["width"])
@@ -151,7 +150,7 @@ def _hierarchy_to_dict(hierarchy: TableHierarchy) -> Facts:
 
 
 def _hierarchy_from_dict(facts: Facts, labels: Sequence[str]) -> TableHierarchy:
-    _only(facts, "parents", "names")
+    _refuse_unknown_facts(facts, "parents", "names")
     return TableHierarchy(
         parents=tuple(np.array(level, dtype=np.int64) for level in facts["parents"]),
         names=(tuple(labels), *(tuple(level) for level in facts["names"])),
@@ -163,7 +162,7 @@ def _impossible_from_dict(facts: Facts) -> Impossible:
     return Impossible(tuple((name, frozenset(codes)) for name, codes in values))
 
 
-def _runs(codes: Iterable[int]) -> list[list[int]]:
+def _write_runs(codes: Iterable[int]) -> list[list[int]]:
     """Write codes as runs [first, last]: a coarse mesh cell is one run, not a hundred thousand numbers."""
     runs: list[list[int]] = []
     for code in sorted(codes):
@@ -174,7 +173,7 @@ def _runs(codes: Iterable[int]) -> list[list[int]]:
     return runs
 
 
-def _only(facts: Mapping[str, Any], *known: str) -> None:
+def _refuse_unknown_facts(facts: Mapping[str, Any], *known: str) -> None:
     if not isinstance(facts, Mapping):
         raise TypeError
     unknown = sorted(set(facts) - set(known))
@@ -196,7 +195,7 @@ class Schema:
 
     >>> from sudare.schema.domain import Values
     >>> schema = Schema(name="pets", attributes=(Attribute(name="pet", domain=Values(("cat", "dog"))),))
-    >>> schema.names, schema.size, schema.unit.text
+    >>> schema.names, schema.size, str(schema.unit.describe())
     (('pet',), 2, 'a row')
     """
 
@@ -276,7 +275,7 @@ class Schema:
             if attribute.name == name:
                 return attribute
         raise SchemaError(
-            "there is no attribute {name}; the schema has {known}", name=name, known=shown(self.names, 20)
+            "there is no attribute {name}; the schema has {known}", name=name, known=list_some(self.names, 20)
         )
 
     def position(self, name: str) -> int:
@@ -290,7 +289,7 @@ class Schema:
         """
         attributes = tuple(self.attribute(name) for name in names)
         sizes = dict(zip(self.names, self.sizes, strict=True))
-        boxes = tuple(box for box in merged(self.impossible, sizes) if set(box.names) <= set(names))
+        boxes = tuple(box for box in merge_boxes(self.impossible, sizes) if set(box.names) <= set(names))
         return replace(self, attributes=attributes, impossible=boxes)
 
     def coarsen(self, levels: Mapping[str, int]) -> Schema:
@@ -300,13 +299,13 @@ class Schema:
         """
         for name in levels:
             self.attribute(name)
-        attributes = tuple(each.coarsen(levels.get(each.name, 0)) for each in self.attributes)
-        boxes = coarsened(self.impossible, self.attributes, levels)
+        attributes = tuple(attribute.coarsen(levels.get(attribute.name, 0)) for attribute in self.attributes)
+        boxes = coarsen_boxes(self.impossible, self.attributes, levels)
         return replace(self, attributes=attributes, impossible=boxes)
 
-    def is_impossible(self, columns: NDArray[np.integer]) -> NDArray[np.bool_]:
+    def is_impossible(self, columns: NDArray[np.integer]) -> Booleans:
         """Tell which rows of codes (m, d) an impossible combination covers."""
-        return are_impossible(self.impossible, self.names, np.asarray(columns))
+        return find_impossible(self.impossible, self.names, np.asarray(columns))
 
     def require_confirmed(self) -> None:
         """Refuse an inferred schema: its domain was read off the data and would leak."""
@@ -333,14 +332,14 @@ class Schema:
     @classmethod
     def read(cls, path: str | Path) -> Schema:
         """Read a schema file (TOML) and the files that it names."""
-        from sudare.schema.file import read_schema  # pydantic is slow to import
+        from sudare.schema.file import read_schema  # the two modules need each other
 
         return read_schema(path)
 
 
 def show_schema(schema: Schema) -> str:
     """Draw the declared facts as HTML: who is protected, and what every attribute can hold."""
-    notes = [text("protected: {unit}", unit=schema.unit.words())]
+    notes = [text("protected: {unit}", unit=schema.unit.describe())]
     if schema.identifiers:
         notes.append(text("never published: {names}", names=", ".join(schema.identifiers)))
     notes.append(text("cells of the complete table: {cells}", cells=f"{schema.size:,}"))
@@ -359,3 +358,27 @@ def _describe_attribute(attribute: Attribute) -> tuple[object, ...]:
     order = text("ordered") if attribute.is_ordered else text("unordered")
     missing = text("a category") if attribute.missing else text("refused")
     return (attribute.name, f"{attribute.size:,}", order, attribute.role, attribute.height, missing)
+
+
+def list_claims(schema: Schema) -> list[Text]:
+    """List what somebody confirms with a schema, a line for each: who is protected, and every value that is public."""
+    claims = [text("protected: {unit}", unit=schema.unit.describe())]
+    if schema.identifiers:
+        claims.append(text("never published: {names}", names=", ".join(schema.identifiers)))
+    return [*claims, *(_claim_domain(attribute) for attribute in schema.attributes)]
+
+
+def _claim_domain(attribute: Attribute) -> Text:
+    size = attribute.domain.size
+    labels = attribute.domain.labels(np.arange(min(size, 8))).tolist()
+    if isinstance(attribute.domain, Values):
+        listed = ", ".join(labels) + (", ..." if size > len(labels) else "")
+        return text("{name}: {count} public values: {values}", name=attribute.name, count=size, values=listed)
+    last = attribute.domain.labels(np.array([size - 1])).tolist()[0]
+    return text(
+        "{name}: {count} public ranges, from {first} to {last}",
+        name=attribute.name,
+        count=size,
+        first=labels[0],
+        last=last,
+    )

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sudare.errors import DomainError
 from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins
 from sudare.schema.mesh import DIGITS, MESH_TEXT
-from sudare.schema.raw import date_of, number_of, text_of, trimmed
+from sudare.schema.raw import to_date, to_number, to_text, trim
 from sudare.sources import base
 from sudare.sources import count as people
 from sudare.sources.base import Findings, Misfit, Note, whole_number
@@ -164,7 +164,7 @@ def _sorted_out(source: TableSource, attribute: Attribute, strict: Attribute) ->
 def _with(examples: tuple[str, ...], value: object) -> tuple[str, ...]:
     if value is None or len(examples) == _EXAMPLES:
         return examples
-    text = text_of(value)
+    text = to_text(value)
     return (*examples, text if len(text) <= _LONGEST_EXAMPLE else text[: _LONGEST_EXAMPLE - 1] + "…")
 
 
@@ -181,11 +181,11 @@ def _problem(attribute: Attribute, value: object) -> str:
 def _is_readable(attribute: Attribute, value: object) -> bool:
     match attribute.domain:
         case NumberBins():
-            return number_of(value) is not None
+            return to_number(value) is not None
         case DateBins():
-            return date_of(value, attribute.date_format if isinstance(value, str) else None) is not None
+            return to_date(value, attribute.date_format if isinstance(value, str) else None) is not None
         case MeshCells(level=level):
-            text = trimmed(value)
+            text = trim(value)
             return len(text) >= DIGITS[level - 1] and re.fullmatch(MESH_TEXT, text) is not None
         case _:
             return True

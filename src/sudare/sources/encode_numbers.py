@@ -22,7 +22,7 @@ import numpy as np
 from sqlglot import exp
 
 from sudare.schema import DateBins, NumberBins
-from sudare.schema.raw import BLANKS, DATE_TEXT, NUMBER_TEXT, decimal_text
+from sudare.schema.raw import BLANKS, DATE_TEXT, NUMBER_TEXT, write_decimal
 from sudare.sources.encoder import LARGEST_TREE, LONGEST_LOOKUP, ColumnEncoder, Join, SqlCode
 from sudare.sources.engine import Lookup
 from sudare.sources.sql import (
@@ -110,9 +110,9 @@ class BinEdges:
 
 
 def _is_short(edge: Fraction) -> bool:
-    if "/" in decimal_text(edge):
+    if "/" in write_decimal(edge):
         return False
-    digits = Decimal(decimal_text(edge)).normalize().as_tuple().digits
+    digits = Decimal(write_decimal(edge)).normalize().as_tuple().digits
     return len(digits) <= DIGITS and (edge == 0 or Fraction(1, 10**290) < abs(edge) < 10**290)
 
 

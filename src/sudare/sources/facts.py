@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from sudare.schema.propose import ColumnFacts
-from sudare.schema.raw import NUMBER_TEXT, text_of
+from sudare.schema.raw import NUMBER_TEXT, to_text
 from sudare.sources.encode_numbers import plain_day
 from sudare.sources.engine import Column, Engine, Family
 from sudare.sources.query import over

@@ -30,9 +30,9 @@ from sudare.schema.mesh import (
     MESH_WEST,
     MeshCells,
     check_latitude,
-    earth_centred,
-    mesh_place,
-    smallest_mesh_cell,
+    find_mesh_place,
+    measure_smallest_cell,
+    to_earth_centred,
 )
 
 LonLat = tuple[float, float]  # longitude, latitude
@@ -68,7 +68,7 @@ def metres_of(points: Iterable[LonLat]) -> Fraction:
     """
     given = np.array(list(points))
     check_latitude(float(np.abs(given[:, 1]).max()))
-    places = earth_centred(given[:, 1], given[:, 0])
+    places = to_earth_centred(given[:, 1], given[:, 0])
     millimetres = int(np.sqrt((np.diff(places, axis=0) ** 2).sum(axis=1)).sum() * 1000)
     return Fraction(max(millimetres, LEAST_MILLIMETRES), 1000)
 
@@ -232,7 +232,7 @@ def mesh_grid(level: int, *, south_west: tuple[int, int], shape: tuple[int, int]
     """
     tall, wide = MESH_UNITS[level - 1] / MESH_PER_DEGREE_NORTH, MESH_UNITS[level - 1] / MESH_PER_DEGREE_EAST
     south, north = south_west[0] * tall, (south_west[0] + shape[0]) * tall
-    height, width = smallest_mesh_cell(level, south=south, north=north, degrees_wide=shape[1] * wide)
+    height, width = measure_smallest_cell(level, south=south, north=north, degrees_wide=shape[1] * wide)
     return PlaneGrid(
         rows=shape[0],
         columns=shape[1],
@@ -267,7 +267,7 @@ def cell_at(places: Places, latitude: float, longitude: float) -> int:
 def _inside(grid: PlaneGrid, latitude: float, longitude: float) -> int | None:
     if grid.corner is None:
         return None
-    row, column = mesh_place(grid.corner.level, latitude, longitude)
+    row, column = find_mesh_place(grid.corner.level, latitude, longitude)
     row, column = row - grid.corner.row, column - grid.corner.column
     is_inside = 0 <= row < grid.rows and 0 <= column < grid.columns
     return row * grid.columns + column if is_inside else None
@@ -298,7 +298,7 @@ def _area(level: int, area: Any) -> tuple[PlaneGrid, Reals | None]:
 def _bounded(level: int, bounds: Sequence[Fraction]) -> PlaneGrid:
     """The mesh cells that touch a rectangle of degrees."""
     south, west, north, east = _checked_bounds(bounds)
-    low, high = mesh_place(level, south, west), mesh_place(level, north, east)
+    low, high = find_mesh_place(level, south, west), find_mesh_place(level, north, east)
     if min(low) < 0:
         raise SchemaError("the mesh begins at 0 N, 100 E; these bounds lie outside")
     return mesh_grid(level, south_west=low, shape=(high[0] - low[0] + 1, high[1] - low[1] + 1))
@@ -325,7 +325,7 @@ def _hexagons(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals |
             most=MOST_HEXAGONS,
         )
     centres = np.array([h3.cell_to_latlng(cell) for cell in cells])
-    points = np.rint(earth_centred(centres[:, 0], centres[:, 1]) * 1000).astype(np.int64)
+    points = np.rint(to_earth_centred(centres[:, 0], centres[:, 1]) * 1000).astype(np.int64)
     places = PointPlaces(points=points, names=tuple(cells))
     if "land" not in section:
         return places, None

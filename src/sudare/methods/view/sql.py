@@ -14,7 +14,7 @@ from sqlglot import exp
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.view.conditions import Every, NumberRange, Predicate, Some, Test, ends, is_whole, negated
 from sudare.schema import Attribute, DateBins, NumberBins, Schema, Values
-from sudare.schema.raw import date_of, number_of, shown
+from sudare.schema.raw import list_some, to_date, to_number
 
 Value = str | int | float | date | Fraction | None
 
@@ -88,11 +88,11 @@ def _needed(attribute: Attribute, value: Value) -> Fraction:
 def _number(attribute: Attribute, value: Value) -> Fraction | None:
     """The value as a number (a date as its day); None for a label."""
     if isinstance(attribute.domain, DateBins):
-        day = date_of(value)
+        day = to_date(value)
         return None if day is None else Fraction(day.toordinal())
     if not isinstance(attribute.domain, NumberBins):
         return None
-    number = number_of(value)
+    number = to_number(value)
     return number if isinstance(number, Fraction) else None
 
 
@@ -214,7 +214,7 @@ def _column(node: exp.Expr, schema: Schema) -> int:
     ]
     if len(names) != 1:
         raise ParameterError(
-            "the view has no attribute {name}; it has {known}", name=node.name, known=shown(schema.names, 20)
+            "the view has no attribute {name}; it has {known}", name=node.name, known=list_some(schema.names, 20)
         )
     return schema.position(names[0])
 
