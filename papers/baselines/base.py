@@ -14,7 +14,7 @@ from sudare.errors import ParameterError, RelationMismatch, SchemaError
 from sudare.noise import Rng
 from sudare.privacy import Guarantee, Neighbours
 from sudare.schema import Schema, Unit
-from sudare.text import say
+from sudare.text import Text, text
 
 MOST_TALLIED = 2**24  # cells of a table that is counted by position; beyond it, codes are sorted
 
@@ -23,7 +23,7 @@ MOST_TALLIED = 2**24  # cells of a table that is counted by position; beyond it,
 class Approximate:
     """A promise that may fail: (epsilon, delta)-differential privacy. No ledger takes it.
 
-    >>> Approximate(epsilon=Fraction(1), delta=1e-6, neighbours="add-remove", unit=Unit()).statement[:74]
+    >>> Approximate(epsilon=Fraction(1), delta=1e-6, neighbours="add-remove", unit=Unit()).describe().render("en")[:74]
     'Approximate differential privacy with epsilon = 1 and delta = 1e-06 for a '
     """
 
@@ -32,20 +32,14 @@ class Approximate:
     neighbours: Neighbours
     unit: Unit
 
-    @property
-    def statement(self) -> str:
-        """The promise in one English line."""
-        return self.words(lang="en")
-
-    def words(self, *, lang: str | None = None) -> str:
-        """State the promise in one line of the reader's language."""
-        return say(
+    def describe(self) -> Text:
+        """State the promise in one line."""
+        return text(
             "Approximate differential privacy with epsilon = {epsilon} and delta = {delta} for {unit}: the probability "
             "of any set of outputs changes by a factor of at most exp({epsilon}), plus {delta}.",
-            lang=lang,
             epsilon=self.epsilon,
             delta=f"{self.delta:.3g}",
-            unit=self.unit.words(lang=lang),
+            unit=self.unit.describe(),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import string
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -144,7 +145,7 @@ def _wrong_pages(pages: list[tuple[str, str, str]], literals: set[str]) -> Itera
         if seen.setdefault(english, japanese) != japanese:
             yield f"{page}: {english!r} is translated in two ways"
         words = "".join(part for part, *_ in string.Formatter().parse(english) if part) if "{" in english else english
-        if japanese == english and any(letter.isalpha() for letter in words):
+        if japanese == english and any(len(word) > 1 for word in re.findall("[a-z]+", words, re.IGNORECASE)):
             yield f"{page}: {english!r} is not translated"
 
 

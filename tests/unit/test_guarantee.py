@@ -56,15 +56,15 @@ def test_replace_one_is_refused_under_add_remove():
 @pytest.mark.parametrize("unit", [Unit(), PERSON], ids=["row", "person"])
 @pytest.mark.parametrize("lang", ["en", "ja"])
 def test_the_words_are_one_line_with_epsilon_and_unit(neighbours, unit, lang):
-    words = promise(neighbours=neighbours, unit=unit).words(lang=lang)
+    words = promise(neighbours=neighbours, unit=unit).describe().render(lang)
 
     assert "1/2" in words
-    assert unit.words(lang=lang) in words
+    assert unit.describe().render(lang) in words
     assert words.isprintable()
 
 
 def test_the_statement_tells_a_lawyer_what_changes_by_how_much():
-    assert promise(unit=PERSON).statement == (
+    assert promise(unit=PERSON).describe().render("en") == (
         "Differential privacy with epsilon = 1/2 for a person (column customer_id, at most 5 rows): replacing all "
         "rows of any one person by those of any other changes the probability of every possible output by a factor "
         "of at most 1.649 (exp(1/2), rounded up)."
@@ -73,7 +73,7 @@ def test_the_statement_tells_a_lawyer_what_changes_by_how_much():
 
 def test_the_four_promises_are_told_apart_in_both_languages():
     told = {
-        promise(neighbours=neighbours, unit=unit).words(lang=lang)
+        promise(neighbours=neighbours, unit=unit).describe().render(lang)
         for neighbours in ("replace", "add-remove")
         for unit in (Unit(), PERSON)
         for lang in ("en", "ja")
@@ -84,7 +84,7 @@ def test_the_four_promises_are_told_apart_in_both_languages():
 
 @pytest.mark.parametrize("epsilon", ["1/1000000", "1/1000", "1/10", "1/2", "1", "693147/1000000", "3", "14", "700"])
 def test_the_factor_is_rounded_up_and_not_far(epsilon):
-    factor = Fraction(promise(epsilon).statement.split("at most ")[-1].split(" ")[0])
+    factor = Fraction(promise(epsilon).describe().render("en").split("at most ")[-1].split(" ")[0])
     true = math.exp(Fraction(epsilon))
 
     assert true * (1 - 1e-12) <= factor <= true + 0.011 * (true - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -21,8 +22,9 @@ from sudare.counts import Counts
 from sudare.counts.relabelling import LEFT_OUT
 from sudare.errors import Infeasible, ParameterError, SchemaError
 from sudare.methods.kanon import KAnonymity
-from sudare.methods.kanon.criteria import criterion
-from sudare.methods.kanon.risk import compare
+from sudare.methods.kanon.criteria import read_criterion
+from sudare.methods.kanon.risk import compare_recoding
+from sudare.privacy.promise import recognise_criterion
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Unit, Values
 from sudare.schema.hierarchy_rules import intervals
 
@@ -188,7 +190,7 @@ def test_a_class_of_persons_holds_the_rows_of_k_of_them() -> None:
         outcome = KAnonymity(k=4).decide(source)
 
     assert outcome.recoded.class_sizes.min() >= 12
-    assert "at least 4 persons" in KAnonymity(k=4).guarantee(unit=unit).words(lang="en")
+    assert "at least 4 persons" in KAnonymity(k=4).guarantee(unit=unit).describe().render("en")
 
 
 def test_the_promise_is_told_in_both_languages_and_does_not_compose() -> None:
@@ -222,7 +224,7 @@ def test_a_likeness_is_told_without_values() -> None:
         }
     )
     with sd.open(table, SCHEMA) as source:
-        (alike,) = compare(KAnonymity(k=5).decide(source).recoded).alike
+        (alike,) = compare_recoding(KAnonymity(k=5).decide(source).recoded).alike
 
     assert (alike.attribute, alike.classes, alike.share) == ("disease", 1, 0.5)
     assert "flu" not in alike.words(lang="en")
@@ -250,13 +252,24 @@ def test_bad_parameters_are_refused_in_one_line(fields: dict[str, Any], told: st
 def test_criteria_are_read_as_they_are_typed() -> None:
     texts = ["l=3,d", "entropy-l=2.5,d", "recursive-l=3,c=2,d", "t=0.2,d,ordered", "presence=0.1..0.5"]
 
-    assert [criterion(text).describe() for text in texts] == [
+    assert [str(read_criterion(text).describe()) for text in texts] == [
         "distinct l = 3 of d",
         "entropy l = 2.5 of d",
         "recursive c = 2.0, l = 3 of d",
         "t = 0.2 of d, ordered distance",
         "presence in [0.1, 0.5]",
     ]
+
+
+def test_the_promise_tells_its_criteria_in_the_language_of_whoever_looks() -> None:
+    texts = ("l=3,d", "entropy-l=2.5,d", "recursive-l=3,c=2,d", "t=0.2,d,ordered", "presence=0.1..0.5")
+    promise = KAnonymity(k=5, quasi=("zip",), criteria=texts).guarantee()
+    told, facts = promise.describe().render("ja"), promise.to_dict()
+
+    assert not re.search("distinct|entropy|recursive|presence|distance| of ", told)
+    assert all(recognise_criterion(words).render("ja") in told for words in facts["criteria"])
+    assert facts["statement"] == {"en": promise.describe().render("en"), "ja": told}
+    assert "distinct l = 3 of d; entropy l = 2.5 of d; recursive c = 2.0, l = 3 of d" in facts["statement"]["en"]
 
 
 def test_what_cannot_be_done_is_refused_with_what_to_do() -> None:

@@ -123,8 +123,8 @@ def test_the_promise_reads_in_both_languages_and_back() -> None:
     promise = MetricGuarantee(epsilon_per_metre=Fraction(1, 50), metric="graph", reports_per_day=2)
 
     assert MetricGuarantee.from_dict(promise.to_dict()) == promise
-    assert "shortest way along the roads" in promise.statement
-    assert "最短経路" in promise.words(lang="ja")
+    assert "shortest way along the roads" in promise.describe().render("en")
+    assert "最短経路" in promise.describe().render("ja")
 
 
 def test_a_map_with_land_and_levels_is_read(tmp_path: Path) -> None:

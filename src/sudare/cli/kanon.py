@@ -193,7 +193,7 @@ def preview_kanon(schema_file: Path, rows: int | None, as_json: bool, **fields: 
     if as_json:
         print_json({"guarantee": promise.to_dict(), **told.to_dict()})
         return
-    click.echo(promise.words(lang=language()))
+    click.echo(promise.describe())
     for line in told.lines():
         click.echo(line)
 

@@ -66,7 +66,7 @@ def show(file: Path, as_json: bool) -> None:
         facts = {
             "name": opened.name,
             "neighbours": opened.neighbours,
-            "unit": None if unit is None else unit.text,
+            "unit": None if unit is None else unit.describe().render("en"),
             "budget": str(opened.budget),
             "spent": str(opened.spent),
             "left": str(opened.left),
@@ -78,7 +78,7 @@ def show(file: Path, as_json: bool) -> None:
     for line in (
         say("name: {value}", value=facts["name"] or "-"),
         say("neighbours: {value}", value=facts["neighbours"]),
-        say("unit: {value}", value="-" if unit is None else unit.words()),
+        say("unit: {value}", value="-" if unit is None else unit.describe()),
         say("budget: {value}", value=facts["budget"]),
         say("spent: {value}", value=facts["spent"]),
         say("left: {value}", value=facts["left"]),

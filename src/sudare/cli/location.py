@@ -122,7 +122,7 @@ def preview_location(map_file: Path, as_json: bool, **parameters: Any) -> None:
     if as_json:
         print_json({"guarantee": chosen.guarantee().to_dict(), **told.to_dict()})
         return
-    click.echo(chosen.guarantee().words())
+    click.echo(chosen.guarantee().describe())
     _tell(told)
 
 

@@ -82,7 +82,7 @@ def preview_microdata(schema_file: Path, rows: str | None, as_json: bool, **fiel
     if as_json:
         print_json({"guarantee": promise.to_dict(), "expected_error": told.to_dict(), "advice": told.advice()})
         return
-    click.echo(promise.words())
+    click.echo(promise.describe())
     _tell_preview(told)
 
 

@@ -46,7 +46,7 @@ def _row(attribute: Attribute) -> tuple[str, ...]:
 
 
 def _lines(schema: Schema) -> list[str]:
-    lines = [say("protected: {unit}", unit=schema.unit.words())]
+    lines = [say("protected: {unit}", unit=schema.unit.describe())]
     if schema.identifiers:
         lines.append(say("never published: {names}", names=", ".join(schema.identifiers)))
     lines.append(say("cells of the complete table: {cells}", cells=f"{schema.size:,}"))

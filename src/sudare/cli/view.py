@@ -71,7 +71,7 @@ def preview_view(schema_file: Path, rows: int | None, as_json: bool, **fields: A
     if as_json:
         print_json({"guarantee": promise.to_dict(), "expected_error": told.to_dict()})
         return
-    click.echo(promise.words())
+    click.echo(promise.describe())
     click.echo(say("possible cells: {cells}", cells=told.cells))
     if told.block_standard_deviation is not None:
         deviation = f"{told.block_standard_deviation:.2f}"

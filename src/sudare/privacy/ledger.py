@@ -27,7 +27,7 @@ from sudare.privacy.exact import Number, exact_epsilon
 from sudare.privacy.ledger_file import LedgerFile, make_file
 from sudare.privacy.promise import Guarantee, Neighbours, check_neighbours
 from sudare.schema.unit import Unit
-from sudare.text import say, text
+from sudare.text import Text, join, text
 from sudare.text.cards import bar, card
 
 __all__ = ["Ledger", "Spend", "Unrecorded"]
@@ -248,15 +248,15 @@ class Ledger:
         if self.unit is not None and not self.unit.protects_the_same(unit):
             raise RelationMismatch(
                 "the ledger protects {kept}, but the release protects {unit}; keep one ledger for each",
-                kept=self.unit.words(),
-                unit=unit.words(),
+                kept=self.unit.describe(),
+                unit=unit.describe(),
             )
 
     def _check_left(self, tip: Tip, parts: Mapping[str, Fraction], factor: int) -> None:
         cost, left = factor * sum(parts.values(), Fraction()), self.budget - tip.total
         if cost <= left:
             return
-        purpose = " + ".join(say(purpose) for purpose in parts)
+        purpose = join((Text(purpose) for purpose in parts), " + ")
         asked = {"purpose": purpose, "cost": cost, "left": left, "budget": self.budget}
         if factor == 1:
             raise BudgetExceeded("{purpose} asks for epsilon = {cost}, but {left} of {budget} is left", **asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
@@ -11,7 +12,7 @@ from typing import Any, Literal, Protocol, get_args
 from sudare.errors import ParameterError, RelationMismatch
 from sudare.privacy.exact import Number, exact, exact_epsilon
 from sudare.schema.unit import Unit
-from sudare.text import say
+from sudare.text import Text, join, join_sentences, text
 
 Neighbours = Literal["replace", "add-remove"]
 
@@ -53,8 +54,20 @@ class Promise(Protocol):
     def neighbours(self) -> str:
         """The relation between tables that it holds for; empty if it compares no tables."""
 
+    def describe(self) -> Text:
+        """State the promise in words."""
+
     def to_dict(self) -> dict[str, Any]:
-        """Give the promise as JSON-able facts, with `statement`: one line in each language."""
+        """Give the promise as JSON-able facts, with `statement`: the words in each language of a certificate."""
+
+
+def write_statement(words: Text) -> dict[str, str]:
+    """Write a promise in the languages in which certificates are stored.
+
+    >>> write_statement(text("a row"))["en"]
+    'a row'
+    """
+    return {language: words.render(language) for language in ("en", "ja")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,36 +107,30 @@ class Guarantee:
         """
         return self.factor(neighbours) * self.epsilon
 
-    @property
-    def statement(self) -> str:
-        """The promise in one English line."""
-        return self.words(lang="en")
+    def describe(self) -> Text:
+        """State the promise in one line, its factor rounded up.
 
-    def words(self, *, lang: str | None = None) -> str:
-        """State the promise in one line of the reader's language, its factor rounded up.
-
-        >>> Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()).words(lang="en")[:56]
+        >>> str(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()).describe())[:56]
         'Differential privacy with epsilon = 1 for a row: replaci'
         """
-        return say(
+        return text(
             "Differential privacy with epsilon = {epsilon} for {unit}: {change} changes the probability of "
             "every possible output by a factor of at most {factor} (exp({epsilon}), rounded up).",
-            lang=lang,
             epsilon=self.epsilon,
-            unit=self.unit.words(lang=lang),
-            change=self._change(lang),
+            unit=self.unit.describe(),
+            change=self._change(),
             factor=_exp_rounded_up(self.epsilon),
         )
 
-    def _change(self, lang: str | None) -> str:
+    def _change(self) -> Text:
         """Say what one of two neighbouring tables has and the other has not."""
         if self.neighbours == "replace" and self.unit.kind == "row":
-            return say("replacing any one row by any other", lang=lang)
+            return text("replacing any one row by any other")
         if self.neighbours == "replace":
-            return say("replacing all rows of any one person by those of any other", lang=lang)
+            return text("replacing all rows of any one person by those of any other")
         if self.unit.kind == "row":
-            return say("adding or removing any one row", lang=lang)
-        return say("adding or removing all rows of any one person", lang=lang)
+            return text("adding or removing any one row")
+        return text("adding or removing all rows of any one person")
 
     def to_dict(self) -> dict[str, Any]:
         """Give the promise as JSON-able facts, and in words for those who read no JSON.
@@ -136,7 +143,7 @@ class Guarantee:
             "epsilon": str(self.epsilon),
             "neighbours": self.neighbours,
             "unit": self.unit.to_dict(),
-            "statement": {lang: self.words(lang=lang) for lang in ("en", "ja")},
+            "statement": write_statement(self.describe()),
         }
 
     @classmethod
@@ -177,14 +184,14 @@ class ClassGuarantee:
     `criteria` are those beyond k, as they describe themselves. The promise compares no tables, so it has no
     neighbours; it does not compose. Proof: proofs/kanon.md
 
-    >>> ClassGuarantee(k=5, quasi=("age", "sex"), unit=Unit()).words(lang="en")[:58]
+    >>> str(ClassGuarantee(k=5, quasi=("age", "sex"), unit=Unit()).describe())[:58]
     'k-anonymity with k = 5: every published combination of age'
     """
 
     k: int
     quasi: tuple[str, ...]
     unit: Unit
-    criteria: tuple[str, ...] = ()
+    criteria: tuple[Text, ...] = ()
     max_suppressed: Fraction = Fraction(0)
 
     @property
@@ -197,38 +204,33 @@ class ClassGuarantee:
         """Tell how many rows a class holds at least: a person may bring several."""
         return self.k * (self.unit.max_rows if self.unit.kind == "person" else 1)
 
-    def words(self, *, lang: str | None = None) -> str:
-        """State the promise in the reader's language: k, criteria, suppression, and what is not promised."""
-        quasi = ", ".join(self.quasi) if self.quasi else say("the quasi-identifiers", lang=lang)
-        parts = [self._sizes(quasi, lang)]
+    def describe(self) -> Text:
+        """State the promise: k, criteria, suppression, and what is not promised."""
+        parts = [self._sizes(", ".join(self.quasi) if self.quasi else text("the quasi-identifiers"))]
         if self.criteria:
-            told = "; ".join(self.criteria)
-            parts.append(say("Every such class also keeps: {criteria}.", lang=lang, criteria=told))
+            parts.append(text("Every such class also keeps: {criteria}.", criteria=join(self.criteria, text("; "))))
         if self.max_suppressed:
             share = f"{float(self.max_suppressed):.4g}"
-            parts.append(say("Up to {share} of the rows may have been left out.", lang=lang, share=share))
+            parts.append(text("Up to {share} of the rows may have been left out.", share=share))
         parts.append(
-            say(
+            text(
                 "This is no differential privacy: it does not compose (a second release of the same table can undo it),"
                 " and it does not hide what the rows of a class have in common.",
-                lang=lang,
             )
         )
-        return ("" if lang == "ja" else " ").join(parts)
+        return join_sentences(parts)
 
-    def _sizes(self, quasi: str, lang: str | None) -> str:
+    def _sizes(self, quasi: Text | str) -> Text:
         if self.unit.kind == "person":
-            return say(
+            return text(
                 "k-anonymity with k = {k}: every published combination of {quasi} is shared by at least {rows} rows,"
                 " which are those of at least {k} persons.",
-                lang=lang,
                 k=self.k,
                 quasi=quasi,
                 rows=self.rows,
             )
-        return say(
+        return text(
             "k-anonymity with k = {k}: every published combination of {quasi} is shared by at least {k} rows.",
-            lang=lang,
             k=self.k,
             quasi=quasi,
         )
@@ -243,12 +245,47 @@ class ClassGuarantee:
         return {
             "k": self.k,
             "quasi": list(self.quasi),
-            "criteria": list(self.criteria),
+            "criteria": [criterion.render("en") for criterion in self.criteria],
             "max_suppressed": str(self.max_suppressed),
             "composes": False,
             "unit": self.unit.to_dict(),
-            "statement": {lang: self.words(lang=lang) for lang in ("en", "ja")},
+            "statement": write_statement(self.describe()),
         }
+
+
+# A criterion as a class promise tells it. Certificates store the English words, and they are read back from these.
+
+ROWS_ALIKE = "k = {k}"
+DISTINCT_VALUES = "distinct l = {l} of {attribute}"
+ENTROPY = "entropy l = {l} of {attribute}"
+RECURSIVE = "recursive c = {c}, l = {l} of {attribute}"
+EQUAL_DISTANCE = "t = {t} of {attribute}, equal distance"
+ORDERED_DISTANCE = "t = {t} of {attribute}, ordered distance"
+HIERARCHICAL_DISTANCE = "t = {t} of {attribute}, hierarchical distance"
+PRESENCE = "presence in [{low}, {high}]"
+_CRITERIA = (
+    ROWS_ALIKE,
+    DISTINCT_VALUES,
+    ENTROPY,
+    RECURSIVE,
+    EQUAL_DISTANCE,
+    ORDERED_DISTANCE,
+    HIERARCHICAL_DISTANCE,
+    PRESENCE,
+)
+
+
+def recognise_criterion(words: str) -> Text:
+    """Read the English words of a criterion in a certificate, so that they can be shown in other languages.
+
+    >>> recognise_criterion("distinct l = 2 of disease").values["attribute"]
+    'disease'
+    """
+    for template in _CRITERIA:
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(template))
+        if found := re.fullmatch(pattern, words):
+            return Text(template, found.groupdict())
+    return Text("{words}", {"words": words})
 
 
 # The promise of a location mechanism: epsilon per metre, for one report.
@@ -295,32 +332,26 @@ class MetricGuarantee:
         """Empty: no tables are compared, but places."""
         return ""
 
-    @property
-    def statement(self) -> str:
-        """The promise in one English line."""
-        return self.words(lang="en")
+    def describe(self) -> Text:
+        """State the promise in one line.
 
-    def words(self, *, lang: str | None = None) -> str:
-        """State the promise in one line of the reader's language.
-
-        >>> MetricGuarantee(epsilon_per_metre=Fraction(1, 50)).words(lang="en")[:61]
+        >>> str(MetricGuarantee(epsilon_per_metre=Fraction(1, 50)).describe())[:61]
         'One report: for any two places d metres apart, the probabilit'
         """
-        return say(
+        return text(
             "One report: for any two places d metres apart, the probability of every report differs by a factor of"
             " at most exp({epsilon} d); d is {metric}. Fresh draws by one device: at most {reports} a day.",
-            lang=lang,
             epsilon=self.epsilon_per_metre,
-            metric=self._metric(lang),
+            metric=self._metric(),
             reports=self.reports_per_day,
         )
 
-    def _metric(self, lang: str | None) -> str:
+    def _metric(self) -> Text:
         if self.metric == "graph":
-            return say("the length of the shortest way along the roads of the map", lang=lang)
+            return text("the length of the shortest way along the roads of the map")
         if self.metric == "elastic":
-            return say("the straight distance, shortened around places with a stricter level", lang=lang)
-        return say("the straight distance between the centres of two cells", lang=lang)
+            return text("the straight distance, shortened around places with a stricter level")
+        return text("the straight distance between the centres of two cells")
 
     def to_dict(self) -> dict[str, Any]:
         """The promise as JSON-able facts, and in words for those who read no JSON."""
@@ -328,7 +359,7 @@ class MetricGuarantee:
             "epsilon_per_metre": str(self.epsilon_per_metre),
             "metric": self.metric,
             "reports_per_day": self.reports_per_day,
-            "statement": {lang: self.words(lang=lang) for lang in ("en", "ja")},
+            "statement": write_statement(self.describe()),
         }
 
     @classmethod

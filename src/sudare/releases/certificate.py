@@ -9,153 +9,174 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sudare.errors import ReleaseError
+from sudare.privacy.promise import recognise_criterion
 from sudare.schema import Unit
-from sudare.text import current_language, say, text
+from sudare.text import StoredText, Text, Words, current_language, join, text, use_language
 from sudare.text.cards import card
 
-Chapter = tuple[str, list[str]]
+Chapter = tuple[Text, list[Words]]
 NOT_TOLD = {"posterior_min", "posterior_median", "report_true_min", "tight_epsilon_is_exact"}  # inside other sentences
 
 
-def chapters(certificate: Certificate, lang: str) -> list[Chapter]:
+def chapters(certificate: Certificate) -> list[Chapter]:
     """Give headings and their sentences, in the order they are read: promise, spends, error, making, files."""
     return [
-        (say("What is promised", lang=lang), _promise(certificate, lang)),
-        (say("What was spent", lang=lang), _spent(certificate, lang)),
+        (text("What is promised"), _promise(certificate)),
+        (text("What was spent"), _spent(certificate)),
         (
-            say("What error to expect", lang=lang),
-            [*expected(certificate.expected_error, lang), *_coarse(certificate, lang)],
+            text("What error to expect"),
+            [*expected(certificate.expected_error), *_coarse(certificate)],
         ),
-        (say("How it was made", lang=lang), [*_parameters(certificate), *making(certificate, lang)]),
-        (say("Files", lang=lang), [f"{name}: sha256 {digest}" for name, digest in certificate.payload.items()]),
+        (text("How it was made"), [*_parameters(certificate), *making(certificate)]),
+        (text("Files"), [f"{name}: sha256 {digest}" for name, digest in certificate.payload.items()]),
     ]
 
 
-def _promise(certificate: Certificate, lang: str) -> list[str]:
-    statements = certificate.guarantee.get("statement", {})
-    return [statements.get(lang, statements.get("en", "")), *_relation(certificate, lang)]
+def _promise(certificate: Certificate) -> list[Words]:
+    return [certificate.statement, *_relation(certificate)]
 
 
-def _relation(certificate: Certificate, lang: str) -> list[str]:
+def _relation(certificate: Certificate) -> list[Words]:
     """Whom the promise is for; a promise that compares no tables names no neighbours."""
-    lines = []
+    lines: list[Words] = []
     if certificate.neighbours:
-        lines.append(say("Neighbouring tables: {neighbours}.", lang=lang, neighbours=certificate.neighbours))
+        lines.append(text("Neighbouring tables: {neighbours}.", neighbours=certificate.neighbours))
     if certificate.unit:
-        unit = Unit.from_dict(certificate.unit).words(lang=lang)
-        lines.append(say("Unit of privacy: {unit}.", lang=lang, unit=unit))
+        unit = Unit.from_dict(certificate.unit).describe()
+        lines.append(text("Unit of privacy: {unit}.", unit=unit))
     return lines
 
 
-def _spent(certificate: Certificate, lang: str) -> list[str]:
+def _spent(certificate: Certificate) -> list[Words]:
     if not certificate.spends:
-        return [say("Nothing: this promise takes no epsilon from the budget of a table.", lang=lang)]
-    lines = [
-        say(
+        return [text("Nothing: this promise takes no epsilon from the budget of a table.")]
+    lines: list[Words] = [
+        text(
             "epsilon {epsilon} for {purpose} (charged {cost})",
-            lang=lang,
             epsilon=spend["epsilon"],
-            purpose=say(str(spend["purpose"]), lang=lang),
+            purpose=Text(str(spend["purpose"])),
             cost=spend["cost"],
         )
         for spend in certificate.spends
     ]
     if certificate.ledger_head is None:
-        return [*lines, say("No ledger was given: nobody keeps the sum of what was spent on this table.", lang=lang)]
-    return [*lines, say("Head of the ledger after this spend: {head}", lang=lang, head=certificate.ledger_head)]
+        return [*lines, text("No ledger was given: nobody keeps the sum of what was spent on this table.")]
+    return [*lines, text("Head of the ledger after this spend: {head}", head=certificate.ledger_head)]
 
 
-def expected(figures: Mapping[str, Any], lang: str) -> list[str]:
+def expected(figures: Mapping[str, Any]) -> list[Words]:
     """Say what error to expect; a figure of a later version, for which there is no sentence, by its name."""
     if not figures:
-        return [say("No noise was added: what is published is true, and coarser.", lang=lang)]
-    told = {**dict(_of_noise(figures, lang)), **dict(_of_views(figures, lang)), **dict(_of_maps(figures, lang))}
-    known = {**told, **dict.fromkeys(NOT_TOLD, "")}
-    lines = [known.get(key, f"{key}: {json.dumps(value)}") for key, value in figures.items()]
-    return [line for line in lines if line]
+        return [text("No noise was added: what is published is true, and coarser.")]
+    told = {**dict(_of_noise(figures)), **dict(_of_views(figures)), **dict(_of_maps(figures))}
+    lines = {key: told.get(key, f"{key}: {json.dumps(value)}") for key, value in figures.items()}
+    return [line for key, line in lines.items() if key not in NOT_TOLD]
 
 
-def _coarse(certificate: Certificate, lang: str) -> list[str]:
+def _coarse(certificate: Certificate) -> list[Words]:
     """Say how coarse the values are, where a release tells it."""
     shares = certificate.measures.get("coarseness")
     if not shares:
         return []
     told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
-    return [say("On average a published value could be so much of the other values of its column: {told}.", lang=lang,
-                told=told)]  # fmt: skip
+    return [text("On average a published value could be so much of the other values of its column: {told}.", told=told)]
 
 
-def _of_noise(figures: Mapping[str, Any], lang: str) -> Iterator[tuple[str, str]]:
+def _of_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
     """Sentences for published records and counts."""
     for key, value in figures.items():
         match key:
             case "cells":
-                yield key, say("The complete table has {value} cells.", lang=lang, value=value)
+                yield key, text("The complete table has {value} cells.", value=value)
             case "scale":
-                yield key, say("The noise of a cell has scale {value}.", lang=lang, value=value)
+                yield key, text("The noise of a cell has scale {value}.", value=value)
             case "cell_standard_deviation":
-                line = say("Before the repair a cell is off by {value} (standard deviation).", lang=lang, value=value)
+                line = text("Before the repair a cell is off by {value} (standard deviation).", value=value)
                 yield key, line
             case "l2_before_repair":
-                line = say("Before the repair the table is off by {value} in L2 distance.", lang=lang, value=value)
+                line = text("Before the repair the table is off by {value} in L2 distance.", value=value)
                 yield key, line
             case "total_standard_deviation" if value == 0:
-                yield key, say("The number of records is exact: it is public.", lang=lang)
+                yield key, text("The number of records is exact: it is public.")
             case "total_standard_deviation":
-                line = say("The number of records is off by {value} (standard deviation).", lang=lang, value=value)
+                line = text("The number of records is off by {value} (standard deviation).", value=value)
                 yield key, line
             case "region_standard_deviation":
                 told = ", ".join(f"{cells}: {error:.1f}" for cells, error in value.items())
-                yield key, say("Sums over regions, by their number of cells, are off by {told} (standard deviation).",
-                               lang=lang, told=told)  # fmt: skip
+                yield (
+                    key,
+                    text(
+                        "Sums over regions, by their number of cells, are off by {told} (standard deviation).",
+                        told=told,
+                    ),
+                )
             case "levels" if len(value) == 1:
-                yield key, say("The noise of a cell has scale {value}.", lang=lang, value=value[0]["scale"])
+                yield key, text("The noise of a cell has scale {value}.", value=value[0]["scale"])
             case "levels":
                 told = ", ".join(f"{one['nodes']}: {one['scale']}" for one in value)
-                yield key, say("Sums were measured at several levels; by their number of sums, the noise has scale"
-                               " {told}.", lang=lang, told=told)  # fmt: skip
+                yield (
+                    key,
+                    text(
+                        "Sums were measured at several levels; by their number of sums, the noise has scale {told}.",
+                        told=told,
+                    ),
+                )
             case "bias":
-                yield key, say(str(value), lang=lang)
+                yield key, Text(str(value))
 
 
-def _of_views(figures: Mapping[str, Any], lang: str) -> Iterator[tuple[str, str]]:
+def _of_views(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
     """Sentences for views."""
     for key, value in figures.items():
         match key:
             case "value_standard_deviation":
                 told = ", ".join(f"{name}: {error:.1f}" for name, error in value.items())
-                yield key, say("A single value of an attribute is off by {told} (standard deviation of the noise).",
-                               lang=lang, told=told)  # fmt: skip
+                yield (
+                    key,
+                    text(
+                        "A single value of an attribute is off by {told} (standard deviation of the noise).", told=told
+                    ),
+                )
             case "block_standard_deviation":
-                yield key, say("The sum of a block is off by {value} or more (standard deviation of the noise).",
-                               lang=lang, value=value)  # fmt: skip
+                yield (
+                    key,
+                    text(
+                        "The sum of a block is off by {value} or more (standard deviation of the noise).", value=value
+                    ),
+                )
 
 
-def _of_maps(figures: Mapping[str, Any], lang: str) -> Iterator[tuple[str, str]]:
+def _of_maps(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
     """Sentences for what a device reports."""
     for key, value in figures.items():
         match key:
             case "tight_epsilon_per_metre":
-                yield key, say("What this map really needs, certified: epsilon {value} per metre.", lang=lang,
-                               value=rounded_up(value))  # fmt: skip
+                yield (
+                    key,
+                    text("What this map really needs, certified: epsilon {value} per metre.", value=rounded_up(value)),
+                )
             case "posterior_max":
                 yield (
                     key,
-                    say(
+                    text(
                         "Who sees a report is right to guess the reported cell with a chance of {low} to {high},"
                         " if everybody is equally likely everywhere.",
-                        lang=lang,
                         low=_chance(figures.get("posterior_min", value)),
                         high=_chance(value),
                     ),
                 )
             case "report_true_max":
                 low = figures.get("report_true_min", value)
-                yield key, say("The true cell is reported with a chance of {low} to {high}.", lang=lang,
-                               low=_chance(low), high=_chance(value))  # fmt: skip
+                yield (
+                    key,
+                    text(
+                        "The true cell is reported with a chance of {low} to {high}.",
+                        low=_chance(low),
+                        high=_chance(value),
+                    ),
+                )
             case "expected_distance_metres":
-                yield key, say("A report is {value} m away from the truth on average.", lang=lang,
-                               value=f"{value:,.1f}")  # fmt: skip
+                yield key, text("A report is {value} m away from the truth on average.", value=f"{value:,.1f}")
 
 
 def _chance(value: float) -> str:
@@ -176,19 +197,22 @@ def rounded_up(value: float) -> str:
     return f"{decimal.Context(prec=6, rounding=decimal.ROUND_UP).create_decimal(repr(value)).normalize():f}"
 
 
-def _parameters(certificate: Certificate) -> list[str]:
-    """As the commands take them."""
-    return [f"{key} = {value}" for key, value in certificate.parameters.items()]
+def _parameters(certificate: Certificate) -> list[Words]:
+    """As the commands take them; criteria in words."""
+    lines: dict[str, Words] = {key: f"{key} = {value}" for key, value in certificate.parameters.items()}
+    if lines.get("criteria") and (criteria := certificate.guarantee.get("criteria")):
+        lines["criteria"] = "criteria = " + join((recognise_criterion(words) for words in criteria), text("; "))
+    return [*lines.values()]
 
 
-def making(certificate: Certificate, lang: str) -> list[str]:
+def making(certificate: Certificate) -> list[Words]:
     """Say where the domain came from, when the release was made and with what."""
     versions = ", ".join(f"{name} {version}" for name, version in certificate.versions.items())
-    made = say("Made at {created} with {versions}.", lang=lang, created=certificate.created, versions=versions)
+    made = text("Made at {created} with {versions}.", created=certificate.created, versions=versions)
     if not certificate.schema:
         return [made]
-    origin = say(str(certificate.schema.get("origin", "declared")), lang=lang)
-    return [say("The domain was {origin} by the steward.", lang=lang, origin=origin), made]
+    origin = Text(str(certificate.schema.get("origin", "declared")))
+    return [text("The domain was {origin} by the steward.", origin=origin), made]
 
 
 # The certificate: what was promised, for whom, what was spent, what error to expect. Holds no secret.
@@ -243,25 +267,27 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         """Show the certificate in words, in a notebook."""
-        language = current_language()
-        rows = [(heading, line) for heading, lines in chapters(self, language) for line in lines]
+        rows = [(heading, line) for heading, lines in chapters(self) for line in lines]
         return card(
             text("Certificate of a {method} release", method=self.method),
             rows=[(heading if heading != before else "", line) for (heading, line), (before, _) in
-                  zip(rows, [("", ""), *rows], strict=False)],
+                  zip(rows, [(None, ""), *rows], strict=False)],
             warning="" if self.private else text("NOT PRIVATE: made with a seeded generator, for tests only."),
         )  # fmt: skip
 
-    def words(self, lang: str = "en") -> str:
-        """The certificate in plain words, for people who decide."""
-        parts = [f"# {say('Certificate of a {method} release', lang=lang, method=self.method)}", ""]
-        if not self.private:
-            parts += [
-                "**" + say("NOT PRIVATE: made with a seeded generator, for tests only.", lang=lang) + "**",
-                "",
-            ]
-        for heading, lines in chapters(self, lang):
-            parts += [f"## {heading}", "", *(f"- {line}" for line in lines), ""]
+    @property
+    def statement(self) -> StoredText:
+        """The promise in words, as it was stored."""
+        return StoredText(self.guarantee.get("statement", {}))
+
+    def words(self, language: str | None = None) -> str:
+        """Write the certificate in plain words, for people who decide; in the current language if none is named."""
+        with use_language(language or current_language()):
+            parts = [f"# {text('Certificate of a {method} release', method=self.method)}", ""]
+            if not self.private:
+                parts += [f"**{text('NOT PRIVATE: made with a seeded generator, for tests only.')}**", ""]
+            for heading, lines in chapters(self):
+                parts += [f"## {heading}", "", *(f"- {line}" for line in lines), ""]
         return "\n".join(parts)
 
 

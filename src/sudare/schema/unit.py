@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from sudare.errors import ParameterError
-from sudare.text import say
+from sudare.text import Text, text
 
 UnitKind = Literal["row", "person"]
 
@@ -19,10 +19,10 @@ class Unit:
     A row, or a person: all rows with one value of `column`, at most `max_rows` of them (a source samples the
     excess away at random before anything is counted).
 
-    >>> Unit().text
-    'a row'
-    >>> Unit(kind="person", column="customer_id", max_rows=5).text
-    'a person (column customer_id, at most 5 rows)'
+    >>> print(Unit().describe())
+    a row
+    >>> print(Unit(kind="person", column="customer_id", max_rows=5).describe())
+    a person (column customer_id, at most 5 rows)
     """
 
     kind: UnitKind = "row"
@@ -40,23 +40,18 @@ class Unit:
         if self.kind == "row" and (self.column is not None or rows != 1):
             raise ParameterError('a row unit has no column or max_rows; set unit kind = "person" for them')
 
-    @property
-    def text(self) -> str:
-        """The unit in English words, as certificates store it."""
-        return self.words(lang="en")
+    def describe(self) -> Text:
+        """Name the unit.
 
-    def words(self, *, lang: str | None = None) -> str:
-        """Name the unit in the reader's language.
-
-        >>> Unit().words(lang="ja")
+        >>> Unit().describe().render("ja")
         '1 行'
         """
         if self.kind == "row":
-            return say("a row", lang=lang)
+            return text("a row")
         column, rows = self.column, self.max_rows
         if rows == 1:
-            return say("a person (column {column}, at most 1 row)", lang=lang, column=column)
-        return say("a person (column {column}, at most {rows} rows)", lang=lang, column=column, rows=rows)
+            return text("a person (column {column}, at most 1 row)", column=column)
+        return text("a person (column {column}, at most {rows} rows)", column=column, rows=rows)
 
     def protects_the_same(self, other: Unit) -> bool:
         """Tell whether both protect the same thing; how many rows a person keeps does not matter for that.

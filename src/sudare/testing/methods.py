@@ -63,8 +63,9 @@ def the_guarantee_is_known_before_any_data(subject: Subject) -> None:
             require(found.epsilon == Fraction(subject.method.epsilon), "the guarantee must have the method's epsilon")
             require(found.neighbours == relation, f"the guarantee must be for {relation} neighbours when asked")
             require(found.unit == unit, "the guarantee must be for the unit that was asked for")
-            require(str(found.epsilon) in found.statement, "the statement must tell epsilon")
-            require(unit.text in found.statement, "the statement must tell the unit")
+            words = found.describe().render("en")
+            require(str(found.epsilon) in words, "the statement must tell epsilon")
+            require(unit.describe().render("en") in words, "the statement must tell the unit")
 
 
 def the_preview_needs_no_data(subject: Subject) -> None:

@@ -28,16 +28,19 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "Language",
     "Readable",
+    "StoredText",
     "Text",
+    "Words",
     "add_language",
     "catalogue",
     "current_language",
     "find_language",
+    "join",
     "join_items",
     "join_sentences",
     "language",
@@ -68,6 +71,9 @@ class Readable:
     def render(self, language: str | None = None) -> str:
         """Give the words in a language; in the current one if none is named."""
         raise NotImplementedError
+
+
+Words: TypeAlias = "Readable | str"  # what an edge shows: rendered with str()
 
 
 class Text(Readable):
@@ -159,7 +165,7 @@ def say(template: str, /, *, lang: str | None = None, **values: object) -> str:
     return Text(template, values).render(lang)
 
 
-def join_sentences(parts: Iterable[Text | str]) -> Text:
+def join_sentences(parts: Iterable[Words]) -> Text:
     """Put whole sentences one after the other, with the space that the language has between them.
 
     >>> join_sentences(["One.", "Two."]).render("en")
@@ -168,13 +174,40 @@ def join_sentences(parts: Iterable[Text | str]) -> Text:
     return _join(parts, _Mark("between_sentences"))
 
 
-def join_items(parts: Iterable[Text | str]) -> Text:
+def join_items(parts: Iterable[Words]) -> Text:
     """List things in words, with the mark that the language has between them.
 
     >>> join_items(["one", "two"]).render("en")
     'one, two'
     """
     return _join(parts, _Mark("between_items"))
+
+
+def join(parts: Iterable[Words], mark: Words) -> Text:
+    """Put texts one after the other with a mark between them; a mark that is a text is translated too.
+
+    >>> join(["one", "two"], "; ").render("en")
+    'one; two'
+    """
+    return _join(parts, mark)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredText(Readable):
+    """Words that were stored in several languages, by code: the statement in a certificate. English for others.
+
+    >>> StoredText({"en": "a row", "ja": "1 行"}).render("ja")
+    '1 行'
+    """
+
+    words: Mapping[str, str]
+
+    def render(self, language: str | None = None) -> str:
+        """Give the words in a language; in the current one if none is named."""
+        return self.words.get(_chosen(language).code) or self.words.get(ENGLISH, "")
+
+    def __str__(self) -> str:
+        return self.render()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +221,7 @@ class _Mark(Readable):
         return chosen.between_sentences if self.name == "between_sentences" else chosen.between_items
 
 
-def _join(parts: Iterable[Text | str], mark: _Mark | str) -> Text:
+def _join(parts: Iterable[Words], mark: Words) -> Text:
     """A text whose template has no words of its own, so that it needs no translation."""
     values: dict[str, object] = {f"part{number}": part for number, part in enumerate(parts)}
     return Text("{mark}".join(f"{{{name}}}" for name in values), {**values, "mark": mark} if values else {})

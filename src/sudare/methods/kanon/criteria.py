@@ -7,8 +7,8 @@
     Closeness             within t of the whole table              merges
     Presence              share of a public register in [low, high]   merges
 
-`merges`: the union of classes that keep it keeps it. Then, without suppression, all nodes coarser than a good node are
-good. `grows`: a class that keeps it still does with any rows added. Only then does the set of suppressed rows shrink
+`is_union_closed`: the union of classes that keep it keeps it. Then, without suppression, all nodes coarser than a good node are
+good. `is_monotone`: a class that keeps it still does with any rows added. Only then does the set of suppressed rows shrink
 from a node to every coarser one, and a limit on suppression prunes. A criterion that does not grow prunes under
 suppression by those it implies (`implied`), which do.
 """
@@ -23,21 +23,32 @@ from typing import Literal, NamedTuple, Protocol, get_args
 import numpy as np
 
 from sudare.errors import ParameterError, SchemaError
-from sudare.methods.kanon.grouping import grouped
-from sudare.methods.kanon.tuples import Classes, Joint
+from sudare.methods.kanon.equal_keys import group_keys
+from sudare.methods.kanon.tuples import Classes, SensitiveCounts
+from sudare.privacy.promise import (
+    DISTINCT_VALUES,
+    ENTROPY,
+    EQUAL_DISTANCE,
+    HIERARCHICAL_DISTANCE,
+    ORDERED_DISTANCE,
+    PRESENCE,
+    RECURSIVE,
+    ROWS_ALIKE,
+)
 from sudare.schema import Attribute
 from sudare.schema.arrays import Booleans, Codes, Reals
+from sudare.text import Text, text
 
 
 class Criterion(Protocol):
     """A promise about a class of rows that look alike."""
 
     @property
-    def merges(self) -> bool:
+    def is_union_closed(self) -> bool:
         """Tell whether the union of classes that keep it keeps it."""
 
     @property
-    def grows(self) -> bool:
+    def is_monotone(self) -> bool:
         """Tell whether a class that keeps it still does with any rows added."""
 
     @property
@@ -55,15 +66,15 @@ class Criterion(Protocol):
     def holds(self, classes: Classes) -> Booleans:
         """Tell which classes keep it."""
 
-    def describe(self) -> str:
-        """Write it in a few letters, for a certificate."""
+    def describe(self) -> Text:
+        """Write it in a few words, for a certificate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MinimumSize:
     """k-anonymity: at least k rows look alike.       Source: Sweeney 2002
 
-    >>> MinimumSize(k=5).describe()
+    >>> str(MinimumSize(k=5).describe())
     'k = 5'
     """
 
@@ -73,8 +84,8 @@ class MinimumSize:
         if self.k < 2:
             raise ParameterError("k ({k}) must be at least 2", k=self.k)
 
-    merges = property(lambda self: True)
-    grows = property(lambda self: True)
+    is_union_closed = property(lambda self: True)
+    is_monotone = property(lambda self: True)
     is_suppressible = property(lambda self: True)
     sensitive = property(lambda self: ())
     implied = property(lambda self: (self,))
@@ -84,9 +95,9 @@ class MinimumSize:
         enough: Booleans = classes.loads >= self.k
         return enough if classes.tuples.population is None else enough | (classes.loads == 0)
 
-    def describe(self) -> str:
-        """Write it in a few letters."""
-        return f"k = {self.k}"
+    def describe(self) -> Text:
+        """Write it in a few words."""
+        return text(ROWS_ALIKE, k=self.k)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,8 +117,8 @@ class Presence:
                 "delta-presence needs 0 <= low ({low}) <= high ({high}) <= 1", low=self.low, high=self.high
             )
 
-    merges = property(lambda self: True)  # the share of a union lies between those of its parts
-    grows = property(lambda self: False)
+    is_union_closed = property(lambda self: True)  # the share of a union lies between those of its parts
+    is_monotone = property(lambda self: False)
     is_suppressible = property(lambda self: self.low == 0)
     sensitive = property(lambda self: ())
     implied = property(lambda self: ())
@@ -124,18 +135,18 @@ class Presence:
         inside: Booleans = (share >= self.low) & (share <= self.high)
         return inside
 
-    def describe(self) -> str:
-        """Write it in a few letters."""
-        return f"presence in [{self.low}, {self.high}]"
+    def describe(self) -> Text:
+        """Write it in a few words."""
+        return text(PRESENCE, low=self.low, high=self.high)
 
 
-def all_hold(criteria: tuple[Criterion, ...], classes: Classes) -> Booleans:
+def all_satisfied(criteria: tuple[Criterion, ...], classes: Classes) -> Booleans:
     """Tell which classes keep all criteria."""
     if len(criteria) == 1:
         return criteria[0].holds(classes)
     good = np.ones(classes.count, dtype=bool)
-    for criterion in criteria:
-        good &= criterion.holds(classes)
+    for read_criterion in criteria:
+        good &= read_criterion.holds(classes)
     return good
 
 
@@ -143,6 +154,11 @@ def all_hold(criteria: tuple[Criterion, ...], classes: Classes) -> Booleans:
 
 
 Distance = Literal["equal", "ordered", "hierarchical"]
+_CLOSENESS: dict[Distance, str] = {
+    "equal": EQUAL_DISTANCE,
+    "ordered": ORDERED_DISTANCE,
+    "hierarchical": HIERARCHICAL_DISTANCE,
+}
 
 ROUNDING = 1e-12  # entropies and distances are floats: a class at the limit itself must not fail by the last bit
 CHUNK = 2**22  # numbers in one dense piece of classes by values
@@ -161,7 +177,7 @@ def entries(classes: Classes, name: str) -> Entries:
     joint = _joint(classes, name)
     size = joint.attribute.size
     key = classes.ids[joint.tuple_of] * size + joint.value
-    found = grouped(key, max(1, classes.count) * size)
+    found = group_keys(key, max(1, classes.count) * size)
     places = key[found.first]
     return Entries(places // size, places % size, found.totals(joint.weight))
 
@@ -170,7 +186,7 @@ def entries(classes: Classes, name: str) -> Entries:
 class DistinctDiversity:
     """A class has l different sensitive values.       Source: Machanavajjhala et al. 2007
 
-    >>> DistinctDiversity(attribute="disease", l=3).describe()
+    >>> str(DistinctDiversity(attribute="disease", l=3).describe())
     'distinct l = 3 of disease'
     """
 
@@ -180,8 +196,8 @@ class DistinctDiversity:
     def __post_init__(self) -> None:
         _check_l(self.l)
 
-    merges = property(lambda self: True)
-    grows = property(lambda self: True)
+    is_union_closed = property(lambda self: True)
+    is_monotone = property(lambda self: True)
     is_suppressible = property(lambda self: True)
     sensitive = property(lambda self: (self.attribute,))
     implied = property(lambda self: (self,))
@@ -192,9 +208,9 @@ class DistinctDiversity:
         good: Booleans = (values >= self.l) | (classes.sizes == 0)
         return good
 
-    def describe(self) -> str:
-        """Write it in a few letters."""
-        return f"distinct l = {self.l} of {self.attribute}"
+    def describe(self) -> Text:
+        """Write it in a few words."""
+        return text(DISTINCT_VALUES, l=self.l, attribute=self.attribute)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,8 +226,8 @@ class EntropyDiversity:
     def __post_init__(self) -> None:
         _check_l(self.l)
 
-    merges = property(lambda self: True)
-    grows = property(lambda self: False)
+    is_union_closed = property(lambda self: True)
+    is_monotone = property(lambda self: False)
     is_suppressible = property(lambda self: True)
     sensitive = property(lambda self: (self.attribute,))
 
@@ -228,9 +244,9 @@ class EntropyDiversity:
         good: Booleans = (entropy >= math.log(self.l) - ROUNDING) | (classes.sizes == 0)
         return good
 
-    def describe(self) -> str:
-        """Write it in a few letters."""
-        return f"entropy l = {self.l} of {self.attribute}"
+    def describe(self) -> Text:
+        """Write it in a few words."""
+        return text(ENTROPY, l=self.l, attribute=self.attribute)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,8 +265,8 @@ class RecursiveDiversity:
         if not self.c > 0:
             raise ParameterError("c ({c}) must be above 0", c=self.c)
 
-    merges = property(lambda self: True)
-    grows = property(lambda self: False)
+    is_union_closed = property(lambda self: True)
+    is_monotone = property(lambda self: False)
     is_suppressible = property(lambda self: True)
     sensitive = property(lambda self: (self.attribute,))
 
@@ -271,9 +287,9 @@ class RecursiveDiversity:
         good: Booleans = (most < self.c * tail) | (classes.sizes == 0)
         return good
 
-    def describe(self) -> str:
-        """Write it in a few letters."""
-        return f"recursive c = {self.c}, l = {self.l} of {self.attribute}"
+    def describe(self) -> Text:
+        """Write it in a few words."""
+        return text(RECURSIVE, c=self.c, l=self.l, attribute=self.attribute)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -295,8 +311,8 @@ class Closeness:
         if self.distance not in get_args(Distance):
             raise ParameterError("distance ({distance}) must be equal, ordered or hierarchical", distance=self.distance)
 
-    merges = property(lambda self: True)
-    grows = property(lambda self: False)
+    is_union_closed = property(lambda self: True)
+    is_monotone = property(lambda self: False)
     is_suppressible = property(lambda self: True)
     sensitive = property(lambda self: (self.attribute,))
     implied = property(lambda self: ())
@@ -321,9 +337,9 @@ class Closeness:
             far[start:stop] = _distance(table - shares, joint.attribute, self.distance)
         return far
 
-    def describe(self) -> str:
-        """Write it in a few letters."""
-        return f"t = {self.t} of {self.attribute}, {self.distance} distance"
+    def describe(self) -> Text:
+        """Write it in a few words."""
+        return text(_CLOSENESS[self.distance], t=self.t, attribute=self.attribute)
 
 
 def _distance(extra: Reals, attribute: Attribute, distance: Distance) -> Reals:
@@ -354,7 +370,7 @@ def _climb(extra: Reals, attribute: Attribute) -> Reals:
     return cost
 
 
-def _joint(classes: Classes, name: str) -> Joint:
+def _joint(classes: Classes, name: str) -> SensitiveCounts:
     if name not in classes.tuples.joints:
         raise ParameterError("the counts hold no sensitive attribute {name}; count it too", name=name)
     return classes.tuples.joints[name]
@@ -381,7 +397,7 @@ def _check_l(least: float) -> None:
 # Criteria as a steward types them: "l=3,disease", "t=0.2,income,ordered".
 
 
-def criterion(text: str) -> Criterion:
+def read_criterion(text: str) -> Criterion:
     """Read one criterion.
 
     l=3,disease               at least 3 different values of disease in every class
@@ -390,7 +406,7 @@ def criterion(text: str) -> Criterion:
     t=0.2,income[,ordered]    distributed as in the whole table up to 0.2; equal, ordered or hierarchical distance
     presence=0.1..0.5         of the persons of a register who look alike, a share between both is in the table
 
-    >>> criterion("l=3,disease").describe(), criterion("t=0.2,income,ordered").describe()
+    >>> str(read_criterion("l=3,disease").describe()), str(read_criterion("t=0.2,income,ordered").describe())
     ('distinct l = 3 of disease', 't = 0.2 of income, ordered distance')
     """
     parts = [part.strip() for part in text.split(",")]
@@ -427,7 +443,7 @@ def _made(numbers: dict[str, str], words: list[str]) -> Criterion:
 def read_criteria(given: Iterable[Criterion | str]) -> tuple[Criterion, ...]:
     """Read texts, keep criteria.
 
-    >>> [one.describe() for one in read_criteria(["l=2,disease"])]
+    >>> [str(one.describe()) for one in read_criteria(["l=2,disease"])]
     ['distinct l = 2 of disease']
     """
-    return tuple(criterion(one) if isinstance(one, str) else one for one in given)
+    return tuple(read_criterion(one) if isinstance(one, str) else one for one in given)

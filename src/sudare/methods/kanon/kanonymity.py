@@ -16,13 +16,27 @@ from sudare.errors import Infeasible, ParameterError, SchemaError
 from sudare.methods.certify import certificate
 from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence, read_criteria
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.local import node_groups, open_best, recode_locally
-from sudare.methods.kanon.mondrian import Line, partition
-from sudare.methods.kanon.problem import Found, Problem, SearchProgress, search
+from sudare.methods.kanon.local import node_groups, recode_locally, refine_from_best_node
+from sudare.methods.kanon.mondrian import ValueLine, partition
+from sudare.methods.kanon.problem import Problem, SearchProgress, SearchResult, search
 from sudare.methods.kanon.problem import SearchName as Search
-from sudare.methods.kanon.publish import Outcome, by_cuts, by_parts, check_promise, levels_of, write_mapping
 from sudare.methods.kanon.quality import QUALITIES
-from sudare.methods.kanon.recode import ClassCheck, HierarchyCut, Pieces, class_numbers, holder, kept_pieces
+from sudare.methods.kanon.recode import (
+    ClassChecker,
+    HierarchyCut,
+    Pieces,
+    find_kept_pieces,
+    make_class_checker,
+    number_classes,
+)
+from sudare.methods.kanon.relabel import (
+    Outcome,
+    check_promise,
+    make_mapping_writer,
+    name_levels,
+    recode_by_cuts,
+    recode_by_parts,
+)
 from sudare.methods.kanon.tuples import Tuples
 from sudare.noise import Rng
 from sudare.privacy import Ledger, Unrecorded, exact
@@ -263,7 +277,7 @@ class KAnonymity:
         if counts.total < least:
             raise Infeasible("k ({k}) is larger than the table allows; choose a smaller k", k=self.k)
         pieces = Pieces.of(counts, quasi, sensitive)
-        holds = holder(criteria, pieces)
+        holds = make_class_checker(criteria, pieces)
         if self.recoding == "mondrian":
             return self._by_mondrian(pieces, holds)
         problem = Problem(
@@ -277,13 +291,13 @@ class KAnonymity:
         )
         return self._by_node(pieces, holds, problem, search(problem, self.search))
 
-    def _by_node(self, pieces: Pieces, holds: ClassCheck, problem: Problem, found: Found) -> Outcome:
+    def _by_node(self, pieces: Pieces, holds: ClassChecker, problem: Problem, found: SearchResult) -> Outcome:
         if self.recoding == "value":
-            cuts, class_of, is_kept = open_best(
+            cuts, class_of, is_kept = refine_from_best_node(
                 pieces,
                 (found.node, problem.lattice.heights),
                 holds,
-                most_lost=problem.most_suppressed_rows,
+                most_lost=problem.max_suppressed_rows,
                 deadline_seconds=self.deadline_seconds,
             )
         else:
@@ -291,8 +305,8 @@ class KAnonymity:
                 HierarchyCut.at(attribute, level, pieces.codes[:, axis])
                 for axis, (attribute, level) in enumerate(zip(problem.lattice.attributes, found.node, strict=True))
             ]
-            class_of = class_numbers(node_groups(pieces, found.node))
-            is_kept = kept_pieces(pieces, holds, problem, found.node, class_of)
+            class_of = number_classes(node_groups(pieces, found.node))
+            is_kept = find_kept_pieces(pieces, holds, problem, found.node, class_of)
         rounds = []
         if self.local and not is_kept.all():
             rounds = recode_locally(
@@ -305,18 +319,18 @@ class KAnonymity:
                 find=lambda rest: search(rest, "auto"),
                 deadline_seconds=self.deadline_seconds,
             )
-        recoded = by_cuts(pieces, cuts, class_of, is_kept, rounds, self.recoding)
+        recoded = recode_by_cuts(pieces, cuts, class_of, is_kept, rounds, self.recoding)
         if problem.tuples.population is None:
-            check_promise(recoded, holds, problem.most_suppressed_rows)
+            check_promise(recoded, holds, problem.max_suppressed_rows)
         return Outcome(recoded=recoded, found=found)
 
-    def _by_mondrian(self, pieces: Pieces, holds: ClassCheck) -> Outcome:
+    def _by_mondrian(self, pieces: Pieces, holds: ClassChecker) -> Outcome:
         if not holds(pieces, np.zeros(len(pieces.weights), dtype=np.int64), 1).all():
             raise Infeasible("even the whole table as one class does not keep the criteria; ask for less")
-        lines = [Line(attribute) for attribute in pieces.attributes[: pieces.quasi]]
+        lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
         places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
         parts = partition(pieces, places, holds, relaxed=self.mondrian == "relaxed")
-        recoded = by_parts(parts, lines, "mondrian")
+        recoded = recode_by_parts(parts, lines, "mondrian")
         check_promise(recoded, holds, 0)
         return Outcome(recoded=recoded)
 
@@ -327,7 +341,7 @@ class KAnonymity:
         schema, quasi = source.schema, outcome.recoded.pieces.names[: outcome.recoded.pieces.quasi]
         names = tuple(name for name in self._published(schema) if name not in without)
         rows = source.relabel(outcome.recoded.relabelling, names=names, others=self.others)
-        levels = None if outcome.found is None else levels_of(quasi, outcome.found.node)
+        levels = None if outcome.found is None else name_levels(quasi, outcome.found.node)
         is_full = self.recoding == "full" and not self.local and levels is not None
         told = schema.select(names).coarsen(levels) if is_full and levels is not None else schema.select(names)
         paper = certificate(
@@ -339,7 +353,7 @@ class KAnonymity:
             measures={**({"levels": levels} if is_full else {}), "coarseness": outcome.recoded.coarseness()},
             private=rng is None or rng.is_private,
         )
-        files = {"records": rows.write, "mapping.json": write_mapping(outcome.recoded.mapping)}
+        files = {"records": rows.write, "mapping.json": make_mapping_writer(outcome.recoded.mapping)}
         return Release({}, paper, files)
 
     def _parameters(self) -> dict[str, str]:
@@ -347,7 +361,7 @@ class KAnonymity:
             "k": str(self.k),
             "search": self.search,
             "max_suppressed": str(self.max_suppressed),
-            "criteria": "; ".join(one.describe() for one in read_criteria(self.criteria)),
+            "criteria": "; ".join(one.describe().render("en") for one in read_criteria(self.criteria)),
             "quality": self.quality,
             "recoding": self.recoding,
             "mondrian": self.mondrian if self.recoding == "mondrian" else "",

@@ -1,269 +1,53 @@
-"""What is known of every node of a lattice small enough to keep a mark for each."""
+"""The searches of the lattice: one problem, several algorithms, and what to say where no node is feasible.
+
+    auto, pak      branch and bound, see optimal.py
+    datafly        greedy: a feasible node, nothing proven       Sweeney 2002
+    exhaustive     every node: the measure of the others
+    flash          greedy paths, a binary search on each         Kohlmayer et al. 2012
+    incognito      subsets of attributes first                   LeFevre, DeWitt, Ramakrishnan 2005
+    ola            binary search of sub-lattices by height       El Emam et al. 2009
+
+The OLA whose checks Oguri et al. 2016 count is a walk from the finest node down the list of cell counts, without binary
+search; it is in papers/oguri2016.
+"""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 import numpy as np
 
 from sudare.errors import Infeasible, ParameterError
-from sudare.methods.kanon.check import Checker
-from sudare.methods.kanon.criteria import MinimumSize
+from sudare.methods.kanon.check import NodeChecker
+from sudare.methods.kanon.criteria import Criterion, MinimumSize
 from sudare.methods.kanon.lattice import Node
-from sudare.methods.kanon.optimal import optimum, predicted
-from sudare.methods.kanon.problem import Found, Problem
-
-MOST_NODES = 2**24
-UNKNOWN, BAD, GOOD = 0, 1, 2
+from sudare.methods.kanon.optimal import find_optimum, search_from_prediction
+from sudare.methods.kanon.problem import Problem, SearchName, SearchResult
+from sudare.text import join_items
 
 
-class Tags:
-    """Nodes known to be feasible, not to be, or neither; one check marks all nodes that follow from it."""
+def search(problem: Problem, algorithm: SearchName = "auto") -> SearchResult:
+    """Search the lattice.
 
-    def __init__(self, checker: Checker, method: str) -> None:
-        lattice = checker.problem.lattice
-        if lattice.size > MOST_NODES:
-            raise ParameterError(
-                "search {search} keeps a mark for each of {nodes} nodes, at most {most}; use search auto",
-                search=method,
-                nodes=lattice.size,
-                most=MOST_NODES,
-            )
-        self.checker, self.method = checker, method
-        self.marks = np.zeros([height + 1 for height in lattice.heights], dtype=np.int8)
+    "auto" finds the optimum (or the best within the deadline, with a proven gap), and so does "pak", which starts from
+    the node that the paper's power law predicts. "ola", "incognito" and "flash" find it where pruning by the criteria
+    is sound, "exhaustive" always. "datafly" is greedy: it finds a feasible node, not always the best.
 
-    def is_good(self, node: Node) -> bool:
-        """Tell whether a node is feasible, by a check if nothing is known of it."""
-        if self.marks[node] == UNKNOWN:
-            found = self.checker.check(node)
-            self.marks[node] = GOOD if found.is_feasible else BAD
-            if found.clears:
-                self.marks[tuple(slice(level, None) for level in node)] = GOOD
-            if found.kills:
-                self.marks[tuple(slice(None, level + 1) for level in node)] = BAD
-            self.checker.tell(0.0)
-        return bool(self.marks[node] == GOOD)
-
-    def minimal(self) -> Iterator[Node]:
-        """List the feasible nodes without a feasible neighbour one level down."""
-        good = self.marks == GOOD
-        above = np.zeros_like(good)
-        for axis in range(good.ndim):
-            lower = np.moveaxis(good, axis, 0)
-            np.moveaxis(above, axis, 0)[1:] |= lower[:-1]
-        yield from (tuple(map(int, node)) for node in np.argwhere(good & ~above))
-
-    def found(self, *, is_late: bool) -> Found | None:
-        """Score the minimal nodes and take the best.
-
-        It is the optimum if quality only falls with the levels and feasibility only rises: without suppression.
-        """
-        checker = self.checker
-        for node in [] if is_late else list(self.minimal()):
-            checker.check(node)
-        if checker.best is None:
-            return None
-        is_optimal = not is_late and checker.limit == 0 and checker.are_merging
-        bound = checker.measure.floor(checker.problem.lattice.bottom)
-        return checker.found(checker.best, method=self.method, lower_bound=bound, is_optimal=is_optimal)
-
-
-# Datafly: the attribute with the most groups climbs until enough rows are safe. Source: Sweeney 2002
-
-
-def datafly(checker: Checker) -> Found | None:
-    """Climb greedily from the finest node to the first feasible one; nothing is proven of it."""
-    lattice = checker.problem.lattice
-    node = lattice.bottom
-    while not (found := checker.check(node)).is_feasible:
-        if node == lattice.heights:
-            return None
-        axis = _widest(checker, node)
-        node = (*node[:axis], node[axis] + 1, *node[axis + 1 :])
-    bound = checker.measure.floor(lattice.bottom)
-    is_optimal = node == lattice.bottom and found.is_whole
-    return checker.found(found, method="datafly", lower_bound=bound, is_optimal=is_optimal)
-
-
-def _widest(checker: Checker, node: Node) -> int:
-    """Find the attribute with the most groups that occur, of those that can climb."""
-    tuples, heights = checker.problem.tuples, checker.problem.lattice.heights
-    occurring = [
-        int(np.count_nonzero(np.bincount(tuples.lifted(axis, level)))) if level < heights[axis] else -1
-        for axis, level in enumerate(node)
-    ]
-    return int(np.argmax(occurring))
-
-
-# Every node, one after the other: the yardstick.
-
-
-def exhaustive(checker: Checker) -> Found | None:
-    """Check all nodes, the finest first, so that the coarser ones roll up; stop early only at the deadline."""
-    bound = checker.measure.floor(checker.problem.lattice.bottom)
-    is_late = False
-    for node in checker.problem.lattice.nodes():
-        if is_late := checker.is_late:
-            break
-        checker.check(node)
-        checker.tell(bound)
-    if checker.best is None:
-        return None
-    return checker.found(checker.best, method="exhaustive", lower_bound=bound, is_optimal=not is_late)
-
-
-# Flash: greedy paths up the lattice, a binary search on each. Source: Kohlmayer et al. 2012
-
-
-def flash(checker: Checker) -> Found | None:
-    """Walk all nodes by height; from each one of which nothing is known, search a path."""
-    lattice, tags = checker.problem.lattice, Tags(checker, "flash")
-    for node in sorted(lattice.nodes(), key=lambda node: (sum(node), checker.measure.floor(node))):
-        heap = [(0.0, node)]
-        while heap and not checker.is_late:
-            _, start = heapq.heappop(heap)
-            if tags.marks[start] == UNKNOWN:
-                _search_path(tags, _path(tags, start), heap)
-        if checker.is_late:
-            break
-    return tags.found(is_late=checker.is_late)
-
-
-def _path(tags: Tags, node: Node) -> list[Node]:
-    """Climb to the cheapest neighbour of which nothing is known, as far as there is one."""
-    path, floor = [node], tags.checker.measure.floor
-    while above := [one for one in tags.checker.problem.lattice.coarser(path[-1]) if tags.marks[one] == UNKNOWN]:
-        path.append(min(above, key=floor))
-    return path
-
-
-def _search_path(tags: Tags, path: list[Node], heap: list[tuple[float, Node]]) -> None:
-    """Find the first feasible node of a path; neighbours above the failing ones are searched next."""
-    low, high = 0, len(path) - 1
-    while low <= high:
-        middle = (low + high) // 2
-        if tags.is_good(path[middle]):
-            high = middle - 1
-        else:
-            for one in tags.checker.problem.lattice.coarser(path[middle]):
-                heapq.heappush(heap, (tags.checker.measure.floor(one), one))
-            low = middle + 1
-
-
-# Incognito: what fails on some of the attributes fails on all of them.
-#
-# Source: LeFevre, DeWitt, Ramakrishnan 2005.
-#
-# Subsets of one attribute are searched first, then of two, and so on; a combination of levels is looked at only if it
-# passed on all smaller subsets. An attribute outside the subset is left out: at its top, or beyond it if the top has
-# several groups.
-
-
-Subset = tuple[int, ...]
-
-
-def incognito(checker: Checker) -> Found | None:
-    """Search all subsets of attributes, the small ones first; the survivors of the whole set are scored."""
-    tags = Tags(checker, "incognito")
-    passed: dict[Subset, set[Node]] = {(): {()}}
-    width = len(checker.problem.lattice.heights)
-    for size in range(1, width):
-        smaller, passed = passed, {}
-        for subset in itertools.combinations(range(width), size):
-            passed[subset] = _survivors(checker, subset, smaller)
-            if checker.is_late:
-                return tags.found(is_late=True)
-    for node in sorted(_candidates(checker, tuple(range(width)), passed), key=lambda node: (sum(node), node)):
-        if checker.is_late:
-            break
-        tags.is_good(node)
-    return tags.found(is_late=checker.is_late)
-
-
-def _candidates(checker: Checker, subset: Subset, smaller: dict[Subset, set[Node]]) -> list[Node]:
-    """List the nodes of a subset whose parts all passed."""
-    heights = checker.problem.lattice.heights
-    if len(subset) == 1:
-        return [(level,) for level in range(heights[subset[0]] + 1)]
-    head = smaller[subset[:-1]]
-    others = [(place, smaller[(*subset[:place], *subset[place + 1 :])]) for place in range(len(subset) - 1)]
-    return [
-        (*node, level)
-        for node in head
-        for level in range(heights[subset[-1]] + 1)
-        if all((*node[:place], *node[place + 1 :], level) in passed for place, passed in others)
-    ]
-
-
-def _survivors(checker: Checker, subset: Subset, smaller: dict[Subset, set[Node]]) -> set[Node]:
-    """Find the nodes of a subset that pass, the finest first; what is coarser than one that clears passes with it."""
-    passed: set[Node] = set()
-    candidates = set(_candidates(checker, subset, smaller))
-    heights = [checker.problem.lattice.heights[axis] for axis in subset]
-    for node in sorted(candidates, key=lambda node: (sum(node), node)):
-        if checker.is_late:
-            break
-        if node in passed:
-            continue
-        found = checker.probe(subset, node)
-        if not found.kills:
-            passed.add(node)
-        if found.clears:
-            above = (range(level, height + 1) for level, height in zip(node, heights, strict=True))
-            passed.update(one for one in itertools.product(*above) if one in candidates)
-    return passed
-
-
-# Optimal Lattice Anonymization as published: binary search of sub-lattices by height.
-#
-# Source: El Emam et al. 2009. (The OLA that Oguri et al. 2016 count is a walk from the finest node down the list of
-# cell counts, without binary search; it is in papers/oguri2016.)
-
-
-def ola(checker: Checker) -> Found | None:
-    """Find the minimal feasible nodes and take the one of least score."""
-    lattice, tags = checker.problem.lattice, Tags(checker, "ola")
-    if not tags.is_good(lattice.heights) and checker.checks[lattice.heights].kills:
-        return None
-    todo, seen = [(lattice.bottom, lattice.heights)], set()
-    while todo and not checker.is_late:
-        low, high = todo.pop()
-        if (low, high) in seen:
-            continue
-        seen.add((low, high))
-        height = sum(high) - sum(low)
-        if height <= 1:
-            tags.is_good(low)
-            continue
-        for node in _at_height(low, high, height // 2):
-            if checker.is_late:
-                break
-            todo.append((low, node) if tags.is_good(node) else (node, high))
-    return tags.found(is_late=checker.is_late)
-
-
-def _at_height(low: Node, high: Node, height: int) -> Iterator[Node]:
-    """List the nodes between two whose levels add up to `height` more than those of the finer one."""
-    spans = [top - bottom for bottom, top in zip(low, high, strict=True)]
-    rest = [sum(spans[axis:]) for axis in range(len(spans) + 1)]
-    for raised in _spread(spans, rest, height):
-        yield tuple(map(int.__add__, low, raised))
-
-
-def _spread(spans: list[int], rest: list[int], height: int, axis: int = 0) -> Iterator[Node]:
-    if axis == len(spans):
-        yield ()
-        return
-    after = rest[axis + 1]
-    for raised in range(max(0, height - after), min(spans[axis], height) + 1):
-        for others in _spread(spans, rest, height - raised, axis + 1):
-            yield (raised, *others)
-
-
-# Why no node keeps the criteria, and what would help: for the steward, in names and levels.
+    Error: Infeasible, which names the attributes that block and what would help.
+    """
+    if algorithm not in get_args(SearchName):
+        raise ParameterError(
+            "search ({search}) must be auto, pak, ola, incognito, flash, datafly or exhaustive", search=algorithm
+        )
+    check_problem(problem)
+    checker = NodeChecker(problem)
+    result = SEARCHES[algorithm](checker)
+    if result is None:
+        refuse_infeasible(checker)
+    return result
 
 
 def check_problem(problem: Problem) -> None:
@@ -283,16 +67,277 @@ def check_problem(problem: Problem) -> None:
             )
 
 
-def refuse(checker: Checker) -> NoReturn:
-    """Tell what blocks."""
-    if checker.is_late:
+# --- marks: what is known of every node of a lattice small enough to keep a mark for each -----------------------------
+
+MAX_MARKED_NODES = 2**24  # a byte for each
+UNKNOWN, INFEASIBLE, FEASIBLE = 0, 1, 2
+
+
+class NodeMarks:
+    """Nodes known to be feasible, not to be, or neither; one check marks all nodes that follow from it."""
+
+    def __init__(self, checker: NodeChecker, algorithm: str) -> None:
+        lattice = checker.problem.lattice
+        if lattice.size > MAX_MARKED_NODES:
+            raise ParameterError(
+                "search {search} keeps a mark for each of {nodes} nodes, at most {most}; use search auto",
+                search=algorithm,
+                nodes=lattice.size,
+                most=MAX_MARKED_NODES,
+            )
+        self.checker, self.algorithm = checker, algorithm
+        self.marks = np.zeros([height + 1 for height in lattice.heights], dtype=np.int8)
+
+    def is_feasible(self, node: Node) -> bool:
+        """Tell whether a node is feasible, by a check if nothing is known of it."""
+        if self.marks[node] == UNKNOWN:
+            checked = self.checker.check(node)
+            self.marks[node] = FEASIBLE if checked.is_feasible else INFEASIBLE
+            if checked.implies_coarser:
+                self.marks[tuple(slice(level, None) for level in node)] = FEASIBLE
+            if checked.excludes_finer:
+                self.marks[tuple(slice(None, level + 1) for level in node)] = INFEASIBLE
+            self.checker.report_progress(0.0)
+        return bool(self.marks[node] == FEASIBLE)
+
+    def minimal(self) -> Iterator[Node]:
+        """List the feasible nodes without a feasible neighbour one level down."""
+        feasible = self.marks == FEASIBLE
+        above = np.zeros_like(feasible)
+        for axis in range(feasible.ndim):
+            lower = np.moveaxis(feasible, axis, 0)
+            np.moveaxis(above, axis, 0)[1:] |= lower[:-1]
+        yield from (tuple(map(int, node)) for node in np.argwhere(feasible & ~above))
+
+    def make_result(self, *, is_late: bool) -> SearchResult | None:
+        """Score the minimal nodes and take the best.
+
+        It is the optimum if quality only falls with the levels and feasibility only rises: without suppression.
+        """
+        checker = self.checker
+        for node in [] if is_late else list(self.minimal()):
+            checker.check(node)
+        if checker.best is None:
+            return None
+        is_optimal = not is_late and checker.max_suppressed_rows == 0 and checker.are_union_closed
+        bound = checker.measure.lower_bound(checker.problem.lattice.bottom)
+        return checker.make_result(
+            checker.best, algorithm=self.algorithm, lower_bound=bound, is_optimal=is_optimal
+        )
+
+
+# --- Datafly: the attribute with the most groups climbs until enough rows are safe ------------------------------------
+
+
+def datafly(checker: NodeChecker) -> SearchResult | None:
+    """Climb greedily from the finest node to the first feasible one; nothing is proven of it."""
+    lattice = checker.problem.lattice
+    node = lattice.bottom
+    while not (checked := checker.check(node)).is_feasible:
+        if node == lattice.heights:
+            return None
+        axis = _find_widest(checker, node)
+        node = (*node[:axis], node[axis] + 1, *node[axis + 1 :])
+    bound = checker.measure.lower_bound(lattice.bottom)
+    is_optimal = node == lattice.bottom and checked.suppresses_none
+    return checker.make_result(checked, algorithm="datafly", lower_bound=bound, is_optimal=is_optimal)
+
+
+def _find_widest(checker: NodeChecker, node: Node) -> int:
+    """Find the attribute with the most groups that occur, of those that can climb."""
+    tuples, heights = checker.problem.tuples, checker.problem.lattice.heights
+    occurring = [
+        int(np.count_nonzero(np.bincount(tuples.lift(axis, level)))) if level < heights[axis] else -1
+        for axis, level in enumerate(node)
+    ]
+    return int(np.argmax(occurring))
+
+
+# --- every node, one after the other ----------------------------------------------------------------------------------
+
+
+def exhaustive(checker: NodeChecker) -> SearchResult | None:
+    """Check all nodes, the finest first, so that the coarser ones are summed up; stop early only at the deadline."""
+    bound = checker.measure.lower_bound(checker.problem.lattice.bottom)
+    is_late = False
+    for node in checker.problem.lattice.nodes():
+        if is_late := checker.is_past_deadline:
+            break
+        checker.check(node)
+        checker.report_progress(bound)
+    if checker.best is None:
+        return None
+    return checker.make_result(checker.best, algorithm="exhaustive", lower_bound=bound, is_optimal=not is_late)
+
+
+# --- Flash: greedy paths up the lattice, a binary search on each ------------------------------------------------------
+
+
+def flash(checker: NodeChecker) -> SearchResult | None:
+    """Walk all nodes by height; from each one of which nothing is known, search a path."""
+    lattice, marks = checker.problem.lattice, NodeMarks(checker, "flash")
+    for node in sorted(lattice.nodes(), key=lambda node: (sum(node), checker.measure.lower_bound(node))):
+        heap = [(0.0, node)]
+        while heap and not checker.is_past_deadline:
+            _, start = heapq.heappop(heap)
+            if marks.marks[start] == UNKNOWN:
+                _search_path(marks, _make_path(marks, start), heap)
+        if checker.is_past_deadline:
+            break
+    return marks.make_result(is_late=checker.is_past_deadline)
+
+
+def _make_path(marks: NodeMarks, node: Node) -> list[Node]:
+    """Climb to the cheapest neighbour of which nothing is known, as far as there is one."""
+    path, lattice = [node], marks.checker.problem.lattice
+    while unknown := [coarser for coarser in lattice.coarser(path[-1]) if marks.marks[coarser] == UNKNOWN]:
+        path.append(min(unknown, key=marks.checker.measure.lower_bound))
+    return path
+
+
+def _search_path(marks: NodeMarks, path: list[Node], heap: list[tuple[float, Node]]) -> None:
+    """Find the first feasible node of a path; neighbours above the failing ones are searched next."""
+    low, high = 0, len(path) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        if marks.is_feasible(path[middle]):
+            high = middle - 1
+        else:
+            for coarser in marks.checker.problem.lattice.coarser(path[middle]):
+                heapq.heappush(heap, (marks.checker.measure.lower_bound(coarser), coarser))
+            low = middle + 1
+
+
+# --- Incognito: what fails on some of the attributes fails on all of them ---------------------------------------------
+#
+# Subsets of one attribute are searched first, then of two, and so on; a combination of levels is checked only if it
+# passed on all smaller subsets. An attribute outside the subset is left out: at its top, or beyond it if the top has
+# several groups.
+
+Subset = tuple[int, ...]
+
+
+def incognito(checker: NodeChecker) -> SearchResult | None:
+    """Search all subsets of attributes, the small ones first; the survivors of the whole set are scored."""
+    marks = NodeMarks(checker, "incognito")
+    passed: dict[Subset, set[Node]] = {(): {()}}
+    width = len(checker.problem.lattice.heights)
+    for size in range(1, width):
+        smaller, passed = passed, {}
+        for subset in itertools.combinations(range(width), size):
+            passed[subset] = _find_passing(checker, subset, smaller)
+            if checker.is_past_deadline:
+                return marks.make_result(is_late=True)
+    for node in sorted(_list_candidates(checker, tuple(range(width)), passed), key=lambda node: (sum(node), node)):
+        if checker.is_past_deadline:
+            break
+        marks.is_feasible(node)
+    return marks.make_result(is_late=checker.is_past_deadline)
+
+
+def _list_candidates(checker: NodeChecker, subset: Subset, smaller: dict[Subset, set[Node]]) -> list[Node]:
+    """List the nodes of a subset whose parts all passed."""
+    heights = checker.problem.lattice.heights
+    if len(subset) == 1:
+        return [(level,) for level in range(heights[subset[0]] + 1)]
+    head = smaller[subset[:-1]]
+    others = [(place, smaller[(*subset[:place], *subset[place + 1 :])]) for place in range(len(subset) - 1)]
+    return [
+        (*node, level)
+        for node in head
+        for level in range(heights[subset[-1]] + 1)
+        if all((*node[:place], *node[place + 1 :], level) in passed for place, passed in others)
+    ]
+
+
+def _find_passing(checker: NodeChecker, subset: Subset, smaller: dict[Subset, set[Node]]) -> set[Node]:
+    """Find the nodes of a subset that pass, the finest first; where one implies the coarser ones, these pass too."""
+    passed: set[Node] = set()
+    candidates = set(_list_candidates(checker, subset, smaller))
+    heights = [checker.problem.lattice.heights[axis] for axis in subset]
+    for node in sorted(candidates, key=lambda node: (sum(node), node)):
+        if checker.is_past_deadline:
+            break
+        if node in passed:
+            continue
+        checked = checker.probe(subset, node)
+        if not checked.excludes_finer:
+            passed.add(node)
+        if checked.implies_coarser:
+            levels = (range(level, height + 1) for level, height in zip(node, heights, strict=True))
+            passed.update(coarser for coarser in itertools.product(*levels) if coarser in candidates)
+    return passed
+
+
+# --- OLA, Optimal Lattice Anonymization as published: binary search of sub-lattices by height -------------------------
+
+
+def ola(checker: NodeChecker) -> SearchResult | None:
+    """Find the minimal feasible nodes and take the one of least score."""
+    lattice, marks = checker.problem.lattice, NodeMarks(checker, "ola")
+    if not marks.is_feasible(lattice.heights) and checker.checks[lattice.heights].excludes_finer:
+        return None
+    todo, seen = [(lattice.bottom, lattice.heights)], set()
+    while todo and not checker.is_past_deadline:
+        low, high = todo.pop()
+        if (low, high) in seen:
+            continue
+        seen.add((low, high))
+        height = sum(high) - sum(low)
+        if height <= 1:
+            marks.is_feasible(low)
+            continue
+        for node in _nodes_at_height(low, high, height // 2):
+            if checker.is_past_deadline:
+                break
+            todo.append((low, node) if marks.is_feasible(node) else (node, high))
+    return marks.make_result(is_late=checker.is_past_deadline)
+
+
+def _nodes_at_height(low: Node, high: Node, height: int) -> Iterator[Node]:
+    """List the nodes between two whose levels add up to `height` more than those of the finer one."""
+    spans = [top - bottom for bottom, top in zip(low, high, strict=True)]
+    remaining = [sum(spans[axis:]) for axis in range(len(spans) + 1)]
+    for raised in _distribute(spans, remaining, height):
+        yield tuple(map(int.__add__, low, raised))
+
+
+def _distribute(spans: list[int], remaining: list[int], height: int, axis: int = 0) -> Iterator[Node]:
+    """List the ways to raise the attributes from `axis` on by `height` levels in all."""
+    if axis == len(spans):
+        yield ()
+        return
+    after = remaining[axis + 1]
+    for raised in range(max(0, height - after), min(spans[axis], height) + 1):
+        for others in _distribute(spans, remaining, height - raised, axis + 1):
+            yield (raised, *others)
+
+
+SEARCHES: Mapping[str, Callable[[NodeChecker], SearchResult | None]] = {
+    "auto": find_optimum,
+    "pak": search_from_prediction,
+    "ola": ola,
+    "incognito": incognito,
+    "flash": flash,
+    "datafly": datafly,
+    "exhaustive": exhaustive,
+}
+
+
+# --- no node is feasible: why, and what would help, for the steward, in names and levels ------------------------------
+
+
+def refuse_infeasible(checker: NodeChecker) -> NoReturn:
+    """Raise Infeasible with the attributes that block."""
+    if checker.is_past_deadline:
         raise Infeasible("no feasible node was found within the deadline; allow more time, or more suppression")
-    for criterion in checker.problem.criteria:
-        _refuse_hopeless(checker, criterion.describe())
-    promise = ", ".join(criterion.describe() for criterion in checker.problem.criteria)
-    several = _several_at_the_top(checker)
-    helping = [name for axis, name in several if checker.probe(_others(checker, axis)).is_feasible]
-    share = _needed(checker)
+    criteria = checker.problem.criteria
+    for criterion in criteria:
+        _refuse_hopeless(checker, criterion)
+    promise = join_items(criterion.describe() for criterion in criteria)
+    several = _find_several_at_the_top(checker)
+    helping = [name for axis, name in several if checker.probe(_other_axes(checker, axis)).is_feasible]
+    share = _share_to_suppress(checker)
     if helping:
         raise Infeasible(
             "no generalisation reaches {promise}: even at the top of every hierarchy {names} keeps rows apart; "
@@ -310,51 +355,27 @@ def refuse(checker: Checker) -> NoReturn:
     )
 
 
-def _refuse_hopeless(checker: Checker, promise: str) -> None:
-    """The whole table as one class is the coarsest there is: what it does not keep, nothing can."""
-    lattice = checker.problem.lattice
-    whole = checker.problem.tuples.classes(tuple(height + 1 for height in lattice.heights))
-    place = [one.describe() for one in checker.problem.criteria].index(promise)
-    if not checker.problem.criteria[place].holds(whole).all():
+def _refuse_hopeless(checker: NodeChecker, criterion: Criterion) -> None:
+    """The whole table as one class is the coarsest there is: what it does not satisfy, nothing can."""
+    heights = checker.problem.lattice.heights
+    whole = checker.problem.tuples.classes(tuple(height + 1 for height in heights))
+    if not criterion.satisfied(whole).all():
         raise Infeasible(
-            "even the whole table as one class does not keep {promise}; ask for less of it", promise=promise
+            "even the whole table as one class does not keep {promise}; ask for less of it",
+            promise=criterion.describe(),
         )
 
 
-def _several_at_the_top(checker: Checker) -> list[tuple[int, str]]:
+def _find_several_at_the_top(checker: NodeChecker) -> list[tuple[int, str]]:
     lattice = checker.problem.lattice
     return [(axis, name) for axis, name in enumerate(lattice.names) if lattice.sizes[axis][-1] > 1]
 
 
-def _others(checker: Checker, axis: int) -> tuple[int, ...]:
+def _other_axes(checker: NodeChecker, axis: int) -> tuple[int, ...]:
     return tuple(other for other in range(len(checker.problem.lattice.heights)) if other != axis)
 
 
-def _needed(checker: Checker) -> str:
-    """Give the share of rows that would have to go at the top, rounded up to a thousandth."""
+def _share_to_suppress(checker: NodeChecker) -> str:
+    """Give the share of rows that would have to be suppressed at the top, rounded up to a thousandth."""
     top, rows = checker.check(checker.problem.lattice.heights), checker.problem.tuples.rows
     return f"{-(-top.suppressed_rows * 1000 // max(1, rows)) / 1000:.3f}"
-
-
-# Searches of the lattice: one problem, many ways through it.
-
-
-SEARCHES: Mapping[str, Callable[[Checker], Found | None]] = {
-    "auto": optimum,
-    "pak": predicted,
-    "ola": ola,
-    "incognito": incognito,
-    "flash": flash,
-    "datafly": datafly,
-    "exhaustive": exhaustive,
-}
-
-
-def run(problem: Problem, method: str) -> Found:
-    """Search by one method; Infeasible if no node keeps the criteria."""
-    check_problem(problem)
-    checker = Checker(problem)
-    found = SEARCHES[method](checker)
-    if found is None:
-        refuse(checker)
-    return found
