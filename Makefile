@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test check format papers bench docs matrix clean
+.PHONY: demo test quick check format mutants papers bench docs matrix clean
 
 demo: $(STAMP)
 	rm -rf demo
@@ -12,6 +12,10 @@ demo: $(STAMP)
 
 test: $(STAMP) check
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+# For daily work: the checks and the unit tests, under a minute on two idle cores.
+quick: $(STAMP) check
+	$(BIN)/python -m pytest -n auto tests/unit
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -23,7 +27,12 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Plants the faults of tests/mutants one by one; the tests must see each of them. MUTANTS="name name" takes some.
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants $(MUTANTS)
+
 papers: $(STAMP)
+	$(BIN)/python -m pytest -n auto papers/baselines papers/*/tests
 	$(BIN)/python -m papers
 
 bench: $(VENV)/.bench

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
+
 from papers.baselines import SampledRecoding
 from papers.baselines.recoding import exact_delta, sampling_delta
-
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng

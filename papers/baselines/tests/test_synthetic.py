@@ -10,6 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
+import sudare
 from papers import baselines
 from papers.baselines import Baseline, Mwem, Pram, SampledRecoding, SynthLap, SynthMd, WassermanZhou
 from papers.baselines.laws import (
@@ -23,8 +25,6 @@ from papers.baselines.laws import (
     tables,
 )
 from papers.baselines.mwem import GRID, Queries, distances
-
-import sudare
 from sudare.counts import Counts
 from sudare.errors import ParameterError, RelationMismatch, SchemaError
 from sudare.noise import SeededRng

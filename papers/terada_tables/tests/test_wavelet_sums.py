@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from papers.terada_tables.wavelet_variants import wavelet_with_sums
 
+from papers.terada_tables.wavelet_variants import wavelet_with_sums
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.table.morton import CellOrder

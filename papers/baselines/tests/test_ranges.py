@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from papers.baselines import Dawa, Identity, PrivBayes, PrivTreeBoxes, Workload
 from papers.baselines.dawa import cheapest, deviations, hilbert_order
-
 from sudare.compare.distances import TrueTable, random_ranges, rmse_of_marginals, rmse_of_prefixes, rmse_of_ranges
 from sudare.counts import Counts
 from sudare.errors import ParameterError

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from papers.hiraishi_location.greedy import gap, reduce_weights, tied_sets
+from tests.unit.location_maps import SMALL
 
+from papers.hiraishi_location.greedy import gap, reduce_weights, tied_sets
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import PlaneGrid
-from tests.unit.location_maps import SMALL
 
 BETA = Fraction(1, 100)
 

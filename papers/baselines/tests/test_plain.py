@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from papers.baselines.plain import PlainNoise
 
+from papers.baselines.plain import PlainNoise
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng

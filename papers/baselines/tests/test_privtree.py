@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from papers.baselines.privtree import PrivTree, Square
 
+from papers.baselines.privtree import PrivTree, Square
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+
 from papers.baselines import Baseline, Mwem, Pram, SynthLap, SynthMd, WassermanZhou
 from papers.baselines.laws import dirichlet_multinomial_law, multinomial_law, pram_moves, tables
 from papers.baselines.mwem import GRID, distances
-
 from sudare.counts import Counts
 from sudare.noise import SeededRng
 from sudare.noise.exponential import exponential_law

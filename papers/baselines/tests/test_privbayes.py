@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from papers.baselines import PrivBayes
 from papers.baselines.privbayes import Parent, dependence, parent_sets, score_sensitivity
-
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+
 from papers.baselines import Hdmm, Identity, Workload
 from papers.baselines.hdmm import (
     _all_sets,
@@ -21,7 +22,6 @@ from papers.baselines.hdmm import (
     spectrum,
     weighted_error,
 )
-
 from sudare.errors import ParameterError
 from sudare.testing.subject import schema_of
 

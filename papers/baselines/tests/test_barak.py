@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from papers.baselines.barak import BarakFourier, fit_table, fourier_signs, places
 
+from papers.baselines.barak import BarakFourier, fit_table, fourier_signs, places
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng

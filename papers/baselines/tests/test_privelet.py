@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from papers.baselines.privelet import Haar, Nominal, NoTransform, Privelet, Transform, block_variance
 
+from papers.baselines.privelet import Haar, Nominal, NoTransform, Privelet, Transform, block_variance
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng

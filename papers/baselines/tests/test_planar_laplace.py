@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from papers.baselines.krr import RandomisedResponse
 from papers.baselines.planar_laplace import PlainGrid, PlanarLaplace
-
 from sudare.errors import ParameterError, SchemaError
 from sudare.noise import SeededRng
-from sudare.schema.mesh import metres_per_degree, walk
+from sudare.schema.mesh import measure_degree, travel
 
 PAPER = PlainGrid(rows=15, columns=15, height=115.6, width=141.5)
 
@@ -20,7 +20,7 @@ PAPER = PlainGrid(rows=15, columns=15, height=115.6, width=141.5)
 @pytest.mark.parametrize(("place", "latitude"), [("equator", 0.0), ("Tokyo", 35.681), ("Helsinki", 60.17)])
 def test_the_error_to_the_north_equals_that_to_the_east(place: str, latitude: float) -> None:
     noise = PlanarLaplace(epsilon_per_metre="0.01")
-    north_metres, east_metres = metres_per_degree(latitude)
+    north_metres, east_metres = measure_degree(latitude)
 
     to_latitude, to_longitude = noise.draw(np.full(100_000, latitude), np.full(100_000, 24.9), rng=SeededRng(1))
 
@@ -32,8 +32,8 @@ def test_the_error_to_the_north_equals_that_to_the_east(place: str, latitude: fl
 
 
 def test_noise_in_equal_degrees_would_be_twice_too_short_in_helsinki() -> None:
-    _, east = metres_per_degree(60.17)
-    north, _ = metres_per_degree(60.17)
+    _, east = measure_degree(60.17)
+    north, _ = measure_degree(60.17)
 
     assert float(east / north) == pytest.approx(0.5, abs=0.01)
 
@@ -44,7 +44,7 @@ def test_a_walk_ends_where_pyproj_says() -> None:
     latitude, longitude = numbers.uniform(-89, 89, 500), numbers.uniform(-180, 180, 500)
     azimuth, metres = numbers.uniform(0, 2 * np.pi, 500), numbers.uniform(0, 5e6, 500)
 
-    found = walk(latitude, longitude, azimuth, metres)
+    found = travel(latitude, longitude, azimuth, metres)
 
     true = pyproj.Geod(ellps="WGS84").fwd(longitude, latitude, np.degrees(azimuth), metres)
     assert float(np.abs(found[0] - true[1]).max()) < 1e-8

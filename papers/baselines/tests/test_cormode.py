@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from papers.baselines.cormode import SparseFilter
 from papers.baselines.plain import PlainNoise
-
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng
