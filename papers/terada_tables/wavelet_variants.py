@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.methods.table.haar import check_total, check_wavelet_schema, fair_coins, halve, rows_of, wavelet_scale
+from sudare.methods.table.haar import check_total, check_wavelet_schema, halve, rows_of, wavelet_scale
 from sudare.methods.table.morton import CellOrder, Order
 from sudare.methods.table.wavelet import Nodes, StoredCells, finish, measure, split_nodes
 from sudare.noise import Rng, geometric_noise
+from sudare.noise.uniform import draw_coins
 from sudare.privacy import Neighbours
 from sudare.privacy.promise import check_neighbours
 from sudare.schema.arrays import Integers, Reals
@@ -129,7 +130,7 @@ def _sums_of_nodes(bound: Integers, total: int) -> list[Integers]:
 def _rounded(values: Reals, rng: Rng) -> Integers:
     """Round to whole numbers; a fair coin decides exact halves."""
     down = np.floor(values)
-    coins = fair_coins(values.size, rng).reshape(values.shape)
+    coins = draw_coins(values.size, rng=rng).reshape(values.shape)
     return np.where(values - down == 0.5, down + coins, np.rint(values)).astype(np.int64)
 
 
@@ -203,7 +204,7 @@ def _refined(noisy: list[Integers], is_cell: Integers, total: int, rng: Rng) -> 
     """Top-down refinement: clamp, halve, and give nothing to a half without cells."""
     sums = np.array([total], dtype=np.int64)
     for differences in noisy:
-        left = halve(sums, differences, fair_coins(len(sums), rng))
+        left = halve(sums, differences, draw_coins(len(sums), rng=rng))
         held = is_cell.reshape(len(sums), 2, -1).sum(axis=2)
         left = np.where(held[:, 1] > 0, left, sums)  # only right halves can be without cells
         sums = np.column_stack([left, sums - left]).ravel()

@@ -315,8 +315,10 @@ def test_counting_impossible_children_as_empty_ones_is_seen(monkeypatch: pytest.
 
 
 def test_spreading_to_one_side_instead_of_evenly_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    even = rows_.uniform_below_each
-    monkeypatch.setattr(rows_, "uniform_below_each", lambda *given: np.maximum(even(*given), even(*given)))
+    even = rows_.draw_below_each
+    monkeypatch.setattr(
+        rows_, "draw_below_each", lambda bounds, *, rng: np.maximum(even(bounds, rng=rng), even(bounds, rng=rng))
+    )
 
     assert smallest_p(reference(SUNKEN), figures(SUNKEN, seed=2)) < LIMIT
 

@@ -26,6 +26,7 @@ from sudare.methods.table.wavelet import descend, wavelet
 from sudare.noise import Rng, SeededRng
 from sudare.noise.geometric import geometric_noise, geometric_tail
 from sudare.noise.selfcheck import chi_square_tail, fit
+from sudare.noise.uniform import draw_coins
 from sudare.testing.subject import schema_of
 from sudare.verify import audit
 
@@ -127,7 +128,7 @@ def test_drifting_through_empty_nodes_has_the_same_law(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("module", [sparse_module, dense_module], ids=["algorithm 2", "algorithm 1"])
 def test_coins_that_fall_on_one_side_are_found(module: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "fair_coins", lambda size, rng: np.ones(size, dtype=np.uint8))
+    monkeypatch.setattr(module, "draw_coins", lambda size, *, rng: np.ones(size, dtype=np.uint8))
     draw = descend if module is sparse_module else refine
 
     assert not fits(drawn(draw, TRUTH, total=TOTAL, scale=SCALE, runs=2500), law(TRUTH, TOTAL, SCALE))
@@ -175,7 +176,7 @@ def test_a_drift_is_drawn_from_the_law_of_opening_every_level() -> None:
     rng, scale = SeededRng(4), Fraction(3)
     for people in (2, 3, 5, 8):
         noise = geometric_noise(200_000, scale=scale, rng=rng)
-        left = sparse_module.halve(np.full(200_000, people), noise, sparse_module.fair_coins(200_000, rng))
+        left = sparse_module.halve(np.full(200_000, people), noise, draw_coins(200_000, rng=rng))
         parts = np.bincount(left, minlength=people + 1)
         inner = parts[1:people]
         stay = wavelet_drift.Staying(scale=scale, people=people, most=9)
@@ -196,7 +197,7 @@ def test_the_bias_of_small_and_large_halves_is_the_stated_one_and_not_none() -> 
     for right in (0, 5, 20, 100, 150):
         noise = geometric_noise(200_000, scale=scale, rng=rng)
         sums = np.full(200_000, 300)
-        left = sparse_module.halve(sums, 300 - 2 * right + noise, sparse_module.fair_coins(200_000, rng))
+        left = sparse_module.halve(sums, 300 - 2 * right + noise, draw_coins(200_000, rng=rng))
         gain = (sums - left) - right
         error = float(gain.std()) / 200_000**0.5
         stated = halving_bias(300 - right, right, 40.0)

@@ -19,7 +19,7 @@ from sudare.methods.microdata.sparse_tree import SUMS_SHARE, grow_wide, wide_des
 from sudare.methods.tree import Descent, Possible, Tree, attribute_order, ladder, make_tree
 from sudare.methods.tree import empty as rows_
 from sudare.methods.tree import possible as seen
-from sudare.methods.tree.empty import Children, OpenRows, draw_at_most, uniform_below_each
+from sudare.methods.tree.empty import Children, OpenRows, draw_at_most
 from sudare.methods.tree.grow import sort_cells
 from sudare.methods.tree.possible import Seen, first_seen
 from sudare.noise import SeededRng, geometric_tail
@@ -142,15 +142,6 @@ def test_keys_with_equal_marks_are_told_apart(monkeypatch: pytest.MonkeyPatch) -
 
     assert Seen(keys).holds(asked).tolist() == [True, False, False, True, False]
     assert first_seen(np.concatenate([keys, asked])).tolist() == [True] * 20 + [False, True, True, False, True]
-
-
-def test_uniform_draws_stay_below_each_bound_and_reach_all_of_it() -> None:
-    bounds = np.repeat([1, 3, 5], 3000)
-    drawn = uniform_below_each(bounds, SeededRng(1))
-
-    assert np.abs(np.bincount(drawn[bounds == 5]) / 600 - 1).max() < 0.15
-    assert np.bincount(drawn[bounds == 3]).size == 3
-    assert drawn[bounds == 1].max() == 0
 
 
 @pytest.mark.parametrize("word", [2**62, 8])
@@ -313,7 +304,7 @@ def test_a_domain_that_is_nearly_all_impossible_somewhere_is_projected() -> None
     assert decide("auto", schema, Fraction(1)) == "projection"
     assert decide("auto", plain, Fraction(1)) == "wide"
     with pytest.raises(ParameterError, match="leave too little of some part"):
-        Microdata(epsilon=1, method="tree").preview(schema)
+        Microdata(epsilon=1, algorithm="tree").preview(schema)
 
 
 def test_chosen_children_are_distinct_and_not_among_those_seen() -> None:

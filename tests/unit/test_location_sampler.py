@@ -14,8 +14,9 @@ from sudare.methods.location.device import Device, short_identity
 from sudare.methods.location.device_file import Artefact, Repeat
 from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.location.mechanism import ONE, Mechanism
-from sudare.methods.location.sampler import MARGIN, SLOPE, Chance, PlaneSampler, RowSampler, Sampler
+from sudare.methods.location.sampler import Sampler, make_plane, make_row
 from sudare.noise import SeededRng
+from sudare.noise.distance import MARGIN, SLOPE, Chance, PlaneSampler
 
 GRID = PlaneGrid(rows=15, columns=15, cell_height_metres="115.6", cell_width_metres="141.5")
 EVERYWHERE = 2.0  # a margin that no float reaches: integers decide every draw
@@ -57,7 +58,7 @@ def test_bounds_enclose_the_probability_and_narrow(bits: int, square: str, shift
 
 
 def test_the_float_guess_is_nearer_to_the_probability_than_a_quarter_of_the_margin() -> None:
-    sampler = Sampler(mechanism=law())._plane(GRID)
+    sampler = make_plane(law(), GRID)
     steps = [(down, across) for down in range(15) for across in range(15)]
     rates = [float(axis.rate) for axis in sampler._axes()]
     furthest = 0.0
@@ -92,15 +93,15 @@ def test_floats_and_integers_draw_the_same_reports_from_the_same_words() -> None
 
 
 def test_rows_by_floats_and_by_integers_draw_the_same_reports_from_the_same_words() -> None:
-    by_floats = RowSampler.of(law(), 17).draw(1000, SeededRng(6))
-    by_integers = RowSampler.of(law(), 17, margin=EVERYWHERE).draw(1000, SeededRng(6))
+    by_floats = make_row(law(), 17).draw(1000, SeededRng(6))
+    by_integers = make_row(law(), 17, margin=EVERYWHERE).draw(1000, SeededRng(6))
 
     assert by_floats.tolist() == by_integers.tolist()
 
 
 @pytest.mark.parametrize("beta", ["1/1000000", "1/200", "1/10"])
 def test_the_integers_of_a_row_lie_above_its_terms(beta: str) -> None:
-    row = RowSampler.of(law(beta), 100)
+    row = make_row(law(beta), 100)
 
     assert all(row._chance(place).bounds(64)[1] <= 2**64 for place in range(len(row.reports)))
 
@@ -134,7 +135,7 @@ def test_a_row_too_far_from_any_report_is_refused() -> None:
     )
 
     with pytest.raises(ParameterError, match="decays away"):
-        RowSampler.of(mechanism, 2)
+        make_row(mechanism, 2)
 
 
 def test_memory_follows_the_map_and_not_its_square() -> None:

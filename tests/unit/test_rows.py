@@ -24,7 +24,6 @@ from sudare.noise.rows import (
     _floors,
     geometric_few,
     permute_and_flip_rows,
-    uniform_each,
 )
 from sudare.noise.selfcheck import Fit, fit
 
@@ -41,31 +40,6 @@ def spelled(*words: int) -> Rng:
         out[:] = bytes(next(octets, 255) for _ in range(len(out)))
 
     return Rng(generate, buffer_bytes=1)
-
-
-# --- uniform integers -----------------------------------------------------------------------------------------------
-
-
-def test_uniform_integers_have_their_own_bounds_and_are_uniform() -> None:
-    bounds = np.tile([1, 2, 3, 7], 10_000)
-
-    drawn = uniform_each(bounds, rng=SeededRng(1))
-
-    for bound in (1, 2, 3, 7):
-        counts = np.bincount(drawn[bounds == bound], minlength=bound)
-        assert fit(counts, np.full(bound, 1 / bound)).p_value > 1e-4
-
-
-def test_words_beyond_the_last_multiple_of_a_bound_are_drawn_again() -> None:
-    # 2**64 = 1 mod 3 and 2**64 = 0 mod 4: the largest word is one too many for 3, and counts for 4
-    drawn = uniform_each(np.array([3, 4]), rng=spelled(2**64 - 1, 2**64 - 1, 2**64 - 2))
-
-    assert drawn.tolist() == [(2**64 - 2) % 3, 3]
-
-
-def test_a_bound_below_one_is_refused() -> None:
-    with pytest.raises(ParameterError, match="at least 1"):
-        uniform_each(np.array([3, 0]), rng=SeededRng(1))
 
 
 # --- permute-and-flip -----------------------------------------------------------------------------------------------

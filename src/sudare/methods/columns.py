@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.noise import Rng
+from sudare.noise.uniform import draw_inside_bins, draw_whole_inside_bins
 from sudare.releases import Coded
 from sudare.schema import Attribute, DateBins, NumberBins
 from sudare.schema.arrays import Codes
 
 FEW = 2**16
-PARTS = 2**20  # a bin whose edges are not whole is cut so finely
 
 
 def coded(attribute: Attribute, codes: Codes) -> Coded:
@@ -57,23 +57,11 @@ def drawn_inside(attribute: Attribute, codes: Codes, *, rng: Rng) -> Coded | NDA
 
 def _numbers(edges: Sequence[Fraction], codes: Codes, rng: Rng) -> NDArray[Any]:
     if all(edge.denominator == 1 for edge in edges):
-        return _whole(np.array([int(edge) for edge in edges]), codes, rng)
+        return draw_whole_inside_bins(np.array([int(edge) for edge in edges]), codes, rng=rng)
     low = np.array([float(edge) for edge in edges])
-    return low[codes] + rng.uniform_below(PARTS, codes.size) / PARTS * np.diff(low)[codes]
+    return draw_inside_bins(low, codes, rng=rng)
 
 
 def _days(edges: Sequence[date], codes: Codes, rng: Rng) -> NDArray[Any]:
-    return _whole(
-        np.array([edge.toordinal() for edge in edges]), codes, rng, first=date(1970, 1, 1).toordinal()
-    ).astype("datetime64[D]")
-
-
-def _whole(edges: Codes, codes: Codes, rng: Rng, *, first: int = 0) -> Codes:
-    """Uniform whole numbers from edge to edge, the last edge included; exact by one draw per width of bin."""
-    width = np.diff(edges)
-    width[-1] += 1
-    values = np.empty(codes.size, dtype=np.int64)
-    for one in np.unique(width[np.unique(codes)]) if codes.size else ():
-        here = width[codes] == one
-        values[here] = edges[codes[here]] - first + rng.uniform_below(int(one), int(here.sum()))
-    return values
+    days = np.array([edge.toordinal() for edge in edges]) - date(1970, 1, 1).toordinal()
+    return draw_whole_inside_bins(days, codes, rng=rng).astype("datetime64[D]")

@@ -1,10 +1,9 @@
 """Many small draws at once, every row with a law of its own: for trees, whose nodes each ask for a little.
 
-    uniform_each           a uniform integer below each of many bounds
     permute_and_flip_rows  one candidate out of each of many lists of scores
     geometric_few          noise of a scale that is not worth a table of its own
 
-The laws are those of `rng`, `exponential` and `geometric`. The last two stand on ladders: bounds of exp(-rate * k) for
+The laws are those of `exponential` and `geometric`. Both stand on ladders: bounds of exp(-rate * k) for
 k = 0, 1, 2, ..., each the one before it times exp(-rate), in integers. Proof: proofs/rows.md
 """
 
@@ -21,6 +20,7 @@ from sudare.noise.enclosure import Enclosure, enclose, exp_minus
 from sudare.noise.exponential import permute_and_flip
 from sudare.noise.geometric import geometric_noise
 from sudare.noise.rng import LazyUniform, Rng
+from sudare.noise.uniform import draw_below_each
 from sudare.schema.arrays import Integers
 
 Words = NDArray[np.uint64]
@@ -31,30 +31,6 @@ FACTOR_BITS = 32  # of each bound: their product fits 64 bits
 WIDEST_GAP = 2 ** (2 * DIGIT_BITS)
 LARGEST_LADDER_SCALE = 256  # 11,000 rungs take 6 ms; the tables for a larger scale take 60
 MAGNITUDE_BITS = 63  # of a word: the last bit is the sign
-
-
-def uniform_each(bounds: Integers, *, rng: Rng) -> Integers:
-    """Draw for every bound an independent uniform integer of range(bound).
-
-    Exact: a 64-bit word counts if it is below the largest multiple of its bound, and is then reduced.
-
-    >>> from sudare.noise.rng import SeededRng
-    >>> uniform_each(np.array([1, 1, 1]), rng=SeededRng(1))
-    array([0, 0, 0])
-    """
-    if bounds.size and int(bounds.min()) < 1:
-        raise ParameterError("bound ({bound}) must be at least 1", bound=int(bounds.min()))
-    below = bounds.astype(np.uint64)
-    last = ~((~below + np.uint64(1)) % below)  # 2**64 - 1 - (2**64 mod bound)
-    out = np.empty(bounds.size, dtype=np.int64)
-    waiting = np.arange(bounds.size)
-    while waiting.size:
-        words = rng.words64(waiting.size)
-        counts = words <= last[waiting]
-        ready = waiting[counts]
-        out[ready] = words[counts] % below[ready]
-        waiting = waiting[~counts]
-    return out
 
 
 def permute_and_flip_rows(
@@ -83,7 +59,7 @@ def permute_and_flip_rows(
     is_live = _flips(np.minimum(gaps, WIDEST_GAP - 1).astype(np.int64), Fraction(epsilon) / (2 * sensitivity), rng)
     places = np.flatnonzero(is_live)
     live = np.add.reduceat(is_live, starts, dtype=np.int64)
-    chosen: Integers = places[np.cumsum(live) - live + uniform_each(live, rng=rng)]
+    chosen: Integers = places[np.cumsum(live) - live + draw_below_each(live, rng=rng)]
     # rows that no ladder of this length spans, of more than four million records each, are chosen one by one
     for row in np.flatnonzero(np.maximum.reduceat(gaps, starts) >= WIDEST_GAP):
         mine = scores[starts[row] : starts[row] + sizes[row]]

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.noise.enclosure import Enclosure, enclose
@@ -26,6 +25,7 @@ from sudare.noise.geometric import one_sided_noise
 from sudare.noise.laws import TwoSidedGeometric
 from sudare.noise.machine import TableMachine
 from sudare.noise.rng import Rng
+from sudare.schema.arrays import Integers
 
 MEAN_PER_DRAW = 32  # successes a small binomial has in the mean: few thresholds, and few draws
 FEW_TRIALS = 1024  # up to here the support ends where the trials do; beyond, the end is never seen
@@ -76,7 +76,7 @@ def count_in_stratum(trials: int, stratum: Stratum, rng: Rng) -> int:
     return found
 
 
-def draw_in_stratum(size: int, stratum: Stratum, rng: Rng) -> NDArray[np.int64]:
+def draw_in_stratum(size: int, stratum: Stratum, rng: Rng) -> Integers:
     """Draw `size` independent values of the stratum, which must lie on one side of 0.
 
     From 0 on the law falls by a = exp(-1/scale) a step, so a value is above + 1 + G with G one-sided geometric, drawn
@@ -96,6 +96,33 @@ def draw_in_stratum(size: int, stratum: Stratum, rng: Rng) -> NDArray[np.int64]:
     if falls:
         return stratum.above + 1 + steps
     return (stratum.at_most or 0) - steps
+
+
+def draw_winners(known: int, unseen: int, winners: int, stratum: Stratum, rng: Rng) -> tuple[Integers, int]:
+    """Draw `winners` cells, all equally likely, out of `known` cells and those of `unseen` ones that are in a stratum.
+
+    How many unseen cells are in the stratum is never counted: cells are taken in random order, a known one wins, an
+    unseen one wins with the share of the stratum, until all are drawn or no cell is left. Returns the known winners,
+    sorted, and the number of the others.
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> draw_winners(2, 0, 2, Stratum(scale=Fraction(2), above=0, at_most=1), SeededRng(1))
+    (array([0, 1]), 0)
+    """
+    is_in_stratum = TableMachine(StratumCount(trials=1, stratum=stratum))
+    seen: set[int] = set()
+    won: list[int] = []
+    others = 0
+    while len(won) + others < winners and len(seen) < known + unseen:
+        cell = rng.below(known + unseen)
+        if cell in seen:
+            continue
+        seen.add(cell)
+        if cell < known:
+            won.append(cell)
+        else:
+            others += int(is_in_stratum.sample(1, rng)[0])
+    return np.array(sorted(won), dtype=np.int64), others
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 from sudare.counts.counts import exact_sum
 from sudare.errors import ParameterError
 from sudare.noise.rng import Rng
+from sudare.noise.uniform import draw_order, draw_subset
 from sudare.schema.arrays import Integers, Reals
 
 
@@ -38,7 +39,7 @@ def raise_spare(noisy: Integers, level: int, *, total: int, rng: Rng) -> Integer
     spare = total - int(table.sum())
     if spare:
         tied = np.flatnonzero(noisy >= level)
-        table[tied[rng.subset(tied.size, spare)]] += 1
+        table[tied[draw_subset(tied.size, spare, rng=rng)]] += 1
     return table
 
 
@@ -94,7 +95,7 @@ def largest_remainder(point: Reals, *, total: int, rng: Rng) -> Integers:
         least = np.partition(fractions, point.size - spare)[point.size - spare]
         floors[fractions > least] += 1
         tied = np.flatnonzero(fractions == least)
-        floors[tied[rng.subset(tied.size, total - int(floors.sum()))]] += 1
+        floors[tied[draw_subset(tied.size, total - int(floors.sum()), rng=rng)]] += 1
     return floors
 
 
@@ -213,7 +214,7 @@ def sum_rows(values: Integers, rows: Integers, *, size: int) -> Integers:
 def _spare_places(tied: Integers, owner: Integers, spare: Integers, rng: Rng) -> Integers:
     """Of the tied places choose in every row as many as it has spare units, all choices equally likely."""
     tied = tied[spare[owner[tied]] > 0]
-    shuffled = tied[rng.permutation(tied.size)]
+    shuffled = tied[draw_order(tied.size, rng=rng)]
     shuffled = shuffled[np.argsort(owner[shuffled], kind="stable")]
     if not shuffled.size:
         return shuffled
@@ -258,7 +259,7 @@ def share_rows(shares: Reals, rows: Integers, *, totals: Integers, rng: Rng) -> 
     exact = nearest_rows(np.rint(shares * parts).astype(np.int64), rows, totals=totals * parts, rng=rng)
     whole, fraction = np.divmod(exact, parts)
     spare = totals - np.bincount(rows, weights=whole, minlength=totals.size).astype(np.int64)
-    order = np.lexsort((rng.permutation(rows.size), -fraction, rows))
+    order = np.lexsort((draw_order(rows.size, rng=rng), -fraction, rows))
     position = _starts(rows[order])[1]
     whole[order[position < spare[rows[order]]]] += 1
     return whole

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from sudare.counts.relabelling import Overrides
 from sudare.errors import SourceError
+from sudare.noise.uniform import draw_key
 from sudare.schema import Attribute, Codes, Radix
 from sudare.schema.arrays import Labels
 from sudare.sources.base import whole_number
@@ -140,7 +141,7 @@ def _keep_cut(source: TableSource, attributes: list[Attribute], exceptions: Over
 
 
 def _place() -> Expression:
-    shuffled = call("SHA256", call("CONCAT", literal(secrets.token_hex(16)), exp.column("k", table="r")))
+    shuffled = call("SHA256", call("CONCAT", literal(draw_key().hex()), exp.column("k", table="r")))
     window = exp.Window(
         this=exp.RowNumber(), partition_by=[exp.column("f", table="r")], order=exp.Order(expressions=[shuffled])
     )
@@ -274,4 +275,4 @@ def _named(value: Expression, name: str) -> Expression:
 
 
 def _shuffled() -> Expression:
-    return call("SHA256", call("CONCAT", literal(secrets.token_hex(16)), raw(ROW)))
+    return call("SHA256", call("CONCAT", literal(draw_key().hex()), raw(ROW)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ from sqlglot import exp
 from sudare.counts import Counts
 from sudare.counts.relabelling import Recodable, Relabelling
 from sudare.errors import DomainError, ParameterError, SourceError
+from sudare.noise.uniform import draw_key
 from sudare.schema import Attribute, Codes, Schema
 from sudare.schema.arrays import Labels
 from sudare.sources import count as people
@@ -49,7 +49,7 @@ class TableSource:
         self.schema = schema
         self.engine = engine
         self.count_column = count_column
-        self._salt = os.urandom(16) if salt is None else salt
+        self._salt = draw_key() if salt is None else salt
         self._codings: dict[str, SqlCode] = {}
         self._has_excess = False
         self._has_looked_for_persons = False

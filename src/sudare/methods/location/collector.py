@@ -25,6 +25,7 @@ from sudare.methods.location.device_file import Artefact
 from sudare.methods.location.kernel import ConvolutionKernel, DenseKernel, Kernel
 from sudare.methods.location.mechanism import Mechanism
 from sudare.methods.location.posterior import norms
+from sudare.noise.public import Simulation
 from sudare.schema.arrays import Integers, Reals
 
 Smooth = Callable[[Reals], Reals]
@@ -215,12 +216,12 @@ def estimate(
         raise ParameterError("level ({level}) must be one of {levels}", level=level, levels=", ".join(STUDENT))
     counts = _checked(artefact, reports)
     collector = Collector.of(artefact.mechanism, prior=prior)
-    numbers = np.random.default_rng(SEED)
-    steps = collector.steps_by(*_folds(counts, numbers))
+    simulation = Simulation(SEED)
+    steps = collector.steps_by(*_folds(counts, simulation))
     total = float(counts.sum())
     found = total * collector.estimate(counts[None], steps=steps)[0]
     longer = collector.estimate(counts[None], steps=LONGER * steps)[0]
-    simulated = numbers.multinomial(counts.sum(), collector.law_of_reports(longer), size=REPLICATES)
+    simulated = simulation.resample(int(counts.sum()), collector.law_of_reports(longer), times=REPLICATES)
     again = total * collector.estimate(simulated, steps=LONGER * steps)
     return Estimate(
         reports=counts,
@@ -243,9 +244,9 @@ def _checked(artefact: Artefact, reports: Integers) -> Integers:
     return counts
 
 
-def _folds(counts: Integers, numbers: np.random.Generator) -> tuple[Integers, Integers]:
+def _folds(counts: Integers, simulation: Simulation) -> tuple[Integers, Integers]:
     """Split the reports at random, three times; a split that leaves nothing on a side keeps one report there."""
-    held_out = numbers.binomial(counts, HELD_OUT, size=(FOLDS, len(counts)))
+    held_out = simulation.split(counts, share=HELD_OUT, times=FOLDS)
     busiest = int(np.argmax(counts))
     for fold in held_out:
         if fold.sum() == counts.sum():

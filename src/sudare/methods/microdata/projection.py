@@ -16,8 +16,8 @@ from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
 from sudare.methods.tree.possible import Seen, first_seen
 from sudare.noise import Rng, geometric
-from sudare.noise.machine import TableMachine
-from sudare.noise.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum
+from sudare.noise.uniform import draw_cells, draw_subset
+from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum, draw_winners
 from sudare.postprocess import nearest_table
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers
@@ -57,7 +57,7 @@ def check_share(possible: int, cells: int) -> None:
 
 
 def _propose(schema: Schema, size: int, rng: Rng) -> Codes:
-    columns = np.column_stack([rng.uniform_below(radix, size) for radix in schema.sizes])
+    columns = draw_cells(schema.sizes, size, rng=rng)
     if schema.impossible:
         columns = columns[~schema.is_impossible(columns)]
     return schema.radix.encode(columns)
@@ -94,24 +94,9 @@ class Crowd:
     def win(self, fixed: int, spare: int, rng: Rng) -> tuple[NDArray[Any], int]:
         """Give spare units to cells at the threshold or above, all equally likely.
 
-        Cells are asked in random order, those `fixed` ones that are known to stand there and the unseen ones, each of
-        which stands there with the share of the stratum, until all units are given. Returns the known winners and the
-        number of the others.
+        Returns the winners among the `fixed` cells that are known to stand there, and the number of the others.
         """
-        standing = TableMachine(StratumCount(trials=1, stratum=self.stratum))
-        asked: set[int] = set()
-        won: list[int] = []
-        strangers = 0
-        while len(won) + strangers < spare and len(asked) < fixed + self.unseen:
-            cell = rng.below(fixed + self.unseen)
-            if cell in asked:
-                continue
-            asked.add(cell)
-            if cell < fixed:
-                won.append(cell)
-            else:
-                strangers += int(standing.sample(1, rng)[0])
-        return np.array(sorted(won), dtype=np.int64), strangers
+        return draw_winners(fixed, self.unseen, spare, self.stratum, rng)
 
 
 @dataclass(slots=True)
@@ -152,7 +137,9 @@ class Known:
         sizes = [self.risen[value] for value in values]
         spare = total - self.excess(level)
         fixed = reaching.size + sum(sizes)
-        winners, strangers = self.crowd.win(fixed, spare, rng) if self.crowd else (rng.subset(fixed, spare), 0)
+        winners, strangers = (
+            self.crowd.win(fixed, spare, rng) if self.crowd else (draw_subset(fixed, spare, rng=rng), 0)
+        )
         kept[reaching[winners[winners < reaching.size].astype(np.int64)]] += 1
         born, start = [np.ones(strangers, dtype=np.int64)], reaching.size
         for value, size in zip(values, sizes, strict=True):

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, SchemaError
-from sudare.noise import Rng
 from sudare.privacy import Neighbours
 from sudare.privacy.promise import check_neighbours
 from sudare.schema import Schema
@@ -66,18 +65,6 @@ def halve(sums: Integers, differences: Integers, coins: NDArray[np.integer]) -> 
     clamped += coins
     clamped >>= 1
     return clamped
-
-
-def fair_coins(size: int, rng: Rng) -> NDArray[np.uint8]:
-    """Draw independent fair bits.
-
-    >>> from sudare.noise import SeededRng
-    >>> 300 < int(fair_coins(1000, SeededRng(1)).sum()) < 700
-    True
-    """
-    octets = np.empty(-(-size // 8), dtype=np.uint8)
-    rng.fill(octets)
-    return np.unpackbits(octets)[:size]
 
 
 def halving_bias(left: float, right: float, scale: float) -> float:

@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.methods.table.haar import check_total, check_wavelet_schema, fair_coins, halve, rows_of, wavelet_scale
+from sudare.methods.table.haar import check_total, check_wavelet_schema, halve, rows_of, wavelet_scale
 from sudare.methods.table.morton import WORD_BITS, CellOrder, Order, sorted_paths
 from sudare.noise import Rng, geometric_noise
 from sudare.noise.enclosure import Enclosure, enclose
 from sudare.noise.laws import Law, TwoSidedGeometric
 from sudare.noise.machine import TableMachine
+from sudare.noise.uniform import draw_coins, draw_words
 from sudare.privacy import Neighbours
 from sudare.schema import Schema
 from sudare.schema.arrays import Integers
@@ -179,7 +180,7 @@ class Drifts:
             first = max(level - word * WORD_BITS, 0)
             last = np.clip(wakes - word * WORD_BITS, first, WORD_BITS)
             mask = (np.int64(1) << (WORD_BITS - first)) - (np.int64(1) << (WORD_BITS - last))
-            bits = rng.words64(len(paths)).view(np.int64)
+            bits = draw_words(len(paths), rng=rng)
             paths[:, word] |= bits & mask
         return paths
 
@@ -325,7 +326,7 @@ def split_nodes(
     keep_empty: bool = False,
 ) -> Nodes:
     """Replace every node by its halves; those that got nobody are left out, unless all are asked for."""
-    left = halve(nodes.sums, differences, fair_coins(len(differences), rng))
+    left = halve(nodes.sums, differences, draw_coins(len(differences), rng=rng))
     edges = _close_outside(nodes, left, cells, level)
     sums = np.column_stack([left, nodes.sums - left]).ravel()
     kept = np.arange(len(sums)) if keep_empty else np.flatnonzero(sums)

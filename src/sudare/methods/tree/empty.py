@@ -17,11 +17,11 @@ from sudare.methods.tree.levels import LevelStep, take
 from sudare.methods.tree.possible import Possible, Seen, first_seen
 from sudare.noise import Rng, geometric_noise
 from sudare.noise.geometric import one_sided_noise
+from sudare.noise.uniform import draw_below, draw_below_each, draw_by_weight
 from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum
 from sudare.schema.arrays import Codes
 
 WORD = 2**62
-LAST = np.uint64(2**64 - 1)
 NONE = slice(0, 0)
 
 
@@ -104,16 +104,13 @@ class OpenRows:
         """
         firsts, widths = take(self.spans[0], rows), take(self.spans[1], rows)
         weighed, weights = _weigh(widths)
-        ends = np.cumsum(weights)
-        slot = rng.uniform_below(int(ends[-1]), size)
-        owner = np.searchsorted(ends, slot, side="right")
-        rest = slot - (ends - weights)[owner]
+        owner, rest = draw_by_weight(np.cumsum(weights), size, rng=rng)
         offsets = np.empty((size, widths.shape[1]), dtype=np.int64, order="F")
         for column in range(widths.shape[1]):
             if column in weighed:
                 rest, offsets[:, column] = np.divmod(rest, widths[owner, column])
             else:
-                offsets[:, column] = rng.uniform_below(int(widths[:, column].max()), size)
+                offsets[:, column] = draw_below(int(widths[:, column].max()), size, rng=rng)
         fits = np.flatnonzero((offsets < take(widths, owner)).all(axis=1))
         owner, offsets = owner[fits], take(offsets, fits)
         return self._possible_ones(Children(rows=rows[owner], codes=take(firsts, owner) + offsets))
@@ -122,7 +119,7 @@ class OpenRows:
         """Propose one child for each entry of `rows`, uniform over the children of its row; some may be refused."""
         codes = take(self.spans[0], rows)
         for column, widths in enumerate(self.spans[1].T):
-            codes[:, column] += uniform_below_each(widths[rows], rng)
+            codes[:, column] += draw_below_each(widths[rows], rng=rng)
         return self._possible_ones(Children(rows=rows, codes=codes))
 
     def _possible_ones(self, children: Children) -> Children:
@@ -130,26 +127,6 @@ class OpenRows:
             return children
         nodes = self.step.children(self.nodes, children.rows, children.codes)
         return children.take(~self.possible.is_impossible(nodes, self.step.below))
-
-
-def uniform_below_each(bounds: Codes, rng: Rng) -> Codes:
-    """Draw one uniform whole number below each bound, exactly.
-
-    A 64-bit word counts if it is below the largest multiple of its bound, and is then reduced.
-
-    >>> from sudare.noise import SeededRng
-    >>> bool((uniform_below_each(np.array([1, 10, 2**62]), SeededRng(1)) < [1, 10, 2**62]).all())
-    True
-    """
-    drawn = np.empty(bounds.size, dtype=np.int64)
-    left = np.arange(bounds.size)
-    while left.size:
-        bound = bounds[left].astype(np.uint64)
-        words = rng.words64(left.size)
-        counts = words <= LAST - (LAST % bound + np.uint64(1)) % bound
-        drawn[left[counts]] = (words % bound)[counts]
-        left = left[~counts]
-    return drawn
 
 
 def product(widths: Codes) -> NDArray[Any]:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.noise import Rng
-from sudare.noise.rows import permute_and_flip_rows, uniform_each
+from sudare.noise.rows import permute_and_flip_rows
+from sudare.noise.uniform import draw_below_each
 from sudare.schema.arrays import Booleans, Integers
 
 UNIT = 16
@@ -205,7 +206,7 @@ class BlockLevel:
         """Choose a cut of every box, all alike: its attribute, and the last value on its left."""
         spans = self.highs - self.lows
         ends = spans.cumsum(axis=1)
-        place = uniform_each(ends[:, -1], rng=rng)
+        place = draw_below_each(ends[:, -1], rng=rng)
         axis: Integers = (place[:, None] >= ends).sum(axis=1)
         rows = np.arange(len(self))
         return axis, self.lows[rows, axis] + place - ends[rows, axis] + spans[rows, axis]

@@ -21,10 +21,11 @@ from sudare.methods.view.published import view_of
 from sudare.methods.view.sql import between, equal
 from sudare.methods.view.tables import LEVEL, Estimate, Moments, TableView, answer
 from sudare.noise import Rng, system_rng
+from sudare.noise.public import draw_columns, draw_offsets
 from sudare.releases import Certificate, Coded, Frame, Release
 from sudare.schema import NumberBins, Schema
 from sudare.schema.arrays import Codes, Reals
-from sudare.schema.raw import shown
+from sudare.schema.raw import list_some
 from sudare.schema.schema import show_schema
 from sudare.text import text
 from sudare.text.cards import card, figure
@@ -58,9 +59,8 @@ def sample_blocks(view: BlockView, size: int, *, rng: Rng) -> Iterator[Codes]:
         mass = np.ones(mass.size)
     widths = view.highs - view.lows + 1
     for chunk in _chunks(size):
-        rows = _pick(np.zeros(chunk, dtype=np.int64), mass[None, :], rng)
-        inside = np.floor(_uniform(widths.shape[1] * chunk, rng).reshape(chunk, -1) * widths[rows]).astype(np.int64)
-        yield view.lows[rows] + np.minimum(inside, widths[rows] - 1)
+        rows = draw_columns(np.zeros(chunk, dtype=np.int64), mass[None, :], rng=rng)
+        yield view.lows[rows] + draw_offsets(widths[rows], rng=rng)
 
 
 SamplingStep = tuple[
@@ -97,7 +97,7 @@ def _extend(bins: Codes, table: Reals, given: list[int], fresh: list[int], width
     row = np.zeros(len(bins), dtype=np.int64)
     for one in given:
         row = row * widths[one] + bins[:, one]
-    cell = _pick(row, table, rng)
+    cell = draw_columns(row, table, rng=rng)
     for one in reversed(fresh):
         cell, bins[:, one] = np.divmod(cell, widths[one])
 
@@ -108,31 +108,8 @@ def _values(view: TableView, bins: Codes, rng: Rng) -> Codes:
     for place, (of_value, share) in enumerate(zip(view.bins, view.shares, strict=True)):
         table = np.zeros((int(of_value.max()) + 1, of_value.size))
         table[of_value, np.arange(of_value.size)] = share[0]
-        out[:, place] = _pick(bins[:, place], table, rng)
+        out[:, place] = draw_columns(bins[:, place], table, rng=rng)
     return out
-
-
-def _pick(rows: Codes, table: Reals, rng: Rng) -> Codes:
-    """For every record a column of its row of the table, in proportion, evenly spread over the records of a row."""
-    order = np.lexsort((rng.words64(rows.size), rows))
-    ordered = rows[order]
-    starts = np.searchsorted(ordered, np.arange(len(table)))
-    many = np.maximum(np.diff(np.append(starts, rows.size)), 1)
-    offset = _uniform(len(table), rng)
-    uniform = np.minimum((np.arange(rows.size) - starts[ordered] + offset[ordered]) / many[ordered], 1 - 2.0**-40)
-    sums = table.sum(axis=1, keepdims=True)
-    even = np.full_like(table, 1.0 / table.shape[1])
-    ladder = np.cumsum(np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even), axis=1)
-    ladder[:, -1] = 1.0
-    ladder += np.arange(len(table))[:, None]  # one increasing sequence: row r lives in (r, r + 1]
-    found = np.searchsorted(ladder.ravel(), ordered + uniform, side="right") - ordered * table.shape[1]
-    columns = np.empty(rows.size, dtype=np.int64)
-    columns[order] = np.clip(found, 0, table.shape[1] - 1)
-    return columns
-
-
-def _uniform(size: int, rng: Rng) -> Reals:
-    return (rng.words64(size) >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
 def _chunks(size: int) -> Iterator[int]:
@@ -295,7 +272,7 @@ class OpenedView:
     def _test(self, name: str, wanted: Any) -> Predicate:
         if name not in self.schema.names:
             raise ParameterError(
-                "the view has no attribute {name}; it has {known}", name=name, known=shown(self.schema.names, 20)
+                "the view has no attribute {name}; it has {known}", name=name, known=list_some(self.schema.names, 20)
             )
         place = self.schema.position(name)
         if isinstance(wanted, tuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +10,8 @@ from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.model import FittedModel
 from sudare.noise import Rng
+from sudare.noise.public import add_laplace
+from sudare.noise.uniform import draw_interval
 from sudare.postprocess import nearest_point
 from sudare.schema.arrays import Codes, Reals
 
@@ -117,20 +118,19 @@ def noised(measured: Measurements, factors: Factors, shares: list[Reals], *, rng
     """Measure the fitted model as the table was measured."""
     total = float(factors.totals[0])
     ones = tuple(
-        OneWay(values=_noisy(factors.of([place])[0][bins] * share, one.variance, rng), variance=one.variance)
+        OneWay(
+            values=add_laplace(factors.of([place])[0][bins] * share, variance=one.variance, rng=rng),
+            variance=one.variance,
+        )
         for place, (one, bins, share) in enumerate(zip(measured.ones, measured.bins, shares, strict=True))
     )
-    pairs = tuple(replace(pair, values=_noisy(factors.of(pair.ends)[0], pair.variance, rng)) for pair in measured.pairs)
-    noisy = total if measured.total_variance == 0 else float(_noisy(np.array([total]), measured.total_variance, rng)[0])
-    return replace(measured, total=noisy, ones=ones, pairs=pairs)
-
-
-def _noisy(values: Reals, variance: float, rng: Rng) -> Reals:
-    """Add Laplace noise of this variance: nothing private is here, so floats will do."""
-    words = rng.words64(values.size).reshape(values.shape)
-    uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52 - 0.5
-    noise: Reals = -math.sqrt(variance / 2) * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
-    return values + noise
+    pairs = tuple(
+        replace(pair, values=add_laplace(factors.of(pair.ends)[0], variance=pair.variance, rng=rng))
+        for pair in measured.pairs
+    )
+    if measured.total_variance:
+        total = float(add_laplace(np.array([total]), variance=measured.total_variance, rng=rng)[0])
+    return replace(measured, total=total, ones=ones, pairs=pairs)
 
 
 def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
@@ -164,16 +164,10 @@ def _weakest(drawn: FittedModel) -> list[Pair]:
 
 
 def _excess(pair: Pair, expected: Reals, total: float, rng: Rng) -> float | None:
-    rows, columns = (_span(size, rng) for size in pair.values.shape)
+    rows, columns = (slice(*draw_interval(size, rng=rng)) for size in pair.values.shape)
     share = float(expected[rows, columns].sum()) / max(total, 1.0)
     if not LEAST_SHARE <= share <= 1 - LEAST_SHARE:
         return None
     residual = float((pair.values - expected)[rows, columns].sum())
     noise = pair.variance * pair.values[rows, columns].size
     return (residual**2 - noise) / (share * (1 - share))
-
-
-def _span(size: int, rng: Rng) -> slice:
-    length = 1 + rng.below(size)
-    start = rng.below(size - length + 1)
-    return slice(start, start + length)
