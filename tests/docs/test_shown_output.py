@@ -37,7 +37,7 @@ def matches(expected: str, printed: str) -> bool:
 
 def printed_by(block: Block) -> str:
     """Run a block of shell and give all that it prints, errors included, in the order of printing."""
-    script = "\n".join(line for line in block.text.splitlines() if not line.startswith("make "))
+    script = "\n".join(line for line in block.text.splitlines() if not line.startswith(("make ", ". .venv/")))
     command = ["bash", "-euo", "pipefail", "-c", script]
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
 
@@ -68,7 +68,9 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def steward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path) -> Path:
     """An empty directory with a table of made-up people, and the command line on the path."""
     monkeypatch.chdir(tmp_path)
-    Path("people.csv").write_text(PEOPLE, encoding="utf-8")
+    for file in (Path("people.csv"), Path("demo", "members.csv")):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(PEOPLE, encoding="utf-8")
     monkeypatch.setenv("PATH", os.pathsep.join([str(warm), str(Path(sys.executable).parent), os.environ["PATH"]]))
     monkeypatch.setenv("COLUMNS", "80")
     return tmp_path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,7 @@ schema = LazyGroup(
         "init": ("sudare.cli.schema:init", text("propose a schema for a table, marked as inferred")),
         "check": ("sudare.cli.schema:check", text("tell what in a table does not fit its schema")),
         "show": ("sudare.cli.schema:show", text("show what a schema declares")),
+        "confirm": ("sudare.cli.schema:confirm", text("say that every line of a draft was read and is public")),
         "json": ("sudare.cli.schema:json_schema", text("print the JSON schema of schema files, for editors")),
     },
 )
@@ -154,3 +156,31 @@ def json_schema() -> None:
     from sudare.schema.file import json_schema as described
 
     print_json(described())
+
+
+@click.command(
+    cls=Worded,
+    help=text(
+        "Confirm the draft SCHEMA: shows line by line what becomes public, asks once, then marks the file as confirmed."
+    ),
+)
+@click.argument("schema_file", type=click.Path(path_type=Path), metavar="SCHEMA")
+@option("--yes", "is_sure", is_flag=True, help=text("do not ask: every line was read"))
+def confirm(schema_file: Path, is_sure: bool) -> None:
+    """Show every claim of the draft, ask, and mark it."""
+    from sudare.forms.textfile import read_text
+    from sudare.schema import Schema
+    from sudare.schema.propose import mark_confirmed
+    from sudare.schema.schema import list_claims
+
+    claims = list_claims(Schema.read(schema_file))
+    marked = mark_confirmed(read_text(schema_file))
+    click.echo(say("{file} declares as public, whatever the table holds:", file=schema_file))
+    for claim in claims:
+        click.echo(f"  {claim}")
+    if not is_sure and not click.confirm(say("Was every line read, and may all of it be known?"), default=False):
+        raise SchemaError("{file} was not confirmed; nothing was changed", file=schema_file)
+    beside = schema_file.with_name(f".{schema_file.name}.partial")
+    beside.write_text(marked, encoding="utf-8")
+    os.replace(beside, schema_file)
+    click.echo(say("{file} is confirmed.", file=schema_file))

@@ -107,5 +107,5 @@ def _typed(column: Column, told: dict[str, Any]) -> tuple[Type, Any, Any]:
 
 def _values(engine: Engine, column: Column) -> tuple[str, ...]:
     query = over([], [column.place]).select(_present(column).as_("value")).distinct().limit(_FEW + 1)
-    texts = {text_of(value) for (value,) in engine.stream(query) if value is not None}
+    texts = {to_text(value) for (value,) in engine.stream(query) if value is not None}
     return tuple(sorted(texts))
