@@ -163,7 +163,7 @@ class Overpromised(TwoSidedGeometric):
 def test_a_ratio_beyond_the_promise_is_found() -> None:
     shown = TableMachine(Overpromised(scale=Fraction(20))).certify()
 
-    assert any("promised ratio" in problem for problem in shown.problems)
+    assert any("promised ratio" in str(problem) for problem in shown.problems)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,7 +177,7 @@ class WithAHole(Even):
 def test_a_value_without_probability_is_found() -> None:
     shown = TableMachine(WithAHole(low=0, high=9)).certify()
 
-    assert any("is not positive" in problem for problem in shown.problems)
+    assert any("is not positive" in str(problem) for problem in shown.problems)
 
 
 # --- draws ----------------------------------------------------------------------------------------------------------

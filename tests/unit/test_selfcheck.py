@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from sudare.noise import geometric_noise, selfcheck
 from sudare.noise.rng import Rng
 from sudare.noise.selfcheck import CheckResult, check_noise
-from sudare.text import catalogue, say
+from sudare.text import languages
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failures(checks: list[CheckResult]) -> list[str]:
-    return [check.name for check in checks if not check.passed]
+    return [check.name.template for check in checks if not check.passed]
 
 
 def test_every_check_passes_and_progress_reaches_the_end(short: None) -> None:
@@ -41,10 +42,12 @@ def test_every_check_passes_and_progress_reaches_the_end(short: None) -> None:
 def test_every_text_has_its_japanese_and_every_value_its_place(short: None) -> None:
     checks = check_noise()
 
-    assert all(check.name in catalogue() and check.detail in catalogue() for check in checks)
-    assert all("{" not in say(check.detail, lang=lang, **check.values) for check in checks for lang in ("en", "ja"))
-    assert all("{" not in check.name for check in checks)
-    assert json.dumps([dict(check.values) for check in checks])
+    known = languages()["ja"].texts
+    assert all(check.name.template in known and check.detail.template in known for check in checks)
+    assert all("{" not in words.render(code) for check in checks for words in (check.name, check.detail)
+               for code in ("en", "ja"))  # fmt: skip
+    assert not any(re.search("scale|bit|epsilon|cell", check.detail.render("ja")) for check in checks)
+    assert json.dumps([check.to_dict() for check in checks])
 
 
 def test_noise_of_a_scale_2_percent_too_small_fails(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,8 +67,9 @@ def test_a_spoilt_table_fails(short: None, monkeypatch: pytest.MonkeyPatch) -> N
 
     failed = [check for check in check_noise() if not check.passed]
 
-    assert failed[0].name == "the tables of the noise are the stated law"
-    assert "cell 40000" in say(failed[0].detail, lang="en", **failed[0].values)
+    assert failed[0].name.template == "the tables of the noise are the stated law"
+    assert "cell 40000" in failed[0].detail.render("en")
+    assert "セル 40000" in failed[0].detail.render("ja")
 
 
 def test_choices_of_twice_the_epsilon_fail(short: None, monkeypatch: pytest.MonkeyPatch) -> None:

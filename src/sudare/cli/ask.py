@@ -11,7 +11,7 @@ import click
 from sudare.cli.help import Worded, option
 from sudare.cli.terminal import json_option, print_json, progress, table
 from sudare.errors import ParameterError, ReleaseError
-from sudare.text import render, say, text
+from sudare.text import say, text
 
 if TYPE_CHECKING:
     from sudare.methods.view.opened import AnswerTable
@@ -146,12 +146,10 @@ def verify(directory: Path | None, ledger_file: Path | None, as_json: bool) -> N
             else verify_release(directory, ledger_file=ledger_file)
         )
     if as_json:
-        print_json(
-            [{"name": one.name, "passed": one.passed, "detail": one.detail, "values": one.values} for one in checks]
-        )
+        print_json([check.to_dict() for check in checks])
     else:
-        for one in checks:
-            mark = say("ok") if one.passed else say("FAILED")
-            click.echo(f"{mark}  {say(one.name)}: {render(one.detail, one.values)}")
-    if not all(one.passed for one in checks):
+        for check in checks:
+            mark = say("ok") if check.passed else say("FAILED")
+            click.echo(f"{mark}  {check.name}: {check.detail}")
+    if not all(check.passed for check in checks):
         raise ReleaseError("a check failed; publish nothing with this installation or from this directory")

@@ -19,6 +19,7 @@ from sudare.errors import ParameterError
 from sudare.noise.enclosure import exp_minus
 from sudare.noise.laws import Law
 from sudare.noise.rng import LazyUniform, Rng
+from sudare.text import Text, text
 
 WORD_BITS = 64
 CELL_BITS = 16
@@ -34,7 +35,7 @@ class Enumeration:
     cells: int
     cut_cells: int
     thresholds: int
-    problems: tuple[str, ...]
+    problems: tuple[Text, ...]
 
     @property
     def passed(self) -> bool:
@@ -58,31 +59,31 @@ def enumerate_machine(machine: TableMachine) -> Enumeration:
     return Enumeration(cells=len(table), cut_cells=cut, thresholds=len(floors), problems=tuple(problems))
 
 
-def _check_ends(law: Law, first: int, floors: list[int]) -> Iterator[str]:
+def _check_ends(law: Law, first: int, floors: list[int]) -> Iterator[Text]:
     """No value is out of reach: a word before the first or after the last floor is refined or has one answer."""
     if law.low is None and (not floors or floors[0] != 0):
-        yield "the lower tail is cut off"
+        yield text("the lower tail is cut off")
     if law.low is not None and first != law.low:
-        yield "the table does not start at the least value"
+        yield text("the table does not start at the least value")
     if law.high is None and (not floors or floors[-1] != TOP):
-        yield "the upper tail is cut off"
+        yield text("the upper tail is cut off")
     if law.high is not None and first + len(floors) != law.high:
-        yield "the table does not end at the largest value"
+        yield text("the table does not end at the largest value")
 
 
-def _check_floors(first: int, floors: list[int], bounds: list[tuple[int, int]]) -> Iterator[str]:
+def _check_floors(first: int, floors: list[int], bounds: list[tuple[int, int]]) -> Iterator[Text]:
     for k, (floor, (low, high)) in enumerate(zip(floors, bounds, strict=True), first):
         again = {min(bound >> (PROOF_BITS - WORD_BITS), TOP) for bound in (low, high)}
         if again != {floor}:
-            yield f"the floor of P[X <= {k}] is not the law's"
+            yield text("the floor of P[X <= {k}] is not the law's", k=k)
 
 
-def _check_masses(law: Law, first: int, bounds: list[tuple[int, int]]) -> Iterator[str]:
+def _check_masses(law: Law, first: int, bounds: list[tuple[int, int]]) -> Iterator[Text]:
     """Every mass is positive, and neighbours keep the promised ratio; tails beyond the floors are the law's own."""
     masses = [(after[0] - before[1], after[1] - before[0]) for before, after in pairwise(bounds)]
     for k, (least, _) in enumerate(masses, first + 1):
         if least <= 0:
-            yield f"P[X = {k}] is not positive"
+            yield text("P[X = {k}] is not positive", k=k)
     if law.log_ratio is None:
         return
     factor = exp_minus(law.log_ratio, PROOF_BITS).low  # 2**PROOF_BITS * e^-log_ratio, rounded down
@@ -91,12 +92,12 @@ def _check_masses(law: Law, first: int, bounds: list[tuple[int, int]]) -> Iterat
         for least, most in ((left[0], right[1]), (right[0], left[1])):
             # least * e^-log_ratio <= most * (1 + 2**-64), the largest quotient that the bounds allow
             if least * factor * slack > (most * (slack + 1)) << PROOF_BITS:
-                yield f"P[X = {k}] and P[X = {k + 1}] differ by more than the promised ratio"
+                yield text("P[X = {k}] and P[X = {next}] differ by more than the promised ratio", k=k, next=k + 1)
 
 
-def _check_cells(first: int, floors: list[int], table: list[int], cut: int) -> Iterator[str]:
+def _check_cells(first: int, floors: list[int], table: list[int], cut: int) -> Iterator[Text]:
     if len(table) != 2**CELL_BITS:
-        yield "the table does not have 65536 cells"
+        yield text("the table does not have 65536 cells")
     below = 0  # thresholds in cells before this one
     for cell, answer in enumerate(table):
         inside = below
@@ -104,7 +105,7 @@ def _check_cells(first: int, floors: list[int], table: list[int], cut: int) -> I
             inside += 1
         expected = first + below if inside == below else cut
         if answer != expected:
-            yield f"cell {cell} does not answer what the thresholds say"
+            yield text("cell {cell} does not answer what the thresholds say", cell=cell)
         below = inside
 
 

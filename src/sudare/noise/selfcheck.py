@@ -12,10 +12,11 @@ beyond what n draws reach is not seen by any sample; the enumeration of the tabl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from sudare.noise.exponential import Scores, exponential, exponential_law, permu
 from sudare.noise.geometric import DIGIT_BITS, geometric_noise, geometric_probability, geometric_tail, split_scale
 from sudare.noise.rng import SystemRng
 from sudare.schema.arrays import Integers
+from sudare.text import Readable, Text, text
 
 DrawMany = Callable[[int], NDArray[np.int64]]
 
@@ -211,12 +213,19 @@ SCORES: Scores = (0, 1, 5, 3, Fraction(1, 2), 2)
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing shown or not; `name`, and `detail` with its `values`, are said in the reader's language."""
+    """One thing shown or not: what was checked, and what came out."""
 
-    name: str
+    name: Text
     passed: bool
-    detail: str
-    values: Mapping[str, object] = field(default_factory=dict)
+    detail: Text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as plain values for a program: English templates, and the values of the detail."""
+        values = {
+            name: value.render("en") if isinstance(value, Readable) else value
+            for name, value in self.detail.values.items()
+        }
+        return {"name": self.name.template, "passed": self.passed, "detail": self.detail.template, "values": values}
 
 
 def check_noise(progress: Progress | None = None) -> list[CheckResult]:
@@ -246,36 +255,41 @@ def _check_table(scale: Fraction) -> Iterator[CheckResult]:
     split = split_scale(scale)
     parts = [machine.certify() for machine in (split.top, *(digit for _, digit in split.digits))]
     problems = [problem for part in parts for problem in part.problems]
-    yield CheckResult(
-        "the tables of the noise are the stated law",
-        not problems,
-        "scale {scale}: {problems} contradictions, the first: {first}"
-        if problems
-        else "scale {scale}: {cells} cells and {thresholds} thresholds agree with the law derived again to 256 bits",
-        {
-            "scale": str(scale),
-            "cells": sum(part.cells for part in parts),
-            "thresholds": sum(part.thresholds for part in parts),
-            "problems": len(problems),
-            "first": next(iter(problems), ""),
-        },
+    name = text("the tables of the noise are the stated law")
+    if problems:
+        detail = text(
+            "scale {scale}: {problems} contradictions, the first: {first}",
+            scale=str(scale),
+            problems=len(problems),
+            first=problems[0],
+        )
+        yield CheckResult(name, False, detail)
+        return
+    detail = text(
+        "scale {scale}: {cells} cells and {thresholds} thresholds agree with the law derived again to 256 bits",
+        scale=str(scale),
+        cells=sum(part.cells for part in parts),
+        thresholds=sum(part.thresholds for part in parts),
     )
+    yield CheckResult(name, True, detail)
 
 
 def _check_stream(rng: SystemRng) -> Iterator[CheckResult]:
     counts: Integers = np.bincount(rng.words16(SPLIT_DRAWS), minlength=2**16)
     found = fit(counts, np.full(2**16, 2.0**-16))
-    yield CheckResult("the words of the random stream are uniform", found.is_good, FITS, _facts(found, "16-bit"))
+    yield CheckResult(
+        text("the words of the random stream are uniform"), found.is_good, _tell(FITS, found, text("16-bit"))
+    )
 
 
 def _check_draws(scale: Fraction, draws: int, rng: SystemRng) -> Iterator[CheckResult]:
     bins = Bins.for_geometric(scale, draws)
     counts = bins.count(lambda size: geometric_noise(size, scale=scale, rng=rng), draws)
     right, wrong = fit(counts, bins.geometric(scale)), fit(counts, bins.geometric(scale * WRONG))
-    about = f"scale {scale}"
-    yield CheckResult("the noise has the stated law", right.is_good, FITS, _facts(right, about))
-    name = "the same noise is not taken for one of a scale 2 % larger"
-    yield CheckResult(name, not wrong.is_good, FITS_NOT, _facts(wrong, about))
+    about = text("scale {scale}", scale=scale)
+    yield CheckResult(text("the noise has the stated law"), right.is_good, _tell(FITS, right, about))
+    name = text("the same noise is not taken for one of a scale 2 % larger")
+    yield CheckResult(name, not wrong.is_good, _tell(FITS_NOT, wrong, about))
 
 
 def _check_large(scale: Fraction, draws: int, rng: SystemRng) -> Iterator[CheckResult]:
@@ -284,30 +298,36 @@ def _check_large(scale: Fraction, draws: int, rng: SystemRng) -> Iterator[CheckR
         digit = Digit(place=place)
         counts = digit.count(lambda size: geometric_noise(size, scale=scale, rng=rng), draws)
         found = fit(counts, digit.geometric(scale))
-        about = f"scale {scale}, z >> {place} & 255"
-        yield CheckResult("every digit of large noise has the stated law", found.is_good, FITS, _facts(found, about))
+        about = text("scale {scale}, z >> {place} & 255", scale=scale, place=place)
+        yield CheckResult(
+            text("every digit of large noise has the stated law"), found.is_good, _tell(FITS, found, about)
+        )
 
 
 def _check_exponential(rng: SystemRng) -> Iterator[CheckResult]:
     chosen = [exponential(SCORES, epsilon=EPSILON, sensitivity=1, rng=rng) for _ in range(CHOICES)]
     right = _fit_choices(chosen, exponential_law(SCORES, epsilon=EPSILON, sensitivity=1))
     wrong = _fit_choices(chosen, exponential_law(SCORES, epsilon=2 * EPSILON, sensitivity=1))
-    about = f"epsilon {EPSILON}"
-    yield CheckResult("the exponential mechanism has the stated law", right.is_good, FITS, _facts(right, about))
-    name = "the same choices are not taken for those of twice the epsilon"
-    yield CheckResult(name, not wrong.is_good, FITS_NOT, _facts(wrong, about))
+    about = text("epsilon {epsilon}", epsilon=EPSILON)
+    yield CheckResult(text("the exponential mechanism has the stated law"), right.is_good, _tell(FITS, right, about))
+    name = text("the same choices are not taken for those of twice the epsilon")
+    yield CheckResult(name, not wrong.is_good, _tell(FITS_NOT, wrong, about))
 
 
 def _check_permute_and_flip(rng: SystemRng) -> Iterator[CheckResult]:
     chosen = [permute_and_flip(SCORES, epsilon=EPSILON, sensitivity=1, rng=rng) for _ in range(CHOICES)]
     found = _fit_choices(chosen, permute_and_flip_law(SCORES, epsilon=EPSILON, sensitivity=1))
-    yield CheckResult("permute-and-flip has the stated law", found.is_good, FITS, _facts(found, f"epsilon {EPSILON}"))
+    yield CheckResult(
+        text("permute-and-flip has the stated law"),
+        found.is_good,
+        _tell(FITS, found, text("epsilon {epsilon}", epsilon=EPSILON)),
+    )
 
 
 def _fit_choices(chosen: list[int], law: list[Fraction]) -> Fit:
     return fit(np.bincount(chosen, minlength=len(law)), np.array([float(p) for p in law]))
 
 
-def _facts(found: Fit, about: str) -> dict[str, object]:
+def _tell(template: str, found: Fit, about: Text) -> Text:
     chance = f"{found.p_value:.2g}" if found.p_value > 1e-99 else "<1e-99"
-    return {"about": about, "draws": found.draws, "bins": found.bins, "chance": chance}
+    return text(template, about=about, draws=found.draws, bins=found.bins, chance=chance)

@@ -19,7 +19,7 @@ from sudare.privacy import Ledger
 from sudare.releases import Certificate
 from sudare.releases.release import WORDS, verify_files
 from sudare.schema import Attribute, Schema, Unit, Values
-from sudare.text import language
+from sudare.text import Text, text
 from sudare.verify import audit
 
 RUNS = 30_000
@@ -28,58 +28,51 @@ PROMISE = Fraction(1)
 
 def verify_release(directory: Path, *, ledger_file: Path | None = None) -> list[CheckResult]:
     """Check the files of a release against its certificate, and its spends against a ledger."""
-    paper = verify_files(directory)
-    told = {lang: (directory / page).read_text(encoding="utf-8") for page, lang in WORDS.items()}
-    bare = dataclasses.replace(paper, payload={k: v for k, v in paper.payload.items() if k not in WORDS})
+    certificate = verify_files(directory)
+    stored = {language: (directory / page).read_text(encoding="utf-8") for page, language in WORDS.items()}
+    bare = dataclasses.replace(certificate, payload={k: v for k, v in certificate.payload.items() if k not in WORDS})
+    files = text("{files} files are those the certificate names", files=len(certificate.payload))
     checks = [
-        CheckResult("files", True, "{files} files are those the certificate names", {"files": len(paper.payload)}),
+        CheckResult(text("files"), True, files),
         CheckResult(
-            "certificate",
-            all(bare.words(lang) == text for lang, text in told.items()),
-            "the certificate in words says what certificate.json says",
-            {},
+            text("certificate"),
+            all(bare.words(language) == words for language, words in stored.items()),
+            text("the certificate in words says what certificate.json says"),
         ),
-        *_promise(paper),
+        *_check_promise(certificate),
     ]
-    return checks if ledger_file is None else [*checks, _in_ledger(paper, ledger_file)]
+    return checks if ledger_file is None else [*checks, _check_ledger(certificate, ledger_file)]
 
 
-def _promise(paper: Certificate) -> list[CheckResult]:
+def _check_promise(certificate: Certificate) -> list[CheckResult]:
     """Check what was promised and paid; k-anonymity and epsilon per metre take nothing from a budget."""
-    if "epsilon" not in paper.guarantee:
-        return [
-            CheckResult(
-                "promise", paper.private, "{statement}", {"statement": paper.guarantee["statement"][language()]}
-            )
-        ]
-    spent = sum((Fraction(spend["epsilon"]) for spend in paper.spends), Fraction())
+    promise = certificate.guarantee
+    if "epsilon" not in promise:
+        statement = text("{statement}", statement=certificate.statement)
+        return [CheckResult(text("promise"), certificate.private, statement)]
+    spent = sum((Fraction(spend["epsilon"]) for spend in certificate.spends), Fraction())
+    detail = (
+        text("promised epsilon {epsilon}", epsilon=promise["epsilon"])
+        if certificate.private
+        else text("seeded for tests: it protects nobody")
+    )
+    added = text("the spends add up to epsilon {spent}", spent=str(spent))
     return [
-        CheckResult(
-            "made with secret randomness",
-            paper.private,
-            "promised epsilon {epsilon}" if paper.private else "seeded for tests: it protects nobody",
-            {"epsilon": paper.guarantee["epsilon"]} if paper.private else {},
-        ),
-        CheckResult(
-            "spends",
-            str(spent) == paper.guarantee["epsilon"],
-            "the spends add up to epsilon {spent}",
-            {"spent": str(spent)},
-        ),
+        CheckResult(text("made with secret randomness"), certificate.private, detail),
+        CheckResult(text("spends"), str(spent) == promise["epsilon"], added),
     ]
 
 
-def _in_ledger(paper: Certificate, ledger_file: Path) -> CheckResult:
+def _check_ledger(certificate: Certificate, ledger_file: Path) -> CheckResult:
     """Every spend of the certificate must stand in the ledger as it is, and the head in its chain."""
     with Ledger.open(ledger_file) as ledger:
-        ledger.verify(head=paper.ledger_head)
+        ledger.verify(head=certificate.ledger_head)
         entries = [entry.to_dict() for entry in ledger.entries()]
-    known = paper.ledger_head is not None and all(spend in entries for spend in paper.spends)
-    if known:
-        return CheckResult(
-            "ledger", True, "the spends of this release are in the chain of {file}", {"file": str(ledger_file)}
-        )
-    return CheckResult("ledger", False, "{file} does not hold the spends of this release", {"file": str(ledger_file)})
+    if certificate.ledger_head is not None and all(spend in entries for spend in certificate.spends):
+        detail = text("the spends of this release are in the chain of {file}", file=str(ledger_file))
+        return CheckResult(text("ledger"), True, detail)
+    detail = text("{file} does not hold the spends of this release", file=str(ledger_file))
+    return CheckResult(text("ledger"), False, detail)
 
 
 def verify_installation(*, progress: Callable[[float], None] | None = None) -> list[CheckResult]:
@@ -87,8 +80,8 @@ def verify_installation(*, progress: Callable[[float], None] | None = None) -> l
     checks = check_noise(progress=(lambda share: progress(share / 2)) if progress else None)
     for step, (name, epsilon, must_hold) in enumerate(
         (
-            ("audit of microdata on neighbouring tables", PROMISE, True),
-            ("the same audit with half the noise", 2 * PROMISE, False),
+            (text("audit of microdata on neighbouring tables"), PROMISE, True),
+            (text("the same audit with half the noise"), 2 * PROMISE, False),
         )
     ):
         checks.append(_audit(name, epsilon, must_hold))
@@ -97,15 +90,15 @@ def verify_installation(*, progress: Callable[[float], None] | None = None) -> l
     return checks
 
 
-def _audit(name: str, epsilon: Fraction, must_hold: bool) -> CheckResult:
+def _audit(name: Text, epsilon: Fraction, must_hold: bool) -> CheckResult:
     """The promise must hold for the true method, and be seen to break for the weakened one."""
     method = Microdata(epsilon=epsilon, method="projection")
     first, second = neighbours()
     found = audit(_many(method, first), _many(method, second), runs=RUNS)
     holds = found.epsilon_low <= float(PROMISE)
-    told = {"low": f"{found.epsilon_low:.3f}", "promise": str(PROMISE)}
-    text = "epsilon is at least {low}; promised {promise}"
-    return CheckResult(name, holds == must_hold and math.isfinite(found.epsilon_low), text, told)
+    low, promise = f"{found.epsilon_low:.3f}", str(PROMISE)
+    detail = text("epsilon is at least {low}; promised {promise}", low=low, promise=promise)
+    return CheckResult(name, holds == must_hold and math.isfinite(found.epsilon_low), detail)
 
 
 def neighbours() -> tuple[Counts, Counts]:
