@@ -120,7 +120,7 @@ def test_a_fraction_too_long_to_add_up_is_refused():
         exact_epsilon(Fraction(10**60 + 1, 10**60))
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.cpu_seconds(30)
 def test_absurd_numbers_fill_no_memory():
     absurd = ("1e999999999", "9" * 10**6, Decimal("1e999999999"), Decimal("1e-999999999"), "1/" + "9" * 10**6)
     tracemalloc.start()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sudare.errors import LedgerError
-from sudare.privacy import Guarantee, Ledger
+from sudare.privacy import Guarantee, Ledger, ledger_file
 from sudare.schema.unit import Unit
 
 CELLS = "noise in every cell"
@@ -226,20 +226,23 @@ def test_a_ledger_locked_for_long_is_refused_in_one_line(ledger, path):
     assert ledger.spent == Fraction(1, 2)
 
 
-def test_a_lock_that_is_let_go_is_waited_for(ledger, path):
-    held = threading.Event()
-    holder = threading.Thread(target=_hold_for_a_moment, args=(path, held))
+def test_a_lock_that_is_let_go_is_waited_for(ledger, path, monkeypatch):
+    held, waited = threading.Event(), threading.Event()
+    pause = time.sleep
+    monkeypatch.setattr(ledger_file.time, "sleep", lambda seconds: (waited.set(), pause(seconds)))
+    holder = threading.Thread(target=_hold_until, args=(waited, path, held))
     holder.start()
     held.wait()
     spend(ledger)
     holder.join()
 
+    assert waited.is_set()
     assert ledger.spent == Fraction(1, 2)
 
 
-def _hold_for_a_moment(path, held):
+def _hold_until(waited, path, held):
     with raw(path) as other:
         other.execute("BEGIN IMMEDIATE")
         held.set()
-        time.sleep(0.1)
+        waited.wait()
         other.execute("ROLLBACK")
