@@ -20,7 +20,7 @@ from sudare.demo.data import census_square, mesh_census
 from sudare.methods.table import Table
 from sudare.methods.table.tree import table_tree
 from sudare.noise import SeededRng
-from sudare.report.svg import steward_map
+from sudare.report.maps import draw_steward_map
 from sudare.schema import Attribute, NumberBins, Schema
 
 RESULTS = PLACE.parents[1] / "benchmarks/results"
@@ -55,7 +55,7 @@ def town() -> str:
     """True and published people on cells of 500 m, as the steward may see them."""
     truth = mesh_census(level=4, area=("5339",), seed=1)
     drawn = Table(epsilon=EPSILON).draw(truth, rng=SeededRng(1))
-    return steward_map(
+    return draw_steward_map(
         truth.schema.attributes[0].domain,  # type: ignore[arg-type]
         drawn.codes[:, 0],
         drawn.values,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import os
 import re
@@ -10,14 +9,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sudare.cli.runs import _lines
-from sudare.demo.demo import KINDS, demo_page
+from sudare.demo.demo import KINDS, render_demo_page
+from sudare.methods.kanon.compare import ClassComparison
+from sudare.methods.table.compare import RegionComparison
 from sudare.releases import Release
 from sudare.report.shapes import TruthComparison
 from sudare.text import speaking
@@ -174,24 +176,26 @@ def test_what_is_not_stamped_does_not_depend_on_the_truth(demo: Path, tmp_path: 
     for private in ("members.csv", "people.csv"):
         (copy / private).unlink()  # the page is made of releases and what it is told
     with speaking("en"):
-        one, other = (demo_page(copy, releases, told(releases, shift)) for shift in (0, 7))
+        one, other = (render_demo_page(copy, releases, comparisons(shift)) for shift in (0, 7))
 
     assert one != other
     assert unstamped(one) == unstamped(other)
 
 
-def told(releases: Mapping[str, Release], shift: int) -> dict[str, TruthComparison]:
+def comparisons(shift: int) -> dict[str, TruthComparison]:
     """Made-up comparisons, all numbers of which change with `shift`."""
     place = np.array([100 + shift]), np.array([500 + shift])
-    plain = TruthComparison(
-        figures=tuple((f"measure {at}", str(1000 + at + shift)) for at in range(5)),
-        true={"age": np.full(15, 4321.0 + shift)},
-        blocks={256: 55.0 + shift},
-        places=place,
-    )
+    shared: dict[str, Any] = {
+        "figures": tuple((f"measure {at}", str(1000 + at + shift)) for at in range(5)),
+        "true": {"age": np.full(15, 4321.0 + shift)},
+        "places": place,
+    }
     risk = {"uniques": 0.01 * (1 + shift)}
     classes = {"before": risk, "after": risk, "left_out": 99 + shift, "total_loss": 0.1 + shift}
-    return dict.fromkeys(("microdata", "view", "table"), plain) | {"kanon": dataclasses.replace(plain, classes=classes)}
+    return dict.fromkeys(("microdata", "view"), TruthComparison(**shared)) | {
+        "table": RegionComparison(**shared, blocks={256: 55.0 + shift}),
+        "kanon": ClassComparison(**shared, classes=classes),
+    }
 
 
 def test_the_commands_that_the_page_proposes_work(demo: Path, sudare: Sudare) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases.geo import corners, roll_up, write_geojson, write_geoparquet
-from sudare.report.svg import colours, png, public_map, steward_map, write_map
+from sudare.report.maps import colour_counts, draw_public_map, draw_steward_map, encode_png, write_map
 from sudare.schema import MeshCells
 
 shapely = pytest.importorskip("shapely")
@@ -117,18 +117,18 @@ def pixels_of(picture: str, place: int) -> np.ndarray:
 
 def test_a_map_has_north_up_and_colours_where_people_are() -> None:
     cells = MeshCells(level=2, area=("5339",))
-    picture = public_map(cells, np.array([0, 63]), np.array([1, 1000]), title="two cells")
+    picture = draw_public_map(cells, np.array([0, 63]), np.array([1, 1000]), title="two cells")
     pixels = pixels_of(picture, 0)
 
     assert pixels.shape == (8, 8, 3)
-    assert pixels[7, 0].tolist() == colours(np.array([1]), 1000)[0].tolist()  # south-west at the bottom left
-    assert pixels[0, 7].tolist() == colours(np.array([1000]), 1000)[0].tolist()
+    assert pixels[7, 0].tolist() == colour_counts(np.array([1]), 1000)[0].tolist()  # south-west at the bottom left
+    assert pixels[0, 7].tolist() == colour_counts(np.array([1000]), 1000)[0].tolist()
 
 
 def test_the_public_map_shows_one_map_and_the_stewards_two_with_a_stamp(tmp_path: Path) -> None:
     cells, codes, counts = some(3)
-    public = public_map(cells, codes, counts, title="Ohta & <Kita>")
-    both = steward_map(cells, codes, counts, true_codes=codes[:9], true_people=counts[:9], title="both")
+    public = draw_public_map(cells, codes, counts, title="Ohta & <Kita>")
+    both = draw_steward_map(cells, codes, counts, true_codes=codes[:9], true_people=counts[:9], title="both")
     write_map(tmp_path / "map.svg", both)
 
     assert public.count("image-rendering:pixelated") == 1
@@ -141,8 +141,8 @@ def test_the_public_map_shows_one_map_and_the_stewards_two_with_a_stamp(tmp_path
 def test_a_map_of_too_many_pixels_is_refused() -> None:
     cells = MeshCells(level=6, area=("3036", "6848"))
     with pytest.raises(ParameterError, match="roll it up"):
-        public_map(cells, np.array([0]), np.array([1]), title="all")
+        draw_public_map(cells, np.array([0]), np.array([1]), title="all")
 
 
 def test_a_png_starts_as_one() -> None:
-    assert png(np.zeros((2, 3, 3), dtype=np.uint8)).startswith(b"\x89PNG\r\n\x1a\n")
+    assert encode_png(np.zeros((2, 3, 3), dtype=np.uint8)).startswith(b"\x89PNG\r\n\x1a\n")

@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from sudare.methods.kanon.compare import spread
-from sudare.methods.kanon.page import draw, plain
+from sudare.methods.kanon.compare import count_values
+from sudare.methods.kanon.page import draw_lattice, list_lattice
 from sudare.releases import Coded
-from sudare.report.frames import codes_of, numbers
-from sudare.report.page import page
+from sudare.releases.columns import read_codes, read_numbers
+from sudare.report.page import render_page
 from sudare.report.shapes import Listing, Marginal, Section
-from sudare.report.svg import bars, columns, heat, lines
+from sudare.report.svg import draw_bars, draw_columns, draw_heat_map, draw_lines
 from sudare.schema import Attribute, NumberBins, TableHierarchy, Values
 from sudare.text import catalogue
 
@@ -53,7 +53,7 @@ class Tags(HTMLParser):
 
 def test_a_page_is_whole_and_escapes_what_it_is_given() -> None:
     listing = Listing(title="<t>", head=("a & b",), rows=[("<script>alert(1)</script>",)])
-    made = page(
+    made = render_page(
         title="<b>", kind="k", promise="p", facts=[("<i>", "1")], sections=[Section(title="s", parts=(listing,))]
     )
     tags = Tags(made)
@@ -79,13 +79,13 @@ def test_the_truth_is_drawn_only_where_it_is_given() -> None:
     one = Marginal(name="a", labels=("x", "y"), published=np.array([3.0, 1.0]))
     two = Marginal(name="a", labels=("x", "y"), published=np.array([3.0, 1.0]), true=np.array([2.0, 2.0]))
 
-    assert 'class="truth"' not in bars(one) + columns(one)
-    assert bars(two).count('class="truth"') == 2
-    assert columns(two).count('class="truth"') == 2
+    assert 'class="truth"' not in draw_bars(one) + draw_columns(one)
+    assert draw_bars(two).count('class="truth"') == 2
+    assert draw_columns(two).count('class="truth"') == 2
 
 
 def test_a_bar_is_as_long_as_its_share_of_the_longest() -> None:
-    drawn = bars(Marginal(name="a", labels=("x", "y"), published=np.array([4.0, 1.0])))
+    drawn = draw_bars(Marginal(name="a", labels=("x", "y"), published=np.array([4.0, 1.0])))
     first, second = (float(width) for width in re.findall(r'width="([0-9.]+)" height="13"', drawn))
 
     assert first == pytest.approx(4 * second, abs=0.3)
@@ -94,16 +94,16 @@ def test_a_bar_is_as_long_as_its_share_of_the_longest() -> None:
 def test_charts_of_nothing_are_drawn_without_trouble() -> None:
     empty = Marginal(name="a", labels=("x",), published=np.zeros(1))
 
-    assert "<svg" in bars(empty)
-    assert "<svg" in columns(empty)
-    assert lines({"a": [(1.0, 0.0)]}, across="x", up="y") == ""
-    assert heat(np.full((2, 2), np.nan), title="none") == ""
+    assert "<svg" in draw_bars(empty)
+    assert "<svg" in draw_columns(empty)
+    assert draw_lines({"a": [(1.0, 0.0)]}, across="x", up="y") == ""
+    assert draw_heat_map(np.full((2, 2), np.nan), title="none") == ""
 
 
 def test_a_large_map_is_drawn_in_blocks_and_a_blank_stays_blank() -> None:
     values = np.full((300, 300), np.nan)
     values[:150] = 1.0
-    drawn = heat(values, title="half")
+    drawn = draw_heat_map(values, title="half")
     rows = {int(row) for row in re.findall(r"M0 (\d+)h", drawn)}
 
     assert min(rows) == 50
@@ -111,7 +111,7 @@ def test_a_large_map_is_drawn_in_blocks_and_a_blank_stays_blank() -> None:
 
 
 def test_a_lattice_shows_every_node_and_rings_the_chosen_one() -> None:
-    drawn = draw(plain({"sex": 1, "age": 3}, (0, 2)))
+    drawn = draw_lattice(list_lattice({"sex": 1, "age": 3}, (0, 2)))
 
     assert drawn.count('class="node"') == 8
     assert drawn.count('class="chosen"') == 1
@@ -133,20 +133,20 @@ def test_a_lattice_shows_every_node_and_rings_the_chosen_one() -> None:
 def test_a_published_label_is_read_back_as_so_many_values(
     attribute: Attribute, label: str | None, level: int | None, values: int | None
 ) -> None:
-    assert spread(attribute, label, level=level) == values
+    assert count_values(attribute, label, level=level) == values
 
 
 def test_columns_of_a_text_file_are_read_as_numbers_labels_and_values() -> None:
     texts = Coded(np.array([0, 1, 2]), np.array(["7", "[95,100]", None], dtype=object))
     ages = Attribute(name="age", domain=AGE.domain, missing=True)
 
-    assert codes_of(ages, texts).tolist() == [1, 19, 20]
-    assert np.isnan(numbers(Coded(np.array([0]), np.array([None], dtype=object)))).all()
+    assert read_codes(ages, texts).tolist() == [1, 19, 20]
+    assert np.isnan(read_numbers(Coded(np.array([0]), np.array([None], dtype=object)))).all()
 
 
 def test_both_languages_have_every_text_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDARE_LANG", "ja")
-    made = page(title="t", kind="k", promise="p", facts=[], sections=[], is_secret=True)
+    made = render_page(title="t", kind="k", promise="p", facts=[], sections=[], is_secret=True)
 
     assert '<html lang="ja">' in made
     assert "公開禁止" in made

@@ -11,26 +11,27 @@ import pytest
 from sudare.demo.cards import (
     Card,
     PageChapter,
-    blind,
-    budget_bar,
-    ladders,
-    landscape,
-    nearest,
-    overview,
-    pyramid,
-    reports,
+    draw_blind,
+    draw_budget,
+    draw_landscape,
+    draw_levels,
+    draw_pyramid,
+    draw_reports,
+    find_land,
+    render_overview,
 )
 from sudare.releases.certificate import expected
-from sudare.report.page import listing_table
+from sudare.report.maps import draw_page_map, draw_page_scale
+from sudare.report.page import render_listing
 from sudare.report.shapes import Listing, Marginal
-from sudare.report.svg import columns, heat, page_map, page_scale
+from sudare.report.svg import draw_columns, draw_heat_map
 from sudare.schema import MeshCells
 from sudare.text import language, say, speaking
 from tests.unit.test_report import Tags
 
 
 def test_a_budget_is_drawn_in_proportion_with_what_is_left() -> None:
-    drawn = budget_bar([("one", Fraction(1)), ("two", Fraction(1, 2))], Fraction(2), title="t")
+    drawn = draw_budget([("one", Fraction(1)), ("two", Fraction(1, 2))], Fraction(2), title="t")
     shares = [float(share) for share in re.findall(r"flex:([0-9.]+) 0 0", drawn)]
 
     assert shares == [0.5, 0.25, 0.25]
@@ -38,13 +39,13 @@ def test_a_budget_is_drawn_in_proportion_with_what_is_left() -> None:
 
 
 def test_a_budget_that_is_gone_shows_nothing_left() -> None:
-    drawn = budget_bar([("one", Fraction(1))], Fraction(1), title="t")
+    drawn = draw_budget([("one", Fraction(1))], Fraction(1), title="t")
 
     assert "unspent" not in drawn
 
 
 def test_a_pyramid_has_a_bar_for_every_value_on_both_sides() -> None:
-    drawn = pyramid(["a", "b"], np.array([4.0, 2.0]), np.array([1.0, 2.0]), names=("F", "M"), title="t")
+    drawn = draw_pyramid(["a", "b"], np.array([4.0, 2.0]), np.array([1.0, 2.0]), names=("F", "M"), title="t")
     left = [float(width) for width in re.findall(r'width="([0-9.]+)" height="12" class="bar"', drawn)]
     right = [float(width) for width in re.findall(r'width="([0-9.]+)" height="12" class="other"', drawn)]
 
@@ -53,7 +54,7 @@ def test_a_pyramid_has_a_bar_for_every_value_on_both_sides() -> None:
 
 
 def test_only_the_chosen_step_of_a_ladder_is_filled() -> None:
-    drawn = ladders([("sex", ["F", "*"], 0), ("age", ["[30,35)", "[30,40)", "*"], 2)], title="t")
+    drawn = draw_levels([("sex", ["F", "*"], 0), ("age", ["[30,35)", "[30,40)", "*"], 2)], title="t")
 
     assert drawn.count('class="step taken"') == 2
     assert drawn.count('class="step"') == 3
@@ -62,7 +63,7 @@ def test_only_the_chosen_step_of_a_ladder_is_filled() -> None:
 def test_a_cell_that_is_never_reported_has_no_colour() -> None:
     grounds = np.array([[2, 2, 0], [2, 2, 0]])
     chances = np.array([[0.6, 0.3, 0.0], [0.1, 1e-9, 0.0]])
-    drawn = reports(grounds, chances, (0, 0), title="t")
+    drawn = draw_reports(grounds, chances, (0, 0), title="t")
     coloured = "".join(re.findall(r'<path d="([^"]+)" class="s\d+"', drawn))
 
     assert coloured.count("M") == 3
@@ -70,7 +71,7 @@ def test_a_cell_that_is_never_reported_has_no_colour() -> None:
 
 
 def test_a_landscape_is_water_park_and_land() -> None:
-    drawn = landscape(np.array([[0, 1, 2]]), title="t")
+    drawn = draw_landscape(np.array([[0, 1, 2]]), title="t")
 
     assert [drawn.count(f'class="{kind}"') for kind in ("water", "park", "land")] == [1, 1, 1]
 
@@ -78,26 +79,28 @@ def test_a_landscape_is_water_park_and_land() -> None:
 def test_the_place_of_a_device_is_on_land() -> None:
     grounds = np.array([[0, 1, 0], [0, 0, 2]])
 
-    assert nearest(grounds, 0.0, 0.0) == (1, 2)
+    assert find_land(grounds, 0.0, 0.0) == (1, 2)
 
 
 @pytest.mark.parametrize("top", [0.91, 9.5, 46.0, 950.0, 999.0, 1000.0, 4999.0])
 def test_the_scale_of_columns_has_a_step_for_every_height(top: float) -> None:
-    drawn = columns(Marginal(name="a", labels=("x", "y"), published=np.array([top, 1.0]), is_ordered=True))
+    drawn = draw_columns(Marginal(name="a", labels=("x", "y"), published=np.array([top, 1.0]), is_ordered=True))
 
     assert 2 <= drawn.count('class="rule"') <= 6
 
 
 def test_a_map_of_a_page_has_one_picture_for_the_day_and_one_for_the_night() -> None:
     cells = MeshCells(level=2, area=("5339",))
-    drawn = page_map(cells, np.array([0, 9]), np.array([3, 40]), title="people") + page_scale(40)
+    drawn = draw_page_map(cells, np.array([0, 9]), np.array([3, 40]), title="people") + draw_page_scale(40)
 
     assert drawn.count('class="day"') == drawn.count('class="night"') == 2
     assert 'aria-label="people"' in drawn
 
 
 def test_rows_and_columns_of_a_small_matrix_are_named() -> None:
-    drawn = heat(np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), title="t", names=(("F", "M"), ("young", "mid", "old")))
+    drawn = draw_heat_map(
+        np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), title="t", names=(("F", "M"), ("young", "mid", "old"))
+    )
 
     assert all(f">{name}</text>" in drawn for name in ("F", "M", "young", "old"))
     assert ">mid<" not in drawn
@@ -105,19 +108,19 @@ def test_rows_and_columns_of_a_small_matrix_are_named() -> None:
 
 def test_cells_of_numbers_stand_right_and_sentences_get_room() -> None:
     rows = [("view", "a promise that is told in a whole sentence", "1/2"), ("kanon", "another", "–")]
-    drawn = listing_table(Listing(title="t", head=("release", "promise", "cost"), rows=rows))
+    drawn = render_listing(Listing(title="t", head=("release", "promise", "cost"), rows=rows))
 
     assert drawn.count('class="long"') == 3
     assert drawn.count('class="n"') == 3
 
 
 def test_a_page_about_several_releases_is_whole_and_escapes_what_it_is_given() -> None:
-    card = Card(title="<b>", words=("a & b",), picture=blind(title="<i>"), links=[("<a>", "x.html")])
+    card = Card(title="<b>", words=("a & b",), picture=draw_blind(title="<i>"), links=[("<a>", "x.html")])
     chapters = [
         PageChapter(title="one", cards=[card]),
         PageChapter(title="two", commands=[("do", "cat < x")], is_secret=True),
     ]
-    made = overview(title="t", kind="k", lead="l", mark="", facts=[], chapters=chapters, stamp="s", foot="f",
+    made = render_overview(title="t", kind="k", lead="l", mark="", facts=[], chapters=chapters, stamp="s", foot="f",
                     other=("ja", "日本語", "index.ja.html"))  # fmt: skip
     tags = Tags(made)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.compare.distances import BLOCKS, block_errors, region_errors, rollup_errors
+from sudare.compare.distances import BLOCKS, block_errors, rollup_errors
 from sudare.counts import Counts
 from sudare.errors import ParameterError
+from sudare.methods.table.compare import region_errors
 from sudare.methods.table.morton import CellOrder
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema
 from sudare.testing.subject import schema_of

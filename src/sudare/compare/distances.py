@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
-from sudare.methods.table.morton import WORD_BITS, CellOrder, Order
 from sudare.noise import Rng
+from sudare.noise.uniform import draw_interval, draw_order
 from sudare.releases import Release
-from sudare.releases.frame import Coded
-from sudare.schema import Attribute, Schema
+from sudare.releases.columns import find_frame, read_codes, read_numbers
+from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers, Reals
 
 STAMP = "not for publication"
@@ -52,34 +52,16 @@ class Evaluation:
         raise ReleaseError("an evaluation is computed from the true table and not for publication; it is not stored")
 
 
-# A release as a table of counts, to hold it against the truth.
+# --- a release as a table of counts -----------------------------------------------------------------------------------
 
 
 def counts_of(release: Release, *, frame: str = "records") -> Counts:
-    """Count the published records over the schema that the certificate carries."""
-    schema = Schema.from_dict(release.certificate.schema)
-    if frame not in release.frames:
-        raise ReleaseError("the release has no table {frame}; it has {known}", frame=frame, known=_names(release))
-    columns = release.frames[frame].columns
-    codes = [_codes(attribute, columns[attribute.name]) for attribute in schema.attributes]
-    return Counts.from_columns(schema, np.column_stack(codes))
-
-
-def _codes(attribute: Attribute, column: Coded | NDArray[Any]) -> NDArray[np.int64]:
-    """Codes of the attribute, each label looked up once."""
-    if isinstance(column, Coded):
-        return _look_up(attribute, column.labels.tolist())[column.codes]
-    labels = list(dict.fromkeys(column.tolist()))
-    place = {label: position for position, label in enumerate(labels)}
-    return _look_up(attribute, labels)[np.array([place[label] for label in column.tolist()], dtype=np.int64)]
-
-
-def _look_up(attribute: Attribute, labels: list[str | None]) -> NDArray[np.int64]:
-    return np.array([attribute.code(label) for label in labels], dtype=np.int64)
-
-
-def _names(release: Release) -> str:
-    return ", ".join(release.frames)
+    """Count what is published over the schema that the certificate carries: records, or cells with their `count`."""
+    schema, columns = Schema.from_dict(release.certificate.schema), find_frame(release, frame).columns
+    codes = np.column_stack([read_codes(attribute, columns[attribute.name]) for attribute in schema.attributes])
+    is_counted = "count" in columns and "count" not in schema.names  # else each row is a record
+    weights = read_numbers(columns["count"]).astype(np.int64) if is_counted else None
+    return Counts.from_columns(schema, codes, weights)
 
 
 # How far a release is from the truth, on sparse tables of any number of cells.
@@ -168,28 +150,6 @@ BLOCKS = tuple(4**power for power in range(9))
 """1, 4, ..., 65,536 cells."""
 
 
-def region_errors(
-    true: Counts, published: Counts, *, order: Order = "morton", blocks: Sequence[int] = BLOCKS
-) -> dict[int, Evaluation]:
-    """Compute the root mean square error of the sums over all blocks of so many cells, on sparse tables of any size.
-
-    A block of 2^l cells is a node l halvings above the cells in the order ("morton" or "radix"); at the edge of the
-    domain it holds fewer. Empty blocks count: the mean is over all of them.
-
-    >>> from sudare.schema import Attribute, NumberBins, Schema
-    >>> cells = Attribute(name="cell", domain=NumberBins.of_width(0, 4, 1))
-    >>> schema = Schema(name="line", attributes=(cells,))
-    >>> region_errors(Counts.build(schema, [0], [4]), Counts.build(schema, [1], [4]), blocks=[1, 4])[4]
-    <Evaluation, not for publication: RMSE of sums over 4 cells 0>
-    """
-    if true.schema.sizes != published.schema.sizes:
-        raise ParameterError("the two tables must be over the same cells; project or coarsen the truth first")
-    cells = CellOrder(schema=true.schema, order=order)
-    paths = cells.paths(np.concatenate([true.codes, published.codes]))
-    errors = np.concatenate([true.values, -published.values])
-    return {block: _error(cells, paths, errors, block) for block in blocks}
-
-
 def rollup_errors(true: Counts, published: Counts, name: str) -> dict[int, Evaluation]:
     """Compute the root mean square error of the sums over the groups of every level of an attribute's hierarchy.
 
@@ -221,40 +181,12 @@ def block_errors(
     found = {}
     for block in blocks:
         sums = np.add.reduceat(errors, np.arange(0, len(errors), block))
-        found[block] = _named(block, math.sqrt(float(np.mean(sums**2))))
+        found[block] = name_block_error(block, math.sqrt(float(np.mean(sums**2))))
     return found
 
 
-def _error(cells: CellOrder, paths: NDArray[np.int64], errors: NDArray[np.int64], block: int) -> Evaluation:
-    halvings = _halvings(block, cells.levels)
-    heads = paths.copy()
-    used = cells.levels - halvings  # bits of a path that name its block
-    for word in range(cells.words):
-        dropped = min(max((word + 1) * WORD_BITS - used, 0), WORD_BITS)
-        heads[:, word] >>= dropped
-    order = np.lexsort(heads.T[::-1])
-    heads, errors = heads[order], errors[order]
-    if not len(heads):
-        return _named(block, 0.0)
-    starts = np.flatnonzero(np.concatenate([[True], (heads[1:] != heads[:-1]).any(axis=1)]))
-    sums = np.add.reduceat(errors, starts).astype(np.float64)
-    return _named(block, math.sqrt(float(np.dot(sums, sums)) / _count(cells, halvings)))
-
-
-def _halvings(block: int, levels: int) -> int:
-    halvings = block.bit_length() - 1
-    if block < 1 or block != 1 << halvings:
-        raise ParameterError("a block ({block}) must be a power of two", block=block)
-    return min(halvings, levels)
-
-
-def _count(cells: CellOrder, halvings: int) -> int:
-    """Count the blocks that hold a cell: along every axis as many as its size has, rounded up."""
-    halved = [axis for axis, _ in cells.plan[cells.levels - halvings :]]
-    return math.prod(-(-size // 2 ** halved.count(axis)) for axis, size in enumerate(cells.sizes))
-
-
-def _named(block: int, value: float) -> Evaluation:
+def name_block_error(block: int, value: float) -> Evaluation:
+    """Name the error of sums over so many cells."""
     return Evaluation(f"RMSE of sums over {block} cells", value)
 
 
@@ -315,10 +247,9 @@ def random_ranges(schema: Schema, dimensions: int, *, queries: int, rng: Rng) ->
     lows = np.zeros((queries, len(sizes)), dtype=np.int64)
     highs = np.tile(np.array(sizes, dtype=np.int64) - 1, (queries, 1))
     for query in range(queries):
-        for place in rng.permutation(len(sizes))[:dimensions]:
-            length = 1 + rng.below(sizes[place])
-            lows[query, place] = rng.below(sizes[place] - length + 1)
-            highs[query, place] = lows[query, place] + length - 1
+        for place in draw_order(len(sizes), rng=rng)[:dimensions]:
+            start, stop = draw_interval(sizes[place], rng=rng)
+            lows[query, place], highs[query, place] = start, stop - 1
     return lows, highs
 
 

@@ -1,4 +1,4 @@
-"""The chapter of the demo's page that compares with the truth: for the steward, stamped."""
+"""The demo: made-up data, all five releases, and one page about them in both languages."""
 
 from __future__ import annotations
 
@@ -12,95 +12,99 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sudare.app import compared, publish_kanon, publish_location, publish_release, write_page
+from sudare.app import compare_release, publish_kanon, publish_location, publish_release, render_report, write_page
 from sudare.demo.cards import (
     Card,
     PageChapter,
-    blind,
-    budget_bar,
-    city_picture,
-    describe,
-    mesh_of,
-    overview,
-    release_cards,
+    describe_releases,
+    describe_schema,
+    draw_blind,
+    draw_budget,
+    draw_city,
+    render_overview,
 )
 from sudare.demo.data import write_census, write_city, write_members
 from sudare.errors import ReleaseError
 from sudare.methods.kanon import KAnonymity
+from sudare.methods.kanon.compare import ClassComparison
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
+from sudare.methods.table.compare import RegionComparison
 from sudare.methods.view import View
 from sudare.privacy import Ledger
 from sudare.releases import Release
-from sudare.report.frames import codes_of, marginal_of, numbers
-from sudare.report.report import report
-from sudare.report.shapes import Listing, TruthComparison, number
-from sudare.report.svg import legend, marginal
-from sudare.report.tabular import side_by_side
+from sudare.releases.columns import read_codes, read_numbers
+from sudare.report.frames import draw_maps_side_by_side, mesh_of, read_marginal
+from sudare.report.shapes import Listing, TruthComparison, write_number
+from sudare.report.svg import draw_marginal, write_legend
 from sudare.schema import Schema
 from sudare.text import language, say, speaking
 
-REGION = 256  # cells of the region whose error is told
+REGION = 256  # cells of the regions whose error is listed
 
 
-def truth_chapter(out: Path, releases: Mapping[str, Release], truths: Mapping[str, TruthComparison]) -> PageChapter:
+def describe_truth(out: Path, releases: Mapping[str, Release], truths: Mapping[str, TruthComparison]) -> PageChapter:
     """How far each release is from the truth; a mechanism has no truth beside it."""
-    rows = [(kind, words, value) for kind, truth in truths.items() for words, value in _figures(kind, truth)]
-    told = releases["location"].certificate.measures["expected_distance_metres"]
-    rows.append(("location", say("expected distance of a report, in metres"), number(round(told, 1))))
+    rows = [(kind, words, value) for kind, truth in truths.items() for words, value in _list_figures(truth)]
+    distance = releases["location"].certificate.measures["expected_distance_metres"]
+    rows.append(("location", say("expected distance of a report, in metres"), write_number(round(distance, 1))))
+    cards = [
+        _compare_ages(releases["microdata"], truths["microdata"]),
+        _compare_maps(releases["table"], truths["table"]),
+    ]
     return PageChapter(
         title=say("How far from the truth"),
         lead=say("Computed from the true tables, without noise: this must not leave. A steward looks at it once, to"
                  " decide whether the release is good enough to be of use."),
-        cards=[_members(releases["microdata"], truths["microdata"]), _map(releases["table"], truths["table"])],
+        cards=cards,
         listing=Listing(title=say("distances"), head=(say("release"), say("measure"), say("value")), rows=rows),
         is_secret=True,
     )  # fmt: skip
 
 
-def _figures(kind: str, truth: TruthComparison) -> Iterator[tuple[str, str]]:
+def _list_figures(truth: TruthComparison) -> Iterator[tuple[str, str]]:
     """The few figures of each kind that say most."""
-    if truth.classes is not None:
+    if isinstance(truth, ClassComparison):
         before, after = truth.classes["before"], truth.classes["after"]
-        yield say("rows left out"), number(truth.classes["left_out"])
+        yield say("rows left out"), write_number(truth.classes["left_out"])
         yield say("unique rows, before and after"), f"{before['uniques']:.2%} → {after['uniques']:.2%}"
         yield say("loss"), f"{truth.classes['total_loss']:.4f}"
         return
     yield from truth.figures[:-2]  # the last two tell the number of records
-    if kind == "table" and REGION in truth.blocks:
-        yield say("error of the sum of {cells} cells (RMSE)", cells=REGION), number(truth.blocks[REGION])
+    if isinstance(truth, RegionComparison) and REGION in truth.blocks:
+        yield say("error of the sum of {cells} cells (RMSE)", cells=REGION), write_number(truth.blocks[REGION])
 
 
-def _page(kind: str) -> list[tuple[str, str]]:
+def _link_steward_page(kind: str) -> list[tuple[str, str]]:
     ending = "ja." if language() == "ja" else ""
     return [(say("{kind}, beside the truth", kind=kind), f"steward/{kind}.{ending}html")]
 
 
-def _members(release: Release, truth: TruthComparison) -> Card:
+def _compare_ages(release: Release, truth: TruthComparison) -> Card:
     schema = Schema.from_dict(release.certificate.schema)
-    one = schema.attribute("age")
-    found = marginal_of(one, codes_of(one, release.frames["records"].columns[one.name]))
-    drawn = replace(found, true=truth.true[one.name])
+    age = schema.attribute("age")
+    published = read_marginal(age, release.frames["records"].columns)
+    drawn = replace(published, true=truth.true[age.name])
     return Card(
         kind="microdata",
         title=say("Records by age, published and true"),
         words=(say("The bar is what was published, the line is the truth."),),
-        picture=legend(truth=True) + marginal(drawn),
-        links=[*_page("microdata"), *_page("view"), *_page("kanon")],
+        picture=write_legend(truth=True) + draw_marginal(drawn),
+        links=[*_link_steward_page("microdata"), *_link_steward_page("view"), *_link_steward_page("kanon")],
     )
 
 
-def _map(release: Release, truth: TruthComparison) -> Card:
-    one = Schema.from_dict(release.certificate.schema).attributes[0]
+def _compare_maps(release: Release, truth: TruthComparison) -> Card:
+    mesh = Schema.from_dict(release.certificate.schema).attributes[0]
     columns = release.frames["cells"].columns
-    published = codes_of(one, columns[one.name]), numbers(columns["count"]).astype(np.int64)
+    published = read_codes(mesh, columns[mesh.name]), read_numbers(columns["count"]).astype(np.int64)
     true = truth.places or published
-    told = [(say("true"), *true), (say("published"), *published)]
+    maps = [(say("true"), *true), (say("published"), *published)]
     return Card(
         kind="table",
         title=say("People on the map, true and published"),
-        picture=side_by_side(mesh_of(one), told),
-        links=_page("table"),
+        picture=draw_maps_side_by_side(mesh_of(mesh), maps),
+        links=_link_steward_page("table"),
         size="wide",
     )
 
@@ -108,95 +112,102 @@ def _map(release: Release, truth: TruthComparison) -> Card:
 # The page of the demo: what went in, what came out, what was promised and spent, how far from the truth, what next.
 
 
-OTHER = {"en": ("ja", "日本語", "index.ja.html"), "ja": ("en", "English", "index.html")}
+OTHER_LANGUAGE = {"en": ("ja", "日本語", "index.ja.html"), "ja": ("en", "English", "index.html")}
 
 
-def demo_page(out: Path, releases: Mapping[str, Release], truths: Mapping[str, TruthComparison]) -> str:
+def render_demo_page(out: Path, releases: Mapping[str, Release], truths: Mapping[str, TruthComparison]) -> str:
     """Write the page in the language that is spoken; `out` is where the demo is made."""
-    return overview(
+    return render_overview(
         title=say("Five releases, and nobody shown"),
         kind=say("Sudare: the demonstration, on made-up data"),
         lead=say(
             "A sudare is a blind: it lets you see the garden while nobody sees you. Here two private tables and one"
             " public map became five things that may leave the building."
         ),
-        mark=blind(title=say("a blind"), rows=5),
-        facts=_facts(releases),
+        mark=draw_blind(title=say("a blind"), rows=5),
+        facts=_list_facts(releases),
         chapters=[
-            _went_in(out, releases),
+            _describe_input(out, releases),
             PageChapter(
                 title=say("What came out"),
                 lead=say(
                     "Five releases. Every picture is drawn from a release and public facts alone, and may go with it."
                 ),
-                cards=list(release_cards(out, releases)),
+                cards=list(describe_releases(out, releases)),
             ),
-            _promised(out, releases),
-            truth_chapter(out, releases, truths),
-            _next(out),
+            _describe_promises(out, releases),
+            describe_truth(out, releases, truths),
+            _list_commands(out),
         ],
         stamp=say("For the steward. Chapter 4 shows true numbers beside the published ones, and is stamped."),
         foot=say("Made by `sudare demo`. Nobody in these tables exists. The page holds no script and fetches nothing."),
-        other=OTHER[language()],
+        other=OTHER_LANGUAGE[language()],
     )
 
 
-def _facts(releases: Mapping[str, Release]) -> list[tuple[str, str]]:
-    spent = sum((Fraction(one["cost"]) for kind in ("microdata", "view") for one in releases[kind].certificate.spends),
-                Fraction())  # fmt: skip
+def _list_facts(releases: Mapping[str, Release]) -> list[tuple[str, str]]:
+    spent = _add_costs(releases["microdata"]) + _add_costs(releases["view"])
     return [
-        (say("members"), number(releases["microdata"].frames["records"].rows)),
-        (say("people on the map"), number(_people(releases["table"]))),
-        (say("releases"), number(len(releases))),
+        (say("members"), write_number(releases["microdata"].frames["records"].rows)),
+        (say("people on the map"), write_number(_count_people(releases["table"]))),
+        (say("releases"), write_number(len(releases))),
         (say("epsilon spent on the members"), say("{spent} of {budget}", spent=spent, budget=2)),
     ]
 
 
-def _people(release: Release) -> float:
+def _add_costs(release: Release) -> Fraction:
+    return sum((Fraction(spend["cost"]) for spend in release.certificate.spends), Fraction())
+
+
+def _count_people(release: Release) -> float:
     return float(release.frames["cells"].decode()["count"].sum())
 
 
-def _went_in(out: Path, releases: Mapping[str, Release]) -> PageChapter:
+def _describe_input(out: Path, releases: Mapping[str, Release]) -> PageChapter:
     """The three inputs in words: columns and cells that are public facts, no row."""
     lead = say("Described, not shown: column names and domains are public facts, the rows are not.")
-    cards = [_members_card(out, releases["microdata"]), _mesh(out, releases["table"]), _city(out, releases["location"])]
+    cards = [
+        _describe_members(out, releases["microdata"]),
+        _describe_mesh(out, releases["table"]),
+        _describe_city(out, releases["location"]),
+    ]
     return PageChapter(title=say("What went in"), lead=lead, cards=cards)
 
 
-def _members_card(out: Path, release: Release) -> Card:
+def _describe_members(out: Path, release: Release) -> Card:
     schema = Schema.read(out / "members.toml")
-    rows = number(release.frames["records"].rows)  # public: tables of another number are no neighbours
+    rows = write_number(release.frames["records"].rows)  # public: tables of another number are no neighbours
     return Card(
         kind=say("a private table"),
         title="members.csv",
         words=(
             say("{rows} members of a chain of sports clubs, one row each.", rows=rows),
-            say("Protected: {unit}. The column itself never leaves.", unit=schema.unit.words()),
+            say("Protected: {unit}. The column itself never leaves.", unit=schema.unit.describe()),
         ),
-        listing=describe(schema),
-        picture=blind(title=say("a table behind a blind")),
+        listing=describe_schema(schema),
+        picture=draw_blind(title=say("a table behind a blind")),
         caption=say("The rows stay with the steward. The schema, members.toml, tells what is public."),
         size="small",
     )
 
 
-def _mesh(out: Path, release: Release) -> Card:
-    cells = f"{Schema.read(out / 'people.toml').size:,}"
+def _describe_mesh(out: Path, release: Release) -> Card:
+    cells, people = f"{Schema.read(out / 'people.toml').size:,}", write_number(_count_people(release))
     return Card(
         kind=say("a private table"),
         title="people.csv",
         words=(
-            say("{people} people by cell of 500 m (JIS X 0410), already counted.", people=number(_people(release))),
+            say("{people} people by cell of 500 m (JIS X 0410), already counted.", people=people),
             say("{cells} cells of land can hold people; which ones do is private.", cells=cells),
             say("Protected: every single person that is counted."),
         ),
-        picture=blind(title=say("a table behind a blind")),
+        picture=draw_blind(title=say("a table behind a blind")),
         caption=say("Empty cells are as private as full ones."),
         size="small",
     )
 
 
-def _city(out: Path, release: Release) -> Card:
+def _describe_city(out: Path, release: Release) -> Card:
     cells = f"{release.frames['weights'].rows:,}"
     return Card(
         kind=say("a public map"),
@@ -205,19 +216,17 @@ def _city(out: Path, release: Release) -> Card:
             say("A made-up city on a bay: sea, a river with bridges, two parks, a pier and an island."),
             say("{cells} cells of 100 m, each with the share of it where a person can be.", cells=cells),
         ),
-        picture=city_picture(out),
+        picture=draw_city(out),
         caption=say("This is public, so it may be shown: no person is in it."),
     )
 
 
-def _promised(out: Path, releases: Mapping[str, Release]) -> PageChapter:
+def _describe_promises(out: Path, releases: Mapping[str, Release]) -> PageChapter:
     """Every promise in its own words, and the two ledgers."""
     rows = []
     for kind, release in releases.items():
-        paper = release.certificate
-        cost = sum((Fraction(one["cost"]) for one in paper.spends), Fraction())
-        words = paper.guarantee["statement"][language()]
-        rows.append((kind, words, str(cost) if paper.spends else "–"))
+        cost = str(_add_costs(release)) if release.certificate.spends else "–"
+        rows.append((kind, str(release.certificate.statement), cost))
     listing = Listing(
         title=say("the promise of each release, as its certificate says it"),
         head=(say("release"), say("promise in words"), say("epsilon charged")),
@@ -228,16 +237,16 @@ def _promised(out: Path, releases: Mapping[str, Release]) -> PageChapter:
         " never comes back. k-anonymity is outside of it: no epsilon bounds what kanon tells about the same members."
     )
     return PageChapter(
-        title=say("What was promised and spent"), lead=note, cards=list(_ledgers(out, releases)), listing=listing
+        title=say("What was promised and spent"),
+        lead=note,
+        cards=list(_describe_ledgers(out, releases)),
+        listing=listing,
     )
 
 
-def _ledgers(out: Path, releases: Mapping[str, Release]) -> Iterator[Card]:
+def _describe_ledgers(out: Path, releases: Mapping[str, Release]) -> Iterator[Card]:
     for name, kinds in (("members", ("microdata", "view")), ("people", ("table",))):
-        spent = [
-            (kind, sum((Fraction(one["cost"]) for one in releases[kind].certificate.spends), Fraction()))
-            for kind in kinds
-        ]
+        spent = [(kind, _add_costs(releases[kind])) for kind in kinds]
         with Ledger.open(out / f"{name}.ledger") as ledger:
             budget, left = ledger.budget, ledger.left
         title = say("{left} of {budget} is left", left=left, budget=budget)
@@ -245,13 +254,13 @@ def _ledgers(out: Path, releases: Mapping[str, Release]) -> Iterator[Card]:
             kind=say("a ledger"),
             title=f"{name}.ledger",
             words=(say("Budget: epsilon {budget}. {left} is left.", budget=budget, left=left),),
-            picture=budget_bar(spent, budget, title=title),
+            picture=draw_budget(spent, budget, title=title),
         )
 
 
-def _next(out: Path) -> PageChapter:
+def _list_commands(out: Path) -> PageChapter:
     """Lines to type, from looking around to a table of one's own."""
-    asked = "SELECT COUNT(*) FROM view WHERE sex = 'F' AND age BETWEEN 20 AND 39"
+    question = "SELECT COUNT(*) FROM view WHERE sex = 'F' AND age BETWEEN 20 AND 39"
     view, microdata, schema, ledger = (
         shlex.quote(str(out / name)) for name in ("view", "microdata", "members.toml", "members.ledger")
     )
@@ -264,7 +273,7 @@ def _next(out: Path) -> PageChapter:
     commands = [
         (say("After `make demo`, so that the commands below are found:"), ". .venv/bin/activate"),
         (say("Ask the view a question of your own; the answer comes with an interval."),
-         f'sudare query {view} "{asked}"'),
+         f'sudare query {view} "{question}"'),
         (say("Check a release: its files, its certificate, its spends in the ledger."),
          f"sudare verify {microdata} --ledger {ledger}"),
         (say("See what is left of the budget."), f"sudare ledger show {ledger}"),
@@ -283,7 +292,7 @@ def _next(out: Path) -> PageChapter:
 MEMBERS = 80_000
 CITY = (32, 44)  # rows and columns of cells of 100 m
 SEED = 2017  # of the data, which are made up; no noise has a seed
-STEPS = 11
+STEPS = 11  # lines that the command prints
 KINDS = ("microdata", "view", "kanon", "table", "location")
 ENDINGS = {"en": "html", "ja": "ja.html"}
 
@@ -354,17 +363,17 @@ def _write_pages(out: Path, truths: Mapping[str, Mapping[str, Any]], say_step: D
         say_step("pages in English -> {out}" if lang == "en" else "pages in Japanese -> {out}", step=step,
                  out=out / f"index.{ENDINGS[lang]}")  # fmt: skip
         with speaking(lang):
-            told = dict(_pages_of(out, releases, truths, ENDINGS[lang]))
-            write_page(out / f"index.{ENDINGS[lang]}", demo_page(out, releases, told))
+            compared = dict(_write_reports(out, releases, truths, ENDINGS[lang]))
+            write_page(out / f"index.{ENDINGS[lang]}", render_demo_page(out, releases, compared))
     return out / f"index.{ENDINGS[language()]}"
 
 
-def _pages_of(
+def _write_reports(
     out: Path, releases: Mapping[str, Release], truths: Mapping[str, Mapping[str, Any]], ending: str
 ) -> Iterator[tuple[str, TruthComparison]]:
     for kind, release in releases.items():
-        write_page(out / "reports" / f"{kind}.{ending}", report(release, out / kind))
+        write_page(out / "reports" / f"{kind}.{ending}", render_report(release, out / kind))
         if kind in truths:
-            truth = compared(release, **truths[kind])
-            write_page(out / "steward" / f"{kind}.{ending}", report(release, out / kind, truth=truth))
+            truth = compare_release(release, **truths[kind])
+            write_page(out / "steward" / f"{kind}.{ending}", render_report(release, out / kind, truth=truth))
             yield kind, truth

@@ -1,119 +1,88 @@
-"""Reading published tables for a page: numbers, codes, marginals, classes."""
+"""Published tables on a page: the sections that records and counts of any method share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import ReleaseError, SchemaError
-from sudare.releases import Coded, Frame, Release
-from sudare.report.shapes import Listing, Marginal, Picture, Section, TruthComparison, count, number
-from sudare.report.svg import legend, marginal
-from sudare.schema import Attribute
-from sudare.schema.arrays import Codes, Reals
+from sudare.releases.columns import FrameColumn, read_codes
+from sudare.releases.geo import roll_up
+from sudare.report.maps import MOST_PIXELS, draw_page_map, draw_page_scale
+from sudare.report.shapes import Listing, Marginal, Picture, Section, TruthComparison, write_count, write_number
+from sudare.report.svg import draw_marginal, write_legend
+from sudare.schema import Attribute, MeshCells, Schema
+from sudare.schema.arrays import Codes, Integers, Reals
 from sudare.text import say
 
-FrameColumn = Coded | NDArray[Any]
+MOST_VALUES = 5000  # attributes of more values are not listed value by value
+MOST_MAP_CELLS = min(2**18, MOST_PIXELS)  # a map of more cells is drawn at a coarser level of the mesh
 
 
-def frame_of(release: Release, name: str) -> Frame:
-    """Find a table of a release."""
-    if name not in release.frames:
-        known = ", ".join(release.frames)
-        raise ReleaseError("the release has no table {frame}; it has {known}", frame=name, known=known)
-    return release.frames[name]
+# --- words and numbers ------------------------------------------------------------------------------------------------
 
 
-def numbers(column: FrameColumn) -> Reals:
-    """Read a column of numbers, which a CSV file holds as texts; nothing is NaN.
-
-    >>> numbers(Coded(np.array([1, 0]), np.array(["2.5", None], dtype=object))).tolist()
-    [nan, 2.5]
-    """
-    if isinstance(column, Coded):
-        texts = [float(one) if one not in (None, "") else np.nan for one in column.labels.tolist()]
-        return np.array(texts, dtype=np.float64)[column.codes]
-    filled: Reals = np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan)
-    return filled
+def name_values(attribute: Attribute) -> tuple[str, ...]:
+    """Name every value of an attribute; a missing one by a word."""
+    return tuple(map(show_label, attribute.labels(np.arange(attribute.size)).tolist()))
 
 
-def texts(column: FrameColumn) -> Coded:
-    """Take any column as codes and labels.
+def show_label(label: str | None) -> str:
+    """Write a label in words; None is a missing value.
 
-    >>> texts(np.array([30, 20, 30])).labels.tolist()
-    ['20', '30']
-    """
-    if isinstance(column, Coded):
-        return column
-    found, places = np.unique(np.ma.getdata(column), return_inverse=True)
-    labels = np.array([*map(str, found.tolist()), None], dtype=object)
-    codes = np.where(np.ma.getmaskarray(column), found.size, places.reshape(-1)).astype(np.int64)
-    return Coded(codes, labels if np.ma.getmaskarray(column).any() else labels[:-1])
-
-
-def codes_of(attribute: Attribute, column: FrameColumn) -> Codes:
-    """Find the codes of a published column, be it of labels or of values drawn inside their bins."""
-    found = texts(column)
-    known = np.array([_code(attribute, label) for label in found.labels.tolist()], dtype=np.int64)
-    return known[found.codes]
-
-
-def _code(attribute: Attribute, label: str | None) -> int:
-    try:
-        return attribute.code(label)
-    except SchemaError:
-        return attribute.encode(label)
-
-
-def label_texts(attribute: Attribute) -> tuple[str, ...]:
-    """Name every value; a missing one by a word."""
-    return tuple(map(shown, attribute.labels(np.arange(attribute.size)).tolist()))
-
-
-def shown(label: str | None) -> str:
-    """Give a label as words; nothing is a missing value.
-
-    >>> shown("F")
+    >>> show_label("F")
     'F'
     """
     return say("(missing)") if label is None else str(label)
 
 
-def marginal_of(attribute: Attribute, codes: Codes, weights: Reals | None = None) -> Marginal:
-    """Add published records up by the values of an attribute."""
+def read_marginal(attribute: Attribute, columns: Mapping[str, FrameColumn], weights: Reals | None = None) -> Marginal:
+    """Add published records up by the values of an attribute; `weights` are the counts of cells."""
+    codes = read_codes(attribute, columns[attribute.name])
     sums = np.bincount(codes, weights=weights, minlength=attribute.size).astype(np.float64)
-    return Marginal(name=attribute.name, labels=label_texts(attribute), published=sums, is_ordered=attribute.is_ordered)
+    return Marginal(name=attribute.name, labels=name_values(attribute), published=sums, is_ordered=attribute.is_ordered)
 
 
-def class_numbers(columns: Sequence[Coded]) -> Codes:
-    """Number the combinations of some columns, row by row.
+# --- sections ---------------------------------------------------------------------------------------------------------
 
-    >>> one = Coded(np.array([0, 1, 0]), np.array(["F", "M"], dtype=object))
-    >>> class_numbers([one]).tolist()
-    [0, 1, 0]
+
+def describe_schema_size(schema: Schema) -> list[tuple[str, str]]:
+    """Tell the number of attributes and of cells, for the top of a page."""
+    return [
+        (say("attributes"), str(len(schema.names))),
+        (say("cells of the complete table"), f"{schema.size:,}" if schema.size < 10**12 else f"{schema.size:.2e}"),
+    ]
+
+
+def describe_records(
+    schema: Schema, columns: Mapping[str, FrameColumn], weights: Reals | None, truth: TruthComparison | None
+) -> Iterator[Section]:
+    """Describe records, or cells with counts (`weights`): a map by the first mesh, then attribute by attribute.
+
+    With the truth it stands beside what is published, and the distances follow.
     """
-    whole = np.column_stack([column.codes for column in columns])
-    numbered: Codes = np.unique(whole, axis=0, return_inverse=True)[1].reshape(-1)
-    return numbered
+    meshes = [attribute for attribute in schema.attributes if isinstance(attribute.domain, MeshCells)]
+    if meshes:
+        yield _describe_map(meshes[0], read_codes(meshes[0], columns[meshes[0].name]), weights, truth)
+    listed = [attribute for attribute in schema.attributes if attribute not in meshes and attribute.size <= MOST_VALUES]
+    if listed:
+        yield describe_marginals((read_marginal(attribute, columns, weights) for attribute in listed), truth)
+    if truth is not None and truth.figures:
+        yield describe_figures(truth)
 
 
-# Records by the values of each attribute, drawn and listed; beside the truth where the steward gave it.
-
-
-def marginal_section(found: Iterable[Marginal], truth: TruthComparison | None) -> Section:
-    """Draw every attribute; with the truth the section is secret."""
+def describe_marginals(marginals: Iterable[Marginal], truth: TruthComparison | None) -> Section:
+    """Draw and list records by the values of each attribute; with the truth the section is secret."""
     parts: list[Picture | Listing] = []
-    for one in found:
-        true = None if truth is None else truth.true.get(one.name)
-        whole = replace(one, true=true)
-        has_interval = whole.folded().low is not None
-        key = legend(truth=true is not None, interval=has_interval)
-        parts.append(Picture(title=one.name, drawing=key + marginal(whole)))
-        parts.append(_listing(whole))
+    for published in marginals:
+        marginal = published if truth is None else replace(published, true=truth.true.get(published.name))
+        has_interval = marginal.folded().low is not None
+        legend = write_legend(truth=marginal.true is not None, interval=has_interval)
+        parts.append(Picture(title=marginal.name, drawing=legend + draw_marginal(marginal)))
+        parts.append(_list_marginal(marginal))
     return Section(
         title=say("Records by attribute") if truth is None else say("Records by attribute, published and true"),
         parts=tuple(parts),
@@ -121,22 +90,61 @@ def marginal_section(found: Iterable[Marginal], truth: TruthComparison | None) -
     )
 
 
-def _listing(one: Marginal) -> Listing:
-    head, columns = [one.name, say("published")], [one.labels, [count(x) for x in one.published]]
-    if one.low is not None and one.high is not None:
+def _list_marginal(marginal: Marginal) -> Listing:
+    head, columns = [marginal.name, say("published")], [marginal.labels, [write_count(x) for x in marginal.published]]
+    if marginal.low is not None and marginal.high is not None:
         head += [say("low (95%)"), say("high (95%)")]
-        columns += [[count(x) for x in ends] for ends in (one.low, one.high)]
-    if one.true is not None:
+        columns += [[write_count(x) for x in ends] for ends in (marginal.low, marginal.high)]
+    if marginal.true is not None:
         head += [say("true"), say("difference")]
-        columns.append([number(float(x)) for x in one.true])
-        columns.append([count(x) for x in one.published - one.true])
-    title = say("numbers of {name}", name=one.name)
+        columns.append([write_number(float(x)) for x in marginal.true])
+        columns.append([write_count(x) for x in marginal.published - marginal.true])
+    title = say("numbers of {name}", name=marginal.name)
     return Listing(title=title, head=tuple(head), rows=list(zip(*columns, strict=True)), is_folded=True)
 
 
-def figures_section(truth: TruthComparison) -> Section:
+def describe_figures(truth: TruthComparison) -> Section:
     """List how far the release is from the truth."""
     listing = Listing(
         title=say("distance from the true table"), head=(say("measure"), say("value")), rows=truth.figures
     )
     return Section(title=say("How far from the truth"), parts=(listing,), is_secret=True)
+
+
+def _describe_map(attribute: Attribute, codes: Codes, weights: Reals | None, truth: TruthComparison | None) -> Section:
+    """Draw a map by mesh cell; the truth beside it where it is known."""
+    mesh = mesh_of(attribute)
+    cells, *published = _sum_cells(mesh, codes, np.ones(len(codes)) if weights is None else weights)
+    maps = [(say("published"), *published)]
+    if truth is not None and truth.places is not None:
+        maps.insert(0, (say("true"), *_sum_cells(mesh, *truth.places)[1:]))
+    picture = Picture(title=say("people by mesh cell"), drawing=draw_maps_side_by_side(cells, maps), is_wide=True)
+    return Section(title=say("Map"), parts=(picture,), is_secret=len(maps) > 1)
+
+
+def mesh_of(attribute: Attribute) -> MeshCells:
+    """Give the cells of an attribute of kind mesh."""
+    if not isinstance(attribute.domain, MeshCells):
+        raise AssertionError(f"{attribute.name} is no mesh")
+    return attribute.domain
+
+
+def draw_maps_side_by_side(cells: MeshCells, maps: Sequence[tuple[str, Codes, Integers]]) -> str:
+    """Draw maps (name, codes, people) of the same cells with one scale; they stack on a narrow screen."""
+    top = max(int(people.max(initial=1)) for _, _, people in maps)
+    drawn = "".join(
+        f'<div><p class="under">{escape(name)}</p>{draw_page_map(cells, codes, people, title=name, top=top)}</div>'
+        for name, codes, people in maps
+    )
+    return f'<div class="maps">{drawn}</div><div class="scale">{draw_page_scale(top)}</div>'
+
+
+def _sum_cells(mesh: MeshCells, codes: Codes, weights: NDArray[np.generic]) -> tuple[MeshCells, Codes, Integers]:
+    """Add records up by cell, those with no place on the map left out, at a level that a picture can hold."""
+    inside = codes < mesh.size
+    filled, places = np.unique(codes[inside], return_inverse=True)
+    people = np.bincount(places, weights=weights[inside].astype(np.float64), minlength=len(filled)).astype(np.int64)
+    cells = mesh
+    while cells.size > MOST_MAP_CELLS and cells.level > 1:
+        cells, filled, people = roll_up(cells, filled, people, level=cells.level - 1)
+    return cells, filled, people

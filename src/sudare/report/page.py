@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import unicodedata
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from sudare.report.shapes import Listing, Picture, Section
-from sudare.report.svg import shade_style
-from sudare.text import language, say
+from sudare.report.svg import write_shade_style
+from sudare.text import Text, Words, current_language, join_sentences, text
 
 STYLE = """
 :root{--paper:#faf8f3;--card:#fffdf8;--ink:#24323a;--quiet:#5b6a72;--rule:#dcd7ca;--bar:#2f8f83;
@@ -119,63 +119,72 @@ LONG = 30  # letters of a cell that is read, not looked up
 MOST_ROWS = 200  # of a table on the page; the files hold the rest
 
 
-def page(
+def escape(words: Words) -> str:
+    """Make words safe inside HTML, in the language of whoever looks.
+
+    >>> escape("a < b")
+    'a &lt; b'
+    """
+    return html.escape(str(words))
+
+
+def render_page(
     *,
-    title: str,
-    kind: str,
-    promise: str,
-    notes: Sequence[str] = (),
-    facts: Sequence[tuple[str, str]],
+    title: Words,
+    kind: Words,
+    promise: Words,
+    notes: Sequence[Words] = (),
+    facts: Sequence[tuple[Words, Words]],
     sections: Iterable[Section],
-    warnings: Sequence[str] = (),
+    warnings: Sequence[Words] = (),
     is_secret: bool = False,
 ) -> str:
     """Write the page in the language of the reader.
 
-    >>> made = page(title="t", kind="k", promise="p", facts=[("rows", "3")], sections=[])
+    >>> made = render_page(title="t", kind="k", promise="p", facts=[("rows", "3")], sections=[])
     >>> made.startswith("<!DOCTYPE html>"), "<script" in made
     (True, False)
     """
-    stamp = say("NOT FOR PUBLICATION: this page shows the true table beside the release.") if is_secret else ""
+    stamp = text("NOT FOR PUBLICATION: this page shows the true table beside the release.") if is_secret else ""
     body = [
         f'<p class="stamp" role="alert">{escape(stamp)}</p>' if stamp else "",
         f'<p class="kind">{escape(kind)}</p><h1>{escape(title)}</h1>',
         *(f'<p class="stamp">{escape(line)}</p>' for line in warnings),
         f'<p class="promise">{escape(promise)}</p>',
-        f'<p class="notes">{escape(" ".join(notes))}</p>' if notes else "",
-        facts_list(facts),
+        f'<p class="notes">{escape(join_sentences(notes))}</p>' if notes else "",
+        render_facts(facts),
         *map(_section, sections),
         f"<footer>{escape(_foot(is_secret))}</footer>",
-        f'<div class="printed" aria-hidden="true">{escape(say("not for publication"))}</div>' if stamp else "",
+        f'<div class="printed" aria-hidden="true">{escape(text("not for publication"))}</div>' if stamp else "",
     ]
-    return document(title=title, body=body)
+    return render_document(title=title, body=body)
 
 
-def document(*, title: str, body: Iterable[str]) -> str:
+def render_document(*, title: Words, body: Iterable[str]) -> str:
     """Put parts into a page that holds its own style; no script, nothing fetched."""
     return (
-        f'<!DOCTYPE html>\n<html lang="{language()}"><head><meta charset="utf-8">'
+        f'<!DOCTYPE html>\n<html lang="{current_language()}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}{shade_style()}</style></head>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}{write_shade_style()}</style></head>\n"
         f"<body><main>\n{''.join(f'{part}{chr(10)}' for part in body if part)}</main></body></html>\n"
     )
 
 
-def _foot(is_secret: bool) -> str:
+def _foot(is_secret: bool) -> Text:
     if is_secret:
-        return say("Made by Sudare from the release and the true table; keep it with the steward.")
-    return say("Made by Sudare from the release alone; it tells nothing that the release does not.")
+        return text("Made by Sudare from the release and the true table; keep it with the steward.")
+    return text("Made by Sudare from the release alone; it tells nothing that the release does not.")
 
 
-def facts_list(facts: Sequence[tuple[str, str]]) -> str:
+def render_facts(facts: Sequence[tuple[Words, Words]]) -> str:
     """Figures with their names, side by side."""
     return '<dl class="facts">' + "".join(map(_fact, facts)) + "</dl>"
 
 
-def word_list(words: Sequence[str]) -> str:
+def render_words(words: Sequence[Words]) -> str:
     """One sentence as a paragraph, several as a list.
 
-    >>> word_list(["one"]), word_list(["one", "two"]), word_list([])
+    >>> render_words(["one"]), render_words(["one", "two"]), render_words([])
     ('<p>one</p>', '<ul><li>one</li><li>two</li></ul>', '')
     """
     if len(words) > 1:
@@ -183,17 +192,17 @@ def word_list(words: Sequence[str]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in words)
 
 
-def _fact(fact: tuple[str, str]) -> str:
+def _fact(fact: tuple[Words, Words]) -> str:
     return f"<div><dt>{escape(fact[0])}</dt><dd>{escape(fact[1])}</dd></div>"
 
 
 def _section(section: Section) -> str:
-    told = word_list(section.words)
+    told = render_words(section.words)
     pictures = "".join(_picture(part) for part in section.parts if isinstance(part, Picture) and part.drawing)
-    tables = "".join(listing_table(part) for part in section.parts if isinstance(part, Listing))
+    tables = "".join(render_listing(part) for part in section.parts if isinstance(part, Listing))
     drawn = f'<div class="pictures">{pictures}</div>' if pictures else ""
-    marked = f' class="secret" data-stamp="{escape(say("not for publication"))}"' if section.is_secret else ""
-    heading = f' data-stamp="{escape(say("not for publication"))}"' if section.is_secret else ""
+    marked = f' class="secret" data-stamp="{escape(text("not for publication"))}"' if section.is_secret else ""
+    heading = f' data-stamp="{escape(text("not for publication"))}"' if section.is_secret else ""
     return f"<section{marked}><h2{heading}>{escape(section.title)}</h2>{told}{drawn}{tables}</section>"
 
 
@@ -203,9 +212,9 @@ def _picture(part: Picture) -> str:
     return f"<figure{kind}><h3>{escape(part.title)}</h3>{part.drawing}{words}</figure>"
 
 
-def listing_table(part: Listing) -> str:
+def render_listing(part: Listing) -> str:
     """A table to be read and copied; a folded one opens on its title."""
-    is_number = [bool(part.rows) and all(_is_number(row[at]) for row in part.rows) for at in range(len(part.head))]
+    is_number = [bool(part.rows) and all(_is_number(str(row[at])) for row in part.rows) for at in range(len(part.head))]
     kinds = [' class="n"' if one else _width(part, at) for at, one in enumerate(is_number)]
     head = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(part.head, kinds, strict=True))
     rows = "".join(
@@ -213,7 +222,7 @@ def listing_table(part: Listing) -> str:
         for row in part.rows[:MOST_ROWS]
     )
     more = len(part.rows) - MOST_ROWS
-    note = f"<p>{escape(say('and {more} more rows in the files', more=more))}</p>" if more > 0 else ""
+    note = f"<p>{escape(text('and {more} more rows in the files', more=more))}</p>" if more > 0 else ""
     caption = "" if part.is_folded else f"<caption>{escape(part.title)}</caption>"
     table = (
         f'<div class="listing"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}</div>'
@@ -223,7 +232,7 @@ def listing_table(part: Listing) -> str:
 
 def _width(part: Listing, at: int) -> str:
     """Sentences get room; the table scrolls on a narrow screen."""
-    longest = max((_read_length(row[at]) for row in part.rows[:MOST_ROWS]), default=0)
+    longest = max((_read_length(str(row[at])) for row in part.rows[:MOST_ROWS]), default=0)
     return ' class="long"' if longest > LONG else ""
 
 

@@ -1,75 +1,44 @@
-"""The certificate in plain words, as sections of a page."""
+"""The page of a release: what its method says about it, the promise above, the certificate in plain words below."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-from sudare.methods.kanon.page import class_facts, class_sections, class_warnings
-from sudare.methods.location.page import place_facts, place_sections
-from sudare.methods.view.page import view_facts, view_sections
 from sudare.releases import Certificate, Release
 from sudare.releases.certificate import chapters, making
-from sudare.report.page import page
-from sudare.report.shapes import Listing, Section, TruthComparison
-from sudare.report.tabular import cell_facts, cell_sections, record_facts, record_sections
-from sudare.text import language, say
+from sudare.report.page import render_page
+from sudare.report.shapes import Listing, ReportPage, Section
+from sudare.text import say
 
 
-def certificate_sections(paper: Certificate) -> Iterator[Section]:
-    """Give the chapters of the certificate; parameters and files as tables."""
-    promise, spent, errors, made, files = chapters(paper, language())
-    for title, lines in (promise, spent, errors):
-        yield Section(title=title, words=tuple(lines))
-    rows = [(key, str(value)) for key, value in paper.parameters.items()]
-    parameters = Listing(title=say("parameters"), head=(say("parameter"), say("value")), rows=rows)
-    hashes = Listing(title=files[0], head=(say("file"), "SHA-256"), rows=list(paper.payload.items()), is_folded=True)
-    yield Section(title=made[0], words=tuple(making(paper, language())), parts=(parameters, hashes))
+def render_report(release: Release, described: ReportPage, *, name: str, is_secret: bool = False) -> str:
+    """Write the page of a release as HTML, in the language of the reader; with the truth (`is_secret`) it is stamped.
 
-
-# The report of a release: one page for each of the five kinds.
-
-
-def report(release: Release, directory: Path, *, truth: TruthComparison | None = None) -> str:
-    """Write the page of a release, in the language of the reader; with the truth it is stamped.
-
-    `directory` is where the release was read from: a map's grid is in a file beside its tables.
+    `described` is what its method says; `name` is the title of a release without a schema.
     """
-    paper = release.certificate
-    kind, facts, sections = _by_kind(release, directory, truth)
-    warnings = [] if paper.private else [say("NOT PRIVATE: made with a seeded generator, for tests only.")]
-    if paper.method == "kanon":
-        warnings += class_warnings(release)
-    statement = paper.guarantee.get("statement", {})
-    promise, *rest = certificate_sections(paper)
-    return page(
-        title=say("Report: {name}", name=paper.schema.get("name") or directory.resolve().name),
-        kind=kind,
-        promise=statement.get(language(), statement.get("en", "")),
+    certificate = release.certificate
+    promise, *rest = _describe_certificate(certificate)
+    warnings = [] if certificate.private else [say("NOT PRIVATE: made with a seeded generator, for tests only.")]
+    return render_page(
+        title=say("Report: {name}", name=certificate.schema.get("name") or name),
+        kind=described.kind,
+        promise=certificate.statement,
         notes=promise.words[1:],
-        facts=facts,
-        sections=[*sections, *rest],
-        warnings=warnings,
-        is_secret=truth is not None,
+        facts=described.facts,
+        sections=[*described.sections, *rest],
+        warnings=[*warnings, *described.warnings],
+        is_secret=is_secret,
     )
 
 
-def _by_kind(
-    release: Release, directory: Path, truth: TruthComparison | None
-) -> tuple[str, list[tuple[str, str]], Iterable[Section]]:
-    match release.certificate.method:
-        case "microdata":
-            told = say("Published records (microdata), differential privacy")
-            return told, record_facts(release), record_sections(release, truth)
-        case "table":
-            told = say("Published counts (table), differential privacy")
-            return told, cell_facts(release), cell_sections(release, truth)
-        case "view":
-            told = say("A view that answers counts (view), differential privacy")
-            return told, view_facts(release), view_sections(release, truth)
-        case "kanon":
-            told = say("Generalised records (kanon), k-anonymity")
-            return told, class_facts(release), class_sections(release, truth)
-        case _:
-            told = say("A mechanism for devices (location), epsilon per metre")
-            return told, place_facts(release), place_sections(release, directory)
+def _describe_certificate(certificate: Certificate) -> Iterator[Section]:
+    """Give the chapters of the certificate; parameters and files as tables."""
+    promise, spent, errors, made, files = chapters(certificate)
+    for title, lines in (promise, spent, errors):
+        yield Section(title=title, words=tuple(lines))
+    rows = [(name, str(value)) for name, value in certificate.parameters.items()]
+    parameters = Listing(title=say("parameters"), head=(say("parameter"), say("value")), rows=rows)
+    hashes = Listing(
+        title=files[0], head=(say("file"), "SHA-256"), rows=list(certificate.payload.items()), is_folded=True
+    )
+    yield Section(title=made[0], words=tuple(making(certificate)), parts=(parameters, hashes))

@@ -1,4 +1,7 @@
-"""What a page is made of, and the plain numbers it is told about the truth."""
+"""What a page is made of, and the plain numbers of a comparison with the truth.
+
+`Words` are a str, or a text that is rendered when the page is.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sudare.schema.arrays import Reals
-from sudare.text import say
+from sudare.schema.arrays import Codes, Integers, Reals
+from sudare.text import Words, say
 
-MOST_BARS = 60  # of an ordered attribute; neighbours are added up beyond that
-MOST_NAMES = 30  # of an unordered one; the smallest are added up beyond that
+MOST_BARS = 60  # values of an ordered attribute in a picture; beyond, neighbours are added up
+MOST_NAMES = 30  # values of an unordered one; beyond, the smallest are added up
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Picture:
     """A drawing (SVG, or any safe HTML) with its title and a line of words; `is_wide` takes the whole width."""
 
-    title: str
+    title: Words
     drawing: str
-    words: str = ""
+    words: Words = ""
     is_wide: bool = False
 
 
@@ -30,9 +32,9 @@ class Picture:
 class Listing:
     """A table to be read and copied; `is_folded` hides it behind its title until it is asked for."""
 
-    title: str
-    head: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+    title: Words
+    head: tuple[Words, ...]
+    rows: Sequence[tuple[Words, ...]]
     is_folded: bool = False
 
 
@@ -40,8 +42,8 @@ class Listing:
 class Section:
     """A heading, sentences, pictures and tables; `is_secret` marks what was computed from the true table."""
 
-    title: str
-    words: tuple[str, ...] = ()
+    title: Words
+    words: tuple[Words, ...] = ()
     parts: tuple[Picture | Listing, ...] = ()
     is_secret: bool = False
 
@@ -75,13 +77,13 @@ class Marginal:
         ends = np.minimum(starts + step, len(self.labels)) - 1
         pairs = [(self.labels[first], self.labels[last]) for first, last in zip(starts, ends, strict=True)]
         names = [first if first == last else f"{first} … {last}" for first, last in pairs]
-        return self._summed(tuple(names), lambda one: np.add.reduceat(one, starts))
+        return self._summed(tuple(names), lambda counts: np.add.reduceat(counts, starts))
 
     def _by_size(self) -> Marginal:
         kept = np.sort(np.argsort(-self.published, kind="stable")[: MOST_NAMES - 1])
         rest = np.setdiff1d(np.arange(len(self.labels)), kept)
         names = (*(self.labels[at] for at in kept), say("{count} others", count=len(rest)))
-        return self._summed(names, lambda one: np.append(one[kept], one[rest].sum()))
+        return self._summed(names, lambda counts: np.append(counts[kept], counts[rest].sum()))
 
     def _summed(self, labels: tuple[str, ...], add: Any) -> Marginal:
         true = None if self.true is None else add(self.true)
@@ -91,25 +93,31 @@ class Marginal:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TruthComparison:
-    """A comparison with the true table as plain numbers, made by the steward's room. Not for publication.
+    """A comparison of a release with the true table, as plain numbers. Not for publication.
 
-    `figures` are (words, number); `true` holds the true one-way marginals by attribute; `blocks` the error of sums
-    over so many cells; `places` the codes and counts of a true map; `classes` the risk before and after; `lattice` the
-    nodes with their k.
+    `figures` are (words, number as text); `true` holds the true counts by the values of each attribute; `places` the
+    codes and counts of the true map, if the table has a mesh. A method that compares more adds it in a subclass.
     """
 
-    figures: tuple[tuple[str, str], ...] = ()
+    figures: tuple[tuple[Words, Words], ...] = ()
     true: Mapping[str, Reals] = field(default_factory=dict)
-    blocks: Mapping[int, float] = field(default_factory=dict)
-    places: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-    classes: Mapping[str, Any] | None = None
-    lattice: Mapping[str, Any] | None = None
+    places: tuple[Codes, Integers] | None = None
 
 
-def number(value: float) -> str:
+@dataclass(frozen=True, kw_only=True)
+class ReportPage:
+    """What a method says on the page of its release; promise, certificate and style are the same for all methods."""
+
+    kind: Words
+    facts: Sequence[tuple[Words, Words]] = ()
+    sections: Iterable[Section] = ()
+    warnings: Sequence[Words] = ()
+
+
+def write_number(value: float) -> str:
     """Write a number for people: whole ones with separators, others with what matters.
 
-    >>> number(12345.0), number(0.123456), number(31.56)
+    >>> write_number(12345.0), write_number(0.123456), write_number(31.56)
     ('12,345', '0.1235', '31.6')
     """
     if float(value).is_integer() or abs(value) >= 1000:
@@ -117,10 +125,10 @@ def number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.4g}"
 
 
-def count(value: float) -> str:
+def write_count(value: float) -> str:
     """Write an estimated count: tenths are enough from 1 on.
 
-    >>> count(3.14159), count(0.0816)
+    >>> write_count(3.14159), write_count(0.0816)
     ('3.1', '0.0816')
     """
-    return number(round(float(value), 1) if abs(value) >= 1 else float(value))
+    return write_number(round(float(value), 1) if abs(value) >= 1 else float(value))

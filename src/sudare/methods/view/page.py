@@ -1,104 +1,171 @@
-"""The page of a view: each attribute with its intervals, the tables it holds, pairs of attributes as maps."""
+"""The page of a view: each attribute with its intervals, the tables it holds, pairs of attributes as maps.
+
+For the steward: how far its answers are from the true table, and how often its intervals hold.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from sudare.methods.view import OpenedView, open_view
+from sudare.compare.distances import TrueTable, random_ranges, rmse_of_marginals, rmse_of_ranges
+from sudare.counts import Countable
+from sudare.methods.default import count_attributes
+from sudare.methods.view.opened import OpenedView, open_view
 from sudare.methods.view.tables import answer
+from sudare.noise import SeededRng
 from sudare.releases import Release
-from sudare.report.frames import figures_section, frame_of, label_texts, marginal_section, numbers, texts
-from sudare.report.shapes import Listing, Marginal, Picture, Section, TruthComparison, number
-from sudare.report.svg import heat
-from sudare.text import say
+from sudare.releases.columns import find_frame, read_labels, read_numbers
+from sudare.report.frames import describe_figures, describe_marginals, describe_schema_size, name_values
+from sudare.report.shapes import Listing, Marginal, Picture, ReportPage, Section, TruthComparison, write_number
+from sudare.report.svg import draw_heat_map
+from sudare.schema import Schema
+from sudare.schema.arrays import Codes, Reals
+from sudare.text import Text, say
 
-MOST_VALUES = 2000  # attributes of more values are not drawn one by one
-MOST_INTERVALS = 200
-MOST_PAIRS, MOST_CELLS = 4, 2**20
+MOST_VALUES = 2000  # attributes of more values are not drawn value by value
+MOST_INTERVALS = 200  # attributes of more values are drawn without intervals, each of which is computed
+MOST_PAIRS, MOST_PAIR_CELLS = 4, 2**20  # maps of two attributes on a page, and cells of one of them
+RANGES = 200  # random ranges over two attributes, the same in every comparison
+MOST_TWO_WAY_CELLS = 5_000_000  # of all two-way tables together; beyond, they are not compared
 
 
-def view_sections(release: Release, truth: TruthComparison | None) -> Iterator[Section]:
-    """What a view tells."""
+def describe_page(release: Release, *, title: Text, truth: TruthComparison | None = None) -> ReportPage:
+    """Describe a view; with the truth, what is made of it is stamped."""
     view = open_view(release)
-    names = [one.name for one in view.schema.attributes if one.size <= MOST_VALUES]
-    yield marginal_section((view_marginal(view, name) for name in names), truth)
+    return ReportPage(
+        kind=title,
+        facts=[
+            (say("records"), write_number(round(view.stored.total))),
+            *describe_schema_size(view.schema),
+            (say("numbers stored"), write_number(sum(frame.rows for frame in release.frames.values()))),
+        ],
+        sections=_describe_sections(release, view, truth),
+    )
+
+
+def _describe_sections(release: Release, view: OpenedView, truth: TruthComparison | None) -> Iterator[Section]:
+    names = [attribute.name for attribute in view.schema.attributes if attribute.size <= MOST_VALUES]
+    yield describe_marginals((read_view_marginal(view, name) for name in names), truth)
     if truth is not None:
-        yield figures_section(truth)
-    yield from _tables(release, view)
+        yield describe_figures(truth)
+    yield _describe_tables(release, view)
 
 
-def view_facts(release: Release) -> list[tuple[str, str]]:
-    """What the top of the page tells of a view."""
-    view = open_view(release)
-    return [
-        (say("records"), number(round(view.stored.total))),
-        (say("attributes"), str(len(view.schema.names))),
-        (say("cells of the complete table"), f"{view.schema.size:,}" if view.schema.size < 10**12 else
-            f"{view.schema.size:.2e}"),
-        (say("numbers stored"), number(sum(frame.rows for frame in release.frames.values()))),
-    ]  # fmt: skip
-
-
-def view_marginal(view: OpenedView, name: str) -> Marginal:
+def read_view_marginal(view: OpenedView, name: str) -> Marginal:
     """Read one attribute off a view, each value with its interval."""
-    one, place = view.schema.attribute(name), view.schema.position(name)
+    attribute, place = view.schema.attribute(name), view.schema.position(name)
     low = high = None
-    if one.size <= MOST_INTERVALS:
-        found = [answer(view.stored.moments([{place: row}])) for row in np.eye(one.size)]
-        low, high = (np.array([getattr(each, end) for each in found]) for end in ("low", "high"))
+    if attribute.size <= MOST_INTERVALS:
+        estimates = [answer(view.stored.moments([{place: row}])) for row in np.eye(attribute.size)]
+        low, high = (np.array([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high"))
     return Marginal(
         name=name,
-        labels=label_texts(one),
+        labels=name_values(attribute),
         published=view.marginal([name]),
         low=low,
         high=high,
-        is_ordered=one.is_ordered,
+        is_ordered=attribute.is_ordered,
     )
 
 
-def _tables(release: Release, view: OpenedView) -> Iterator[Section]:
-    """Which attributes the view knows together, and how they go together."""
+def _describe_tables(release: Release, view: OpenedView) -> Section:
+    """Tell which attributes the view knows together, and draw how some pairs of them depend on each other."""
+    listing = None
     if "cliques" in release.frames:
-        groups = _cliques(release)
+        cliques = _read_cliques(release)
         words = say("The view holds these tables of attributes; others are put together from them.")
-        rows = [(str(number_), ", ".join(names)) for number_, names in enumerate(groups, start=1)]
+        rows = [(str(number), ", ".join(names)) for number, names in enumerate(cliques, start=1)]
         listing = Listing(title=say("tables of the view"), head=(say("table"), say("attributes")), rows=rows)
-        pairs = list(dict.fromkeys(pair for names in groups for pair in itertools.combinations(names, 2)))
+        pairs = list(dict.fromkeys(pair for names in cliques for pair in itertools.combinations(names, 2)))
     else:
-        blocks = frame_of(release, "blocks")
+        blocks = find_frame(release, "blocks")
         words = say("The view cuts the whole table into {count} blocks.", count=f"{blocks.rows:,}")
-        listing = None
         pairs = list(itertools.combinations(view.schema.names, 2))
-    drawn = tuple(_pair(view, *pair) for pair in pairs[: 8 * MOST_PAIRS] if _is_small(view, pair))[:MOST_PAIRS]
-    yield Section(
-        title=say("What the view holds"), words=(words,), parts=(*drawn, *([listing] if listing is not None else []))
-    )
+    drawn = [_draw_pair(view, *pair) for pair in pairs[: 8 * MOST_PAIRS] if _can_be_drawn(view, pair)][:MOST_PAIRS]
+    parts = (*drawn, *([] if listing is None else [listing]))
+    return Section(title=say("What the view holds"), words=(words,), parts=parts)
 
 
-def _cliques(release: Release) -> list[tuple[str, ...]]:
+def _read_cliques(release: Release) -> list[tuple[str, ...]]:
+    """Read the attributes of each clique; one inside another (a separator) is left out."""
     columns = release.frames["cliques"].columns
-    cliques, names = numbers(columns["clique"]).astype(int).tolist(), texts(columns["attribute"]).decode().tolist()
-    found: dict[int, list[str]] = {}
-    for clique, name in zip(cliques, names, strict=True):
-        found.setdefault(clique, []).append(str(name))
-    groups = list(dict.fromkeys(tuple(group) for group in found.values()))
-    return [one for one in groups if not any(set(one) < set(other) for other in groups)]  # what links them is inside
+    numbers = read_numbers(columns["clique"]).astype(int).tolist()
+    members: dict[int, list[str]] = {}
+    for number, name in zip(numbers, read_labels(columns["attribute"]).decode().tolist(), strict=True):
+        members.setdefault(number, []).append(str(name))
+    cliques = list(dict.fromkeys(tuple(names) for names in members.values()))
+    return [clique for clique in cliques if not any(set(clique) < set(other) for other in cliques)]
 
 
-def _is_small(view: OpenedView, pair: tuple[str, str]) -> bool:
+def _can_be_drawn(view: OpenedView, pair: tuple[str, str]) -> bool:
     first, second = (view.schema.attribute(name).size for name in pair)
-    return max(first, second) > 2 and first * second <= MOST_CELLS
+    return max(first, second) > 2 and first * second <= MOST_PAIR_CELLS
 
 
-def _pair(view: OpenedView, first: str, second: str) -> Picture:
-    """Two attributes as a map of counts, the one with more values across."""
+def _draw_pair(view: OpenedView, first: str, second: str) -> Picture:
+    """Draw two attributes as a map of counts, the one with more values across."""
     across, up = sorted((first, second), key=lambda name: -view.schema.attribute(name).size)
     table = view.marginal([up, across])
     stretch = max(1.0, table.shape[1] / table.shape[0] / 3)
     words = say("across: {across}; up: {up}; records in a cell by colour", across=across, up=up)
-    names = label_texts(view.schema.attribute(up)), label_texts(view.schema.attribute(across))
-    drawn = heat(table, title=words, stretch=stretch, names=names)
+    names = name_values(view.schema.attribute(up)), name_values(view.schema.attribute(across))
+    drawn = draw_heat_map(table, title=words, stretch=stretch, names=names)
     return Picture(title=f"{up} × {across}", drawing=drawn, words=words)
+
+
+# --- beside the truth -------------------------------------------------------------------------------------------------
+
+
+def compare_release(release: Release, truth: Countable) -> TruthComparison:
+    """Compare the answers of a view with the truth: one- and two-way tables, ranges, what its intervals cover."""
+    view = open_view(release)
+    counts = truth.count(Schema.from_dict(release.certificate.schema).names)
+    true, schema = TrueTable(counts), counts.schema
+    figures = [(say("error of a value of an attribute (RMSE)"), _write_rmse(true, view, schema, 1))]
+    sizes = [math.prod(pair) for pair in itertools.combinations(schema.sizes, 2)]
+    if sizes and sum(sizes) <= MOST_TWO_WAY_CELLS:
+        figures.append((say("error of a cell of two attributes (RMSE)"), _write_rmse(true, view, schema, 2)))
+    ways = min(2, len(schema.names))
+    lows, highs = random_ranges(schema, ways, queries=RANGES, rng=SeededRng(1))  # public questions, no noise
+    answers = true.ranges(lows, highs)
+    figures += [
+        (say("error of random ranges (RMSE)"), write_number(rmse_of_ranges(answers, view, lows, highs).value)),
+        (say("values inside their 95% interval"), _cover_values(true, view)),
+        (say("random ranges inside their 95% interval"), _cover_ranges(answers, view, lows, highs)),
+        (say("records, true"), write_number(counts.total)),
+        (say("records, published"), write_number(round(view.stored.total))),
+    ]
+    return TruthComparison(figures=tuple(figures), true=count_attributes(counts))
+
+
+def _write_rmse(true: TrueTable, view: OpenedView, schema: Schema, ways: int) -> str:
+    return write_number(rmse_of_marginals(true, view, schema, ways).value)
+
+
+def _cover_values(true: TrueTable, view: OpenedView) -> str:
+    """The share of the values of attributes whose interval holds the true count."""
+    hits = []
+    for place, attribute in enumerate(view.schema.attributes):
+        if attribute.size <= MOST_INTERVALS:
+            estimates = [answer(view.stored.moments([{place: row}])) for row in np.eye(attribute.size)]
+            counts = true.marginal([attribute.name]).tolist()
+            hits += [estimate.low <= count <= estimate.high for estimate, count in zip(estimates, counts, strict=True)]
+    return f"{np.mean(hits):.0%}" if hits else "-"
+
+
+def _cover_ranges(answers: Reals, view: OpenedView, lows: Codes, highs: Codes) -> str:
+    """The share of the ranges whose interval holds the true count."""
+    hits = []
+    for count, low, high in zip(answers.tolist(), lows, highs, strict=True):
+        box = {
+            place: ((np.arange(size) >= low[place]) & (np.arange(size) <= high[place])).astype(np.float64)
+            for place, size in enumerate(view.schema.sizes)
+            if low[place] > 0 or high[place] < size - 1
+        }
+        estimate = answer(view.stored.moments([box]))
+        hits.append(estimate.low <= count <= estimate.high)
+    return f"{np.mean(hits):.0%}"

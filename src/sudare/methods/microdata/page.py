@@ -1,0 +1,29 @@
+"""The page of published records, and how far they are from the true table."""
+
+from __future__ import annotations
+
+from sudare.compare import counts_of
+from sudare.counts import Countable
+from sudare.methods.default import compare_counts
+from sudare.releases import Release
+from sudare.releases.columns import find_frame
+from sudare.report.frames import describe_records, describe_schema_size
+from sudare.report.shapes import ReportPage, TruthComparison, write_number
+from sudare.schema import Schema
+from sudare.text import Text, say
+
+
+def describe_page(release: Release, *, title: Text, truth: TruthComparison | None = None) -> ReportPage:
+    """Describe published records: attribute by attribute, and on a map if they have a mesh."""
+    schema, records = Schema.from_dict(release.certificate.schema), find_frame(release, "records")
+    return ReportPage(
+        kind=title,
+        facts=[(say("records"), write_number(records.rows)), *describe_schema_size(schema)],
+        sections=describe_records(schema, records.columns, None, truth),
+    )
+
+
+def compare_release(release: Release, truth: Countable) -> TruthComparison:
+    """Compare published records with the true table: for the steward alone."""
+    published = counts_of(release, frame="records")
+    return compare_counts(truth.count(published.schema.names), published)
