@@ -18,7 +18,7 @@ from sudare.privacy import Neighbours, Unrecorded
 from sudare.sources import base
 from sudare.testing import Tabled
 from sudare.testing.subject import even_table
-from sudare.text import catalogue
+from sudare.text import languages
 
 SOURCE = Path(sudare.__file__).parent
 
@@ -27,15 +27,12 @@ SPEAKERS: Mapping[str, tuple[int | str, ...]] = {
     "say": (0,),
     "text": (0,),
     "say_step": (0,),
-    "Misfit": ("problem",),
-    "Note": ("text",),
 }
-HELD = {"Note"}  # the values of these templates are in a mapping, not in keywords
 OPTIONS = {"lang"}  # keywords of say() that are not values of a template
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class Template:
     """A template in the source; `values` are the names handed to it, None when they cannot be read there."""
 
     where: str
@@ -83,16 +80,16 @@ def translations(package: Path) -> list[tuple[str, str, str]]:
     return [(name, english, japanese) for name, texts in entries for english, japanese in texts.items()]
 
 
-def spoken(tree: ast.AST, path: str, errors: set[str], constants: Mapping[str, str]) -> Iterator[Text]:
+def spoken(tree: ast.AST, path: str, errors: set[str], constants: Mapping[str, str]) -> Iterator[Template]:
     """Every template that is raised or said: a literal, or for what is passed on the name of a constant."""
     for call, argument in _arguments(tree, path, errors):
-        names = [keyword.arg for keyword in call.keywords if keyword.arg not in OPTIONS and _called(call) != "Misfit"]
-        is_open = None in names or _called(call) in HELD  # **values, or values in a mapping
+        names = [keyword.arg for keyword in call.keywords if keyword.arg not in OPTIONS]
+        is_open = None in names  # **values
         for text in _choices(argument):
             said = text.value if isinstance(text, ast.Constant) else constants.get(_name(text))
-            if isinstance(said, str):
+            if isinstance(said, str) and said:
                 values = None if is_open else frozenset(name for name in names if name)
-                yield Text(where=f"{path}:{call.lineno}", text=said, values=values)
+                yield Template(where=f"{path}:{call.lineno}", text=said, values=values)
 
 
 def _unreadable(tree: ast.AST, path: str, errors: set[str]) -> Iterator[str]:
@@ -104,7 +101,9 @@ def _unreadable(tree: ast.AST, path: str, errors: set[str]) -> Iterator[str]:
     for call, argument in _arguments(tree, path, errors):
         for text in _choices(argument):
             is_literal = isinstance(text, ast.Constant) and isinstance(text.value, str)
-            is_passed_on = _called(call) in SPEAKERS and isinstance(text, ast.Name | ast.Attribute | ast.Call)
+            is_passed_on = _called(call) in SPEAKERS and isinstance(
+                text, ast.Name | ast.Attribute | ast.Call | ast.Subscript
+            )
             if not (is_literal or is_passed_on):
                 yield f"{path}:{call.lineno}: the text of {_called(call)} must be one literal, values as keywords"
 
@@ -124,7 +123,7 @@ def _choices(text: ast.expr) -> list[ast.expr]:
     return [*_choices(text.body), *_choices(text.orelse)] if isinstance(text, ast.IfExp) else [text]
 
 
-def _wrong_texts(texts: list[Text], pages: list[tuple[str, str, str]]) -> Iterator[str]:
+def _wrong_texts(texts: list[Template], pages: list[tuple[str, str, str]]) -> Iterator[str]:
     known = {english: japanese for _, english, japanese in pages}
     for text in texts:
         missing = sorted(text.placeholders - text.values) if text.values is not None else []
@@ -187,16 +186,14 @@ def test_every_purpose_a_method_spends_on_has_its_japanese(neighbours: Neighbour
 
     Microdata(epsilon=1).publish(Tabled(even_table()), ledger=purse)
 
-    assert {spend.purpose for spend in purse.entries()} <= set(catalogue())
+    assert {spend.purpose for spend in purse.entries()} <= set(languages()["ja"].texts)
 
 
 def test_every_problem_a_source_can_tell_has_its_japanese() -> None:
-    problems = {
-        text for name, text in vars(base).items() if name.isupper() and name[0] != "_" and isinstance(text, str)
-    }
+    problems = {one.template for name, one in vars(base).items() if name.isupper() and isinstance(one, Text)}
 
     assert len(problems) >= 9
-    assert problems <= set(catalogue())
+    assert problems <= set(languages()["ja"].texts)
 
 
 # --- the check itself can fail ------------------------------------------------------------------------------------
@@ -226,8 +223,8 @@ WRONG_SOURCE = [
     ('say_step("1. never said")', "no Japanese"),
     ('text("never said")', "no Japanese"),
     ('text(f"k ({k}) is small")', "one literal"),
-    ('ODD = "an odd row"\nMisfit(attribute="a", problem=ODD, rows=1)', "no Japanese"),
-    ('Note(text="by the way")', "no Japanese"),
+    ('ODD = text("an odd row")\nMisfit(attribute="a", problem=ODD, rows=1)', "no Japanese"),
+    ('ODD = "an odd row"\ntext(ODD)', "no Japanese"),
     ('raise ParameterError("never" if x else "neither")', "no Japanese"),
     ('raise ParameterError(f"k ({k}) is small")', "one literal"),
     ("raise ParameterError(text)", "one literal"),

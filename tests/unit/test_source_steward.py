@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 
@@ -58,7 +57,7 @@ def test_everything_that_does_not_fit_is_told_with_counts_and_examples(tmp_path:
     assert not findings.fits
     assert [note.values for note in findings.notes] == [{"columns": "extra"}, {"columns": "phone"}]
     assert not any(one.examples for one in findings.without_examples().problems)
-    assert json.loads(json.dumps(asdict(findings)))["problems"][0]["attribute"] == "sex"
+    assert json.loads(json.dumps(findings.to_dict()))["problems"][0]["attribute"] == "sex"
 
 
 def test_values_with_a_way_out_are_told_and_still_fit() -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from sudare.atomic import check_new_file, write_new_file
 from sudare.cli.app import LazyGroup
 from sudare.cli.help import Worded, option
 from sudare.cli.terminal import json_option, print_json, progress, table
 from sudare.errors import SchemaError
-from sudare.text import render, say, text
+from sudare.text import say, text
 
 if TYPE_CHECKING:
     from sudare.schema import Attribute, Schema
@@ -88,14 +88,14 @@ def init(data: str, out: Path | None, encoding: str | None) -> None:
     from sudare.schema.propose import propose
     from sudare.sources import describe
 
-    if out is not None and out.exists():
-        raise SchemaError("{file} exists; choose another name or remove it", file=out)
+    if out is not None:
+        check_new_file(out, error=SchemaError)
     with progress(say("reading")):
         text = propose(describe(data, encoding=encoding), name=out.stem if out is not None else Path(data).stem)
     if out is None:
         click.echo(text, nl=False)
         return
-    out.write_text(text, encoding="utf-8")
+    write_new_file(out, text, error=SchemaError)
     click.echo(say("{file} written. Its values were read off the data: check each one,", file=out))
     click.echo(say('then set `inferred = "confirmed"` in it; no private release is made before that.'))
 
@@ -128,7 +128,7 @@ def check(
     if no_examples:
         findings = findings.without_examples()
     if as_json:
-        print_json(dataclasses.asdict(findings) | {"fits": findings.fits})
+        print_json(findings.to_dict())
     else:
         _tell(findings)
     if not findings.fits:
@@ -140,13 +140,13 @@ def _tell(findings: Findings) -> None:
         click.echo(say("NOT FOR PUBLICATION: counts and values of the table, for the steward's eyes only."))
         table(
             [
-                (one.attribute, say(one.problem), str(one.rows), ", ".join(map(str, one.examples)))
+                (one.attribute, str(one.problem), str(one.rows), ", ".join(map(str, one.examples)))
                 for one in findings.problems
             ],
             head=(say("attribute"), say("problem"), say("rows"), say("examples")),
         )
     for note in findings.notes:
-        click.echo(render(note.text, note.values))
+        click.echo(str(note))
     click.echo(say("the table fits its schema") if findings.fits else say("the table does not fit its schema"))
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sudare.sources.base import Findings, Misfit, Note, Progress, RecodedRows, Source
+from sudare.sources.base import Findings, Misfit, Progress, RecodedRows, Source
 
 if TYPE_CHECKING:
     from sudare.schema import Schema
     from sudare.schema.propose import ColumnFacts, SchemaDraft
     from sudare.sources.table import TableSource
 
-__all__ = ["Findings", "Misfit", "Note", "RecodedRows", "Source", "describe", "open", "propose_schema"]
+__all__ = ["Findings", "Misfit", "RecodedRows", "Source", "describe", "open", "propose_schema"]
 
 
 def open(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlglot import exp
 
@@ -17,24 +17,24 @@ from sudare.schema import Schema
 from sudare.schema.arrays import Labels
 from sudare.sources.engine import Column
 from sudare.sources.sql import Expression, both, call, cast, choose, literal, matches, raw, try_cast
-from sudare.text import text
+from sudare.text import Text, text
 from sudare.text.cards import card
 
 Progress = Callable[[float], None]
 """Told the share of the work that is done, 0 to 1."""
 
 
-MISSING = "missing, but missing is not declared"
-UNREADABLE = "not a value of this kind"
-OUTSIDE = "outside the declared values"
-TAKEN_AS_OTHER = "outside the declared values, taken as (other)"
-CLAMPED = "outside the declared range, taken to the nearest end"
-IMPOSSIBLE = "a combination that is declared impossible"
-NO_COLUMN = "declared, but not a column of the data"
-NO_PERSON = "rows without a person"
-NO_COUNT = "not a whole number, 0 or more"
-REPEATS = "an identifier that repeats, while the unit is a row"
-WRONG_TYPE = "a type of column that cannot be read"
+MISSING = text("missing, but missing is not declared")
+UNREADABLE = text("not a value of this kind")
+OUTSIDE = text("outside the declared values")
+TAKEN_AS_OTHER = text("outside the declared values, taken as (other)")
+CLAMPED = text("outside the declared range, taken to the nearest end")
+IMPOSSIBLE = text("a combination that is declared impossible")
+NO_COLUMN = text("declared, but not a column of the data")
+NO_PERSON = text("rows without a person")
+NO_COUNT = text("not a whole number, 0 or more")
+REPEATS = text("an identifier that repeats, while the unit is a row")
+WRONG_TYPE = text("a type of column that cannot be read")
 
 TOLERATED = frozenset({TAKEN_AS_OTHER, CLAMPED})
 """What the schema declares a way out for: told, but it does not keep a table from being counted."""
@@ -42,13 +42,10 @@ TOLERATED = frozenset({TAKEN_AS_OTHER, CLAMPED})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Misfit:
-    """Rows that do not fit: which attribute, in what way, how many, and a few examples. For the steward's eyes only.
-
-    `problem` is an English text that `messages.say` knows in other languages.
-    """
+    """Rows that do not fit: which attribute, in what way, how many, and a few examples. For the steward's eyes only."""
 
     attribute: str
-    problem: str
+    problem: Text
     rows: int
     examples: tuple[str, ...] = ()
 
@@ -59,16 +56,10 @@ class Misfit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Note:
-    """Something to know that is no problem: a template for `messages.say` and its values."""
-
-    text: str
-    values: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Findings:
     """Everything in the data that does not fit the schema. Holds values of the table: it stays with the steward.
+
+    `notes` tell what is good to know and no problem.
 
     >>> findings = Findings(problems=(Misfit(attribute="age", problem=OUTSIDE, rows=2, examples=("130", "-1")),))
     >>> findings.fits, findings.without_examples().problems[0].examples
@@ -76,7 +67,7 @@ class Findings:
     """
 
     problems: tuple[Misfit, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Text, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -85,15 +76,24 @@ class Findings:
 
     def _repr_html_(self) -> str:
         """Show the findings in a notebook: examples are values of the table, so they stay with the steward."""
-        rows = [(misfit.attribute, text(misfit.problem), f"{misfit.rows:,}", ", ".join(misfit.examples))
+        rows = [(misfit.attribute, misfit.problem, f"{misfit.rows:,}", ", ".join(misfit.examples))
                 for misfit in self.problems]  # fmt: skip
         return card(
             text("The table fits its schema") if self.fits else text("The table does not fit its schema"),
-            notes=[text(note.text, **note.values) for note in self.notes],
+            notes=self.notes,
             columns=[text("attribute"), text("problem"), text("rows"), text("examples")],
             rows=rows,
             warning=text("Holds values of the table: for the steward's eyes only.") if rows else "",
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the findings as plain values for a program; texts as English templates with their values."""
+        problems = [
+            {"attribute": one.attribute, "problem": one.problem.template, "rows": one.rows, "examples": one.examples}
+            for one in self.problems
+        ]
+        notes = [{"text": note.template, "values": dict(note.values)} for note in self.notes]
+        return {"problems": problems, "notes": notes, "fits": self.fits}
 
     def without_examples(self) -> Findings:
         """Give the same findings without a value of the table."""

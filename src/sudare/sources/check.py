@@ -15,8 +15,9 @@ from sudare.schema.mesh import DIGITS, MESH_TEXT
 from sudare.schema.raw import to_date, to_number, to_text, trim
 from sudare.sources import base
 from sudare.sources import count as people
-from sudare.sources.base import Findings, Misfit, Note, whole_number
+from sudare.sources.base import Findings, Misfit, whole_number
 from sudare.sources.sql import Expression, both, in_runs, is_null, raw
+from sudare.text import Text, text
 
 if TYPE_CHECKING:
     from sudare.sources.table import TableSource
@@ -153,7 +154,7 @@ def _sorted_out(source: TableSource, attribute: Attribute, strict: Attribute) ->
     value = raw(source.column(attribute.name).place)
     query = source.query([coding], source.places([attribute]), every=True).where(is_null(coding.code))
     query = query.select(value.as_("value"), exp.Count(this=exp.Star()).as_("n")).group_by("value")
-    found: dict[str, Misfit] = {}
+    found: dict[Text, Misfit] = {}
     for one, rows in source.engine.stream(query.order_by("n DESC", "value")):
         problem = _problem(attribute, one)
         known = found.get(problem, Misfit(attribute=attribute.name, problem=problem, rows=0))
@@ -164,11 +165,11 @@ def _sorted_out(source: TableSource, attribute: Attribute, strict: Attribute) ->
 def _with(examples: tuple[str, ...], value: object) -> tuple[str, ...]:
     if value is None or len(examples) == _EXAMPLES:
         return examples
-    text = to_text(value)
-    return (*examples, text if len(text) <= _LONGEST_EXAMPLE else text[: _LONGEST_EXAMPLE - 1] + "…")
+    shown = to_text(value)
+    return (*examples, shown if len(shown) <= _LONGEST_EXAMPLE else shown[: _LONGEST_EXAMPLE - 1] + "…")
 
 
-def _problem(attribute: Attribute, value: object) -> str:
+def _problem(attribute: Attribute, value: object) -> Text:
     try:
         code = attribute.encode(value)
     except DomainError:
@@ -211,23 +212,23 @@ def _numbers(source: TableSource) -> Iterator[Misfit]:
         yield Misfit(attribute=source.count_column or "", problem=base.NO_COUNT, rows=rows)
 
 
-def _notes(source: TableSource, wrong: set[str]) -> Iterator[Note]:
+def _notes(source: TableSource, wrong: set[str]) -> Iterator[Text]:
     unit = source.schema.unit
     if unit.column is not None and unit.column not in wrong:
         found = source.engine.arrays(people.crowd(source.column(unit.column), max_rows=unit.max_rows))
         if persons := int(found["persons"][0]):
             beyond = int(found["beyond"][0])
-            values: dict[str, object] = {"persons": persons, "limit": unit.max_rows, "rows": beyond}
-            yield Note(
-                text="{persons} persons have more than {limit} rows; {rows} rows would be sampled away", values=values
+            yield text(
+                "{persons} persons have more than {limit} rows; {rows} rows would be sampled away",
+                persons=persons,
+                limit=unit.max_rows,
+                rows=beyond,
             )
     declared = {*source.schema.names, *source.schema.identifiers, unit.column, source.count_column}
     extra = [name for name in source.columns if name and name not in declared]
     if extra:
-        yield Note(
-            text="columns that the schema does not declare will not be published: {columns}",
-            values={"columns": ", ".join(extra)},
-        )
+        columns = ", ".join(extra)
+        yield text("columns that the schema does not declare will not be published: {columns}", columns=columns)
     absent = [name for name in source.schema.identifiers if name not in source.columns]
     if absent:
-        yield Note(text="identifiers that are not in the data: {columns}", values={"columns": ", ".join(absent)})
+        yield text("identifiers that are not in the data: {columns}", columns=", ".join(absent))
