@@ -18,7 +18,7 @@ from sudare.privacy import Neighbours, Unrecorded
 from sudare.sources import base
 from sudare.testing import Tabled
 from sudare.testing.subject import even_table
-from sudare.text import languages
+from sudare.text import Text, languages
 
 SOURCE = Path(sudare.__file__).parent
 
