@@ -1,11 +1,15 @@
-"""Eight processes, and kill -9 at any moment: never overspent, never refunded, never corrupt."""
+"""Eight processes, and kill -9 at any moment: never overspent, never refunded, never corrupt.
+
+A nursery is a process that has loaded everything and forks a worker for every line it reads. A worker says what was
+acknowledged to it in a file of its own, so that a moment is chosen by what happened, not by the clock.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -14,88 +18,167 @@ from fractions import Fraction
 import pytest
 
 from sudare.privacy import Ledger
+from tests.processes import run, start
 
-# Spends until refused and says every head it was given, so that what it says was acknowledged. It opens the file
-# anew every few spends and merges often, so that a kill also meets those steps.
-WORKER = """
-import os, sys
+# A spender spends until refused. It opens the file anew every few spends and merges often, so that a kill also meets
+# those steps. A maker makes ledgers. Both begin when the file `go` is there.
+NURSERY = """
+import json, os, signal, sys, time
 from fractions import Fraction
 from pathlib import Path
-from sudare.errors import BudgetExceeded
+from sudare.errors import BudgetExceeded, LedgerError
 from sudare.privacy import Guarantee, Ledger, ledger
 from sudare.schema.unit import Unit
 
-path, epsilon, between = Path(sys.argv[1]), Fraction(sys.argv[2]), int(sys.argv[3])
 ledger.MERGE_EVERY = 7
-parts = {"noise in the total": epsilon / 4, "noise in every cell": epsilon * 3 / 4}
-promise = Guarantee(epsilon=epsilon, neighbours="replace", unit=Unit())
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    while True:
-        with Ledger.open(path) as book:
-            for _ in range(between):
-                spends = book.spend(parts, guarantee=promise)
-                os.write(1, (spends[-1].head + chr(10)).encode())
-except BudgetExceeded:
-    os.write(1, ("refused" + chr(10)).encode())
+
+def bury(number, frame):
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+signal.signal(signal.SIGCHLD, bury)  # a worker that ended is gone
+
+def spend(say, *, path, epsilon, between):
+    epsilon = Fraction(epsilon)
+    parts = {"noise in the total": epsilon / 4, "noise in every cell": epsilon * 3 / 4}
+    promise = Guarantee(epsilon=epsilon, neighbours="replace", unit=Unit())
+    try:
+        while True:
+            with Ledger.open(Path(path)) as book:
+                for _ in range(between):
+                    say(book.spend(parts, guarantee=promise)[-1].head)
+    except BudgetExceeded:
+        say("refused")
+
+def make(say, *, folder, name, last):
+    for number in range(last + 1):
+        try:
+            Ledger.create(Path(folder) / f"{number}.ledger", epsilon=1, name=name).close()
+            say(f"made {number}")
+        except LedgerError as error:
+            assert "exists already" in str(error), error
+
+for line in sys.stdin:
+    task = json.loads(line)
+    child = os.fork()
+    if not child:
+        said = os.open(task.pop("says"), os.O_WRONLY | os.O_CREAT)
+        go = Path(task.pop("go"))
+        while not go.exists():
+            time.sleep(0.001)
+        {"spend": spend, "make": make}[task.pop("task")](lambda text: os.write(said, (text + chr(10)).encode()), **task)
+        os._exit(0)
+    print(child, flush=True)
 """
 
 
-def start(path, epsilon, *, between):
-    command = [sys.executable, "-c", WORKER, str(path), epsilon, str(between)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+class Worker:
+    """A process of the nursery, and what it has said so far."""
+
+    def __init__(self, process, says):
+        self.process, self.says = process, says
+
+    @property
+    def said(self):
+        """The lines it ended: what a kill cut off was never said."""
+        text = self.says.read_text() if self.says.exists() else ""
+        return text.split("\n")[:-1]
+
+    @property
+    def heads(self):
+        return {line for line in self.said if len(line) == 64}
+
+    def is_alive(self):
+        try:
+            os.kill(self.process, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait_until_it_said(self, lines):
+        while len(self.said) < lines and self.is_alive():
+            time.sleep(0.001)
+
+    def wait(self):
+        while self.is_alive():
+            time.sleep(0.001)
+
+    def kill(self):
+        os.kill(self.process, signal.SIGKILL)
+        self.wait()
 
 
-def release(workers):
-    """Let all begin at once, when the slowest has loaded its modules."""
-    for worker in workers:
-        worker.stdout.readline()
-    for worker in workers:
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
+class Nursery:
+    """Starts workers; `go` lets all of them begin at once."""
+
+    def __init__(self, process, place):
+        self.process, self.place, self.born = process, place, 0
+
+    def worker(self, task, **facts):
+        self.born += 1
+        says = self.place / f"worker{self.born}"
+        line = json.dumps({"task": task, "says": str(says), "go": str(self.place / "go"), **facts})
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return Worker(int(self.process.stdout.readline()), says)
+
+    def go(self):
+        (self.place / "go").touch()
+
+    def hold(self):
+        (self.place / "go").unlink()
 
 
-def told(worker):
-    """What a worker said until its end: the heads that were acknowledged to it, and whether it was refused."""
-    said = worker.communicate()[0].split("\n")
-    whole = said[:-1]  # a line without its end was cut off by the kill: it was never said
-    return {line for line in whole if len(line) == 64}, "refused" in whole
+@pytest.fixture
+def nursery(tmp_path):
+    place = tmp_path / "nursery"
+    place.mkdir()
+    process = start([sys.executable, "-c", NURSERY])
+    try:
+        yield Nursery(process, place)
+    finally:
+        _, err = process.communicate()
+
+    assert err == ""
 
 
-@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("between", [1, 1000], ids=["opening anew", "staying open"])
-def test_eight_processes_spend_exactly_the_budget(tmp_path, between):
+def test_eight_processes_spend_exactly_the_budget(tmp_path, nursery, between):
     path = tmp_path / "people.ledger"
     Ledger.create(path, epsilon=1).close()
-    workers = [start(path, "1/200", between=between) for _ in range(8)]
-    release(workers)
-    heads, refusals = zip(*(told(worker) for worker in workers), strict=True)
-    acknowledged = Counter(head for of_one in heads for head in of_one)
+    workers = [nursery.worker("spend", path=str(path), epsilon="1/200", between=between) for _ in range(8)]
+    nursery.go()
+    for worker in workers:
+        worker.wait()
+    acknowledged = Counter(head for worker in workers for head in worker.heads)
     with Ledger.open(path) as ledger:
         ledger.verify()
         written = Counter(entry.head for entry in ledger.entries() if entry.seq % 2 == 0)
 
-        assert (ledger.left, all(refusals)) == (0, True)
+        assert (ledger.left, all("refused" in worker.said for worker in workers)) == (0, True)
         assert acknowledged == written
 
 
-@pytest.mark.xdist_group("processes")
-def test_kill_minus_nine_never_refunds_never_overspends_never_corrupts(tmp_path):
+def test_kill_minus_nine_never_refunds_never_overspends_never_corrupts(tmp_path, nursery):
     path = tmp_path / "people.ledger"
     Ledger.create(path, epsilon=1000).close()
     moments = random.Random(1)
     acknowledged: set[str] = set()
     for _ in range(8):
-        workers = [start(path, "1/100", between=5) for _ in range(3)]
-        release(workers)
+        workers = [nursery.worker("spend", path=str(path), epsilon="1/100", between=5) for _ in range(3)]
+        nursery.go()
         for worker in workers:  # those not yet killed go on spending while the file is checked
-            time.sleep(moments.uniform(0, 0.06))
-            worker.send_signal(signal.SIGKILL)
-            acknowledged |= told(worker)[0]
+            worker.wait_until_it_said(moments.randint(1, 4))
+            time.sleep(moments.uniform(0, 0.003))  # anywhere inside the spends that follow
+            worker.kill()
+            acknowledged |= worker.heads
             check_sound(path, acknowledged)
+        nursery.hold()
 
-    assert len(acknowledged) > 24
+    assert len(acknowledged) >= 24
 
 
 def check_sound(path, acknowledged):
@@ -132,62 +215,42 @@ assert all(os.waitpid(child, 0)[1] == 0 for child in children)
 """
 
 
-@pytest.mark.xdist_group("processes")
 def test_a_ledger_that_was_open_at_a_fork_serves_parent_and_children(tmp_path):
     path = tmp_path / "people.ledger"
     Ledger.create(path, epsilon=1).close()
-    subprocess.run([sys.executable, "-c", FORKER, str(path)], check=True, timeout=60)
+    done = run([sys.executable, "-c", FORKER, str(path)])
     with Ledger.open(path) as ledger:
         ledger.verify()
 
+        assert (done.returncode, done.stderr) == (0, "")
         assert Counter(entry.purpose for entry in ledger.entries()) == {"parent": 4, "child": 100}
 
 
-MAKER = """
-import sys
-from pathlib import Path
-from sudare.errors import LedgerError
-from sudare.privacy import Ledger
-
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(1000):
-    try:
-        Ledger.create(Path(sys.argv[1]) / f"{number}.ledger", epsilon=1, name=sys.argv[2]).close()
-        print(f"made {number}", flush=True)
-    except LedgerError as error:
-        assert "exists already" in str(error), error
-    if number == int(sys.argv[3]):
-        break
-"""
-
-
-def test_of_many_who_make_the_same_ledger_one_succeeds(tmp_path):
-    command = [sys.executable, "-c", MAKER, str(tmp_path)]
-    workers = [
-        subprocess.Popen([*command, name, "19"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for name in "abcd"
-    ]
-    release(workers)
-    made = Counter(line for worker in workers for line in worker.communicate()[0].split("\n") if "made" in line)
+def test_of_many_who_make_the_same_ledger_one_succeeds(tmp_path, nursery):
+    folder = tmp_path / "made"
+    folder.mkdir()
+    workers = [nursery.worker("make", folder=str(folder), name=name, last=19) for name in "abcd"]
+    nursery.go()
+    for worker in workers:
+        worker.wait()
+    made = Counter(line for worker in workers for line in worker.said)
 
     assert made == {f"made {number}": 1 for number in range(20)}
-    assert sorted(os.listdir(tmp_path)) == sorted(f"{number}.ledger" for number in range(20))
+    assert sorted(os.listdir(folder)) == sorted(f"{number}.ledger" for number in range(20))
 
 
-def test_a_maker_killed_at_any_moment_leaves_a_whole_ledger_or_none(tmp_path):
+def test_a_maker_killed_at_any_moment_leaves_a_whole_ledger_or_none(tmp_path, nursery):
     moments = random.Random(2)
-    for attempt in range(4):
-        place = tmp_path / str(attempt)
-        place.mkdir()
-        command = [sys.executable, "-c", MAKER, str(place), "x", "999"]
-        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        release([worker])
-        time.sleep(moments.uniform(0.01, 0.1))
-        worker.send_signal(signal.SIGKILL)
-        worker.communicate()
-        for path in place.glob("[0-9]*.ledger"):
+    nursery.go()
+    for attempt in range(12):
+        folder = tmp_path / f"made{attempt}"
+        folder.mkdir()
+        worker = nursery.worker("make", folder=str(folder), name="x", last=999)
+        worker.wait_until_it_said(1 + attempt % 3)
+        time.sleep(moments.uniform(0, 0.005))  # anywhere inside the makings that follow
+        worker.kill()
+        for path in folder.glob("[0-9]*.ledger"):
             with Ledger.open(path) as ledger:
                 ledger.verify()
 
-    assert any(tmp_path.glob("*/0.ledger"))
+        assert (folder / "0.ledger").exists()
