@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import recipe_texts
+from tests.processes import run
 
 SCHEMA = """\
 [sudare]
@@ -56,7 +56,7 @@ def sudare(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
 
     def call(*words: str, process: bool = False) -> Ran:
         if process:
-            done = subprocess.run([sys.executable, "-m", "sudare", *words], capture_output=True, text=True, check=False)
+            done = run([sys.executable, "-m", "sudare", *words])
             return Ran(done.returncode, done.stdout, done.stderr)
         from sudare.cli import main
 
