@@ -26,7 +26,6 @@ SOURCE = Path(sudare.__file__).parent
 SPEAKERS: Mapping[str, tuple[int | str, ...]] = {
     "say": (0,),
     "text": (0,),
-    "say_step": (0,),
 }
 OPTIONS = {"lang"}  # keywords of say() that are not values of a template
 
@@ -220,7 +219,6 @@ WRONG_SOURCE = [
     ('text.say("never said")', "no Japanese"),
     ('@click.option("--k", help=say("never said"))\ndef f(): ...', "no Japanese"),
     ('error = DomainError("kept for later")', "no Japanese"),
-    ('say_step("1. never said")', "no Japanese"),
     ('text("never said")', "no Japanese"),
     ('text(f"k ({k}) is small")', "one literal"),
     ('ODD = text("an odd row")\nMisfit(attribute="a", problem=ODD, rows=1)', "no Japanese"),

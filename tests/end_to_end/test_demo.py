@@ -22,7 +22,7 @@ from sudare.methods.kanon.compare import ClassComparison
 from sudare.methods.table.compare import RegionComparison
 from sudare.releases import Release
 from sudare.report.shapes import TruthComparison
-from sudare.text import speaking
+from sudare.text import use_language
 from tests.end_to_end.conftest import Ran
 from tests.unit.test_report import Tags
 
@@ -175,7 +175,7 @@ def test_what_is_not_stamped_does_not_depend_on_the_truth(demo: Path, tmp_path: 
     releases = {kind: Release.load(copy / kind) for kind in KINDS}
     for private in ("members.csv", "people.csv"):
         (copy / private).unlink()  # the page is made of releases and what it is told
-    with speaking("en"):
+    with use_language("en"):
         one, other = (render_demo_page(copy, releases, comparisons(shift)) for shift in (0, 7))
 
     assert one != other

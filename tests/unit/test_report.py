@@ -16,7 +16,7 @@ from sudare.report.page import render_page
 from sudare.report.shapes import Listing, Marginal, Section
 from sudare.report.svg import draw_bars, draw_columns, draw_heat_map, draw_lines
 from sudare.schema import Attribute, NumberBins, TableHierarchy, Values
-from sudare.text import catalogue
+from sudare.text import languages
 
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
 FRUIT = Attribute(
@@ -151,4 +151,4 @@ def test_both_languages_have_every_text_of_a_page(monkeypatch: pytest.MonkeyPatc
     assert '<html lang="ja">' in made
     assert "公開禁止" in made
     assert "NOT FOR PUBLICATION" not in made
-    assert "not for publication" in catalogue()
+    assert "not for publication" in languages()["ja"].texts

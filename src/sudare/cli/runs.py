@@ -14,7 +14,7 @@ import click
 
 from sudare.cli.help import Worded, option
 from sudare.cli.terminal import json_option, print_json, progress, table
-from sudare.text import language, render, say, text
+from sudare.text import Text, Words, say, text
 
 if TYPE_CHECKING:
     from sudare.demo.demo import DemoStep
@@ -48,11 +48,11 @@ def _told_steps(steps: int, began: float) -> Iterator[DemoStep]:
     """One line a step, with the seconds gone by."""
     with _lines() as tell:
 
-        def say_step(text: str, /, *, step: int, **values: object) -> None:
+        def tell_step(words: Text, /, *, step: int) -> None:
             gone = time.monotonic() - began
-            tell(f"{gone:5.1f} s  {step:2d}/{steps}  {render(text, values)}", (step - 1) / steps)
+            tell(f"{gone:5.1f} s  {step:2d}/{steps}  {words}", (step - 1) / steps)
 
-        yield say_step
+        yield tell_step
 
 
 @click.command(cls=Worded, help=text("Do the main job on built-in data: schema, ledger and all five kinds of release."))
@@ -68,8 +68,8 @@ def demo(out: Path) -> None:
     began = time.monotonic()
     from sudare.demo.demo import STEPS, run_demo
 
-    with _told_steps(STEPS, began) as say_step:
-        page = run_demo(out, say_step=say_step)
+    with _told_steps(STEPS, began) as tell:
+        page = run_demo(out, tell=tell)
     seconds = f"{time.monotonic() - began:.0f}"
     click.echo(say("five releases and their pages in {out}, made in {seconds} s", out=out, seconds=seconds))
     click.echo(say("The page is for the steward: one chapter shows the true tables, and is stamped."))
@@ -103,7 +103,7 @@ def run(recipe: Path, dry_run: bool, as_json: bool) -> None:
             return
         _tell_plan(plan)
         return
-    done = run_recipe(recipe, say_step=_silent if as_json else _say_step, working=partial(progress, say("counting")))
+    done = run_recipe(recipe, tell=_silent if as_json else click.echo, working=partial(progress, say("counting")))
     if as_json:
         print_json(done.to_dict())
         return
@@ -121,11 +121,7 @@ def run(recipe: Path, dry_run: bool, as_json: bool) -> None:
         click.echo(say("head of the ledger: {head} (keep it elsewhere too)", head=done.head))
 
 
-def _say_step(text: str, /, **values: object) -> None:
-    click.echo(render(text, values))
-
-
-def _silent(text: str, /, **values: object) -> None:
+def _silent(words: Text, /) -> None:
     """Say nothing: a program reads the JSON at the end."""
 
 
@@ -133,7 +129,7 @@ def _tell_plan(plan: Plan) -> None:
     for number, step in enumerate(plan.steps, start=1):
         state = say("to do") if step.done is None else say("done")
         click.echo(f"{number}. {step.asked.name}: {step.asked.publish} -> {step.out} ({state})")
-        click.echo(f"   {step.guarantee.to_dict()['statement'][language()]}")
+        click.echo(f"   {step.guarantee.describe()}")
         for line in _errors(step):
             click.echo(f"   {line}")
     _tell_sum(plan)
@@ -155,7 +151,7 @@ def _tell_sum(plan: Plan) -> None:
         click.echo(say("{file}: {needed} is needed; the ledger is made with a budget of {budget}", **values))
 
 
-def _errors(step: PlannedRelease) -> list[str]:
+def _errors(step: PlannedRelease) -> list[Words]:
     from sudare.advise.expected_error import error_line
 
     told = error_line(step.method, step.schema, step.guarantee)

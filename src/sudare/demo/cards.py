@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from html import escape
 from pathlib import Path
 from typing import Literal
 
@@ -23,24 +22,34 @@ from sudare.releases.geo import roll_up
 from sudare.report.frames import draw_maps_side_by_side, mesh_of, name_values
 from sudare.report.page import render_document, render_facts, render_listing, render_words
 from sudare.report.shapes import Listing, write_number
-from sudare.report.svg import SHADES, WIDTH, draw_cells, draw_marginal, fit_text, wrap_svg, write_legend, write_text
+from sudare.report.svg import (
+    SHADES,
+    WIDTH,
+    draw_cells,
+    draw_marginal,
+    escape,
+    fit_text,
+    wrap_svg,
+    write_legend,
+    write_text,
+)
 from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes, Reals
-from sudare.text import language, say
+from sudare.text import Words, current_language, join, text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Card:
     """One thing with a picture beside its words; `links` are (words, address of a file beside the page)."""
 
-    title: str
-    kind: str = ""
-    words: tuple[str, ...] = ()
+    title: Words
+    kind: Words = ""
+    words: tuple[Words, ...] = ()
     picture: str = ""
-    caption: str = ""
-    facts: Sequence[tuple[str, str]] = ()
+    caption: Words = ""
+    facts: Sequence[tuple[Words, Words]] = ()
     listing: Listing | None = None
-    links: Sequence[tuple[str, str]] = ()
+    links: Sequence[tuple[Words, str]] = ()
     size: Literal["", "small", "wide"] = ""  # of the picture: a mere sign, or one that takes the whole width
 
 
@@ -48,17 +57,17 @@ class Card:
 class PageChapter:
     """A heading, a sentence, cards, a table, lines to type; `is_secret` marks what shows the true tables."""
 
-    title: str
-    lead: str = ""
+    title: Words
+    lead: Words = ""
     cards: Sequence[Card] = ()
     listing: Listing | None = None
-    commands: Sequence[tuple[str, str]] = ()
+    commands: Sequence[tuple[Words, str]] = ()
     is_secret: bool = False
 
 
 def render_overview(
-    *, title: str, kind: str, lead: str, mark: str, facts: Sequence[tuple[str, str]], chapters: Sequence[PageChapter],
-    stamp: str, foot: str, other: tuple[str, str, str],
+    *, title: Words, kind: Words, lead: Words, mark: str, facts: Sequence[tuple[Words, Words]],
+    chapters: Sequence[PageChapter], stamp: Words, foot: Words, other: tuple[str, str, str],
 ) -> str:  # fmt: skip
     """Write the page; `other` is (language, its name, address) of the same page in the other language."""
     lang, name, address = other
@@ -71,13 +80,13 @@ def render_overview(
         f'<p class="stamp" role="note">{escape(stamp)}</p>',
         *(_render_chapter(number, chapter) for number, chapter in enumerate(chapters, start=1)),
         f"<footer>{escape(foot)}</footer>",
-        f'<div class="printed" aria-hidden="true">{escape(say("not for publication"))}</div>',
+        f'<div class="printed" aria-hidden="true">{escape(text("not for publication"))}</div>',
     ]
     return render_document(title=title, body=body)
 
 
 def _render_chapter(number: int, chapter: PageChapter) -> str:
-    stamp = escape(say("not for publication"))
+    stamp = escape(text("not for publication"))
     marked = f' class="secret" data-stamp="{stamp}"' if chapter.is_secret else ""
     heading = f' data-stamp="{stamp}"' if chapter.is_secret else ""
     lead = f'<p class="under">{escape(chapter.lead)}</p>' if chapter.lead else ""
@@ -102,7 +111,7 @@ def _render_card(card: Card) -> str:
     return f'<article class="card {card.size}"><div class="told">{"".join(words)}</div>{shown}</article>'
 
 
-def _render_command(words: str, line: str) -> str:
+def _render_command(words: Words, line: str) -> str:
     return f'<p class="do">{escape(words)}</p><pre><code>{escape(line)}</code></pre>'
 
 
@@ -114,7 +123,7 @@ LAND = 2  # the code of land in `city_grounds`
 DRAWN_RATIO = 1000  # a chance that is so many times below the largest is not drawn
 
 
-def draw_blind(*, title: str, rows: int = 7) -> str:
+def draw_blind(*, title: Words, rows: int = 7) -> str:
     """Draw a table behind a blind: something is there, and nothing of it can be read."""
     slats = "".join(
         f'<rect x="8" y="{10 + at * 11}" width="144" height="6.5" rx="1.5" class="slat"/>' for at in range(rows)
@@ -131,7 +140,9 @@ def draw_blind(*, title: str, rows: int = 7) -> str:
     return wrap_svg(160, tall + 10, title, f"{behind}{slats}{cords}{top}")
 
 
-def draw_pyramid(labels: Sequence[str], left: Reals, right: Reals, *, names: tuple[str, str], title: str) -> str:
+def draw_pyramid(
+    labels: Sequence[Words], left: Reals, right: Reals, *, names: tuple[Words, Words], title: Words
+) -> str:
     """Draw two groups by an ordered attribute, back to back, the first value at the bottom.
 
     >>> draw_pyramid(["a"], np.array([1.0]), np.array([2.0]), names=("F", "M"), title="t").count("<rect")
@@ -154,7 +165,7 @@ def draw_pyramid(labels: Sequence[str], left: Reals, right: Reals, *, names: tup
     return wrap_svg(WIDTH, under + 6, title, rules + heads + "".join(parts) + most)
 
 
-def draw_levels(steps: Sequence[tuple[str, Sequence[str], int]], *, title: str) -> str:
+def draw_levels(steps: Sequence[tuple[str, Sequence[str], int]], *, title: Words) -> str:
     """Draw for each attribute (name, one value at every level, chosen level) the steps from fine to coarse.
 
     >>> draw_levels([("age", ["[30,35)", "[30,40)", "*"], 1)], title="levels").count('class="step')
@@ -173,7 +184,7 @@ def draw_levels(steps: Sequence[tuple[str, Sequence[str], int]], *, title: str) 
     return wrap_svg(WIDTH, max(len(steps) * 62 - 8, 1), title, "".join(parts))
 
 
-def draw_landscape(grounds: Codes, *, title: str, over: str = "", ring: tuple[int, int] | None = None) -> str:
+def draw_landscape(grounds: Codes, *, title: Words, over: str = "", ring: tuple[int, int] | None = None) -> str:
     """Draw cells as water (0), park (1) or land (2), row 0 at the bottom; `over` is drawn on them, cell by cell.
 
     >>> draw_landscape(np.array([[0, 2]]), title="shore").count("<path")
@@ -193,7 +204,7 @@ def draw_landscape(grounds: Codes, *, title: str, over: str = "", ring: tuple[in
     return wrap_svg(WIDTH, rows * unit, title, placed + here)
 
 
-def draw_reports(grounds: Codes, chances: Reals, place: tuple[int, int], *, title: str) -> str:
+def draw_reports(grounds: Codes, chances: Reals, place: tuple[int, int], *, title: Words) -> str:
     """Draw the law of the report of a device: chances by colour on the landscape, a ring where the device is."""
     is_seen = chances > chances.max() / DRAWN_RATIO
     level = 1 - np.log(chances.max() / np.where(is_seen, chances, chances.max())) / np.log(DRAWN_RATIO)
@@ -214,15 +225,17 @@ def find_land(grounds: Codes, row: float, column: float) -> tuple[int, int]:
     return int(rows[best]), int(columns[best])
 
 
-def draw_budget(spent: Sequence[tuple[str, Fraction]], budget: Fraction, *, title: str) -> str:
+def draw_budget(spent: Sequence[tuple[str, Fraction]], budget: Fraction, *, title: Words) -> str:
     """Draw a budget as a bar: what each release took, and what is left.
 
     >>> draw_budget([("view", Fraction(1, 2))], Fraction(1), title="t").count("<li")
     2
     """
     left = budget - sum((cost for _, cost in spent), Fraction())
-    parts = [(name, cost, f"part p{at % 3}") for at, (name, cost) in enumerate(spent)]
-    parts += [(say("left"), left, "part unspent")] if left > 0 else []
+    parts: list[tuple[Words, Fraction, str]] = [
+        (name, cost, f"part p{at % 3}") for at, (name, cost) in enumerate(spent)
+    ]
+    parts += [(text("left"), left, "part unspent")] if left > 0 else []
     bar = "".join(
         f'<span class="{kind}" style="flex:{float(cost / budget):.4f} 0 0"></span>' for _, cost, kind in parts
     )
@@ -260,33 +273,34 @@ def describe_schema(schema: Schema) -> Listing:
         (attribute.name, _name_kind(attribute), _name_some_values(attribute), _name_role(attribute))
         for attribute in schema.attributes
     ]
-    head = (say("column"), say("kind"), say("possible values"), say("role"))
-    return Listing(title=say("columns that may be published"), head=head, rows=rows)
+    head = (text("column"), text("kind"), text("possible values"), text("role"))
+    return Listing(title=text("columns that may be published"), head=head, rows=rows)
 
 
-def _name_kind(attribute: Attribute) -> str:
-    names = {"category": say("category"), "number": say("number"), "mesh": say("mesh")}
+def _name_kind(attribute: Attribute) -> Words:
+    names: dict[str, Words] = {"category": text("category"), "number": text("number"), "mesh": text("mesh")}
     return names.get(attribute.domain.kind, attribute.domain.kind)
 
 
-def _name_some_values(attribute: Attribute) -> str:
+def _name_some_values(attribute: Attribute) -> Words:
     labels = name_values(attribute)
     if len(labels) <= 4:
-        return ", ".join(labels)
-    return say("{count}: {first} … {last}", count=len(labels), first=labels[0], last=labels[-1])
+        return join(labels, ", ")
+    return text("{count}: {first} … {last}", count=len(labels), first=labels[0], last=labels[-1])
 
 
-def _name_role(attribute: Attribute) -> str:
-    return {"quasi": say("quasi-identifier"), "sensitive": say("sensitive")}.get(attribute.role, "")
+def _name_role(attribute: Attribute) -> Words:
+    names: dict[str, Words] = {"quasi": text("quasi-identifier"), "sensitive": text("sensitive")}
+    return names.get(attribute.role, "")
 
 
-def link_release(kind: str) -> list[tuple[str, str]]:
-    """The pages and the certificate of a release, in the language that is spoken."""
-    ending = "ja." if language() == "ja" else ""
+def link_release(kind: str) -> list[tuple[Words, str]]:
+    """The pages and the certificate of a release, in the current language."""
+    ending = "ja." if current_language() == "ja" else ""
     return [
-        (say("report"), f"reports/{kind}.{ending}html"),
-        (say("certificate in words"), f"{kind}/certificate.{ending}md"),
-        (say("files of the release"), f"{kind}/"),
+        (text("report"), f"reports/{kind}.{ending}html"),
+        (text("certificate in words"), f"{kind}/certificate.{ending}md"),
+        (text("files of the release"), f"{kind}/"),
     ]
 
 
@@ -297,20 +311,22 @@ def _describe_records(release: Release) -> Card:
     size = schema.attribute("age").size
     left, right = (np.bincount(age[sex == code], minlength=size).astype(np.float64) for code in (0, 1))
     ages, sexes = (name_values(schema.attribute(name)) for name in ("age", "sex"))
-    picture = draw_pyramid(ages, left, right, names=(sexes[0], sexes[1]), title=say("published records by age and sex"))
+    picture = draw_pyramid(
+        ages, left, right, names=(sexes[0], sexes[1]), title=text("published records by age and sex")
+    )
     return Card(
         kind="microdata",
-        title=say("Records with the same columns"),
+        title=text("Records with the same columns"),
         words=(
-            say("Use them like the table they came from. No record is a person: each is made from noisy counts."),
-            say("Here: {names}.", names=", ".join(schema.names)),
+            text("Use them like the table they came from. No record is a person: each is made from noisy counts."),
+            text("Here: {names}.", names=", ".join(schema.names)),
         ),
         facts=[
-            (say("records"), write_number(release.frames["records"].rows)),
-            (say("promise"), "ε = " + str(release.certificate.guarantee["epsilon"])),
+            (text("records"), write_number(release.frames["records"].rows)),
+            (text("promise"), "ε = " + str(release.certificate.guarantee["epsilon"])),
         ],
         picture=picture,
-        caption=say("published records by age and sex"),
+        caption=text("published records by age and sex"),
         links=link_release("microdata"),
     )
 
@@ -322,22 +338,24 @@ def _describe_view(release: Release) -> Card:
         for sql in QUESTIONS
     ]
     listing = Listing(
-        title=say("three questions, in SQL"), head=(say("question"), say("answer"), say("95% interval")), rows=answers
+        title=text("three questions, in SQL"),
+        head=(text("question"), text("answer"), text("95% interval")),
+        rows=answers,
     )
     visits = read_view_marginal(view, "visits")
     return Card(
         kind="view",
-        title=say("A view that answers any count"),
+        title=text("A view that answers any count"),
         words=(
-            say("A small file for data users. It answers COUNT, SUM and AVG over any condition, with an interval."),
+            text("A small file for data users. It answers COUNT, SUM and AVG over any condition, with an interval."),
         ),
         facts=[
-            (say("numbers stored"), write_number(sum(frame.rows for frame in release.frames.values()))),
-            (say("promise"), "ε = " + str(release.certificate.guarantee["epsilon"])),
+            (text("numbers stored"), write_number(sum(frame.rows for frame in release.frames.values()))),
+            (text("promise"), "ε = " + str(release.certificate.guarantee["epsilon"])),
         ],
         listing=listing,
         picture=write_legend(interval=visits.low is not None) + draw_marginal(visits),
-        caption=say("members by visits in a month, each with its interval"),
+        caption=text("members by visits in a month, each with its interval"),
         links=link_release("view"),
     )
 
@@ -357,18 +375,18 @@ def _describe_classes(out: Path, release: Release) -> Card:
     guarantee = release.certificate.guarantee
     return Card(
         kind="kanon",
-        title=say("The table itself, with coarser values"),
+        title=text("The table itself, with coarser values"),
         words=(
-            say("Real rows: every combination of {names} is shared by {k} rows at least.",
+            text("Real rows: every combination of {names} is shared by {k} rows at least.",
                 names=", ".join(guarantee["quasi"]), k=guarantee["k"]),
-            say("Not differential privacy: it hides people in a crowd, and does not add up."),
+            text("Not differential privacy: it hides people in a crowd, and does not add up."),
         ),
         facts=[
-            (say("records"), write_number(release.frames["records"].rows)),
-            (say("promise"), f"k = {guarantee['k']}"),
+            (text("records"), write_number(release.frames["records"].rows)),
+            (text("promise"), f"k = {guarantee['k']}"),
         ],
-        picture=draw_levels(steps, title=say("how coarse each column was made")),
-        caption=say("One value of each column, from fine to coarse; the level that was published is filled."),
+        picture=draw_levels(steps, title=text("how coarse each column was made")),
+        caption=text("One value of each column, from fine to coarse; the level that was published is filled."),
         links=link_release("kanon"),
     )  # fmt: skip
 
@@ -388,27 +406,27 @@ def _describe_table(release: Release) -> Card:
     columns = release.frames["cells"].columns
     codes, people = read_codes(mesh, columns[mesh.name]), read_numbers(columns["count"]).astype(np.int64)
     cells = mesh_of(mesh)
-    maps = [(say("published"), *roll_up(cells, codes, people, level=cells.level)[1:])]
+    _, places, counts = roll_up(cells, codes, people, level=cells.level)
     return Card(
         kind="table",
-        title=say("A large table of counts"),
+        title=text("A large table of counts"),
         words=(
-            say("Counts of every cell, whole and never negative; they add up to the sums of every region."),
-            say("Ready for a map: GeoJSON, GeoParquet and a picture are among the files."),
+            text("Counts of every cell, whole and never negative; they add up to the sums of every region."),
+            text("Ready for a map: GeoJSON, GeoParquet and a picture are among the files."),
         ),
         facts=[
-            (say("cells of the complete table"), f"{schema.size:,}"),
-            (say("promise"), "ε = " + str(release.certificate.guarantee["epsilon"])),
+            (text("cells of the complete table"), f"{schema.size:,}"),
+            (text("promise"), "ε = " + str(release.certificate.guarantee["epsilon"])),
         ],
-        picture=draw_maps_side_by_side(cells, maps),
-        caption=say("published people by cell of 500 m"),
+        picture=draw_maps_side_by_side(cells, [(text("published"), places, counts)]),
+        caption=text("published people by cell of 500 m"),
         links=link_release("table"),
     )
 
 
 def draw_city(out: Path) -> str:
     """Draw the public map: where a person can be."""
-    return draw_landscape(city_grounds(*_load_grid(out).shape), title=say("sea, river, parks and land of the city"))
+    return draw_landscape(city_grounds(*_load_grid(out).shape), title=text("sea, river, parks and land of the city"))
 
 
 def _load_grid(out: Path) -> PlaneGrid:
@@ -426,19 +444,19 @@ def _describe_mechanism(out: Path, release: Release) -> Card:
     measures = release.certificate.measures
     return Card(
         kind="location",
-        title=say("A mechanism for devices"),
+        title=text("A mechanism for devices"),
         words=(
-            say("A phone draws a cell near the true one and reports that; the map keeps reports out of the sea."),
-            say("Nobody collects true places, so there is no table to protect: the device itself adds the noise."),
+            text("A phone draws a cell near the true one and reports that; the map keeps reports out of the sea."),
+            text("Nobody collects true places, so there is no table to protect: the device itself adds the noise."),
         ),
         facts=[
-            (say("expected distance"), f"{measures['expected_distance_metres']:,.0f} m"),
+            (text("expected distance"), f"{measures['expected_distance_metres']:,.0f} m"),
             (
-                say("promise"),
-                say("ε = {epsilon} per metre", epsilon=release.certificate.parameters["epsilon_per_metre"]),
+                text("promise"),
+                text("ε = {epsilon} per metre", epsilon=release.certificate.parameters["epsilon_per_metre"]),
             ),
         ],
-        picture=draw_reports(grounds, chances, (row, column), title=say("where a device reports to be")),
-        caption=say("The ring is where the device is; the stronger the colour, the more often a cell is reported."),
+        picture=draw_reports(grounds, chances, (row, column), title=text("where a device reports to be")),
+        caption=text("The ring is where the device is; the stronger the colour, the more often a cell is reported."),
         links=link_release("location"),
     )

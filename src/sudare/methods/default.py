@@ -19,7 +19,7 @@ from sudare.report.frames import MOST_VALUES, describe_figures, describe_margina
 from sudare.report.shapes import Listing, Marginal, ReportPage, Section, TruthComparison, write_number
 from sudare.schema import Attribute, MeshCells, Schema
 from sudare.schema.arrays import Codes, Integers, Reals
-from sudare.text import Text, say, text
+from sudare.text import Text, text
 
 COUNT = "count"
 MOST_ROWS = 200  # of a listed frame; the files hold the rest
@@ -27,7 +27,7 @@ MOST_ROWS = 200  # of a listed frame; the files hold the rest
 
 def default_page(release: Release, *, title: Text, truth: TruthComparison | None = None) -> ReportPage:
     """Describe a release by its frames; with the truth, what is made of it is stamped."""
-    facts = [(name, say("{rows} rows", rows=write_number(frame.rows))) for name, frame in release.frames.items()]
+    facts = [(name, text("{rows} rows", rows=write_number(frame.rows))) for name, frame in release.frames.items()]
     return ReportPage(kind=title, facts=facts, sections=list(_sections(release, truth)))
 
 
@@ -40,8 +40,8 @@ def _sections(release: Release, truth: TruthComparison | None) -> Iterator[Secti
     for name, frame in release.frames.items():
         columns = [[_show(value) for value in column[:MOST_ROWS].tolist()] for column in frame.decode().values()]
         rows = list(zip(*columns, strict=True))
-        listing = Listing(title=say("the first rows"), head=tuple(frame.columns), rows=rows, is_folded=True)
-        yield Section(title=say("Table {name}", name=name), parts=(listing,))
+        listing = Listing(title=text("the first rows"), head=tuple(frame.columns), rows=rows, is_folded=True)
+        yield Section(title=text("Table {name}", name=name), parts=(listing,))
 
 
 def published_marginals(release: Release) -> dict[str, Marginal]:
@@ -93,10 +93,7 @@ def compare_marginals(release: Release, truth: Countable) -> TruthComparison:
     published = published_marginals(release)
     true = {name: true_marginal(truth, name) for name in published}
     figures = [
-        (
-            str(text("total variation distance of {name}", name=name)),
-            f"{total_variation(true[name], one.published):.2%}",
-        )
+        (text("total variation distance of {name}", name=name), f"{total_variation(true[name], one.published):.2%}")
         for name, one in published.items()
     ]
     return TruthComparison(figures=tuple(figures), true=true)
@@ -105,11 +102,11 @@ def compare_marginals(release: Release, truth: Countable) -> TruthComparison:
 def compare_counts(true: Counts, published: Counts) -> TruthComparison:
     """Hold a whole published table of counts against the true one: distances, attributes, the map of a mesh."""
     figures = (
-        (say("L2 distance"), write_number(l2_distance(true, published).value)),
-        (say("Kolmogorov-Smirnov distance"), f"{ks_distance(true, published).value:.2%}"),
-        (say("published records in cells where nobody is in truth"), f"{empty_cell_share(true, published).value:.2%}"),
-        (say("records, true"), write_number(true.total)),
-        (say("records, published"), write_number(published.total)),
+        (text("L2 distance"), write_number(l2_distance(true, published).value)),
+        (text("Kolmogorov-Smirnov distance"), f"{ks_distance(true, published).value:.2%}"),
+        (text("published records in cells where nobody is in truth"), f"{empty_cell_share(true, published).value:.2%}"),
+        (text("records, true"), write_number(true.total)),
+        (text("records, published"), write_number(published.total)),
     )
     return TruthComparison(figures=figures, true=count_attributes(true), places=count_mesh_cells(true))
 

@@ -19,16 +19,17 @@ from sudare.recipe.plan import OPENING, Plan, PlannedRelease, check_data, plan_r
 from sudare.releases.release import cannot_write, check_place
 from sudare.schema import Schema
 from sudare.sources import open as open_source
+from sudare.text import Text, Words, text
 
 Moved = Callable[[float], None] | None
 Working = Callable[[], contextlib.AbstractContextManager[Moved]]
 
 
 class TellLine(Protocol):
-    """Called before and after each step with a template and its values."""
+    """Called before and after each step with what is done."""
 
-    def __call__(self, text: str, /, **values: object) -> None:
-        """Say it."""
+    def __call__(self, words: Text, /) -> None:
+        """Tell it."""
         ...
 
 
@@ -79,7 +80,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     }
 
 
-def run_recipe(path: str | Path, *, say_step: TellLine, working: Working = contextlib.nullcontext) -> Ran:
+def run_recipe(path: str | Path, *, tell: TellLine, working: Working = contextlib.nullcontext) -> Ran:
     """Make every release of a recipe that is not there yet, in order; each is whole or not there.
 
     Everything is checked before the first spend, with the data too. An error stops the run; what is done stays, and
@@ -90,14 +91,14 @@ def run_recipe(path: str | Path, *, say_step: TellLine, working: Working = conte
         for step in plan.to_do:
             check_place(step.out)
         for note in plan.notes():
-            say_step("note: {note}", note=note)
+            tell(text("note: {note}", note=note))
         if reading := [step.asked.name for step in plan.to_do if step.schema is not None]:
-            say_step("checking the data for {names}", names=", ".join(reading))
+            tell(text("checking the data for {names}", names=", ".join(reading)))
             with working() as moved:
                 check_data(plan, partial(_opened, progress=moved))
         if any(step.need is not None for step in plan.to_do):
-            _make_ledger(plan.purse, say_step)
-        published = tuple(_run_step(plan, number, say_step, working) for number in range(len(plan.steps)))
+            _make_ledger(plan.purse, tell)
+        published = tuple(_run_step(plan, number, tell, working) for number in range(len(plan.steps)))
         return _ran(plan, tuple(name for name in published if name))
 
 
@@ -122,27 +123,28 @@ def _opened(step: PlannedRelease, *, progress: Moved) -> contextlib.AbstractCont
     return contextlib.closing(open_source(step.asked.source, schema, progress=progress, **reading))
 
 
-def _make_ledger(purse: LedgerState | None, say_step: TellLine) -> None:
+def _make_ledger(purse: LedgerState | None, tell: TellLine) -> None:
     if purse is None or purse.exists:
         return
     Ledger.create(purse.file, epsilon=purse.budget, neighbours=purse.neighbours, name=purse.name).close()
-    say_step("{file}: a ledger with a budget of epsilon {budget} was made", file=purse.file, budget=purse.budget)
+    made = text("{file}: a ledger with a budget of epsilon {budget} was made", file=purse.file, budget=purse.budget)
+    tell(made)
 
 
-def _run_step(plan: Plan, number: int, say_step: TellLine, working: Working) -> str | None:
+def _run_step(plan: Plan, number: int, tell: TellLine, working: Working) -> str | None:
     step = plan.steps[number]
     place = {"number": number + 1, "all": len(plan.steps), "name": step.asked.name}
     if step.done is not None:
-        say_step("{number}/{all} {name}: done before", **place)
+        tell(text("{number}/{all} {name}: done before", **place))
         end(plan.recipe.out, step.asked.name)
         _report(step)
         return None
-    say_step("{number}/{all} {name}: {kind} -> {out}", **place, kind=step.asked.publish, out=step.out)
+    tell(text("{number}/{all} {name}: {kind} -> {out}", **place, kind=step.asked.publish, out=step.out))
     try:
         with working() as moved:
             warnings = _publish(plan, step, moved)
         for line in warnings:
-            say_step("    warning: {warning}", warning=line)
+            tell(text("    warning: {warning}", warning=line))
         _report(step)
     except SudareError as error:
         raise ReleaseError(
@@ -152,12 +154,17 @@ def _run_step(plan: Plan, number: int, say_step: TellLine, working: Working) -> 
         ) from None
     if step.need is not None and plan.purse is not None:
         with Ledger.open(plan.purse.file) as ledger:
-            say_step("    spent epsilon {cost}; {left} of {budget} is left",
-                     cost=step.cost, left=ledger.left, budget=ledger.budget)  # fmt: skip
+            words = text(
+                "    spent epsilon {cost}; {left} of {budget} is left",
+                cost=step.cost,
+                left=ledger.left,
+                budget=ledger.budget,
+            )
+            tell(words)
     return step.asked.name
 
 
-def _publish(plan: Plan, step: PlannedRelease, progress: Moved) -> tuple[str, ...]:
+def _publish(plan: Plan, step: PlannedRelease, progress: Moved) -> tuple[Words, ...]:
     """Publish one release through the door of its method; give its warnings."""
     asked, purse = step.asked, plan.purse
     reading = {**asked.reading, "progress": progress}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from html import escape
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,12 @@ from sudare.releases.columns import FrameColumn, read_codes
 from sudare.releases.geo import roll_up
 from sudare.report.maps import MOST_PIXELS, draw_page_map, draw_page_scale
 from sudare.report.shapes import Listing, Marginal, Picture, Section, TruthComparison, write_count, write_number
-from sudare.report.svg import draw_marginal, write_legend
+from sudare.report.svg import draw_marginal, escape, write_legend
 from sudare.schema import Attribute, MeshCells, Schema
 from sudare.schema.arrays import Codes, Integers, Reals
-from sudare.text import say
+from sudare.text import Words, text
+
+NamedMap = tuple[Words, Codes, Integers]
 
 MOST_VALUES = 5000  # attributes of more values are not listed value by value
 MOST_MAP_CELLS = min(2**18, MOST_PIXELS)  # a map of more cells is drawn at a coarser level of the mesh
@@ -25,18 +27,18 @@ MOST_MAP_CELLS = min(2**18, MOST_PIXELS)  # a map of more cells is drawn at a co
 # --- words and numbers ------------------------------------------------------------------------------------------------
 
 
-def name_values(attribute: Attribute) -> tuple[str, ...]:
+def name_values(attribute: Attribute) -> tuple[Words, ...]:
     """Name every value of an attribute; a missing one by a word."""
     return tuple(map(show_label, attribute.labels(np.arange(attribute.size)).tolist()))
 
 
-def show_label(label: str | None) -> str:
+def show_label(label: str | None) -> Words:
     """Write a label in words; None is a missing value.
 
     >>> show_label("F")
     'F'
     """
-    return say("(missing)") if label is None else str(label)
+    return text("(missing)") if label is None else str(label)
 
 
 def read_marginal(attribute: Attribute, columns: Mapping[str, FrameColumn], weights: Reals | None = None) -> Marginal:
@@ -49,11 +51,11 @@ def read_marginal(attribute: Attribute, columns: Mapping[str, FrameColumn], weig
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def describe_schema_size(schema: Schema) -> list[tuple[str, str]]:
+def describe_schema_size(schema: Schema) -> list[tuple[Words, Words]]:
     """Tell the number of attributes and of cells, for the top of a page."""
     return [
-        (say("attributes"), str(len(schema.names))),
-        (say("cells of the complete table"), f"{schema.size:,}" if schema.size < 10**12 else f"{schema.size:.2e}"),
+        (text("attributes"), str(len(schema.names))),
+        (text("cells of the complete table"), f"{schema.size:,}" if schema.size < 10**12 else f"{schema.size:.2e}"),
     ]
 
 
@@ -78,48 +80,55 @@ def describe_marginals(marginals: Iterable[Marginal], truth: TruthComparison | N
     """Draw and list records by the values of each attribute; with the truth the section is secret."""
     parts: list[Picture | Listing] = []
     for published in marginals:
-        marginal = published if truth is None else replace(published, true=truth.true.get(published.name))
-        has_interval = marginal.folded().low is not None
-        legend = write_legend(truth=marginal.true is not None, interval=has_interval)
-        parts.append(Picture(title=marginal.name, drawing=legend + draw_marginal(marginal)))
+        marginal = published if truth is None else replace(published, true=truth.true.get(str(published.name)))
+        parts.append(Picture(title=marginal.name, draw=partial(draw_with_legend, marginal)))
         parts.append(_list_marginal(marginal))
     return Section(
-        title=say("Records by attribute") if truth is None else say("Records by attribute, published and true"),
+        title=text("Records by attribute") if truth is None else text("Records by attribute, published and true"),
         parts=tuple(parts),
         is_secret=truth is not None,
     )
 
 
+def draw_with_legend(marginal: Marginal) -> str:
+    """Draw one attribute, with what the shapes mean."""
+    has_interval = marginal.folded().low is not None
+    return write_legend(truth=marginal.true is not None, interval=has_interval) + draw_marginal(marginal)
+
+
 def _list_marginal(marginal: Marginal) -> Listing:
-    head, columns = [marginal.name, say("published")], [marginal.labels, [write_count(x) for x in marginal.published]]
+    head: list[Words] = [marginal.name, text("published")]
+    columns: list[Sequence[Words]] = [marginal.labels, [write_count(x) for x in marginal.published]]
     if marginal.low is not None and marginal.high is not None:
-        head += [say("low (95%)"), say("high (95%)")]
+        head += [text("low (95%)"), text("high (95%)")]
         columns += [[write_count(x) for x in ends] for ends in (marginal.low, marginal.high)]
     if marginal.true is not None:
-        head += [say("true"), say("difference")]
+        head += [text("true"), text("difference")]
         columns.append([write_number(float(x)) for x in marginal.true])
         columns.append([write_count(x) for x in marginal.published - marginal.true])
-    title = say("numbers of {name}", name=marginal.name)
+    title = text("numbers of {name}", name=marginal.name)
     return Listing(title=title, head=tuple(head), rows=list(zip(*columns, strict=True)), is_folded=True)
 
 
 def describe_figures(truth: TruthComparison) -> Section:
     """List how far the release is from the truth."""
     listing = Listing(
-        title=say("distance from the true table"), head=(say("measure"), say("value")), rows=truth.figures
+        title=text("distance from the true table"), head=(text("measure"), text("value")), rows=truth.figures
     )
-    return Section(title=say("How far from the truth"), parts=(listing,), is_secret=True)
+    return Section(title=text("How far from the truth"), parts=(listing,), is_secret=True)
 
 
 def _describe_map(attribute: Attribute, codes: Codes, weights: Reals | None, truth: TruthComparison | None) -> Section:
     """Draw a map by mesh cell; the truth beside it where it is known."""
     mesh = mesh_of(attribute)
-    cells, *published = _sum_cells(mesh, codes, np.ones(len(codes)) if weights is None else weights)
-    maps = [(say("published"), *published)]
+    cells, summed, people = _sum_cells(mesh, codes, np.ones(len(codes)) if weights is None else weights)
+    maps: list[NamedMap] = [(text("published"), summed, people)]
     if truth is not None and truth.places is not None:
-        maps.insert(0, (say("true"), *_sum_cells(mesh, *truth.places)[1:]))
-    picture = Picture(title=say("people by mesh cell"), drawing=draw_maps_side_by_side(cells, maps), is_wide=True)
-    return Section(title=say("Map"), parts=(picture,), is_secret=len(maps) > 1)
+        maps.insert(0, (text("true"), *_sum_cells(mesh, *truth.places)[1:]))
+    picture = Picture(
+        title=text("people by mesh cell"), draw=partial(draw_maps_side_by_side, cells, maps), is_wide=True
+    )
+    return Section(title=text("Map"), parts=(picture,), is_secret=len(maps) > 1)
 
 
 def mesh_of(attribute: Attribute) -> MeshCells:
@@ -129,7 +138,7 @@ def mesh_of(attribute: Attribute) -> MeshCells:
     return attribute.domain
 
 
-def draw_maps_side_by_side(cells: MeshCells, maps: Sequence[tuple[str, Codes, Integers]]) -> str:
+def draw_maps_side_by_side(cells: MeshCells, maps: Sequence[NamedMap]) -> str:
     """Draw maps (name, codes, people) of the same cells with one scale; they stack on a narrow screen."""
     top = max(int(people.max(initial=1)) for _, _, people in maps)
     drawn = "".join(

@@ -10,17 +10,17 @@ import base64
 import math
 import struct
 import zlib
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.report.svg import RAMP, WIDTH
+from sudare.report.svg import RAMP, WIDTH, escape
 from sudare.schema import MeshCells
 from sudare.schema.arrays import Codes, Integers
-from sudare.text import say
+from sudare.text import Words, text
 
 Bytes = NDArray[np.uint8]
 Ramp = tuple[tuple[int, int, int], ...]
@@ -35,28 +35,28 @@ MARGIN, TOP, BOTTOM = 20, 64, 66  # units around a map
 MOST_PIXELS = 2**24  # of one picture; a larger map is refused
 
 
-def draw_public_map(cells: MeshCells, codes: Codes, people: Integers, *, title: str) -> str:
+def draw_public_map(cells: MeshCells, codes: Codes, people: Integers, *, title: Words) -> str:
     """Draw the published cells alone: this picture may leave."""
     return _draw_maps(
-        [(say("published"), _Grid(cells).image(codes, people, _top(people)))], cells, _top(people), title=title
+        [(text("published"), _Grid(cells).image(codes, people, _top(people)))], cells, _top(people), title=title
     )
 
 
 def draw_steward_map(
-    cells: MeshCells, codes: Codes, people: Integers, *, true_codes: Codes, true_people: Integers, title: str
+    cells: MeshCells, codes: Codes, people: Integers, *, true_codes: Codes, true_people: Integers, title: Words
 ) -> str:
     """Draw the truth beside the published cells, stamped as not for publication."""
     grid, top = _Grid(cells), max(_top(people), _top(true_people))
     maps = [
-        (say("true"), grid.image(true_codes, true_people, top)),
-        (say("published"), grid.image(codes, people, top)),
+        (text("true"), grid.image(true_codes, true_people, top)),
+        (text("published"), grid.image(codes, people, top)),
     ]
     return _draw_maps(
-        maps, cells, top, title=title, stamp=say("not for publication: the left map shows the true table")
+        maps, cells, top, title=title, stamp=text("not for publication: the left map shows the true table")
     )
 
 
-def draw_page_map(cells: MeshCells, codes: Codes, people: Integers, *, title: str, top: int | None = None) -> str:
+def draw_page_map(cells: MeshCells, codes: Codes, people: Integers, *, title: Words, top: int | None = None) -> str:
     """Draw cells for a page that may be light or dark: two pictures in one, of which style shows one; no frame."""
     grid, most = _Grid(cells), top or _top(people)
     tall = WIDTH * grid.height / (grid.width * _aspect(cells))
@@ -82,7 +82,7 @@ def draw_page_scale(top: int) -> str:
         f'text-anchor="{"start" if tick == 1 else "middle"}">{tick:,}</text>'
         for tick in ticks
     )
-    words = escape(say("people per cell; grey: nobody"))
+    words = escape(text("people per cell; grey: nobody"))
     note = f'<text x="218" y="10" class="quiet">{words}</text>'
     return f'<svg viewBox="0 0 {WIDTH} 30" role="img" aria-label="{words}">{strips}{marks}{note}</svg>'
 
@@ -174,7 +174,9 @@ def _aspect(cells: MeshCells) -> float:
     return math.cos(math.radians(float(bounds.south[0]))) * bounds.width / bounds.height
 
 
-def _draw_maps(maps: list[tuple[str, str]], cells: MeshCells, top: int, *, title: str, stamp: str = "") -> str:
+def _draw_maps(
+    maps: Sequence[tuple[Words, str]], cells: MeshCells, top: int, *, title: Words, stamp: Words = ""
+) -> str:
     grid = _Grid(cells)
     tall = WIDTH * grid.height / (grid.width * _aspect(cells))
     width = MARGIN + len(maps) * (WIDTH + MARGIN)
@@ -190,7 +192,7 @@ def _draw_maps(maps: list[tuple[str, str]], cells: MeshCells, top: int, *, title
     )
 
 
-def _place_map(place: int, name: str, image: str, tall: float) -> str:
+def _place_map(place: int, name: Words, image: str, tall: float) -> str:
     left = MARGIN + place * (WIDTH + MARGIN)
     return (
         f'<text x="{left}" y="{TOP - 10}" {FONT} font-size="13" fill="{QUIET}">{escape(name)}</text>'
@@ -209,7 +211,7 @@ def _draw_legend(top: int, y: float) -> str:
         f'font-size="11" fill="{QUIET}">{tick:,}</text>'
         for tick in ticks
     )
-    words = escape(say("people per cell; grey: nobody"))
+    words = escape(text("people per cell; grey: nobody"))
     return (
         f'<image x="{MARGIN}" y="{y:.0f}" width="{long}" height="9" preserveAspectRatio="none" href="{image}"/>{marks}'
         f'<text x="{MARGIN + long + 14}" y="{y + 9:.0f}" {FONT} font-size="11" fill="{QUIET}">{words}</text>'

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import unicodedata
 from collections.abc import Iterable, Sequence
 
 from sudare.report.shapes import Listing, Picture, Section
-from sudare.report.svg import write_shade_style
+from sudare.report.svg import escape, write_shade_style
 from sudare.text import Text, Words, current_language, join_sentences, text
 
 STYLE = """
@@ -119,15 +118,6 @@ LONG = 30  # letters of a cell that is read, not looked up
 MOST_ROWS = 200  # of a table on the page; the files hold the rest
 
 
-def escape(words: Words) -> str:
-    """Make words safe inside HTML, in the language of whoever looks.
-
-    >>> escape("a < b")
-    'a &lt; b'
-    """
-    return html.escape(str(words))
-
-
 def render_page(
     *,
     title: Words,
@@ -198,7 +188,7 @@ def _fact(fact: tuple[Words, Words]) -> str:
 
 def _section(section: Section) -> str:
     told = render_words(section.words)
-    pictures = "".join(_picture(part) for part in section.parts if isinstance(part, Picture) and part.drawing)
+    pictures = "".join(_picture(part) for part in section.parts if isinstance(part, Picture))
     tables = "".join(render_listing(part) for part in section.parts if isinstance(part, Listing))
     drawn = f'<div class="pictures">{pictures}</div>' if pictures else ""
     marked = f' class="secret" data-stamp="{escape(text("not for publication"))}"' if section.is_secret else ""
@@ -207,9 +197,12 @@ def _section(section: Section) -> str:
 
 
 def _picture(part: Picture) -> str:
+    drawn = part.draw()
+    if not drawn:
+        return ""
     kind = ' class="wide"' if part.is_wide else ""
     words = f"<figcaption>{escape(part.words)}</figcaption>" if part.words else ""
-    return f"<figure{kind}><h3>{escape(part.title)}</h3>{part.drawing}{words}</figure>"
+    return f"<figure{kind}><h3>{escape(part.title)}</h3>{drawn}{words}</figure>"
 
 
 def render_listing(part: Listing) -> str:

@@ -8,7 +8,7 @@ from sudare.releases import Certificate, Release
 from sudare.releases.certificate import chapters, making
 from sudare.report.page import render_page
 from sudare.report.shapes import Listing, ReportPage, Section
-from sudare.text import say
+from sudare.text import text
 
 
 def render_report(release: Release, described: ReportPage, *, name: str, is_secret: bool = False) -> str:
@@ -18,9 +18,9 @@ def render_report(release: Release, described: ReportPage, *, name: str, is_secr
     """
     certificate = release.certificate
     promise, *rest = _describe_certificate(certificate)
-    warnings = [] if certificate.private else [say("NOT PRIVATE: made with a seeded generator, for tests only.")]
+    warnings = [] if certificate.private else [text("NOT PRIVATE: made with a seeded generator, for tests only.")]
     return render_page(
-        title=say("Report: {name}", name=certificate.schema.get("name") or name),
+        title=text("Report: {name}", name=certificate.schema.get("name") or name),
         kind=described.kind,
         promise=certificate.statement,
         notes=promise.words[1:],
@@ -37,8 +37,8 @@ def _describe_certificate(certificate: Certificate) -> Iterator[Section]:
     for title, lines in (promise, spent, errors):
         yield Section(title=title, words=tuple(lines))
     rows = [(name, str(value)) for name, value in certificate.parameters.items()]
-    parameters = Listing(title=say("parameters"), head=(say("parameter"), say("value")), rows=rows)
+    parameters = Listing(title=text("parameters"), head=(text("parameter"), text("value")), rows=rows)
     hashes = Listing(
-        title=files[0], head=(say("file"), "SHA-256"), rows=list(certificate.payload.items()), is_folded=True
+        title=files[0], head=(text("file"), "SHA-256"), rows=list(certificate.payload.items()), is_folded=True
     )
     yield Section(title=made[0], words=tuple(making(certificate)), parts=(parameters, hashes))

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sudare.schema.arrays import Codes, Integers, Reals
-from sudare.text import Words, say
+from sudare.text import Words, text
 
 MOST_BARS = 60  # values of an ordered attribute in a picture; beyond, neighbours are added up
 MOST_NAMES = 30  # values of an unordered one; beyond, the smallest are added up
@@ -20,10 +20,13 @@ MOST_NAMES = 30  # values of an unordered one; beyond, the smallest are added up
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Picture:
-    """A drawing (SVG, or any safe HTML) with its title and a line of words; `is_wide` takes the whole width."""
+    """A picture (SVG, or any safe HTML) with its title and a line of words; `is_wide` takes the whole width.
+
+    It is drawn when the page is rendered, so that the words in it are those of whoever looks.
+    """
 
     title: Words
-    drawing: str
+    draw: Callable[[], str]
     words: Words = ""
     is_wide: bool = False
 
@@ -52,8 +55,8 @@ class Section:
 class Marginal:
     """Records by the values of one attribute: published, with an interval or the truth where these are known."""
 
-    name: str
-    labels: tuple[str, ...]
+    name: Words
+    labels: tuple[Words, ...]
     published: Reals
     low: Reals | None = None
     high: Reals | None = None
@@ -82,10 +85,10 @@ class Marginal:
     def _by_size(self) -> Marginal:
         kept = np.sort(np.argsort(-self.published, kind="stable")[: MOST_NAMES - 1])
         rest = np.setdiff1d(np.arange(len(self.labels)), kept)
-        names = (*(self.labels[at] for at in kept), say("{count} others", count=len(rest)))
+        names = (*(self.labels[at] for at in kept), text("{count} others", count=len(rest)))
         return self._summed(names, lambda counts: np.append(counts[kept], counts[rest].sum()))
 
-    def _summed(self, labels: tuple[str, ...], add: Any) -> Marginal:
+    def _summed(self, labels: tuple[Words, ...], add: Any) -> Marginal:
         true = None if self.true is None else add(self.true)
         # intervals of sums are not the sums of intervals: none is shown
         return replace(self, labels=labels, published=add(self.published), true=true, low=None, high=None)

@@ -5,10 +5,10 @@ Colours are classes of the page's style, so that a page can turn dark.
 
 from __future__ import annotations
 
+import html
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import groupby
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sudare.report.shapes import Marginal, write_count, write_number
 from sudare.schema.arrays import Reals
-from sudare.text import say
+from sudare.text import Words, text
 
 WIDTH = 420  # units of a drawing; about as many pixels on a wide page
 LABELS, NUMBERS = 132, 62  # units for the names and the numbers beside bars
@@ -24,7 +24,16 @@ MOST_NAMED_BARS = 12  # values of an ordered attribute that get a bar with a nam
 ROW, BAR = 22, 13  # units of a row and of the bar in it
 
 
-def wrap_svg(width: float, height: float, title: str, inside: str) -> str:
+def escape(words: Words) -> str:
+    """Make words safe inside HTML and SVG, in the language of whoever looks.
+
+    >>> escape("a < b")
+    'a &lt; b'
+    """
+    return html.escape(str(words))
+
+
+def wrap_svg(width: float, height: float, title: Words, inside: str) -> str:
     """Wrap shapes into a picture that scales with the page.
 
     >>> wrap_svg(10, 10, "none", "")
@@ -33,24 +42,24 @@ def wrap_svg(width: float, height: float, title: str, inside: str) -> str:
     return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}">{inside}</svg>'
 
 
-def write_text(x: float, y: float, words: str, *, anchor: str = "start", kind: str = "ink", full: str = "") -> str:
+def write_text(x: float, y: float, words: Words, *, anchor: str = "start", kind: str = "ink", full: Words = "") -> str:
     """Write words at a place; `full` is shown where the pointer rests."""
-    hint = f"<title>{escape(full)}</title>" if full and full != words else ""
+    hint = f"<title>{escape(full)}</title>" if full and str(full) != str(words) else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}{hint}</text>'
 
 
-def fit_text(words: str, units: float) -> str:
+def fit_text(words: Words, units: float) -> str:
     """Cut words to a width, wide characters counted as such.
 
     >>> fit_text("a very long label indeed", 60)
     'a very l…'
     """
-    taken = 0.0
-    for place, letter in enumerate(words):
+    shown, taken = str(words), 0.0
+    for place, letter in enumerate(shown):
         taken += 12.0 if unicodedata.east_asian_width(letter) in "WF" else 6.6
-        if taken > units and place < len(words) - 1:
-            return words[: max(place - 1, 1)] + "…"
-    return words
+        if taken > units and place < len(shown) - 1:
+            return shown[: max(place - 1, 1)] + "…"
+    return shown
 
 
 def draw_marginal(marginal: Marginal) -> str:
@@ -103,7 +112,7 @@ def draw_columns(marginal: Marginal) -> str:
     return wrap_svg(WIDTH, tall + under + 8, marginal.name, "".join(parts))
 
 
-def draw_lines(series: Mapping[str, Sequence[tuple[float, float]]], *, across: str, up: str) -> str:
+def draw_lines(series: Mapping[Words, Sequence[tuple[float, float]]], *, across: Words, up: Words) -> str:
     """Draw curves over logarithmic axes, the first in the colour of what is published, the second of the truth."""
     points = [point for curve in series.values() for point in curve if point[0] > 0 and point[1] > 0]
     if not points:
@@ -134,15 +143,15 @@ def draw_lines(series: Mapping[str, Sequence[tuple[float, float]]], *, across: s
 
 def write_legend(*, truth: bool = False, interval: bool = False) -> str:
     """Say what the shapes of a chart mean."""
-    parts = [f'<span class="key bar"></span>{escape(say("published"))}']
+    parts = [f'<span class="key bar"></span>{escape(text("published"))}']
     if interval:
-        parts.append(f'<span class="key reach"></span>{escape(say("95% interval"))}')
+        parts.append(f'<span class="key reach"></span>{escape(text("95% interval"))}')
     if truth:
-        parts.append(f'<span class="key truth"></span>{escape(say("true"))}')
+        parts.append(f'<span class="key truth"></span>{escape(text("true"))}')
     return '<p class="legend">' + " ".join(f"<span>{part}</span>" for part in parts) + "</p>"
 
 
-def write_line_legend(names: Sequence[str]) -> str:
+def write_line_legend(names: Sequence[Words]) -> str:
     """Name the curves of a chart.
 
     >>> write_line_legend(["a"])
@@ -183,7 +192,7 @@ def _write_power(power: int) -> str:
 # Maps of a matrix of numbers: cells by colour, blank where there is no number.
 
 
-AxisNames = tuple[Sequence[str], Sequence[str]]
+AxisNames = tuple[Sequence[Words], Sequence[Words]]
 
 MOST_SIDE = 120  # cells along a side; larger maps are drawn in blocks
 SHADES = 24  # colours of the scale
@@ -193,7 +202,7 @@ DARK_RAMP = ((28, 52, 60), (30, 92, 92), (56, 146, 130), (140, 205, 178), (236, 
 
 
 def draw_heat_map(
-    values: Reals, *, title: str, stretch: float = 1.0, is_log: bool = False, names: AxisNames | None = None
+    values: Reals, *, title: Words, stretch: float = 1.0, is_log: bool = False, names: AxisNames | None = None
 ) -> str:
     """Draw a matrix, row 0 at the bottom; NaN is left blank. `stretch` is the height of a cell over its width.
 
@@ -225,7 +234,7 @@ def draw_heat_map(
     tall = rows * unit * stretch
     scaled = f"translate({left}) scale({unit:.4f} {unit * stretch:.4f})"
     placed = f'<g transform="{scaled}" shape-rendering="crispEdges">{shapes}</g>'
-    note = say("blocks of {side} by {side} cells", side=side) if side > 1 else ""
+    note: Words = text("blocks of {side} by {side} cells", side=side) if side > 1 else ""
     if has_names and names is not None:
         placed += _name_axes(names, left, unit, tall)
         tall += 16
@@ -287,7 +296,7 @@ def draw_cells(mask: NDArray[np.bool_], *, kind: str) -> str:
     return f'<path d="{"".join(path)}" class="{kind}"/>'
 
 
-def _draw_heat_scale(low: float, high: float, y: float, note: str) -> str:
+def _draw_heat_scale(low: float, high: float, y: float, note: Words) -> str:
     wide = 6
     strip = "".join(
         f'<rect x="{at * wide}" y="{y:.1f}" width="{wide + 0.3}" height="9" class="s{at}"/>' for at in range(SHADES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from sudare.releases import Coded, Release
 from sudare.releases.columns import find_frame, number_combinations, read_labels
 from sudare.report.frames import describe_marginals, show_label
 from sudare.report.shapes import Listing, Marginal, Picture, ReportPage, Section, TruthComparison, write_number
-from sudare.report.svg import draw_bars, wrap_svg, write_text
+from sudare.report.svg import draw_bars, escape, wrap_svg, write_text
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers
-from sudare.text import Text, say
+from sudare.text import Text, Words, join_items, join_sentences, text
 
 SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 1000)  # classes are grouped by their rows: from each of these up to the next
 WIDTH, LAYER, MARGIN = 720, 66, 30  # of the drawing of a lattice, in units: across, from level to level, around
@@ -36,9 +36,9 @@ def describe_page(release: Release, *, title: Text, truth: TruthComparison | Non
         kind=title,
         facts=[
             ("k", str(release.certificate.guarantee["k"])),
-            (say("records"), write_number(int(sizes.sum()))),
-            (say("classes"), write_number(len(sizes))),
-            (say("smallest class"), write_number(int(sizes.min()))),
+            (text("records"), write_number(int(sizes.sum()))),
+            (text("classes"), write_number(len(sizes))),
+            (text("smallest class"), write_number(int(sizes.min()))),
         ],
         sections=[
             *([] if compared is None else [_describe_risk(compared.classes), _describe_losses(compared.classes)]),
@@ -50,7 +50,7 @@ def describe_page(release: Release, *, title: Text, truth: TruthComparison | Non
     )
 
 
-def _warn_of_homogeneous_classes(release: Release, columns: Mapping[str, Coded], classes: Codes) -> Iterator[str]:
+def _warn_of_homogeneous_classes(release: Release, columns: Mapping[str, Coded], classes: Codes) -> Iterator[Text]:
     """Name sensitive attributes that are all alike in some classes: anybody can see it in the release."""
     for attribute in Schema.from_dict(release.certificate.schema).attributes:
         if attribute.role != "sensitive" or attribute.name not in columns:
@@ -58,7 +58,7 @@ def _warn_of_homogeneous_classes(release: Release, columns: Mapping[str, Coded],
         pairs = np.unique(np.column_stack([classes, columns[attribute.name].codes]), axis=0)[:, 0]
         alike = int((np.bincount(pairs) == 1).sum())
         if alike:
-            yield say(
+            yield text(
                 "{name} is all alike in {classes} classes: of whoever is known to be in one, it is known.",
                 name=attribute.name,
                 classes=alike,
@@ -78,19 +78,19 @@ def _describe_classes(sizes: Integers) -> Section:
     groups = np.searchsorted(SIZES, sizes, side="right") - 1
     counts = np.bincount(groups, minlength=len(SIZES)).astype(np.float64)
     rows = [
-        (say("classes"), write_number(len(sizes))),
-        (say("smallest class"), write_number(int(sizes.min()))),
-        (say("rows in a class on average"), write_number(round(float(sizes.mean()), 1))),
-        (say("prosecutor risk"), f"{1 / sizes.min():.4f}"),
-        (say("marketer risk"), f"{len(sizes) / sizes.sum():.4f}"),
+        (text("classes"), write_number(len(sizes))),
+        (text("smallest class"), write_number(int(sizes.min()))),
+        (text("rows in a class on average"), write_number(round(float(sizes.mean()), 1))),
+        (text("prosecutor risk"), f"{1 / sizes.min():.4f}"),
+        (text("marketer risk"), f"{len(sizes) / sizes.sum():.4f}"),
     ]
-    listing = Listing(title=say("classes of the release"), head=(say("measure"), say("value")), rows=rows)
+    listing = Listing(title=text("classes of the release"), head=(text("measure"), text("value")), rows=rows)
     words = (
-        say("The prosecutor knows that the person is in the table; the risk is that of the smallest class."),
-        say("The marketer links everybody; the risk is the share of right links."),
+        text("The prosecutor knows that the person is in the table; the risk is that of the smallest class."),
+        text("The marketer links everybody; the risk is the share of right links."),
     )
-    picture = Picture(title=say("classes by their number of rows"), drawing=_draw_sizes(counts))
-    return Section(title=say("Classes"), words=words, parts=(picture, listing))
+    picture = Picture(title=text("classes by their number of rows"), draw=partial(_draw_sizes, counts))
+    return Section(title=text("Classes"), words=words, parts=(picture, listing))
 
 
 def _draw_sizes(counts: Any) -> str:
@@ -100,31 +100,33 @@ def _draw_sizes(counts: Any) -> str:
         str(low) if high == low + 1 else f"{low:,}+" if high == math.inf else f"{low:,}–{int(high) - 1:,}"
         for low, high in zip(SIZES, ends, strict=True)
     ]
-    return draw_bars(Marginal(name=say("rows in the class"), labels=tuple(names), published=counts))
+    return draw_bars(Marginal(name=text("rows in the class"), labels=tuple(names), published=counts))
 
 
 def _describe_risk(classes: Mapping[str, Any]) -> Section:
     """Describe the risk before and after, side by side."""
     before, after = classes["before"], classes["after"]
     measures = (
-        ("rows", say("rows"), write_number),
-        ("classes", say("classes"), write_number),
-        ("smallest_class", say("smallest class"), write_number),
-        ("average_class", say("rows in a class on average"), lambda rows: write_number(round(rows, 1))),
-        ("uniques", say("unique rows"), "{:.2%}".format),
-        ("prosecutor", say("prosecutor risk"), "{:.4f}".format),
-        ("journalist", say("journalist risk"), "{:.4f}".format),
-        ("marketer", say("marketer risk"), "{:.4f}".format),
+        ("rows", text("rows"), write_number),
+        ("classes", text("classes"), write_number),
+        ("smallest_class", text("smallest class"), write_number),
+        ("average_class", text("rows in a class on average"), lambda rows: write_number(round(rows, 1))),
+        ("uniques", text("unique rows"), "{:.2%}".format),
+        ("prosecutor", text("prosecutor risk"), "{:.4f}".format),
+        ("journalist", text("journalist risk"), "{:.4f}".format),
+        ("marketer", text("marketer risk"), "{:.4f}".format),
     )
-    rows = [(title, write(before[key]), write(after[key])) for key, title, write in measures]
-    rows.append((say("rows left out"), "", write_number(classes["left_out"])))
-    listing = Listing(title=say("risk before and after"), head=(say("measure"), say("before"), say("after")), rows=rows)
+    rows: list[tuple[Words, ...]] = [(title, write(before[key]), write(after[key])) for key, title, write in measures]
+    rows.append((text("rows left out"), "", write_number(classes["left_out"])))
+    listing = Listing(
+        title=text("risk before and after"), head=(text("measure"), text("before"), text("after")), rows=rows
+    )
     pictures = (
-        Picture(title=say("classes by their number of rows, before"), drawing=_draw_histogram(before)),
-        Picture(title=say("classes by their number of rows, after"), drawing=_draw_histogram(after)),
+        Picture(title=text("classes by their number of rows, before"), draw=partial(_draw_histogram, before)),
+        Picture(title=text("classes by their number of rows, after"), draw=partial(_draw_histogram, after)),
     )
-    words = (say("Without a register of the population the journalist's risk equals the prosecutor's."),)
-    return Section(title=say("Risk before and after"), words=words, parts=(*pictures, listing), is_secret=True)
+    words = (text("Without a register of the population the journalist's risk equals the prosecutor's."),)
+    return Section(title=text("Risk before and after"), words=words, parts=(*pictures, listing), is_secret=True)
 
 
 def _draw_histogram(risk: Mapping[str, Any]) -> str:
@@ -136,19 +138,19 @@ def _describe_losses(classes: Mapping[str, Any]) -> Section:
     """Describe what each attribute lost, the costliest named."""
     loss: Mapping[str, float] = classes["loss"]
     if not loss:
-        none = (say("The loss is not shown: the labels of the release cannot be read back as values of the schema."),)
-        return Section(title=say("What was lost"), words=none, is_secret=True)
-    words: tuple[str, ...] = (say("Loss of all attributes together: {loss}.", loss=f"{classes['total_loss']:.4f}"),)
+        none = (text("The loss is not shown: the labels of the release cannot be read back as values of the schema."),)
+        return Section(title=text("What was lost"), words=none, is_secret=True)
+    words: tuple[Text, ...] = (text("Loss of all attributes together: {loss}.", loss=f"{classes['total_loss']:.4f}"),)
     if classes["costliest"]:
         cost = f"{loss[classes['costliest']]:.4f}"
-        words = (*words, say("{name} costs most: {loss}.", name=classes["costliest"], loss=cost))
-    marginal = Marginal(name=say("loss"), labels=tuple(loss), published=np.array(list(loss.values())).round(4))
+        words = (*words, text("{name} costs most: {loss}.", name=classes["costliest"], loss=cost))
+    marginal = Marginal(name=text("loss"), labels=tuple(loss), published=np.array(list(loss.values())).round(4))
     picture = Picture(
-        title=say("loss by attribute"),
-        drawing=draw_bars(marginal),
-        words=say("0: every value as it was; 1: nothing is told. A row left out counts 1."),
+        title=text("loss by attribute"),
+        draw=partial(draw_bars, marginal),
+        words=text("0: every value as it was; 1: nothing is told. A row left out counts 1."),
     )
-    return Section(title=say("What was lost"), words=words, parts=(picture,), is_secret=True)
+    return Section(title=text("What was lost"), words=words, parts=(picture,), is_secret=True)
 
 
 # --- levels and their lattice -----------------------------------------------------------------------------------------
@@ -162,34 +164,34 @@ def _describe_levels(release: Release, truth: ClassComparison | None) -> Iterato
     schema = Schema.from_dict(release.certificate.schema)
     heights = {name: level + schema.attribute(name).height for name, level in levels.items() if name in schema.names}
     listing = Listing(
-        title=say("levels"),
-        head=(say("attribute"), say("chosen level"), say("top of the hierarchy")),
+        title=text("levels"),
+        head=(text("attribute"), text("chosen level"), text("top of the hierarchy")),
         rows=[(name, str(levels[name]), str(height)) for name, height in heights.items()],
     )
     measured = None if truth is None else truth.lattice
     parts: list[Picture | Listing] = [listing]
     if math.prod(height + 1 for height in heights.values()) <= MOST_NODES and len(heights) > 1:
         lattice = measured or list_lattice(heights, tuple(levels[name] for name in heights))
-        title = say("lattice of {names}", names=", ".join(heights))
+        title = text("lattice of {names}", names=", ".join(heights))
         words = _explain_lattice(lattice, is_measured=measured is not None)
-        parts.append(Picture(title=title, drawing=draw_lattice(lattice), words=words, is_wide=True))
-    yield Section(title=say("Levels"), parts=tuple(parts), is_secret=measured is not None)
+        parts.append(Picture(title=title, draw=partial(draw_lattice, lattice), words=words, is_wide=True))
+    yield Section(title=text("Levels"), parts=tuple(parts), is_secret=measured is not None)
 
 
-def _explain_lattice(lattice: Mapping[str, Any], *, is_measured: bool) -> str:
+def _explain_lattice(lattice: Mapping[str, Any], *, is_measured: bool) -> Text:
     if not is_measured:
-        return say("Finest at the bottom; a step up generalises one attribute by one level. Ringed: published.")
+        return text("Finest at the bottom; a step up generalises one attribute by one level. Ringed: published.")
     words = [
-        say(
+        text(
             "Finest at the bottom; a step up generalises one attribute by one level. Filled: every class has k rows,"
             " nothing left out. Ringed: published."
         )
     ]
     if any(node.get("step") for node in lattice["nodes"]):
-        words.append(say("Numbers: the order in which the search looked at the nodes."))
+        words.append(text("Numbers: the order in which the search looked at the nodes."))
     if any(node.get("start") for node in lattice["nodes"]):
-        words.append(say("In a square: where the power law said to begin."))
-    return " ".join(words)
+        words.append(text("In a square: where the power law said to begin."))
+    return join_sentences(words)
 
 
 def list_lattice(heights: Mapping[str, int], chosen: Sequence[int]) -> dict[str, Any]:
@@ -231,15 +233,15 @@ def draw_lattice(lattice: Mapping[str, Any]) -> str:
     )
     widths = {height: WIDTH / (len(layer) + 1) - 6 for height, layer in layers.items()}  # for the words of a node
     dots = "".join(_draw_node(node, *place[tuple(node["levels"])], widths[node["height"]]) for node in nodes)
-    title = say("lattice of {names}", names=names)
+    title = text("lattice of {names}", names=names)
     return wrap_svg(WIDTH, tall, title, f'<path d="{edges}" class="edge"/>{dots}')
 
 
 def _draw_node(node: Mapping[str, Any], x: float, y: float, width: float) -> str:
     levels = ",".join(map(str, node["levels"]))
     kind = "node" if "kept" not in node else "node kept" if node["kept"] else "node lost"
-    full = levels if "k" not in node else f"{levels}: k = {node['k']}"
-    full = full if node.get("step") is None else f"{full}, {say('check {number}', number=node['step'])}"
+    full: Words = levels if "k" not in node else f"{levels}: k = {node['k']}"
+    full = full if node.get("step") is None else join_items([full, text("check {number}", number=node["step"])])
     ring = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="12" class="chosen"/>' if node["chosen"] else ""
     dot = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.5" class="{kind}"><title>{escape(full)}</title></circle>'
     below = [levels, *([f"k={node['k']}"] if "k" in node else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from sudare.releases.columns import FrameColumn, find_frame, read_numbers
 from sudare.report.shapes import Listing, Marginal, Picture, ReportPage, Section, write_number
 from sudare.report.svg import draw_columns, draw_heat_map
 from sudare.schema.arrays import Reals
-from sudare.text import Text, say
+from sudare.text import Text, Words, text
 
 BINS = 24  # of the histogram of a measure over the cells
 LARGE_RATIO = 1000  # of the largest to the smallest number: beyond, equal differences of colour would show nothing
@@ -28,25 +29,25 @@ def describe_page(release: Release, *, title: Text, directory: Path | None) -> R
     return ReportPage(
         kind=title,
         facts=[
-            (say("promised epsilon per metre"), str(certificate.parameters.get("epsilon_per_metre", ""))),
-            (say("cells that can be reported"), write_number(reportable)),
-            (say("expected distance"), f"{certificate.measures.get('expected_distance_metres', 0.0):,.0f} m"),
-            (say("largest posterior"), f"{certificate.measures.get('posterior_max', 0.0):.1%}"),
+            (text("promised epsilon per metre"), str(certificate.parameters.get("epsilon_per_metre", ""))),
+            (text("cells that can be reported"), write_number(reportable)),
+            (text("expected distance"), f"{certificate.measures.get('expected_distance_metres', 0.0):,.0f} m"),
+            (text("largest posterior"), f"{certificate.measures.get('posterior_max', 0.0):.1%}"),
         ],
         sections=_describe_sections(columns, directory),
     )
 
 
-def _describe_measures() -> dict[str, tuple[str, str]]:
+def _describe_measures() -> dict[str, tuple[Text, Text]]:
     """Title and meaning of each column that is drawn."""
     return {
         "posterior": (
-            say("chance that the reported cell is the true one"),
-            say("how sure one who sees a report can be"),
+            text("chance that the reported cell is the true one"),
+            text("how sure one who sees a report can be"),
         ),
-        "expected_distance_metres": (say("expected distance of a report, in metres"), say("what a report costs")),
-        "report_true": (say("chance that the true cell is reported"), say("high where few other cells are near")),
-        "weight": (say("weight of a cell"), say("cells of weight 0 are never reported")),
+        "expected_distance_metres": (text("expected distance of a report, in metres"), text("what a report costs")),
+        "report_true": (text("chance that the true cell is reported"), text("high where few other cells are near")),
+        "weight": (text("weight of a cell"), text("cells of weight 0 are never reported")),
     }
 
 
@@ -62,8 +63,8 @@ def _describe_sections(columns: Mapping[str, FrameColumn], directory: Path | Non
         if name != "weight":
             histograms.append(_draw_histogram(title, values[np.isfinite(values)]))
     if maps:
-        yield Section(title=say("Maps"), words=(say("Cells where nobody can be are left blank."),), parts=tuple(maps))
-    yield Section(title=say("How the cells differ"), parts=(*histograms, _summarise(columns)))
+        yield Section(title=text("Maps"), words=(text("Cells where nobody can be are left blank."),), parts=tuple(maps))
+    yield Section(title=text("How the cells differ"), parts=(*histograms, _summarise(columns)))
 
 
 def _read_shape(directory: Path | None) -> tuple[tuple[int, int] | None, float]:
@@ -77,30 +78,29 @@ def _read_shape(directory: Path | None) -> tuple[tuple[int, int] | None, float]:
     return grid.shape, float(grid.cell_height_metres) / float(grid.cell_width_metres)
 
 
-def _draw_map(title: str, words: str, values: Reals, stretch: float) -> Picture:
+def _draw_map(title: Text, words: Text, values: Reals, stretch: float) -> Picture:
     """Draw a map; numbers of very different size are coloured by their ratios."""
     known = values[np.isfinite(values)]
     is_log = bool(known.size) and known.min() > 0 and known.max() > LARGE_RATIO * known.min()
-    caption = f"{words} ({say('colours by ratio')})" if is_log else words
-    return Picture(
-        title=title, drawing=draw_heat_map(values, title=title, stretch=stretch, is_log=is_log), words=caption
-    )
+    caption = text("{words} (colours by ratio)", words=words) if is_log else words
+    draw = partial(draw_heat_map, values, title=title, stretch=stretch, is_log=is_log)
+    return Picture(title=title, draw=draw, words=caption)
 
 
-def _draw_histogram(title: str, values: Reals) -> Picture:
+def _draw_histogram(title: Text, values: Reals) -> Picture:
     """Draw how many cells have a value of each size."""
     counts, edges = np.histogram(values, bins=BINS)
     labels = tuple(write_number(float(edge)) for edge in edges[:-1])
     marginal = Marginal(name=title, labels=labels, published=counts.astype(np.float64), is_ordered=True)
-    return Picture(title=title, drawing=draw_columns(marginal), words=say("cells by value"))
+    return Picture(title=title, draw=partial(draw_columns, marginal), words=text("cells by value"))
 
 
 def _summarise(columns: Mapping[str, FrameColumn]) -> Listing:
-    rows = []
+    rows: list[tuple[Words, ...]] = []
     for name, (title, _) in _describe_measures().items():
         values = read_numbers(columns[name])
         values = values[np.isfinite(values)]
         figures = (values.min(), np.median(values), values.mean(), values.max())
         rows.append((title, *(write_number(float(figure)) for figure in figures)))
-    head = (say("measure"), say("least"), say("median"), say("mean"), say("most"))
-    return Listing(title=say("over all cells"), head=head, rows=rows)
+    head = (text("measure"), text("least"), text("median"), text("mean"), text("most"))
+    return Listing(title=text("over all cells"), head=head, rows=rows)

@@ -10,7 +10,7 @@ from sudare.releases.columns import find_frame
 from sudare.report.frames import describe_records, describe_schema_size
 from sudare.report.shapes import ReportPage, TruthComparison, write_number
 from sudare.schema import Schema
-from sudare.text import Text, say
+from sudare.text import Text, text
 
 
 def describe_page(release: Release, *, title: Text, truth: TruthComparison | None = None) -> ReportPage:
@@ -18,7 +18,7 @@ def describe_page(release: Release, *, title: Text, truth: TruthComparison | Non
     schema, records = Schema.from_dict(release.certificate.schema), find_frame(release, "records")
     return ReportPage(
         kind=title,
-        facts=[(say("records"), write_number(records.rows)), *describe_schema_size(schema)],
+        facts=[(text("records"), write_number(records.rows)), *describe_schema_size(schema)],
         sections=describe_records(schema, records.columns, None, truth),
     )
 

@@ -16,7 +16,7 @@ from sudare.report.svg import public_map, write_map
 from sudare.report.svg import steward_map as draw_for_steward
 from sudare.schema import MeshCells, Schema
 from sudare.schema.arrays import Codes, Integers
-from sudare.text import say
+from sudare.text import Text, text
 
 MeshPicture = tuple[MeshCells, Codes, Integers]
 
@@ -92,5 +92,5 @@ def _level(domain: MeshCells) -> int:
     return max(fitting, default=1)
 
 
-def _title(schema: Schema, cells: MeshCells) -> str:
-    return say("{name}, cells of {side}", name=schema.name, side=SIDES[cells.level - 1])
+def _title(schema: Schema, cells: MeshCells) -> Text:
+    return text("{name}, cells of {side}", name=schema.name, side=SIDES[cells.level - 1])

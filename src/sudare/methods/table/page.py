@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from sudare.methods.table.compare import RegionComparison
 from sudare.releases import Release
@@ -11,7 +12,7 @@ from sudare.report.frames import describe_records, describe_schema_size
 from sudare.report.shapes import Listing, Picture, ReportPage, Section, TruthComparison, write_number
 from sudare.report.svg import draw_lines, write_line_legend
 from sudare.schema import Schema
-from sudare.text import Text, say
+from sudare.text import Text, Words, text
 
 
 def describe_page(release: Release, *, title: Text, truth: TruthComparison | None = None) -> ReportPage:
@@ -21,8 +22,8 @@ def describe_page(release: Release, *, title: Text, truth: TruthComparison | Non
     return ReportPage(
         kind=title,
         facts=[
-            (say("records"), write_number(records)),
-            (say("published cells"), write_number(cells.rows)),
+            (text("records"), write_number(records)),
+            (text("published cells"), write_number(cells.rows)),
             *describe_schema_size(schema),
         ],
         sections=_describe_sections(release, schema, truth),
@@ -41,24 +42,29 @@ def _describe_regions(release: Release, truth: TruthComparison | None) -> Iterat
     """Draw the error of sums over so many cells: the expected one, and the one that came out."""
     expected = release.certificate.expected_error.get("region_standard_deviation", {})
     blocks = truth.blocks if isinstance(truth, RegionComparison) else {}
-    series = {say("expected before the repair"): [(float(cells), float(error)) for cells, error in expected.items()]}
+    series: dict[Words, list[tuple[float, float]]] = {
+        text("expected before the repair"): [(float(cells), float(error)) for cells, error in expected.items()]
+    }
     if blocks:
-        series[say("found")] = [(float(cells), error) for cells, error in blocks.items()]
+        series[text("found")] = [(float(cells), error) for cells, error in blocks.items()]
     if not any(series.values()):
         return
-    drawn = draw_lines(series, across=say("cells in the region"), up=say("error of the sum"))
-    drawn = write_line_legend([name for name, points in series.items() if points]) + drawn
     rows = [
         (name, write_number(cells), write_number(error)) for name, points in series.items() for cells, error in points
     ]
     listing = Listing(
-        title=say("numbers of {name}", name=say("error of the sum")),
-        head=("", say("cells in the region"), say("error of the sum")),
+        title=text("numbers of {name}", name=text("error of the sum")),
+        head=("", text("cells in the region"), text("error of the sum")),
         rows=rows,
         is_folded=True,
     )
-    parts = (Picture(title=say("error of sums over regions"), drawing=drawn), listing)
-    yield Section(title=say("Sums over regions"), parts=parts, is_secret=bool(blocks))
+    parts = (Picture(title=text("error of sums over regions"), draw=partial(_draw_series, series)), listing)
+    yield Section(title=text("Sums over regions"), parts=parts, is_secret=bool(blocks))
+
+
+def _draw_series(series: Mapping[Words, Sequence[tuple[float, float]]]) -> str:
+    drawn = draw_lines(series, across=text("cells in the region"), up=text("error of the sum"))
+    return write_line_legend([name for name, points in series.items() if points]) + drawn
 
 
 def _list_rollups(release: Release) -> Section:
@@ -67,6 +73,6 @@ def _list_rollups(release: Release) -> Section:
     counts = read_numbers(release.frames["rollups"].columns["count"])
     sums = zip(columns["attribute"], columns["level"], columns["group"], counts, strict=True)
     rows = [(str(name), str(level), str(group), write_number(float(count))) for name, level, group, count in sums]
-    head = (say("attribute"), say("level"), say("group"), say("published"))
-    listing = Listing(title=say("sums of every declared level"), head=head, rows=rows, is_folded=True)
-    return Section(title=say("Sums by level"), parts=(listing,))
+    head = (text("attribute"), text("level"), text("group"), text("published"))
+    listing = Listing(title=text("sums of every declared level"), head=head, rows=rows, is_folded=True)
+    return Section(title=text("Sums by level"), parts=(listing,))

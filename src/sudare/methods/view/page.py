@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from sudare.report.shapes import Listing, Marginal, Picture, ReportPage, Section
 from sudare.report.svg import draw_heat_map
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
-from sudare.text import Text, say
+from sudare.text import Text, Words, text
 
 MOST_VALUES = 2000  # attributes of more values are not drawn value by value
 MOST_INTERVALS = 200  # attributes of more values are drawn without intervals, each of which is computed
@@ -39,9 +40,9 @@ def describe_page(release: Release, *, title: Text, truth: TruthComparison | Non
     return ReportPage(
         kind=title,
         facts=[
-            (say("records"), write_number(round(view.stored.total))),
+            (text("records"), write_number(round(view.stored.total))),
             *describe_schema_size(view.schema),
-            (say("numbers stored"), write_number(sum(frame.rows for frame in release.frames.values()))),
+            (text("numbers stored"), write_number(sum(frame.rows for frame in release.frames.values()))),
         ],
         sections=_describe_sections(release, view, truth),
     )
@@ -77,17 +78,17 @@ def _describe_tables(release: Release, view: OpenedView) -> Section:
     listing = None
     if "cliques" in release.frames:
         cliques = _read_cliques(release)
-        words = say("The view holds these tables of attributes; others are put together from them.")
+        words = text("The view holds these tables of attributes; others are put together from them.")
         rows = [(str(number), ", ".join(names)) for number, names in enumerate(cliques, start=1)]
-        listing = Listing(title=say("tables of the view"), head=(say("table"), say("attributes")), rows=rows)
+        listing = Listing(title=text("tables of the view"), head=(text("table"), text("attributes")), rows=rows)
         pairs = list(dict.fromkeys(pair for names in cliques for pair in itertools.combinations(names, 2)))
     else:
         blocks = find_frame(release, "blocks")
-        words = say("The view cuts the whole table into {count} blocks.", count=f"{blocks.rows:,}")
+        words = text("The view cuts the whole table into {count} blocks.", count=f"{blocks.rows:,}")
         pairs = list(itertools.combinations(view.schema.names, 2))
     drawn = [_draw_pair(view, *pair) for pair in pairs[: 8 * MOST_PAIRS] if _can_be_drawn(view, pair)][:MOST_PAIRS]
-    parts = (*drawn, *([] if listing is None else [listing]))
-    return Section(title=say("What the view holds"), words=(words,), parts=parts)
+    parts: tuple[Picture | Listing, ...] = (*drawn, *([] if listing is None else [listing]))
+    return Section(title=text("What the view holds"), words=(words,), parts=parts)
 
 
 def _read_cliques(release: Release) -> list[tuple[str, ...]]:
@@ -111,10 +112,10 @@ def _draw_pair(view: OpenedView, first: str, second: str) -> Picture:
     across, up = sorted((first, second), key=lambda name: -view.schema.attribute(name).size)
     table = view.marginal([up, across])
     stretch = max(1.0, table.shape[1] / table.shape[0] / 3)
-    words = say("across: {across}; up: {up}; records in a cell by colour", across=across, up=up)
+    words = text("across: {across}; up: {up}; records in a cell by colour", across=across, up=up)
     names = name_values(view.schema.attribute(up)), name_values(view.schema.attribute(across))
-    drawn = draw_heat_map(table, title=words, stretch=stretch, names=names)
-    return Picture(title=f"{up} × {across}", drawing=drawn, words=words)
+    draw = partial(draw_heat_map, table, title=words, stretch=stretch, names=names)
+    return Picture(title=f"{up} × {across}", draw=draw, words=words)
 
 
 # --- beside the truth -------------------------------------------------------------------------------------------------
@@ -125,19 +126,21 @@ def compare_release(release: Release, truth: Countable) -> TruthComparison:
     view = open_view(release)
     counts = truth.count(Schema.from_dict(release.certificate.schema).names)
     true, schema = TrueTable(counts), counts.schema
-    figures = [(say("error of a value of an attribute (RMSE)"), _write_rmse(true, view, schema, 1))]
+    figures: list[tuple[Words, Words]] = [
+        (text("error of a value of an attribute (RMSE)"), _write_rmse(true, view, schema, 1))
+    ]
     sizes = [math.prod(pair) for pair in itertools.combinations(schema.sizes, 2)]
     if sizes and sum(sizes) <= MOST_TWO_WAY_CELLS:
-        figures.append((say("error of a cell of two attributes (RMSE)"), _write_rmse(true, view, schema, 2)))
+        figures.append((text("error of a cell of two attributes (RMSE)"), _write_rmse(true, view, schema, 2)))
     ways = min(2, len(schema.names))
     lows, highs = random_ranges(schema, ways, queries=RANGES, rng=SeededRng(1))  # public questions, no noise
     answers = true.ranges(lows, highs)
     figures += [
-        (say("error of random ranges (RMSE)"), write_number(rmse_of_ranges(answers, view, lows, highs).value)),
-        (say("values inside their 95% interval"), _cover_values(true, view)),
-        (say("random ranges inside their 95% interval"), _cover_ranges(answers, view, lows, highs)),
-        (say("records, true"), write_number(counts.total)),
-        (say("records, published"), write_number(round(view.stored.total))),
+        (text("error of random ranges (RMSE)"), write_number(rmse_of_ranges(answers, view, lows, highs).value)),
+        (text("values inside their 95% interval"), _cover_values(true, view)),
+        (text("random ranges inside their 95% interval"), _cover_ranges(answers, view, lows, highs)),
+        (text("records, true"), write_number(counts.total)),
+        (text("records, published"), write_number(round(view.stored.total))),
     ]
     return TruthComparison(figures=tuple(figures), true=count_attributes(counts))
 
