@@ -72,7 +72,7 @@ def _items(shape: str, items: int, records: int, random: np.random.Generator) ->
 
 
 def publish(way: str, counts: Counts, epsilon: Fraction) -> Counts:
-    return Microdata(epsilon=epsilon, method=way).draw(counts, rng=SystemRng())  # type: ignore[arg-type]
+    return Microdata(epsilon=epsilon, algorithm=way).draw(counts, rng=SystemRng())  # type: ignore[arg-type]
 
 
 def measure(way: str, power: int, epsilon: Fraction) -> dict:

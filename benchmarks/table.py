@@ -27,7 +27,7 @@ from sudare.schema import Attribute, NumberBins, Schema, Values
 POWER = 19
 EPSILONS = (Fraction(1, 10), Fraction(1))
 WAYS = {
-    "wavelet": {"method": "wavelet"},
+    "wavelet": {"algorithm": "wavelet"},
     "tree, regions": {},
     "tree, both": {"focus": "both"},
     "tree, cells": {"focus": "cells"},

@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
         tables |= {"adult, 15 columns": load("adult"), "adult, 7 numeric": load("numeric-adult")}
     for name, table in tables.items():
         for method in ("model", "mondrian"):
-            view = View(epsilon=1, method=method, neighbours="add-remove")  # type: ignore[arg-type]
+            view = View(epsilon=1, algorithm=method, neighbours="add-remove")  # type: ignore[arg-type]
             spent = seconds(lambda view=view, table=table: view.draw(table, rng=SystemRng()))
             ratio = f", {AUTHORS / spent:,.0f} times the authors'" if name.endswith("numeric") else ""
             print(f"{name:20} {method:10} {spent:7.2f} CPU s{ratio}")

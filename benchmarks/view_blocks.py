@@ -58,7 +58,7 @@ def speed(*, large: bool = False) -> list[dict[str, Any]]:
 
 def timed(method: str, counts: Counts, *, runs: int = 3) -> dict[str, Any]:
     """The first run, the median of the later ones, and what came out."""
-    view = View(epsilon=1, method=method, neighbours="add-remove")  # type: ignore[arg-type]
+    view = View(epsilon=1, algorithm=method, neighbours="add-remove")  # type: ignore[arg-type]
     seconds = []
     for _ in range(runs):
         begun = time.process_time()

@@ -100,7 +100,7 @@ def tree() -> Any:
     by_item = truth.project(["item"]).dense()
     panels = []
     for way in ("projection", "tree"):
-        table = Microdata(epsilon="1/10", method=way).draw(truth, rng=SeededRng(5))
+        table = Microdata(epsilon="1/10", algorithm=way).draw(truth, rng=SeededRng(5))
         distance = l2_distance(truth, table).value
         panels.append(_panel(by_item, table.project(["item"]).dense(), f"{way}: L2 distance {distance:,.0f}"))
     return alt.hconcat(*panels, spacing=34).properties(title=_sales("Two ways to a valid table, \u03b5 = 1/10"))

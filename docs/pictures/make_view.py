@@ -104,7 +104,7 @@ def blocks() -> alt.Chart:
     truth = residents().project(["age", "hours"])
     charts = []
     for method, title in (("mondrian", "mondrian"), ("hdpview", "hdpview")):
-        release = View(epsilon=1, method=method).publish(Tabled(truth), rng=SeededRng(1))  # type: ignore[arg-type]
+        release = View(epsilon=1, algorithm=method).publish(Tabled(truth), rng=SeededRng(1))  # type: ignore[arg-type]
         columns = {name: np.asarray(column) for name, column in release.frames["blocks"].columns.items()}
         cells = (columns["hi_age"] - columns["lo_age"] + 1) * (columns["hi_hours"] - columns["lo_hours"] + 1)
         rows = [
@@ -146,7 +146,7 @@ def error() -> alt.Chart:
                 rmse_of_ranges(
                     exact,
                     open_view(
-                        View(epsilon=epsilon, method=method).publish(Tabled(truth), rng=SeededRng(seed))  # type: ignore[arg-type]
+                        View(epsilon=epsilon, algorithm=method).publish(Tabled(truth), rng=SeededRng(seed))  # type: ignore[arg-type]
                     ),
                     lows,
                     highs,

@@ -66,7 +66,7 @@ def sampled(name: str, train: np.ndarray, method: str, seed: int) -> np.ndarray:
     counts = Counts.from_columns(load(name).schema, train)
     if method not in VIEWS:
         return PrivBayes(epsilon=1).records(counts, neighbours=RELATION, rng=SeededRng(seed), size=len(train))
-    chosen = View(epsilon=1, method=method, neighbours=RELATION)  # type: ignore[arg-type]
+    chosen = View(epsilon=1, algorithm=method, neighbours=RELATION)  # type: ignore[arg-type]
     view = open_view(chosen.publish(Tabled(counts), rng=SeededRng(seed)))
     return np.concatenate(list(view.records(len(train), rng=SeededRng(seed))))
 

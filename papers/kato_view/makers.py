@@ -29,7 +29,7 @@ DENSE = ("identity", "dawa", "dawa, published program", "dawa, authors' script")
 
 
 def _view(method: str, counts: Counts, epsilon: str, seed: int) -> Release:
-    chosen = View(epsilon=epsilon, method=method, neighbours=RELATION)  # type: ignore[arg-type]
+    chosen = View(epsilon=epsilon, algorithm=method, neighbours=RELATION)  # type: ignore[arg-type]
     return chosen.publish(Tabled(counts), rng=SeededRng(seed))
 
 

@@ -88,11 +88,11 @@ def by(kind: Callable[..., Any], **parameters: object) -> Draw:
     return lambda truth, epsilon, rng: kind(epsilon=epsilon, **parameters).draw(truth, rng=rng)
 
 
-ours = by(Microdata, method="auto")
+ours = by(Microdata, algorithm="auto")
 
 ROWS = {
     "proposed": Row(title="proposed, run again", draw=as_printed, printed="proposed"),
-    "projection": Row(title="ours: projection", draw=by(Microdata, method="projection")),
+    "projection": Row(title="ours: projection", draw=by(Microdata, algorithm="projection")),
     "default": Row(title="ours: default, items unordered", draw=ours),
     "default-ordered": Row(title="ours: default, items ordered", draw=ours, data="ordered"),
     "pram": Row(title="PRAM by the text", draw=by(Pram), printed="pram", off_at=("10",)),

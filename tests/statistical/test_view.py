@@ -52,7 +52,7 @@ def many(method: View, table: Counts, seed: int) -> Callable[[int], NDArray[np.i
 def found_epsilon(method: View, runs: int = RUNS) -> float:
     schema = schema_of(4, 4)
     table = Counts.build(schema, np.arange(16), np.where(np.eye(4).ravel() > 0, SAME, OTHER))
-    if method.method in ("mondrian", "hdpview"):  # an even table stays in few blocks, whose count tells most
+    if method.algorithm in ("mondrian", "hdpview"):  # an even table stays in few blocks, whose count tells most
         table = even_table(schema, per_cell=400)
     found = audit(
         many(method, changed(table, 1), seed=1), many(method, table, seed=2), runs=runs, confidence=CONFIDENCE
@@ -62,7 +62,7 @@ def found_epsilon(method: View, runs: int = RUNS) -> float:
 
 @pytest.mark.parametrize("method", ["product", "model", "mondrian", "hdpview"])
 def test_an_audit_stays_within_the_promise(method: str) -> None:
-    assert found_epsilon(View(epsilon=2, method=method)) <= 2  # type: ignore[arg-type]
+    assert found_epsilon(View(epsilon=2, algorithm=method)) <= 2  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("method", ["product", "model"])
@@ -71,7 +71,7 @@ def test_an_audit_sees_it_when_the_noise_is_halved(method: str) -> None:
 
     Blocks: test_view_blocks.py.
     """
-    assert found_epsilon(View(epsilon=2, method=method), runs=3 * RUNS) > 1  # type: ignore[arg-type]
+    assert found_epsilon(View(epsilon=2, algorithm=method), runs=3 * RUNS) > 1  # type: ignore[arg-type]
 
 
 def dependent(seed: int) -> Counts:
@@ -143,7 +143,7 @@ def test_few_pairs_do_not_cost_more_than_they_tell_where_records_are_few_for_the
 def squared_error(
     truth: Counts, method: str, seed: int, lows: NDArray[np.int64], highs: NDArray[np.int64], exact: NDArray[np.float64]
 ) -> float:
-    chosen = View(epsilon=1, neighbours="add-remove", method=method)  # type: ignore[arg-type]
+    chosen = View(epsilon=1, neighbours="add-remove", algorithm=method)  # type: ignore[arg-type]
     found = open_view(chosen.publish(Tabled(truth), rng=SeededRng(seed))).ranges(lows, highs)
     return float(((found - exact) ** 2).mean())
 
@@ -157,7 +157,7 @@ def test_the_model_is_nearer_to_dependent_data_than_the_product() -> None:
             (
                 (
                     open_view(
-                        View(epsilon=1, method=method).publish(Tabled(truth), rng=SeededRng(1))  # type: ignore[arg-type]
+                        View(epsilon=1, algorithm=method).publish(Tabled(truth), rng=SeededRng(1))  # type: ignore[arg-type]
                     ).ranges(lows, highs)
                     - exact
                 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sudare.advise.choose import Answers, Choice, advise, is_crowded
-from sudare.advise.expected_error import error_line, expect
+from sudare.advise.expected_error import error_line
 from sudare.advise.next_steps import FileNames, commands, recipe_text
 from sudare.advise.other_methods import advise_kanon, advise_places, decide, read_facts
 from sudare.demo.data import write_coast
@@ -39,23 +39,23 @@ def chosen(schema: Schema, need: str, rows: int | None = None, **more: object) -
 @pytest.mark.parametrize(
     ("schema", "need", "rows", "publish", "mode"),
     [
-        (SMALL, "records", 20_000, "microdata", {"method": "auto"}),
-        (SMALL, "records", None, "microdata", {"method": "auto"}),
-        (MIDDLE, "records", 2_000, "view", {"method": "model"}),
-        (WIDE, "records", 10**6, "view", {"method": "model"}),
-        (WIDE, "records", None, "view", {"method": "model"}),
+        (SMALL, "records", 20_000, "microdata", {"algorithm": "auto"}),
+        (SMALL, "records", None, "microdata", {"algorithm": "auto"}),
+        (MIDDLE, "records", 2_000, "view", {"algorithm": "model"}),
+        (WIDE, "records", 10**6, "view", {"algorithm": "model"}),
+        (WIDE, "records", None, "view", {"algorithm": "model"}),
         (SMALL, "counts", 20_000, "table", {"focus": "cells"}),
         (MESH, "counts", 20_000, "table", {"focus": "regions"}),
-        (WIDE, "counts", 20_000, "view", {"method": "model"}),
-        (MESH, "region-sums", 10**6, "table", {"method": "tree", "focus": "regions"}),
-        (WIDE, "region-sums", 10**6, "view", {"method": "model"}),
-        (MIDDLE, "region-sums", 1000, "view", {"method": "model"}),
+        (WIDE, "counts", 20_000, "view", {"algorithm": "model"}),
+        (MESH, "region-sums", 10**6, "table", {"algorithm": "tree", "focus": "regions"}),
+        (WIDE, "region-sums", 10**6, "view", {"algorithm": "model"}),
+        (MIDDLE, "region-sums", 1000, "view", {"algorithm": "model"}),
         (MIDDLE, "region-sums", 10**6, "table", {"focus": "regions"}),
         (SMALL, "region-sums", 30, "table", {"focus": "regions"}),
-        (SMALL, "queries", 20_000, "view", {"method": "model"}),
-        (SMALL, "sample", 20_000, "view", {"method": "model"}),
+        (SMALL, "queries", 20_000, "view", {"algorithm": "model"}),
+        (SMALL, "sample", 20_000, "view", {"algorithm": "model"}),
         (IMPOSSIBLE, "queries", 20_000, "table", {"focus": "regions"}),
-        (IMPOSSIBLE, "sample", 20_000, "microdata", {"method": "auto"}),
+        (IMPOSSIBLE, "sample", 20_000, "microdata", {"algorithm": "auto"}),
     ],
 )
 def test_a_need_and_public_facts_decide_the_method(
@@ -91,7 +91,7 @@ def test_advice_has_reasons_losses_a_runner_up_and_an_error_for_every_epsilon(sc
     assert 2 <= len(told.why) <= 4
     assert told.lost
     assert [value for value, _ in told.expected] == ["1/10", "1"]
-    assert all("off by" in one.words for _, one in told.expected)
+    assert all("off by" in str(one.words) for _, one in told.expected)
     assert told.runner_up is None or told.runner_up.words() != told.choice.words()
 
 
@@ -191,7 +191,7 @@ def test_a_schema_that_nothing_takes_is_refused_with_every_reason() -> None:
 
 
 def test_a_smaller_epsilon_never_has_a_smaller_error() -> None:
-    figures = [expect(Table(epsilon=epsilon), MESH).figures["region_standard_deviation"]["1"] for epsilon in (0.1, 1)]
+    figures = [Table(epsilon=epsilon).expect(MESH).figures["region_standard_deviation"]["1"] for epsilon in (0.1, 1)]
 
     assert figures[0] > figures[1]
 
@@ -202,9 +202,9 @@ def test_cells_are_crowded_beyond_ten_a_record() -> None:
 
 
 def test_blocks_tell_their_least_noise_and_no_verdict() -> None:
-    told = expect(View(epsilon=1, method="mondrian"), SMALL, rows=1000)
+    told = View(epsilon=1, algorithm="mondrian").expect(SMALL, rows=1000)
 
-    assert "at the least" in told.words
+    assert "at the least" in str(told.words)
     assert told.is_small is None
 
 
@@ -329,7 +329,7 @@ def test_data_that_are_no_file_are_named_as_they_are() -> None:
 def test_japanese_sentences_are_not_joined_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDARE_LANG", "ja")
     told = [advise(MIDDLE, Answers(need=need, rows=2000)) for need in ("records", "counts", "region-sums")]  # type: ignore[arg-type]
-    lines = [one.words for advice in told for _, one in advice.expected]
+    lines = [str(one.words) for advice in told for _, one in advice.expected]
 
     assert all("。" in line for line in lines)
     assert not any("です、" in line or "ます、" in line for line in lines)

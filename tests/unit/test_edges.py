@@ -94,7 +94,7 @@ def test_a_row_is_explained_to_the_last_bit_alike_in_any_order_of_its_children(m
 @pytest.mark.parametrize("method", ["product", "model"])
 def test_a_view_with_next_to_no_noise_tells_the_truth(method: str) -> None:
     counts = even_table()
-    made = View(epsilon=1000, neighbours="add-remove", method=method)  # type: ignore[arg-type]
+    made = View(epsilon=1000, neighbours="add-remove", algorithm=method)  # type: ignore[arg-type]
 
     found = open_view(made.publish(Tabled(counts), rng=SeededRng(1))).count(a0="v0")
 
@@ -118,7 +118,7 @@ def test_a_fit_to_huge_noise_stays_a_number() -> None:
 @pytest.mark.parametrize("method", ["model", "product", "mondrian", "hdpview"])
 def test_a_view_refuses_too_much_noise_before_it_spends(method: str) -> None:
     purse = Unrecorded()
-    made = View(epsilon="1/1000000", method=method)  # type: ignore[arg-type]
+    made = View(epsilon="1/1000000", algorithm=method)  # type: ignore[arg-type]
 
     with pytest.raises(ParameterError, match="raise epsilon"):
         made.publish(Tabled(persons(10**9)), ledger=purse, rng=SeededRng(1))
@@ -160,7 +160,7 @@ def test_a_wavelet_refuses_more_attributes_than_it_has_edges_for() -> None:
     schema = Schema(name="s", attributes=tuple(Attribute(name=f"a{i}", domain=LINE) for i in range(63)))
 
     with pytest.raises(SchemaError, match="at most 62 attributes, not 63"):
-        Table(epsilon=1, method="wavelet").preview(schema)
+        Table(epsilon=1, algorithm="wavelet").preview(schema)
 
 
 @pytest.mark.parametrize("method", ["tree", "wavelet"])
@@ -168,7 +168,7 @@ def test_a_table_refuses_more_cells_than_floats_can_count(method: str) -> None:
     schema = Schema(name="s", attributes=tuple(Attribute(name=f"a{i}", domain=LINE) for i in range(101)))
 
     with pytest.raises((ParameterError, SchemaError), match="publish fewer"):
-        Table(epsilon=1, method=method).preview(schema)  # type: ignore[arg-type]
+        Table(epsilon=1, algorithm=method).preview(schema)  # type: ignore[arg-type]
 
 
 # --- k-anonymity ------------------------------------------------------------------------------------------------------

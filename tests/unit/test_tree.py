@@ -60,7 +60,7 @@ def test_stages_follow_hierarchies_and_groups_of_neighbours() -> None:
 def test_a_tree_of_any_shape_gives_a_valid_table(total: int) -> None:
     table = schema(grouped("a", [0, 1, 0, 2, 1, 1, 1]), plain("b", 23, is_ordered=True), plain("c", 2))
     rows = np.random.default_rng(1).integers(0, table.sizes, size=(total, 3))
-    drawn = Microdata(epsilon="0.3", method="tree").draw(Counts.from_columns(table, rows), rng=SeededRng(2))
+    drawn = Microdata(epsilon="0.3", algorithm="tree").draw(Counts.from_columns(table, rows), rng=SeededRng(2))
 
     assert drawn.total == total
 
@@ -70,7 +70,7 @@ def test_impossible_cells_hold_nobody_and_get_no_share() -> None:
     table = schema(grouped("a", [0, 1, 0, 2, 1]), plain("b", 12, is_ordered=True), plain("c", 2), never=never)
     rows = np.random.default_rng(1).integers(0, table.sizes, size=(3000, 3))
     counts = Counts.from_columns(table, rows[~table.is_impossible(rows)])
-    drawn = [Microdata(epsilon="0.1", method="tree").draw(counts, rng=SeededRng(seed)) for seed in range(5)]
+    drawn = [Microdata(epsilon="0.1", algorithm="tree").draw(counts, rng=SeededRng(seed)) for seed in range(5)]
 
     assert not any(table.is_impossible(one.columns()).any() for one in drawn)
     assert {one.total for one in drawn} == {counts.total}
@@ -86,8 +86,8 @@ def test_the_tree_is_nearer_to_the_truth_than_the_nearest_table(is_ordered: bool
         if not is_ordered:
             rows[:, 0] = np.random.default_rng(seed).permutation(1000)[rows[:, 0]]
         truth = Counts.from_columns(table, rows)
-        ways = (Microdata(epsilon="0.1", method=way).draw(truth, rng=SeededRng(seed)) for way in ("tree", "projection"))
-        found.append([l2_distance(truth, one).value for one in ways])
+        methods = [Microdata(epsilon="0.1", algorithm=algorithm) for algorithm in ("tree", "projection")]
+        found.append([l2_distance(truth, method.draw(truth, rng=SeededRng(seed))).value for method in methods])
     tree, projection = np.mean(found, axis=0)
 
     assert tree < (0.4 if is_ordered else 0.5) * projection

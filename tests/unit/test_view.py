@@ -21,7 +21,7 @@ from sudare.privacy import Guarantee
 from sudare.releases import Release
 from sudare.schema import Attribute, DateBins, Impossible, NumberBins, Schema, Unit, Values
 from sudare.testing import METHOD_CHECKS, Tabled
-from sudare.testing.methods import halve_noise
+from sudare.testing.audits import halve_noise
 from sudare.testing.subject import Subject, even_table, schema_of
 
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5), missing=True)
@@ -44,7 +44,7 @@ def people(rows: int = 20_000) -> Counts:
 
 
 def opened(method: str = "model", epsilon: int = 20, rows: int = 20_000) -> OpenedView:
-    view = View(epsilon=epsilon, method=method)  # type: ignore[arg-type]
+    view = View(epsilon=epsilon, algorithm=method)  # type: ignore[arg-type]
     return open_view(view.publish(Tabled(people(rows)), rng=SeededRng(1)))
 
 
@@ -67,7 +67,7 @@ KEPT = [check for check in METHOD_CHECKS if "audit" not in check.__name__ and "l
 @pytest.mark.parametrize("method", WAYS)
 @pytest.mark.parametrize("check", KEPT, ids=lambda check: check.__name__)
 def test_the_contract_of_every_method_holds(check: object, method: str) -> None:
-    chosen = View(epsilon=2, method=method)  # type: ignore[arg-type]
+    chosen = View(epsilon=2, algorithm=method)  # type: ignore[arg-type]
     subject = Subject(method=chosen, schema=schema_of(8, 8), runs=100, weaken=halve_noise)  # type: ignore[arg-type]
 
     check(subject)  # type: ignore[operator]
@@ -76,7 +76,7 @@ def test_the_contract_of_every_method_holds(check: object, method: str) -> None:
 @pytest.mark.parametrize("file_format", ["parquet", "csv"])
 @pytest.mark.parametrize("method", WAYS)
 def test_a_view_answers_the_same_after_it_was_saved_and_loaded(method: str, file_format: str, tmp_path: Path) -> None:
-    release = View(epsilon=5, method=method).publish(Tabled(people(2000)), rng=SeededRng(1))  # type: ignore[arg-type]
+    release = View(epsilon=5, algorithm=method).publish(Tabled(people(2000)), rng=SeededRng(1))  # type: ignore[arg-type]
     before = open_view(release).count(age=(20, 39), sex="F")
     release.save(tmp_path / "out", file_format=file_format, even_if_not_private=True)  # type: ignore[arg-type]
     after = open_view(tmp_path / "out").count(age=(20, 39), sex="F")
@@ -113,7 +113,7 @@ def test_nothing_true_is_in_the_files(method: str, tmp_path: Path) -> None:
     sentinels = np.array([10_007, 20_011, 40_009, 80_021, 160_001])
     schema = schema_of(5, 3)
     table = Counts.from_columns(schema, [[k, k % 3] for k in range(5)], sentinels)
-    chosen = View(epsilon="1/100", method=method, neighbours="add-remove")  # type: ignore[arg-type]
+    chosen = View(epsilon="1/100", algorithm=method, neighbours="add-remove")  # type: ignore[arg-type]
     chosen.publish(Tabled(table), rng=SeededRng(3)).save(tmp_path / "out", even_if_not_private=True)
     sums = {int(sentinels[list(some)].sum()) for some in _subsets(5)}
     held = {
@@ -286,7 +286,7 @@ def test_one_attribute_has_no_doubt_of_the_model_and_more_have_more_if_no_clique
 
 @pytest.mark.parametrize("method", WAYS)
 def test_empty_tables_and_single_cells_make_views_that_answer(method: str) -> None:
-    chosen = View(epsilon=1, method=method)  # type: ignore[arg-type]
+    chosen = View(epsilon=1, algorithm=method)  # type: ignore[arg-type]
     empty = open_view(chosen.publish(Tabled(Counts.from_columns(PEOPLE, [])), rng=SeededRng(1)))
     single = open_view(chosen.publish(Tabled(Counts.from_columns(schema_of(1), [[0]] * 7)), rng=SeededRng(1)))
 
@@ -307,7 +307,7 @@ def test_forty_attributes_make_a_view() -> None:
 def test_a_domain_of_1e32_cells_is_cut_into_blocks() -> None:
     wide = schema_of(*[10_000] * 8)
     rows = np.random.default_rng(1).integers(0, 10_000, (500, 8))
-    mine = View(epsilon=1, method="mondrian").publish(Tabled(Counts.from_columns(wide, rows)), rng=SeededRng(1))
+    mine = View(epsilon=1, algorithm="mondrian").publish(Tabled(Counts.from_columns(wide, rows)), rng=SeededRng(1))
 
     assert mine.frames["blocks"].rows >= 1
 
@@ -338,7 +338,7 @@ def test_impossible_combinations_are_refused() -> None:
 
 
 def test_unknown_choices_are_refused() -> None:
-    for fields in ({"method": "magic"}, {"score": "guess"}, {"by": ()}, {"neighbours": "cousins"}):
+    for fields in ({"algorithm": "magic"}, {"score": "guess"}, {"by": ()}, {"neighbours": "cousins"}):
         with pytest.raises(ParameterError):
             View(epsilon=1, **fields)  # type: ignore[arg-type]
 
@@ -352,7 +352,7 @@ def test_a_cycle_is_carried_along_the_path_and_keeps_the_running_intersection() 
 @pytest.mark.parametrize("method", ["mondrian", "hdpview"])
 def test_the_noise_foretold_for_a_domain_of_one_cell_is_that_of_its_block(method: str) -> None:
     schema = Schema(name="one", unit=Unit(), attributes=(Attribute(name="x", domain=Values(values=("a",))),))
-    way = View(epsilon=1, method=method)  # type: ignore[arg-type]
+    way = View(epsilon=1, algorithm=method)  # type: ignore[arg-type]
 
     release = way.publish(Tabled(Counts.from_columns(schema, np.zeros((50, 1), dtype=np.int64))), rng=SeededRng(1))
 

@@ -192,7 +192,7 @@ def test_tables_of_very_large_counts_are_cut_as_well(method: str) -> None:
 def test_answers_lie_in_their_intervals_and_never_below_zero(method: str) -> None:
     rows = np.random.default_rng(1).integers(0, (2, 9), (40, 2))
     table = Tabled(Counts.from_columns(schema_of(20, 30), rows))
-    chosen = View(epsilon="1/4", method=method, neighbours="add-remove")  # type: ignore[arg-type]
+    chosen = View(epsilon="1/4", algorithm=method, neighbours="add-remove")  # type: ignore[arg-type]
     views = [open_view(chosen.publish(table, rng=SeededRng(seed))) for seed in range(6)]
     found = [view.count(a0=[f"v{k}"], a1=[f"v{3 * k % 30}"]) for view in views for k in range(20)]
     found += [view.count(a0=[f"v{k}"]) for view in views for k in range(20)]

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from sudare.advise.expected_error import CROWDED, Expected, expect, joined
 from sudare.advise.reasons import losses, otherwise, reasons, unit_notes, warnings
 from sudare.errors import ParameterError, SudareError
+from sudare.methods.base import Expected
+from sudare.methods.figures import join_clauses
 from sudare.methods.microdata import Microdata
+from sudare.methods.microdata.microdata import CROWDED
 from sudare.methods.table import Table
 from sudare.methods.view import View
 from sudare.privacy import Neighbours, exact_epsilon
@@ -102,7 +104,7 @@ class Advice:
             "notes": list(self.notes),
             "warnings": list(self.warnings),
             "expected": [
-                {self.name: value, "words": one.words, "small": one.is_small, **one.figures}
+                {self.name: value, "words": str(one.words), "small": one.is_small, **one.figures}
                 for value, one in self.expected
             ],
             "budget": None if self.budget is None else str(self.budget),
@@ -122,10 +124,10 @@ class Candidate:
         return make(epsilon=epsilon, neighbours=neighbours, **self.mode)
 
 
-MICRODATA = Candidate(publish="microdata", mode={"method": "auto"})
-VIEW = Candidate(publish="view", mode={"method": "model"})
+MICRODATA = Candidate(publish="microdata", mode={"algorithm": "auto"})
+VIEW = Candidate(publish="view", mode={"algorithm": "model"})
 CELLS, REGIONS, BOTH = (
-    Candidate(publish="table", mode={"method": "tree", "focus": focus}) for focus in ("cells", "regions", "both")
+    Candidate(publish="table", mode={"algorithm": "tree", "focus": focus}) for focus in ("cells", "regions", "both")
 )
 
 
@@ -142,7 +144,7 @@ def advise(schema: Schema, answers: Answers) -> Advice:
     candidates = _candidates(schema, answers, epsilons)
     admitted, notes = _admitted(candidates, schema, answers, epsilons[0])
     if not admitted:
-        raise ParameterError("no method takes this schema: {reasons}", reasons=joined(*notes))
+        raise ParameterError("no method takes this schema: {reasons}", reasons=join_clauses(*notes))
     chosen, *others = admitted
     expected = tuple((one, _expected(chosen, schema, answers, one)) for one in epsilons)
     epsilon, advice = _epsilon(expected)
@@ -203,7 +205,8 @@ def _drowns(schema: Schema, answers: Answers, epsilons: tuple[Fraction, ...]) ->
 
 
 def _expected(candidate: Candidate, schema: Schema, answers: Answers, epsilon: Fraction) -> Expected:
-    return expect(candidate.method(epsilon, answers.neighbours), schema, rows=answers.rows)
+    found: Expected = candidate.method(epsilon, answers.neighbours).expect(schema, rows=answers.rows)
+    return found
 
 
 def _admitted(

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from sudare.advise.choose import EPSILONS, MICRODATA, Advice, Answers, Choice, advise, most_advised
-from sudare.advise.expected_error import Expected, joined, number
 from sudare.advise.reasons import unit_notes, warnings
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms.textfile import read_text
+from sudare.methods.base import Expected
+from sudare.methods.figures import join_clauses, write_figure
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.location import Location, LocationPreview
 from sudare.privacy import exact_epsilon
 from sudare.privacy.promise import exact_epsilon_per_metre
 from sudare.schema import Schema
-from sudare.text import say
+from sudare.text import say, text
 
 K = 5
 KS = (5, 10, 20)
@@ -106,14 +107,14 @@ def _notes(schema: Schema, parameters: Parameters) -> list[str]:
 
 def _expected(k: int, schema: Schema, parameters: Parameters, rows: int | None) -> Expected:
     told = _method(k, parameters).preview(schema, rows=rows)
-    finest = number(told.finest)
+    finest = write_figure(told.finest)
     if rows is None or told.most_cells is None:
-        return Expected(words=say("{finest} combinations are declared", finest=finest), figures=told.to_dict())
-    mean = number(rows / told.finest)
-    words = say("{finest} combinations are declared, of {mean} rows in the mean", finest=finest, mean=mean)
+        return Expected(words=text("{finest} combinations are declared", finest=finest), figures=told.to_dict())
+    mean = write_figure(rows / told.finest)
+    words = text("{finest} combinations are declared, of {mean} rows in the mean", finest=finest, mean=mean)
     if told.most_cells < told.finest:
-        most = say("at most {cells} can hold k rows each", cells=number(told.most_cells))
-        words = joined(words, most)
+        most = text("at most {cells} can hold k rows each", cells=write_figure(told.most_cells))
+        words = join_clauses(words, most)
     return Expected(words=words, figures=told.to_dict())
 
 
@@ -143,8 +144,8 @@ def advise_places(map_file: Path, answers: Answers) -> Advice:
             say("reports of one person add up: the promise is for one report."),
         ),
         notes=(
-            say("the map has {cells} cells, {reportable} of which can be reported", cells=number(first.cells),
-                reportable=number(first.reportable)),
+            say("the map has {cells} cells, {reportable} of which can be reported", cells=write_figure(first.cells),
+                reportable=write_figure(first.reportable)),
             say("if an office may hold the true places, a table by mesh tells far more: choose with a schema instead"),
         ),
         expected=tuple((str(one), _expected_distance(preview)) for one, preview in told),
@@ -165,12 +166,12 @@ def _epsilon(told: list[tuple[Fraction, LocationPreview]]) -> Fraction:
 
 
 def _expected_distance(told: LocationPreview) -> Expected:
-    words = say(
+    words = text(
         "a report is {metres} m from the truth in the mean; a collector can be {share} sure of the reported cell",
-        metres=number(told.figures["expected_distance_metres"]),
+        metres=write_figure(told.figures["expected_distance_metres"]),
         share=f"{told.figures['posterior_median']:.0%}",
     )
-    return Expected(words=joined(words, *told.warnings), figures=told.to_dict(), is_small=not told.warnings)
+    return Expected(words=join_clauses(words, *told.warnings), figures=told.to_dict(), is_small=not told.warnings)
 
 
 # From a file of public facts and answers to advice.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sudare.advise.expected_error import number
+from sudare.methods.figures import write_figure
 from sudare.schema import Schema
 from sudare.text import say
 
@@ -38,8 +38,8 @@ def _why_microdata(schema: Schema, answers: Answers, is_first: bool) -> list[str
         told.append(
             say(
                 "{cells} cells for about {rows} records are few enough to be measured one by one.",
-                cells=number(schema.possible_size),
-                rows=number(answers.rows),
+                cells=write_figure(schema.possible_size),
+                rows=write_figure(answers.rows),
             )
         )
     return told
@@ -52,7 +52,7 @@ def _why_view(schema: Schema, answers: Answers) -> list[str]:
             say(
                 "with {cells} cells, noise in every cell would drown the records of a usual table; a view measures"
                 " values and pairs of attributes instead, and records are drawn from it.",
-                cells=number(schema.possible_size),
+                cells=write_figure(schema.possible_size),
             )
         )
     elif answers.need == "records":
@@ -60,8 +60,8 @@ def _why_view(schema: Schema, answers: Answers) -> list[str]:
             say(
                 "with {cells} cells for about {rows} records, noise in every cell would drown the records; a view"
                 " measures values and pairs of attributes instead, and records are drawn from it.",
-                cells=number(schema.possible_size),
-                rows=number(answers.rows or 0),
+                cells=write_figure(schema.possible_size),
+                rows=write_figure(answers.rows or 0),
             )
         )
     elif answers.need in ("counts", "region-sums"):
@@ -70,7 +70,7 @@ def _why_view(schema: Schema, answers: Answers) -> list[str]:
                 "{attributes} attributes have {cells} cells: most sums cross the levels that a table would measure; a"
                 " view measures values and pairs of attributes, and answers every sum with an interval.",
                 attributes=len(schema.attributes),
-                cells=number(schema.possible_size),
+                cells=write_figure(schema.possible_size),
             )
         )
     elif answers.need == "sample":
@@ -96,7 +96,7 @@ def _why_table(mode: Mapping[str, str], schema: Schema, answers: Answers) -> lis
             say(
                 "with {cells} cells single ones are noise whatever is done; focus regions keeps their sums near the"
                 " truth.",
-                cells=number(schema.possible_size),
+                cells=write_figure(schema.possible_size),
             )
         ]
     elif answers.need == "queries":

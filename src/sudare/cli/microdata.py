@@ -9,7 +9,7 @@ import click
 
 from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options, epsilon_options, estimates, publish_and_tell, source_options
-from sudare.cli.terminal import held_interrupts, json_option, print_json
+from sudare.cli.terminal import json_option, print_json
 from sudare.text import say
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def microdata_options(command: Command) -> Command:
         command,
         epsilon_options,
         click.option(
+            "--algorithm",
             "--method",
+            "algorithm",
             type=click.Choice(["auto", "tree", "projection"]),
             default="auto",
             show_default=True,
@@ -51,14 +53,14 @@ def microdata_options(command: Command) -> Command:
 def publish_microdata(
     epsilon: str,
     neighbours: str | None,
-    method: str,
+    algorithm: str,
     by: tuple[str, ...] | None,
     values: str,
     as_json: bool,
     **place: Any,
 ) -> None:
     """Build the method from its flags and run it."""
-    chosen = _microdata(epsilon=epsilon, neighbours=neighbours, method=method, by=by, values=values)
+    chosen = _microdata(epsilon=epsilon, neighbours=neighbours, algorithm=algorithm, by=by, values=values)
     done = publish_and_tell(chosen, as_json=as_json, **place)
     if not as_json:
         _tell_thin(done, place["schema_file"])
@@ -125,7 +127,6 @@ def _tell_preview(told: MicrodataPreview) -> None:
 
 
 def _microdata(**fields: Any) -> Microdata:
-    with held_interrupts():
-        from sudare.methods.microdata import Microdata
+    from sudare.methods.microdata import Microdata
 
     return Microdata(**fields)

@@ -9,7 +9,7 @@ import click
 
 from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options, epsilon_options, estimates, publish_and_tell, source_options
-from sudare.cli.terminal import held_interrupts, json_option, print_json
+from sudare.cli.terminal import json_option, print_json
 from sudare.text import say
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def table_options(command: Command) -> Command:
         command,
         epsilon_options,
         click.option(
+            "--algorithm",
             "--method",
+            "algorithm",
             type=click.Choice(["tree", "wavelet"]),
             default="tree",
             show_default=True,
@@ -44,14 +46,14 @@ def table_options(command: Command) -> Command:
 def publish_table(
     epsilon: str,
     neighbours: str | None,
-    method: str,
+    algorithm: str,
     focus: str,
     by: tuple[str, ...] | None,
     as_json: bool,
     **place: Any,
 ) -> None:
     """Build the method from its flags and run it."""
-    chosen = _table(epsilon=epsilon, neighbours=neighbours, method=method, focus=focus, by=by)
+    chosen = _table(epsilon=epsilon, neighbours=neighbours, algorithm=algorithm, focus=focus, by=by)
     publish_and_tell(chosen, as_json=as_json, **place)
 
 
@@ -108,7 +110,6 @@ def _tell_preview(told: TablePreview) -> None:
 
 
 def _table(**fields: Any) -> Table:
-    with held_interrupts():
-        from sudare.methods.table import Table
+    from sudare.methods.table import Table
 
     return Table(**fields)

@@ -9,7 +9,7 @@ import click
 
 from sudare.cli.help import Worded
 from sudare.cli.publish import Command, add_options, epsilon_options, publish_and_tell, source_options
-from sudare.cli.terminal import held_interrupts, json_option, print_json
+from sudare.cli.terminal import json_option, print_json
 from sudare.text import say
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def view_options(command: Command) -> Command:
         command,
         epsilon_options,
         click.option(
+            "--algorithm",
             "--method",
+            "algorithm",
             type=click.Choice(["model", "mondrian", "hdpview", "product"]),
             default="model",
             show_default=True,
@@ -44,14 +46,14 @@ def view_options(command: Command) -> Command:
 def publish_view(
     epsilon: str,
     neighbours: str | None,
-    method: str,
+    algorithm: str,
     by: tuple[str, ...] | None,
     score: str,
     as_json: bool,
     **place: Any,
 ) -> None:
     """Build the method from its flags and run it."""
-    chosen = _view(epsilon=epsilon, neighbours=neighbours, method=method, by=by, score=score)
+    chosen = _view(epsilon=epsilon, neighbours=neighbours, algorithm=algorithm, by=by, score=score)
     publish_and_tell(chosen, as_json=as_json, **place)
 
 
@@ -89,7 +91,6 @@ def preview_view(schema_file: Path, rows: int | None, as_json: bool, **fields: A
 
 
 def _view(**fields: Any) -> View:
-    with held_interrupts():
-        from sudare.methods.view import View
+    from sudare.methods.view import View
 
     return View(**fields)

@@ -92,7 +92,7 @@ def verify_installation(*, progress: Callable[[float], None] | None = None) -> l
 
 def _audit(name: Text, epsilon: Fraction, must_hold: bool) -> CheckResult:
     """The promise must hold for the true method, and be seen to break for the weakened one."""
-    method = Microdata(epsilon=epsilon, method="projection")
+    method = Microdata(epsilon=epsilon, algorithm="projection")
     first, second = neighbours()
     found = audit(_many(method, first), _many(method, second), runs=RUNS)
     holds = found.epsilon_low <= float(PROMISE)

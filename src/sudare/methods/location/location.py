@@ -1,29 +1,40 @@
-"""What to expect of a mechanism before it is published, and warnings about figures that make no sense."""
+"""A mechanism for devices: its expected figures, the parameters, and how a map becomes a release."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.methods.certify import certificate
-from sudare.methods.location.device_file import FILE, Artefact, Repeat
+from sudare.forms.kinds import ChoiceOf, ExactNumber, WholeNumber
+from sudare.methods.base import Made, Method, Payload, Plan, Progress, Summary
+from sudare.methods.certify import to_plain
+from sudare.methods.location.device_file import FILE, MOST_FRESH, Artefact, Repeat, load_artefact
 from sudare.methods.location.grid import Places, PlaneGrid, metres_from
-from sudare.methods.location.map_file import Inputs, read_map
+from sudare.methods.location.map_file import Inputs, Map, read_map
 from sudare.methods.location.mechanism import Mechanism
-from sudare.methods.location.posterior import PosteriorModel, check_model, evaluate, worst_posterior
+from sudare.methods.location.posterior import PosteriorModel, evaluate, worst_posterior
 from sudare.methods.location.tight import Tight, tight_epsilon
-from sudare.methods.location.weights import MODES, SLACKS, Mode, Progress, Slack, build
-from sudare.privacy.exact import exact
-from sudare.privacy.promise import MetricGuarantee, exact_epsilon_per_metre
-from sudare.releases import Coded, Frame, Release
+from sudare.methods.location.weights import Mode, Slack, build
+from sudare.methods.parameters import parameter, write_parameters
+from sudare.methods.registry import summary_of
+from sudare.noise import Rng
+from sudare.privacy import Neighbours
+from sudare.privacy.exact import Number
+from sudare.privacy.promise import HIGH as EPSILON_PER_METRE_HIGH
+from sudare.privacy.promise import LOW as EPSILON_PER_METRE_LOW
+from sudare.privacy.promise import MetricGuarantee
+from sudare.releases import Certificate, Coded, Frame, Release
+from sudare.releases.certificate import rounded_up
+from sudare.report.shapes import Listing, ReportPage, TruthComparison
+from sudare.schema import Unit
 from sudare.schema.arrays import Reals
-from sudare.text import say
+from sudare.text import Text, Words, text
 
 NEARLY_ALWAYS = 0.98  # the share of true reports from which on nobody is hidden
 WIDE = 0.3  # of the way across the map: from there on a report says nearly nothing
@@ -42,13 +53,13 @@ class LocationPreview:
     across_metres: float
 
     @property
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Text]:
         """What looks like a mistake: an epsilon per kilometre, or one that hides everything."""
         epsilon = float(self.epsilon_per_metre)
         found = []
         if self.reportable > 1 and self.figures["report_true_min"] > NEARLY_ALWAYS:
             found.append(
-                say(
+                text(
                     "at least {share} of the reports are the true cell: epsilon {epsilon} per metre hides nobody in"
                     " cells of this size. If it was meant per kilometre, give {meant}",
                     share=f"{self.figures['report_true_min']:.1%}",
@@ -58,7 +69,7 @@ class LocationPreview:
             )
         if self.reportable > 1 and self.figures["expected_distance_metres"] > WIDE * self.across_metres:
             found.append(
-                say(
+                text(
                     "a report is {metres} m from the truth, on a map {across} m across: it says nearly nothing. Raise"
                     " epsilon per metre, or use a larger map",
                     metres=f"{self.figures['expected_distance_metres']:.0f}",
@@ -83,8 +94,26 @@ class LocationPreview:
             "beta_per_metre": str(self.beta_per_metre),
             "epsilon_per_metre": str(self.epsilon_per_metre),
             **self.measures(),
-            "warnings": self.warnings,
+            "warnings": [str(warning) for warning in self.warnings],
         }
+
+    def lines(self) -> list[Text]:
+        """Tell it in a few lines, the warnings apart."""
+        figures = self.figures
+        return [
+            text(
+                "epsilon this map needs, certified: {tight} per metre (promised {epsilon})",
+                tight=rounded_up(self.tight.epsilon),
+                epsilon=f"{float(self.epsilon_per_metre):g}",
+            ),
+            text("expected distance of a report: {metres} m", metres=f"{figures['expected_distance_metres']:.1f}"),
+            text(
+                "posterior of the reported cell: {low} to {high}, median {middle}",
+                low=f"{figures['posterior_min']:.3f}",
+                high=f"{figures['posterior_max']:.3f}",
+                middle=f"{figures['posterior_median']:.3f}",
+            ),
+        ]
 
 
 def foresee(
@@ -116,16 +145,17 @@ def _across(mechanism: Mechanism) -> float:
     return float(metres_from(places, int(np.flatnonzero(mechanism.can_enter)[0])).max())
 
 
-# The method's parameters, promise and order of steps.
+# --- the method ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Location:
+class Location(Method):
     """Make the mechanism by which a device reports a cell of a map instead of the true one.
 
     mode "grid" gives every cell the same weight (GridE), "weighted" takes the given weights (WGridE), "fair" finds
     weights under which people at edges are found out no more often than others, "sharp" finds those with the least
-    noise. A cell of weight 0 is never reported, in any mode.
+    noise. A cell of weight 0 is never reported, in any mode. The map goes to `preview` and `publish`, or its parts
+    (`grid`, `weights`, `prior`, `inputs`) are given here.
 
     Guarantee: epsilon per metre for one report: P[y|x] <= exp(epsilon d(x,x')) P[y|x']. Proof: proofs/location.md
     Error: the certificate tells the expected distance between report and truth.
@@ -138,51 +168,130 @@ class Location:
     46.9
     """
 
-    grid: Places
-    epsilon_per_metre: Fraction | str | int | float
-    mode: Mode = "grid"
+    name: ClassVar[str] = "location"
+    summary: ClassVar[Text] = summary_of("location")
+    title: ClassVar[Text] = text("A mechanism for devices (location), epsilon per metre")
+    publish_help: ClassVar[Text] = text("Publish the mechanism by which devices report a cell of MAP.")
+    preview_help: ClassVar[Text] = text("Certified epsilon, posteriors and expected distance of a location map.")
+    takes = "map"
+
+    epsilon_per_metre: Number = parameter(
+        text("how much one report may tell per metre, exactly: 0.02 or 1/50; less protects more"),
+        kind=ExactNumber(low=EPSILON_PER_METRE_LOW, high=EPSILON_PER_METRE_HIGH, example='"0.02"'),
+        metavar="NUMBER",
+    )
+    mode: Mode = parameter(
+        text("weights of cells: equal, those of the map, fair at edges, or with the least noise"), default="grid"
+    )
+    slack: Slack | None = parameter(
+        text("what is left of epsilon: shown in the certificate, or used for less noise (default for sharp)"),
+        default=None,
+    )
+    extra_distance: Number = parameter(
+        text("fair: how much farther from the truth reports may be, as a share"),
+        kind=ExactNumber(low=0, high=10, example='"1/10"'),
+        default=Fraction(1, 10),
+        used_with={"mode": ("fair",)},
+    )
+    posterior_model: PosteriorModel = parameter(
+        text("where people are, for the posteriors in the certificate"), default="uniform"
+    )
+    reports_per_day: int = parameter(
+        text("how many times a day a device may draw"),
+        kind=WholeNumber(low=1, high=MOST_FRESH, example="1"),
+        default=1,
+    )
+    # The map, where it is given with the parameters.
+    grid: Places | None = None
     weights: NDArray[np.float64] | None = None  # in [0, 1], one per cell: the share of it where a person can be
-    slack: Slack | None = None  # what less noise than promised is used for; "noise" for sharp, else "epsilon"
-    extra_distance: Fraction | str | float = Fraction(1, 10)  # fair: the share of expected distance it may cost
-    posterior_model: PosteriorModel = "uniform"  # the prior of the posteriors in the certificate
     prior: NDArray[np.float64] | None = None  # how many people are where, for the measures; even by default
     inputs: Inputs = "reportable"  # "all": people can also be where nothing is reported
-    reports_per_day: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon_per_metre", exact_epsilon_per_metre(self.epsilon_per_metre))
-        for name, known in (("mode", MODES), ("slack", (*SLACKS, None)), ("inputs", ("reportable", "all"))):
-            if (value := getattr(self, name)) not in known:
-                allowed = ", ".join(str(one) for one in known if one)
-                raise ParameterError(
-                    "{name} ({value}) must be one of {allowed}", name=name, value=value, allowed=allowed
-                )
-        check_model(self.posterior_model)
-        extra = exact(self.extra_distance, name="extra_distance", low=Fraction(0), high=Fraction(10))
-        object.__setattr__(self, "extra_distance", extra)
-        Repeat(fresh_reports=self.reports_per_day)
+        Method.__post_init__(self)
+        object.__setattr__(self, "inputs", ChoiceOf(("reportable", "all")).check("inputs", self.inputs))
+        if self.grid is None:
+            return
         if self.weights is not None:
-            object.__setattr__(self, "weights", _checked(self.weights, self.grid.size))
+            object.__setattr__(self, "weights", _check_weights(self.weights, self.grid.size))
         elif self.mode == "weighted":
             raise ParameterError("mode weighted needs weights; give them in the map file or use mode grid")
+
+    # --- the map ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read_facts(cls, path: str | Path) -> Map:
+        """Read a map file."""
+        return read_map(path)
 
     @classmethod
     def of_map(cls, path: str | Path, **parameters: Any) -> Location:
         """Read a map file, and take the other parameters as given."""
-        found = read_map(path)
-        return cls(grid=found.places, weights=found.weights, inputs=found.inputs, prior=found.prior, **parameters)
+        return cls(**parameters).on(read_map(path))
 
-    def guarantee(self) -> MetricGuarantee:
-        """Tell the promise before anything is built."""
-        kind = self.grid.to_dict()["kind"]
+    def on(self, map: Map | None) -> Location:
+        """Give the same method with its map."""
+        if map is not None:
+            return replace(self, grid=map.places, weights=map.weights, inputs=map.inputs, prior=map.prior)
+        if self.grid is None:
+            raise ParameterError("a mechanism needs a map; give one that `sudare.read_map` read, or a grid")
+        return self
+
+    @property
+    def places(self) -> Places:
+        """The cells of the map."""
+        return self.on(None).grid  # type: ignore[return-value]
+
+    # --- before the devices -----------------------------------------------------------------------------------------
+
+    def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> MetricGuarantee:
+        """Tell the promise before anything is built; without a map, for the straight distance."""
+        metric = "plane" if self.grid is None else self.grid.to_dict()["kind"]
         epsilon = Fraction(self.epsilon_per_metre)
-        return MetricGuarantee(epsilon_per_metre=epsilon, metric=kind, reports_per_day=self.reports_per_day)
+        return MetricGuarantee(epsilon_per_metre=epsilon, metric=metric, reports_per_day=self.reports_per_day)
+
+    def promise(self, map: Map | None = None, /, *, neighbours: Neighbours | None = None) -> MetricGuarantee:
+        """Tell the promise for a map."""
+        return self.on(map).guarantee()
+
+    def plan(self, map: Map | None = None, /, *, neighbours: Neighbours | None = None) -> Plan:
+        """Take the map; a map is public, so nothing is spent."""
+        bound = self.on(map)
+        decided = {
+            "grid": bound.places.to_dict()["kind"],
+            "cells": bound.places.size,
+            "slack": bound._slack,
+            "inputs": bound.inputs,
+            "prior": "even" if bound.prior is None else "given",
+        }
+        return Plan(promise=bound.guarantee(), decided=decided, steps=bound)
+
+    def preview(
+        self,
+        map: Map | None = None,
+        /,
+        *,
+        rows: int | tuple[int, ...] = (),
+        neighbours: Neighbours | None = None,
+        progress: Progress | None = None,
+    ) -> LocationPreview:
+        """Tell the certified epsilon, posteriors and expected distance; nothing is spent, since no table is used."""
+        bound = self.on(map)
+        return bound._measure(bound.mechanism(progress=progress))
+
+    def explain(self, preview: LocationPreview) -> list[Words | Listing]:
+        """Tell a preview in lines, with its warnings."""
+        return [*preview.lines(), *(text("warning: {warning}", warning=warning) for warning in preview.warnings)]
+
+    def preview_entries(self, preview: LocationPreview) -> dict[str, Any]:
+        """Give a preview as plain values."""
+        return preview.to_dict()
 
     def mechanism(self, *, progress: Progress | None = None) -> Mechanism:
         """Build the mechanism: weights of the mode, beta, both exact."""
-        reportable = np.ones(self.grid.size, dtype=np.bool_) if self.weights is None else self.weights > 0
+        reportable = np.ones(self.places.size, dtype=np.bool_) if self.weights is None else self.weights > 0
         return build(
-            self.grid,
+            self.places,
             Fraction(self.epsilon_per_metre),
             mode=self.mode,
             slack=self._slack,
@@ -192,56 +301,73 @@ class Location:
             progress=progress,
         )
 
-    def preview(self, *, progress: Progress | None = None) -> LocationPreview:
-        """Tell the certified epsilon, posteriors and expected distance; nothing is spent, since no table is used."""
-        return self._foreseen(self.mechanism(progress=progress))
+    # --- the release ------------------------------------------------------------------------------------------------
 
-    def publish(self) -> Release:
-        """Build, certify, and return the release: `mechanism.json` for devices, a table of cells for people."""
-        return self.certified()[1]
-
-    def certified(self, *, progress: Progress | None = None) -> tuple[LocationPreview, Release]:
-        """The release with the figures its certificate rests on."""
-        mechanism = self.mechanism(progress=progress)
-        told = self._foreseen(mechanism)
-        require_kept(told)
-        artefact = Artefact(
+    def make(self, counts: None, plan: Plan, *, rng: Rng) -> Payload:
+        """Build and measure: `mechanism.json` for devices, a table of cells for people. Nothing is drawn here."""
+        bound: Location = plan.steps
+        mechanism = bound.mechanism(progress=plan.progress)
+        found = bound._measure(mechanism)
+        require_kept(found)
+        device = Artefact(
             mechanism=mechanism,
-            epsilon_per_metre=told.epsilon_per_metre,
-            tight_epsilon_per_metre=told.tight.epsilon,
+            epsilon_per_metre=found.epsilon_per_metre,
+            tight_epsilon_per_metre=found.tight.epsilon,
             repeat=Repeat(fresh_reports=self.reports_per_day),
         )
-        paper = certificate(
-            method="location",
-            parameters={**self._parameters(), "beta_per_metre": str(mechanism.beta_per_metre), "id": artefact.identity},
-            guarantee=self.guarantee(),
-            schema=None,
-            expected_error=told.measures(),
-            private=True,  # nothing here was drawn: each device draws with its own randomness
-            measures=told.measures(),
+        decided = {**plan.decided, "beta_per_metre": mechanism.beta_per_metre, "id": device.identity}
+        return Payload(
+            frames={"weights": table_of_cells(mechanism, model=self.posterior_model, prior=bound.prior)},
+            files={FILE: device.write},
+            measures=found.measures(),
+            plan=replace(plan, expected_error=found.measures(), decided=decided),
+            steward=found,
         )
-        frame = table_of_cells(mechanism, model=self.posterior_model, prior=self.prior)
-        return told, Release({"weights": frame}, paper, {FILE: artefact.write})
 
-    def _foreseen(self, mechanism: Mechanism) -> LocationPreview:
+    def entries(self, plan: Plan) -> dict[str, str]:
+        """Tell the map first, then the parameters."""
+        return {name: str(plan.decided[name]) for name in ("grid", "cells")} | write_parameters(self, plan.decided)
+
+    def summarise(self, made: Made, *, out: Path) -> Summary:
+        """Tell for how many cells, and what was certified."""
+        found: LocationPreview = made.payload.steward
+        headline = text(
+            "a mechanism for {cells} cells published in {out}; devices read {file}",
+            cells=found.reportable,
+            out=out,
+            file=FILE,
+        )
+        return Summary(headline=headline, rows=found.cells, lines=found.lines(), warnings=found.warnings)
+
+    def differences(self, certificate: Certificate, plan: Plan, *, place: Path) -> list[Text]:
+        """Tell in what a finished release differs; if in nothing else, whether it is for another map."""
+        found = Method.differences(self, certificate, plan, place=place)
+        if found:
+            return found
+        bound: Location = plan.steps
+        built = load_artefact(place).mechanism
+        is_same = to_plain(built.places.to_dict()) == to_plain(bound.places.to_dict())
+        reportable = np.ones(bound.places.size, dtype=np.bool_) if bound.weights is None else bound.weights > 0
+        if is_same and bool(((built.weights > 0) == reportable).all()):
+            return []
+        return [text("the map is another one")]
+
+    @classmethod
+    def page(
+        cls, release: Release, *, directory: Path | None = None, truth: TruthComparison | None = None
+    ) -> ReportPage:
+        """Describe a mechanism cell by cell."""
+        from sudare.methods.location.page import describe_page
+
+        return describe_page(release, title=cls.title, directory=directory)
+
+    def _measure(self, mechanism: Mechanism) -> LocationPreview:
         epsilon = Fraction(self.epsilon_per_metre)
         return foresee(mechanism, epsilon, model=self.posterior_model, prior=self.prior)
 
     @property
     def _slack(self) -> Literal["epsilon", "noise"]:
         return self.slack or ("noise" if self.mode == "sharp" else "epsilon")
-
-    def _parameters(self) -> dict[str, str]:
-        told = {
-            one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("grid", "weights", "prior")
-        }
-        told["prior"] = "even" if self.prior is None else "given"
-        told["slack"] = self._slack
-        if self.mode != "fair":
-            del told["extra_distance"]
-        return {"grid": self.grid.to_dict()["kind"], "cells": str(self.grid.size)} | {
-            name: str(value) for name, value in told.items()
-        }
 
 
 def require_kept(told: LocationPreview) -> None:
@@ -276,7 +402,7 @@ def table_of_cells(
     )
 
 
-def _checked(weights: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _check_weights(weights: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     given = np.asarray(weights, dtype=np.float64).reshape(-1)
     if given.shape != (size,):
         raise ParameterError("weights ({found}) must be one per cell ({cells})", found=given.size, cells=size)

@@ -19,7 +19,7 @@ from sudare.methods.budget import CountBudget
 from sudare.noise import geometric_variance
 from sudare.schema import Schema
 from sudare.schema.arrays import Reals
-from sudare.text import say
+from sudare.text import Text, text
 
 BINS_PER_DECADE = 40
 SMALL = 2.0  # scale of noise up to which its steps are summed one by one; beyond it, it is as good as smooth
@@ -137,18 +137,36 @@ class MicrodataPreview:
         """Tell whether noise will fill a good part of the table."""
         return any(_is_bad(one) for one in self.outlooks)
 
-    def advice(self, *, lang: str | None = None) -> str | None:
+    def lines(self) -> list[Text]:
+        """Tell it in a few lines."""
+        cell, total = f"{self.cell_standard_deviation:.2f}", f"{self.total_standard_deviation:.2f}"
+        return [
+            text("possible cells: {cells}", cells=self.cells),
+            text("noise of a cell: standard deviation {deviation}", deviation=cell),
+            text("number of records: standard deviation {deviation}", deviation=total),
+            *(
+                text(
+                    "a usual table of {rows} records, a few full cells and a long tail: distance to the truth (L2)"
+                    " about {l2}, {share} of the published records where nobody is",
+                    rows=each.rows,
+                    l2=f"{each.l2:.0f}",
+                    share=f"{each.empty_share:.1%}",
+                )
+                for each in self.outlooks
+            ),
+        ]
+
+    def advice(self) -> Text | None:
         """Say what to do when it is bad: how many cells would be good, and which attribute has the most values."""
         if not self.is_bad:
             return None
         worst = min(self.outlooks, key=lambda one: one.rows)
         name, values = self.largest
-        return say(
+        return text(
             "with {rows} records about {share} of those published would lie in cells that truly hold nobody, and the"
             " error would be {error} of the table; at this epsilon up to about {cells} cells are good: declare coarser"
             " bins or publish fewer attributes (the largest is {name} with {values} values), spend more,"
             " or draw records from a view: `sudare publish view`, then `sudare sample`",
-            lang=lang,
             rows=worst.rows,
             share=f"{worst.empty_share:.0%}",
             error=f"{worst.relative_l2:.0%}",

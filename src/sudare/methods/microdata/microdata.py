@@ -1,29 +1,34 @@
-"""From the published table to records (step 4 of section 4.1)."""
+"""Records with the columns of the original table: the parameters, the plan, and the order of the paper's steps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.methods.asked import attributes_asked, check_facts
+from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
 from sudare.methods.budget import CountBudget, measure_total, plan
-from sudare.methods.certify import certificate, named
 from sudare.methods.columns import coded, drawn_inside
+from sudare.methods.figures import as_estimates, join_clauses, write_figure
 from sudare.methods.microdata import sparse_tree as wide
 from sudare.methods.microdata import tree
 from sudare.methods.microdata.expected_error import MicrodataPreview, foresee
 from sudare.methods.microdata.projection import DENSE_CELLS, check_share, check_work, project
 from sudare.methods.microdata.sparse_tree import wide_fits, wide_wins
-from sudare.noise import Rng, system_rng
+from sudare.methods.parameters import parameter
+from sudare.methods.registry import summary_of
+from sudare.noise import Rng
 from sudare.noise.geometric import split_scale
-from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
-from sudare.privacy.promise import check_neighbours
+from sudare.noise.uniform import draw_order
+from sudare.privacy import Guarantee, Neighbours
 from sudare.releases import Frame, Release
 from sudare.releases.frame import check_names
-from sudare.schema import Schema, Unit
+from sudare.report.shapes import Listing, ReportPage, TruthComparison
+from sudare.schema import Schema
+from sudare.text import Text, Words, text
 
 
 def records(table: Counts, *, rng: Rng, inside: bool = False) -> Frame:
@@ -31,7 +36,7 @@ def records(table: Counts, *, rng: Rng, inside: bool = False) -> Frame:
 
     With `inside`, numbers and dates are drawn within their bins; else bins are published as labels.
     """
-    rows = table.expand()[rng.permutation(table.total)]
+    rows = table.expand()[draw_order(table.total, rng=rng)]
     columns = {}
     for position, one in enumerate(table.schema.attributes):
         codes = rows[:, position]
@@ -39,7 +44,7 @@ def records(table: Counts, *, rng: Rng, inside: bool = False) -> Frame:
     return Frame(columns)
 
 
-# Which way a table is made: decided from public facts alone.
+# --- which algorithm makes the table: decided from public facts alone ------------------------------------------------
 
 
 MicrodataAlgorithm = Literal["projection", "tree", "wide"]
@@ -48,8 +53,8 @@ MOST_CELLS = 10**300  # beyond, expected errors leave the range of floats
 TREE_CELLS = 2**24  # the dense tree holds a few numbers per cell: about 1 GB; beyond, the wide one follows the records
 
 
-def decide(method: str, schema: Schema, epsilon: Fraction) -> MicrodataAlgorithm:
-    """Choose the way: a tree wherever one can be grown and noise matters, since it was never worse.
+def decide(asked: str, schema: Schema, epsilon: Fraction) -> MicrodataAlgorithm:
+    """Choose the algorithm: a tree wherever one can be grown and noise matters, since it was never worse.
 
     Measured in papers/terada2017 (dense) and benchmarks/microdata_scaling.py (wide).
 
@@ -58,24 +63,24 @@ def decide(method: str, schema: Schema, epsilon: Fraction) -> MicrodataAlgorithm
     >>> decide("auto", Schema(name="s", unit=Unit(), attributes=(sex,)), Fraction(1))
     'tree'
     """
-    if method == "projection":
+    if asked == "projection":
         return "projection"
     if schema.size <= TREE_CELLS:
         return "tree"
-    return "wide" if method == "tree" or wide_wins(schema, epsilon) else "projection"
+    return "wide" if asked == "tree" or wide_wins(schema, epsilon) else "projection"
 
 
-def plan_for(way: MicrodataAlgorithm, schema: Schema, guarantee: Guarantee) -> CountBudget:
-    """Split epsilon for a way: trees also measure sums."""
+def split_epsilon(algorithm: MicrodataAlgorithm, schema: Schema, guarantee: Guarantee) -> CountBudget:
+    """Split epsilon for an algorithm: trees also measure sums."""
     share = Fraction(0)
-    if way == "tree":
+    if algorithm == "tree":
         share = tree.share_of_sums(schema, guarantee.epsilon)
-    elif way == "wide":
+    elif algorithm == "wide":
         share = wide.share_of_sums(schema)
     return plan(guarantee, sums_share=share)
 
 
-def check_schema(method: str, schema: Schema) -> None:
+def check_schema(asked: str, schema: Schema) -> None:
     """Refuse a domain that cannot be published, before anything is spent."""
     if schema.size > MOST_CELLS:
         raise ParameterError("the domain has more than 1e300 cells; publish fewer attributes")
@@ -83,15 +88,15 @@ def check_schema(method: str, schema: Schema) -> None:
     possible = schema.possible_size  # refuses a domain without any
     if schema.size > DENSE_CELLS:
         check_share(possible, schema.size)
-    if method == "tree" and schema.size > TREE_CELLS and not wide_fits(schema):
+    if asked == "tree" and schema.size > TREE_CELLS and not wide_fits(schema):
         raise ParameterError(
             "the declared impossible combinations leave too little of some part of {cells} cells for a tree;"
-            " use method auto or projection, or coarser bins",
+            " use algorithm auto or projection, or coarser bins",
             cells=schema.size,
         )
 
 
-def check_counts(way: MicrodataAlgorithm, counts: Counts, schema: Schema, budget: CountBudget) -> None:
+def check_counts(algorithm: MicrodataAlgorithm, counts: Counts, schema: Schema, budget: CountBudget) -> None:
     """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
     check_facts(counts, schema)
     if counts.total > MOST_RECORDS:
@@ -100,35 +105,32 @@ def check_counts(way: MicrodataAlgorithm, counts: Counts, schema: Schema, budget
         )
     for scale in budget.scales:
         split_scale(scale)  # refuses noise beyond 64 bits
-    if way == "projection" and schema.size > DENSE_CELLS:
+    if algorithm == "projection" and schema.size > DENSE_CELLS:
         check_work(counts, budget)
 
 
-def make_table(way: MicrodataAlgorithm, counts: Counts, budget: CountBudget, *, rng: Rng) -> Counts:
+def make_table(algorithm: MicrodataAlgorithm, counts: Counts, budget: CountBudget, *, rng: Rng) -> Counts:
     """From private counts to the published table."""
     total = measure_total(counts, budget, rng=rng)
-    make = {"tree": tree.grow, "wide": wide.grow_wide, "projection": project}[way]
+    make = {"tree": tree.grow, "wide": wide.grow_wide, "projection": project}[algorithm]
     return make(counts, budget, total=total, rng=rng)
 
 
-# The method's parameters, promise and order of steps.
+# --- the method ------------------------------------------------------------------------------------------------------
 
 
-VALUES = ("labels", "inside")
-METHODS = ("auto", "tree", "projection")
-NAMES: dict[MicrodataAlgorithm, str] = {
-    "tree": "tree",
-    "wide": "tree",
-    "projection": "projection",
-}  # as `method` takes them
+THIN = 5  # cells a record; on Adult at epsilon 1 the tables of one to six attributes were better in a view from 7 on
+HALF = 0.5  # of the mean count of a cell: noise beyond that is not small
+CROWDED = 10  # cells a record: beyond, a usual table is not computed through, since it is known to be bad
+NAMES: dict[MicrodataAlgorithm, str] = {"tree": "tree", "wide": "tree", "projection": "projection"}  # as asked for
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Microdata:
+@dataclass(frozen=True, kw_only=True)
+class Microdata(EpsilonMethod):
     """Publish records with the columns of the original table.
 
     The table of all cells gets two-sided geometric noise, a valid table is made of it (no negative cell, whole
-    numbers, the right total), and its cells are written out as records in random order. `method` says how the valid
+    numbers, the right total), and its cells are written out as records in random order. `algorithm` says how the valid
     table is made: "projection" is the paper's nearest table; "tree" explains the noisy cells from their sums down
     and is nearer to the truth; "auto" decides from the schema and epsilon.
 
@@ -140,79 +142,140 @@ class Microdata:
     Fraction(1, 2)
     """
 
-    epsilon: Fraction | str | int | float
-    neighbours: Neighbours | None = None  # None: the ledger's, else replace-one
-    method: Literal["auto", "tree", "projection"] = "auto"
-    by: tuple[str, ...] | None = None  # the attributes to publish; all of them by default
-    values: Literal["labels", "inside"] = "labels"  # bins as labels, or a value drawn inside the bin
+    name: ClassVar[str] = "microdata"
+    summary: ClassVar[Text] = summary_of("microdata")
+    title: ClassVar[Text] = text("Published records (microdata), differential privacy")
+    publish_help: ClassVar[Text] = text(
+        "Publish records with the same columns as DATA, under epsilon-differential privacy."
+    )
+    preview_help: ClassVar[Text] = text("Tell the expected error of a microdata release, from the schema alone.")
+    preview_rows = "range"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
-        if self.neighbours is not None:
-            check_neighbours(self.neighbours)
-        if self.method not in METHODS:
-            raise ParameterError("method ({method}) must be auto, tree or projection", method=self.method)
-        if self.values not in VALUES:
-            raise ParameterError("values ({values}) must be labels or inside", values=self.values)
-        object.__setattr__(self, "by", attributes_asked(self.by))
+    algorithm: Literal["auto", "tree", "projection"] = parameter(
+        text("how noisy counts are made valid; auto decides by schema and epsilon"),
+        default="auto",
+        old_names=("method",),
+    )
+    values: Literal["labels", "inside"] = parameter(
+        text("numbers and dates as labels of their bins, or as values drawn inside them"), default="labels"
+    )
 
-    def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
-        """Tell the promise before any data is opened."""
-        relation = self.neighbours or neighbours or "replace"
-        return Guarantee(epsilon=Fraction(self.epsilon), neighbours=relation, unit=unit or Unit())
+    # --- before the data --------------------------------------------------------------------------------------------
+
+    def plan(self, schema: Schema, *, neighbours: Neighbours | None = None) -> Plan:
+        """Choose the algorithm and split epsilon; a domain that cannot be published is refused."""
+        chosen = self.select(schema)
+        check_schema(self.algorithm, chosen)
+        algorithm, budget = self._split(chosen, neighbours)
+        return Plan(
+            promise=budget.guarantee,
+            schema=chosen,
+            parts=budget.parts,
+            expected_error=foresee(chosen, budget).to_dict(),
+            decided={"algorithm": NAMES[algorithm]},
+            counted=chosen.names,
+            steps=(algorithm, budget),
+        )
 
     def preview(
-        self, schema: Schema, *, rows: int | tuple[int, ...] = (), neighbours: Neighbours | None = None
+        self,
+        schema: Schema,
+        *,
+        rows: int | tuple[int, ...] = (),
+        neighbours: Neighbours | None = None,
+        progress: Progress | None = None,
     ) -> MicrodataPreview:
         """Tell the expected error from public facts, before anything is spent.
 
         `rows` is a public estimate of the number of records, or several of them.
         """
-        chosen = self._chosen(schema)
-        asked = (rows,) if isinstance(rows, int) else tuple(rows)
-        return foresee(chosen, self._plan(chosen, neighbours)[1], rows=asked)
+        plan = self.plan(schema, neighbours=neighbours)
+        return foresee(self.select(schema), plan.steps[1], rows=as_estimates(rows))
 
-    def publish(
-        self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
-    ) -> Release:
-        """Count, spend, draw, and return the release; an interrupt after the spend leaves it recorded."""
-        purse = ledger if ledger is not None else Unrecorded()
-        randomness = rng if rng is not None else system_rng()
-        schema = self._chosen(source.schema)
-        schema.require_confirmed()
-        way, budget = self._plan(schema, purse.neighbours)
-        expected = foresee(schema, budget).to_dict()
-        counts = source.count(schema.names)
-        check_counts(way, counts, schema, budget)
-        spends = purse.spend(budget.parts, guarantee=budget.guarantee)
-        table = self.draw(counts, neighbours=budget.guarantee.neighbours, rng=randomness)
-        paper = certificate(
-            method="microdata",
-            parameters=named(self, neighbours=budget.guarantee.neighbours, method=NAMES[way]),
-            guarantee=budget.guarantee,
-            spends=spends,
-            ledger_head=spends[-1].head,
-            schema=schema,
-            expected_error=expected,
-            private=randomness.is_private,
+    def explain(self, preview: MicrodataPreview) -> list[Words | Listing]:
+        """Tell a preview in lines."""
+        advice = preview.advice()
+        return [*preview.lines(), *([] if advice is None else [text("advice: {advice}", advice=advice)])]
+
+    def preview_entries(self, preview: MicrodataPreview) -> dict[str, Any]:
+        """Give a preview as plain values, with its advice."""
+        advice = preview.advice()
+        return {"expected_error": preview.to_dict(), "advice": None if advice is None else str(advice)}
+
+    def expect(self, schema: Schema, *, rows: int | None = None, neighbours: Neighbours | None = None) -> Expected:
+        """Tell how far a cell will be off, and what a table of so many records will be like."""
+        is_crowded = rows is not None and self.select(schema).possible_size > CROWDED * rows
+        found = self.preview(schema, rows=() if is_crowded or rows is None else rows, neighbours=neighbours)
+        words = text("a cell is off by {deviation}", deviation=write_figure(found.cell_standard_deviation))
+        if rows is None:
+            return Expected(words=words, figures=found.to_dict())
+        mean = write_figure(rows / found.cells)
+        if is_crowded:
+            more = text("cells hold {mean} records in the mean, so single cells will be noise", mean=mean)
+            return Expected(words=join_clauses(words, more), figures=found.to_dict(), is_small=False)
+        more = text(
+            "cells hold {mean} records in the mean; {share} of the records would lie in cells that hold nobody",
+            mean=mean,
+            share=f"{found.outlooks[0].empty_share:.0%}",
         )
-        return Release({"records": records(table, rng=randomness, inside=self.values == "inside")}, paper)
+        is_small = not found.is_bad and found.cell_standard_deviation <= HALF * rows / found.cells
+        return Expected(words=join_clauses(words, more), figures=found.to_dict(), is_small=is_small)
+
+    # --- with the data ----------------------------------------------------------------------------------------------
+
+    def check(self, counts: Counts, plan: Plan) -> None:
+        """Refuse what could only fail after the spend."""
+        algorithm, budget = plan.steps
+        check_counts(algorithm, counts, plan.facts, budget)
+
+    def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
+        """Draw the table, and write it out as records."""
+        algorithm, budget = plan.steps
+        table = make_table(algorithm, counts, budget, rng=rng)
+        return Payload(frames={"records": records(table, rng=rng, inside=self.values == "inside")})
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
         """Turn private counts into the published table: the step that the promise is about.
 
         It does not spend; `publish` does so first. Audits call it many times.
         """
-        way, budget = self._plan(counts.schema, neighbours)
-        check_counts(way, counts, counts.schema, budget)
-        return make_table(way, counts, budget, rng=rng)
+        algorithm, budget = self._split(counts.schema, neighbours)
+        check_counts(algorithm, counts, counts.schema, budget)
+        return make_table(algorithm, counts, budget, rng=rng)
 
-    def _chosen(self, schema: Schema) -> Schema:
-        chosen = schema.select(self.by) if self.by is not None else schema
-        check_schema(self.method, chosen)
-        return chosen
+    def summarise(self, made: Made, *, out: Path) -> Summary:
+        """Tell how many records there are, and when a view would have served better: all numbers are public by now."""
+        records, cells = made.release.frames["records"].rows, made.plan.expected_error["cells"]
+        headline = text("{rows} records published in {out}", rows=records, out=out)
+        if cells <= THIN * records:
+            return Summary(headline=headline, rows=records)
+        advice = text(
+            "{cells} possible cells for {records} records: combinations of attributes are mostly noise;"
+            " `sudare preview microdata --schema SCHEMA --epsilon {epsilon} --rows {records}` tells more, and records"
+            " drawn from a view keep more",
+            cells=cells,
+            records=records,
+            epsilon=made.release.certificate.parameters["epsilon"],
+        )
+        return Summary(headline=headline, rows=records, advice=[advice])
 
-    def _plan(self, schema: Schema, neighbours: Neighbours | None) -> tuple[MicrodataAlgorithm, CountBudget]:
+    @classmethod
+    def page(
+        cls, release: Release, *, directory: Path | None = None, truth: TruthComparison | None = None
+    ) -> ReportPage:
+        """Describe published records: attribute by attribute, and on a map if they have a mesh."""
+        from sudare.methods.microdata.page import describe_page
+
+        return describe_page(release, title=cls.title, truth=truth)
+
+    @classmethod
+    def compare(cls, release: Release, truth: Countable) -> TruthComparison:
+        """Compare published records with the true table: for the steward alone."""
+        from sudare.methods.microdata.page import compare_release
+
+        return compare_release(release, truth)
+
+    def _split(self, schema: Schema, neighbours: Neighbours | None) -> tuple[MicrodataAlgorithm, CountBudget]:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
-        way = decide(self.method, schema, promise.epsilon)
-        return way, plan_for(way, schema, promise)
+        algorithm = decide(self.algorithm, schema, promise.epsilon)
+        return algorithm, split_epsilon(algorithm, schema, promise)

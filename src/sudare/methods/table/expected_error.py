@@ -18,8 +18,9 @@ from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.tree import level_epsilons, table_tree
 from sudare.methods.tree.possible import Seen
 from sudare.noise import Rng, SeededRng, geometric_variance
+from sudare.noise.uniform import draw_below
 from sudare.schema import Schema
-from sudare.text import say
+from sudare.text import Text, text
 
 DrawTable = Callable[[Counts, Rng], Counts]
 
@@ -44,6 +45,19 @@ class Trial:
     def noise_share(self) -> float:
         """Share of the published cells that hold nobody in truth."""
         return self.noise_cells / max(1, self.published_cells)
+
+    def describe(self) -> Text:
+        """Tell it in a line."""
+        return text(
+            "a trial with {rows} made-up records in {filled} cells: {published} cells published, {noise} of which"
+            " hold nobody in truth ({records} records); large cells off by {bias} in the mean",
+            rows=self.rows,
+            filled=self.filled_cells,
+            published=self.published_cells,
+            noise=self.noise_cells,
+            records=self.noise_records,
+            bias=f"{self.bias_of_large:+.1f}",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a program."""
@@ -88,10 +102,10 @@ def made_up_table(schema: Schema, rows: int, rng: Rng) -> Counts:
     """
     size = max(1, min(CELLS, rows, schema.possible_size // 3))
     columns = []
-    centre = rng.uniform_below(CENTRES, size)
+    centre = draw_below(CENTRES, size, rng=rng)
     for each, width in zip(schema.attributes, _widths(schema, size), strict=True):
-        around = rng.uniform_below(each.size, CENTRES)
-        columns.append((around[centre] + rng.uniform_below(width, size)) % each.size)
+        around = draw_below(each.size, CENTRES, rng=rng)
+        columns.append((around[centre] + draw_below(width, size, rng=rng)) % each.size)
     cells = np.column_stack(columns)
     cells = cells[~schema.is_impossible(cells)]
     if not len(cells):  # clusters fell on what cannot occur
@@ -134,15 +148,29 @@ class TablePreview:
     total_standard_deviation: float
     trials: tuple[Trial, ...] = ()
 
-    def advice(self, *, lang: str | None = None) -> str | None:
+    def lines(self) -> list[Text]:
+        """Tell it in a few lines."""
+        found = [
+            text("possible cells: {cells}", cells=self.cells),
+            text("number of records: standard deviation {deviation}", deviation=f"{self.total_standard_deviation:.2f}"),
+        ]
+        for cells, deviation in self.regions:
+            off = f"{deviation:.1f}"
+            found.append(
+                text("a single cell: standard deviation {deviation}", deviation=off)
+                if cells == 1
+                else text("a region of {cells} cells: standard deviation {deviation}", cells=cells, deviation=off)
+            )
+        return [*found, *(trial.describe() for trial in self.trials)]
+
+    def advice(self) -> Text | None:
         """Say what to do when most published cells will be noise."""
         bad = [one for one in self.trials if one.noise_share > BAD_SHARE]
         if not bad:
             return None
-        return say(
+        return text(
             "with {rows} records {share} of the published cells would be noise: use sums over regions, declare coarser"
             " bins or fewer attributes, or spend more",
-            lang=lang,
             rows=bad[0].rows,
             share=f"{bad[0].noise_share:.0%}",
         )
@@ -161,14 +189,14 @@ class TablePreview:
         return told
 
 
-def foresee(method: str, schema: Schema, budget: CountBudget, *, trials: tuple[Trial, ...] = ()) -> TablePreview:
+def foresee(algorithm: str, schema: Schema, budget: CountBudget, *, trials: tuple[Trial, ...] = ()) -> TablePreview:
     """Compute the preview of a run."""
     total = 0.0
     if budget.total_epsilon is not None:
         total = math.sqrt(geometric_variance(budget.total_sensitivity / budget.total_epsilon))
-    levels = _tree_levels(schema, budget) if method == "tree" else _wavelet_levels(schema, budget)
+    levels = _tree_levels(schema, budget) if algorithm == "tree" else _wavelet_levels(schema, budget)
     blocks = [4**power for power in range(13) if 4**power <= min(schema.size, MOST_BLOCK)]
-    error = _tree_error if method == "tree" else _wavelet_error
+    error = _tree_error if algorithm == "tree" else _wavelet_error
     return TablePreview(
         cells=schema.possible_size,
         regions=tuple((block, error(schema.size, levels, block)) for block in blocks),

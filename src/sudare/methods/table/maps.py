@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from sudare.counts import Countable
 from sudare.errors import ParameterError
-from sudare.releases import Coded, Release
+from sudare.releases import Coded, Frame, Release
 from sudare.releases.geo import roll_up
-from sudare.report.svg import public_map, write_map
-from sudare.report.svg import steward_map as draw_for_steward
+from sudare.report.maps import draw_public_map, draw_steward_map, write_map
 from sudare.schema import MeshCells, Schema
 from sudare.schema.arrays import Codes, Integers
 from sudare.text import Text, text
@@ -26,16 +25,20 @@ SIDES = ("80 km", "10 km", "1 km", "500 m", "250 m", "125 m")
 _SMALLEST = (1, 8, 80, 160, 320, 640)  # cells of every level along the side of one of 80 km
 
 
-def with_map(release: Release, schema: Schema) -> Release:
-    """Add map.svg to the release of a table that has a mesh; any other release is given back as it is.
+def picture_files(cells: Frame, schema: Schema) -> dict[str, Callable[[Path], object]]:
+    """Give the writer of map.svg for a table that has a mesh, none for any other; drawn when it is written.
 
     The picture shows published numbers alone, added up over all other attributes.
     """
-    if release.certificate.method != "table" or (mesh := _mesh(release, schema)) is None:
-        return release
-    cells, codes, people = _published(release, *mesh)
-    picture = public_map(cells, codes, people, title=_title(schema, cells))
-    return dataclasses.replace(release, files={**release.files, PICTURE: partial(write_map, picture=picture)})
+    mesh = _mesh(cells, schema)
+    return {} if mesh is None else {PICTURE: partial(_write_picture, cells=cells, schema=schema)}
+
+
+def _write_picture(path: Path, *, cells: Frame, schema: Schema) -> None:
+    mesh = _mesh(cells, schema)
+    if mesh is not None:
+        shown, codes, people = _published(cells, *mesh)
+        write_map(path, picture=draw_public_map(shown, codes, people, title=_title(schema, shown)))
 
 
 def steward_map(release: Release | str | Path, source: Countable) -> str:
@@ -44,27 +47,26 @@ def steward_map(release: Release | str | Path, source: Countable) -> str:
     `release` is a published table or the directory of one, `source` the private table that it was made of.
     """
     made = release if isinstance(release, Release) else Release.load(release)
-    mesh = _mesh(made, source.schema) if "cells" in made.frames else None
+    mesh = _mesh(made.frames["cells"], source.schema) if "cells" in made.frames else None
     if mesh is None:
         raise ParameterError("the release has no mesh to draw; publish a table by an attribute of kind mesh")
     name, domain = mesh
-    cells, codes, people = _published(made, name, domain)
+    cells, codes, people = _published(made.frames["cells"], name, domain)
     truth = source.count([name])
     _, true_codes, true_people = _drawn(domain, truth.columns()[:, 0], truth.values)
     title = _title(source.schema, cells)
-    return draw_for_steward(cells, codes, people, true_codes=true_codes, true_people=true_people, title=title)
+    return draw_steward_map(cells, codes, people, true_codes=true_codes, true_people=true_people, title=title)
 
 
-def _mesh(release: Release, schema: Schema) -> tuple[str, MeshCells] | None:
+def _mesh(frame: Frame, schema: Schema) -> tuple[str, MeshCells] | None:
     """Find the mesh of the release that its map files show: the first."""
-    for name in release.frames["cells"].columns:
+    for name in frame.columns:
         if name in schema.names and isinstance(domain := schema.attribute(name).domain, MeshCells):
             return name, domain
     return None
 
 
-def _published(release: Release, name: str, domain: MeshCells) -> MeshPicture:
-    frame = release.frames["cells"]
+def _published(frame: Frame, name: str, domain: MeshCells) -> MeshPicture:
     column = frame.columns[name]
     places = column if isinstance(column, Coded) else Coded(*np.unique(column, return_inverse=True)[::-1])
     are_cells = np.array([label is not None and str(label).isdecimal() for label in places.labels], dtype=np.bool_)

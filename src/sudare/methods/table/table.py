@@ -1,35 +1,40 @@
-"""What is published of a table: its cells, the sums of every declared level, and maps where there is a mesh."""
+"""Counts of any size with sums over regions: what is published, the parameters, the plan, and the order of steps."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.methods.asked import attributes_asked, check_facts
+from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
 from sudare.methods.budget import CountBudget, measure_total, plan
-from sudare.methods.certify import certificate, named
 from sudare.methods.columns import coded
+from sudare.methods.figures import as_estimates, join_clauses, write_figure
+from sudare.methods.parameters import parameter
+from sudare.methods.registry import summary_of
 from sudare.methods.table.expected_error import DrawTable, TablePreview, foresee, simulate
 from sudare.methods.table.haar import check_wavelet_schema
+from sudare.methods.table.maps import picture_files
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.tree import Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import wavelet
-from sudare.noise import Rng, system_rng
+from sudare.noise import Rng, geometric_variance
 from sudare.noise.geometric import split_scale
-from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
-from sudare.privacy.promise import check_neighbours
+from sudare.privacy import Neighbours
 from sudare.releases import Coded, Frame, Release
 from sudare.releases.frame import check_names
 from sudare.releases.geo import write_geojson, write_geoparquet
-from sudare.schema import Attribute, MeshCells, Schema, Unit
+from sudare.report.shapes import Listing, ReportPage, TruthComparison
+from sudare.schema import Attribute, MeshCells, Schema
+from sudare.text import Text, Words, text
 
 COUNT = "count"
 
@@ -86,19 +91,20 @@ def _texts(texts: np.ndarray) -> Coded:
     return Coded(codes, labels)
 
 
-# The method's parameters, promise and order of steps.
-
+# --- the method ------------------------------------------------------------------------------------------------------
 
 TableAlgorithm = Literal["tree", "wavelet"]
 MOST_RECORDS = 2**52  # counts up to here are exact in the sums of all levels
 MOST_CELLS = 10**300  # numbers of cells are weighed in floats
+SMALL = 0.1  # of what is measured: an error up to here is called small
+PART = 20  # a region is looked at that is about so small a part of the table
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+@dataclass(frozen=True, kw_only=True)
+class Table(EpsilonMethod):
     """Publish counts over a table of any size, with sums over regions that people can use.
 
-    `method` is "tree" (the default: noise on sums from the top down, rows made valid) or "wavelet" (the paper's).
+    `algorithm` is "tree" (the default: noise on sums from the top down, rows made valid) or "wavelet" (the paper's).
     `focus` says what matters to the tree: "cells", "regions" (the default) or "both"; it sets the share of epsilon on
     the cells. Counts are whole numbers, never negative, and add up at every level of every declared hierarchy; under
     replace-one the total is exact.
@@ -111,31 +117,49 @@ class Table:
     Fraction(1, 2)
     """
 
-    epsilon: Fraction | str | int | float
-    neighbours: Neighbours | None = None  # None: the ledger's, else replace-one
-    method: TableAlgorithm = "tree"
-    focus: Focus = "regions"
-    by: tuple[str, ...] | None = None  # the attributes to publish; all of them by default
+    name: ClassVar[str] = "table"
+    summary: ClassVar[Text] = summary_of("table")
+    title: ClassVar[Text] = text("Published counts (table), differential privacy")
+    publish_help: ClassVar[Text] = text("Publish counts of DATA over all cells, with sums over regions.")
+    preview_help: ClassVar[Text] = text(
+        "Tell the expected error of cells and regions of a table, from the schema alone."
+    )
+    preview_rows = "range"
+
+    algorithm: TableAlgorithm = parameter(
+        text("a tree of sums, or the wavelet of the paper"), default="tree", old_names=("method",)
+    )
+    focus: Focus = parameter(
+        text("what should come nearest to the truth: single cells, sums over regions, or both"), default="regions"
+    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
-        if self.neighbours is not None:
-            check_neighbours(self.neighbours)
-        if self.method not in get_args(TableAlgorithm):
-            raise ParameterError("method ({method}) must be tree or wavelet", method=self.method)
-        if self.focus not in get_args(Focus):
-            raise ParameterError("focus ({focus}) must be cells, regions or both", focus=self.focus)
-        if self.method == "wavelet" and self.focus != "regions":
-            raise ParameterError("the wavelet knows no focus; leave it out, or use method tree")
-        object.__setattr__(self, "by", attributes_asked(self.by))
+        EpsilonMethod.__post_init__(self)
+        if self.algorithm == "wavelet" and self.focus != "regions":
+            raise ParameterError("the wavelet knows no focus; leave it out, or use algorithm tree")
 
-    def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
-        """Tell the promise before any data is opened."""
-        relation = self.neighbours or neighbours or "replace"
-        return Guarantee(epsilon=Fraction(self.epsilon), neighbours=relation, unit=unit or Unit())
+    # --- before the data --------------------------------------------------------------------------------------------
+
+    def plan(self, schema: Schema, *, neighbours: Neighbours | None = None) -> Plan:
+        """Split epsilon over the levels; a domain that cannot be published is refused."""
+        chosen = self._chosen(schema)
+        budget = self._budget(chosen, neighbours)
+        return Plan(
+            promise=budget.guarantee,
+            schema=chosen,
+            parts=budget.parts,
+            expected_error=foresee(self.algorithm, chosen, budget).to_dict(),
+            counted=chosen.names,
+            steps=budget,
+        )
 
     def preview(
-        self, schema: Schema, *, rows: int | tuple[int, ...] = (), neighbours: Neighbours | None = None
+        self,
+        schema: Schema,
+        *,
+        rows: int | tuple[int, ...] = (),
+        neighbours: Neighbours | None = None,
+        progress: Progress | None = None,
     ) -> TablePreview:
         """Tell the expected error of cells and regions from public facts, before anything is spent.
 
@@ -144,35 +168,59 @@ class Table:
         """
         chosen = self._chosen(schema)
         budget = self._budget(chosen, neighbours)
-        asked = (rows,) if isinstance(rows, int) else tuple(rows)
-        trials = tuple(simulate(chosen, one, self._drawn(budget)) for one in asked)
-        return foresee(self.method, chosen, budget, trials=trials)
+        trials = tuple(simulate(chosen, estimate, self._drawing(budget)) for estimate in as_estimates(rows))
+        return foresee(self.algorithm, chosen, budget, trials=trials)
 
-    def publish(
-        self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
-    ) -> Release:
-        """Count, spend, draw, and return the release; an interrupt after the spend leaves it recorded."""
-        purse = ledger if ledger is not None else Unrecorded()
-        randomness = rng if rng is not None else system_rng()
-        schema = self._chosen(source.schema)
-        schema.require_confirmed()
-        budget = self._budget(schema, purse.neighbours)
-        expected = foresee(self.method, schema, budget).to_dict()
-        counts = source.count(schema.names)
-        check_counts(counts, schema, budget, self._scales(schema, budget))
-        spends = purse.spend(budget.parts, guarantee=budget.guarantee)
-        table = self.draw(counts, neighbours=budget.guarantee.neighbours, rng=randomness)
-        paper = certificate(
-            method="table",
-            parameters=named(self, neighbours=budget.guarantee.neighbours),
-            guarantee=budget.guarantee,
-            spends=spends,
-            ledger_head=spends[-1].head,
-            schema=schema,
-            expected_error=expected,
-            private=randomness.is_private,
+    def explain(self, preview: TablePreview) -> list[Words | Listing]:
+        """Tell a preview in lines."""
+        advice = preview.advice()
+        return [*preview.lines(), *([] if advice is None else [text("advice: {advice}", advice=advice)])]
+
+    def preview_entries(self, preview: TablePreview) -> dict[str, Any]:
+        """Give a preview as plain values, with its advice."""
+        advice = preview.advice()
+        return {"expected_error": preview.to_dict(), "advice": None if advice is None else str(advice)}
+
+    def expect(self, schema: Schema, *, rows: int | None = None, neighbours: Neighbours | None = None) -> Expected:
+        """Look at a cell, and at a region of about a twentieth of the table; in a huge one at a part of the tree."""
+        found = self.preview(schema, neighbours=neighbours)
+        regions = dict(found.regions)
+        size = min(regions, key=lambda block: abs(PART * block - found.cells))
+        share, deviation = Fraction(size, found.cells), regions[size]
+        words = text("a cell is off by {deviation}", deviation=write_figure(regions[1]))
+        if found.cells > PART * max(regions) and found.levels:
+            nodes, scale = next((level for level in found.levels if level[0] >= PART), found.levels[-1])
+            share, deviation = Fraction(1, nodes), math.sqrt(geometric_variance(scale))
+            parts = text(
+                "one of the {parts} parts of a level by {deviation}", parts=nodes, deviation=write_figure(deviation)
+            )
+            words = join_clauses(words, parts)
+        elif size > 1:
+            region = text("a region of {cells} cells by {deviation}", cells=size, deviation=write_figure(deviation))
+            words = join_clauses(words, region)
+        if rows is None:
+            return Expected(words=words, figures=found.to_dict())
+        if self.focus == "cells":
+            share, deviation = Fraction(1, found.cells), regions[1]
+        mean = float(rows * share)
+        more = (
+            text("a cell holds {mean} records in the mean", mean=write_figure(mean))
+            if share * found.cells == 1
+            else text("such a sum holds {mean} records in the mean", mean=write_figure(mean))
         )
-        return Release(frames(table), paper, map_files(table))
+        return Expected(words=join_clauses(words, more), figures=found.to_dict(), is_small=deviation <= SMALL * mean)
+
+    # --- with the data ----------------------------------------------------------------------------------------------
+
+    def check(self, counts: Counts, plan: Plan) -> None:
+        """Refuse what could only fail after the spend."""
+        check_counts(counts, plan.facts, plan.steps, self._scales(plan.facts, plan.steps))
+
+    def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
+        """Draw the table; its cells, sums and maps are published."""
+        table = self._drawing(plan.steps)(counts, rng)
+        tables = frames(table)
+        return Payload(frames=tables, files={**map_files(table), **picture_files(tables["cells"], table.schema)})
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
         """Turn private counts into the published table: the step that the promise is about.
@@ -181,12 +229,33 @@ class Table:
         """
         budget = self._budget(counts.schema, neighbours)
         check_counts(counts, counts.schema, budget, self._scales(counts.schema, budget))
-        return self._drawn(budget)(counts, rng)
+        return self._drawing(budget)(counts, rng)
 
-    def _drawn(self, budget: CountBudget) -> DrawTable:
+    def summarise(self, made: Made, *, out: Path) -> Summary:
+        """Tell how many rows of counts there are."""
+        rows = sum(frame.rows for frame in made.release.frames.values())
+        return Summary(headline=text("{rows} rows of counts published in {out}", rows=rows, out=out), rows=rows)
+
+    @classmethod
+    def page(
+        cls, release: Release, *, directory: Path | None = None, truth: TruthComparison | None = None
+    ) -> ReportPage:
+        """Describe published counts and sums over regions."""
+        from sudare.methods.table.page import describe_page
+
+        return describe_page(release, title=cls.title, truth=truth)
+
+    @classmethod
+    def compare(cls, release: Release, truth: Countable) -> TruthComparison:
+        """Compare published counts with the true table: for the steward alone."""
+        from sudare.methods.table.compare import compare_release
+
+        return compare_release(release, truth)
+
+    def _drawing(self, budget: CountBudget) -> DrawTable:
         def draw(counts: Counts, rng: Rng) -> Counts:
             total = measure_total(counts, budget, rng=rng)
-            if self.method == "tree":
+            if self.algorithm == "tree":
                 return grow_table(counts, budget, focus=self.focus, total=total, rng=rng)
             relation = budget.guarantee.neighbours
             return wavelet(counts, epsilon=budget.cells_epsilon, neighbours=relation, total=total, rng=rng)
@@ -195,15 +264,15 @@ class Table:
 
     def _scales(self, schema: Schema, budget: CountBudget) -> tuple[Fraction, ...]:
         """Scales of the noise of all levels."""
-        return tuple(scale for _, scale in foresee(self.method, schema, budget).levels)
+        return tuple(scale for _, scale in foresee(self.algorithm, schema, budget).levels)
 
     def _chosen(self, schema: Schema) -> Schema:
-        chosen = schema.select(self.by) if self.by is not None else schema
+        chosen = self.select(schema)
         check_names((*chosen.names, "count"))
         if chosen.size > MOST_CELLS:
             raise ParameterError("the domain has more than 1e300 cells; publish fewer attributes")
         chosen.possible_size  # noqa: B018  (refuses a domain without any)
-        if self.method == "wavelet":
+        if self.algorithm == "wavelet":
             check_wavelet_schema(chosen)
             CellOrder(schema=chosen, order="morton")
         elif not tree_fits(chosen):
@@ -216,7 +285,7 @@ class Table:
 
     def _budget(self, schema: Schema, neighbours: Neighbours | None) -> CountBudget:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
-        return plan_tree(schema, promise, self.focus) if self.method == "tree" else plan(promise)
+        return plan_tree(schema, promise, self.focus) if self.algorithm == "tree" else plan(promise)
 
 
 def check_counts(counts: Counts, schema: Schema, budget: CountBudget, scales: Iterable[Fraction]) -> None:

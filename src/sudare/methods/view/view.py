@@ -1,16 +1,19 @@
-"""What a view will cost and how noisy it will be, from public facts alone."""
+"""A compact view: its expected noise, the parameters, the plan, and the order of the paper's steps."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from sudare.counts import Countable, Counts
 from sudare.errors import DomainError, ParameterError, SchemaError
-from sudare.methods.asked import attributes_asked, check_facts
-from sudare.methods.certify import certificate, named
+from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
+from sudare.methods.figures import as_estimates, join_clauses, write_figure
+from sudare.methods.parameters import parameter
+from sudare.methods.registry import summary_of
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.budget import ViewBudget, bins_wanted, by_size, parts, plan, share_out
 from sudare.methods.view.cuts import AE_SENSITIVITY
@@ -19,13 +22,14 @@ from sudare.methods.view.mondrian import costs, draw_blocks, stop_scale
 from sudare.methods.view.published import frames_of
 from sudare.methods.view.tables import TableView
 from sudare.methods.view.uncertainty import hidden_noise, model_error, replicates
-from sudare.noise import Rng, geometric_variance, system_rng
+from sudare.noise import Rng, geometric_variance
 from sudare.noise.geometric import LARGEST_SCALE
-from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded, exact_epsilon
-from sudare.privacy.promise import check_neighbours
+from sudare.privacy import Neighbours
 from sudare.releases import Release
 from sudare.releases.frame import check_names
-from sudare.schema import Schema, Unit
+from sudare.report.shapes import Listing, ReportPage, TruthComparison
+from sudare.schema import Schema
+from sudare.text import Text, Words, text
 
 MOST_ROWS = 10**15
 LEAST_SHARE = 5000  # a pair of d attributes gets more than 1/(5000 d) of epsilon, however the shares come out
@@ -46,6 +50,23 @@ class ViewPreview:
     measures_pairs: bool | None = None
     bins: int | None = None
 
+    def lines(self) -> list[Text]:
+        """Tell it in a few lines."""
+        found = [text("possible cells: {cells}", cells=self.cells)]
+        if self.block_standard_deviation is not None:
+            block = f"{self.block_standard_deviation:.2f}"
+            found.append(text("noise of a block at the least: standard deviation {deviation}", deviation=block))
+        for name, value in self.value_standard_deviation.items():
+            off = f"{value:.2f}"
+            found.append(text("noise of a value of {name}: standard deviation {deviation}", name=name, deviation=off))
+        if self.measures_pairs is True:
+            found.append(text("pairs of attributes are measured over about {bins} bins each", bins=self.bins))
+        elif self.measures_pairs is False:
+            found.append(
+                text("attributes are taken as independent: with so few records no pair pays; spend more, or use fewer")
+            )
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for a certificate or a program."""
         told: dict[str, Any] = {"cells": self.cells}
@@ -58,20 +79,20 @@ class ViewPreview:
         return told
 
 
-def foresee(schema: Schema, budget: ViewBudget, method: str, *, rows: int | None = None) -> ViewPreview:
+def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | None = None) -> ViewPreview:
     """Compute the preview of a run."""
     if rows is not None and not 0 <= rows <= MOST_ROWS:
         raise ParameterError("rows ({rows}) must be between 0 and {most}", rows=rows, most=MOST_ROWS)
     cells, attributes = schema.size, len(schema.attributes)
-    if method in ("mondrian", "hdpview"):
-        plan = costs(budget.epsilon, schema, method)
+    if algorithm in ("mondrian", "hdpview"):
+        plan = costs(budget.epsilon, schema, algorithm)
         most = plan.leaf(1, tested=cells > 1 and plan.deepest > 1)  # the whole table as one block has the least noise
         deviation = math.sqrt(geometric_variance(1 / most))
         return ViewPreview(
             cells=cells, attributes=attributes, value_standard_deviation={}, block_standard_deviation=deviation
         )
     left = budget.epsilon - (budget.total_epsilon or 0)
-    shares = share_out(method, left, records=float(rows or 0), sizes=schema.sizes)
+    shares = share_out(algorithm, left, records=float(rows or 0), sizes=schema.sizes)
     each = by_size(shares.ones, schema.sizes)
     deviations = {
         name: math.sqrt(geometric_variance(1 / share)) for name, share in zip(schema.names, each, strict=True)
@@ -87,10 +108,10 @@ def foresee(schema: Schema, budget: ViewBudget, method: str, *, rows: int | None
     )
 
 
-def check_noise(budget: ViewBudget, method: str, schema: Schema) -> None:
+def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
     """Refuse noise beyond 64 bits before anything is spent, whatever shares the noisy number of records leads to."""
-    if method in ("mondrian", "hdpview"):
-        plan = costs(budget.epsilon, schema, method)
+    if algorithm in ("mondrian", "hdpview"):
+        plan = costs(budget.epsilon, schema, algorithm)
         stop = AE_SENSITIVITY / plan.test if plan.test else stop_scale(plan.tests)
         largest = max(stop, 1 / plan.leaf(plan.deepest, tested=True))
     else:
@@ -101,103 +122,114 @@ def check_noise(budget: ViewBudget, method: str, schema: Schema) -> None:
         raise ParameterError("scale ({scale}) must be at most 2**50; raise epsilon", scale=largest)
 
 
-# The method's parameters, promise and order of steps.
+# --- the method ------------------------------------------------------------------------------------------------------
 
-
-METHODS = ("model", "mondrian", "hdpview", "product")
-SCORES = ("error", "spread")
 MOST_RECORDS = 2**53  # counts are added in floats, exact up to here
 MOST_VALUES = 2**20  # of all attributes together: each gets noise of its own
+SMALL = 0.1  # of what is measured: an error up to here is called small
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+@dataclass(frozen=True, kw_only=True)
+class View(EpsilonMethod):
     """Publish a compact view that answers any count, each with an interval, without a budget for questions.
 
-    `method`: "model" measures one-way tables and privately chosen pairs and fits a junction tree; "product" measures
+    `algorithm`: "model" measures one-way tables and privately chosen pairs and fits a junction tree; "product" measures
     one-way tables only; "mondrian" and "hdpview" cut the domain into blocks, `score` saying how cuts are judged.
 
     Guarantee: epsilon-DP for the declared unit and neighbours. Proof: proofs/view.md
-    Error: every answer carries its own; papers/kato_view compares the methods.
+    Error: every answer carries its own; papers/kato_view compares the algorithms.
     Source: Kato, Takahashi, Cao, Yoshikawa (blocks); McKenna et al. 2021, MST (pairs on a tree).
 
     >>> View(epsilon="1/2").guarantee().epsilon
     Fraction(1, 2)
     """
 
-    epsilon: Fraction | str | int | float
-    neighbours: Neighbours | None = None  # None: the ledger's, else replace-one
-    method: Literal["model", "mondrian", "hdpview", "product"] = "model"
-    by: tuple[str, ...] | None = None  # the attributes to publish; all of them by default
-    score: Literal["error", "spread"] = "error"  # of cuts: the paper's, or |S_left - S * f|
+    name: ClassVar[str] = "view"
+    summary: ClassVar[Text] = summary_of("view")
+    title: ClassVar[Text] = text("A view that answers counts (view), differential privacy")
+    publish_help: ClassVar[Text] = text("Publish a compact view of DATA that answers any count, under epsilon-DP.")
+    preview_help: ClassVar[Text] = text("Noise of a view, from the schema alone.")
+    preview_rows = "number"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
-        if self.neighbours is not None:
-            check_neighbours(self.neighbours)
-        if self.method not in METHODS:
-            raise ParameterError("method ({method}) must be model, mondrian, hdpview or product", method=self.method)
-        if self.score not in SCORES:
-            raise ParameterError("score ({score}) must be error or spread", score=self.score)
-        object.__setattr__(self, "by", attributes_asked(self.by))
+    algorithm: Literal["model", "mondrian", "hdpview", "product"] = parameter(
+        text("how the view is made"), default="model", old_names=("method",)
+    )
+    score: Literal["error", "spread"] = parameter(  # of cuts: the paper's, or |S_left - S * f|
+        text("how cuts of blocks are judged (mondrian, hdpview)"), default="error"
+    )
 
-    def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
-        """Tell the promise before any data is opened."""
-        relation = self.neighbours or neighbours or "replace"
-        return Guarantee(epsilon=Fraction(self.epsilon), neighbours=relation, unit=unit or Unit())
+    # --- before the data --------------------------------------------------------------------------------------------
 
-    def preview(self, schema: Schema, *, rows: int | None = None, neighbours: Neighbours | None = None) -> ViewPreview:
-        """Tell the noise from public facts, before anything is spent; `rows` is a public estimate of the records."""
+    def plan(self, schema: Schema, *, neighbours: Neighbours | None = None) -> Plan:
+        """Split epsilon; a schema that a view cannot honour, and noise beyond 64 bits, are refused."""
         chosen = self._chosen(schema)
-        return foresee(chosen, self._budget(chosen, neighbours), self.method, rows=rows)
-
-    def publish(
-        self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
-    ) -> Release:
-        """Count, spend, draw, and return the release; an interrupt after the spend leaves it recorded."""
-        purse = ledger if ledger is not None else Unrecorded()
-        randomness = rng if rng is not None else system_rng()
-        schema = self._chosen(source.schema)
-        schema.require_confirmed()
-        budget = self._budget(schema, purse.neighbours)
-        check_noise(budget, self.method, schema)
-        expected = foresee(schema, budget, self.method).to_dict()
-        counts = source.count(schema.names)
-        _check_counts(counts, schema)
-        spends = purse.spend(parts(budget, self.method), guarantee=budget.guarantee)
-        view = self._view(counts, budget, randomness)
-        measures = {}
-        if isinstance(view, TableView):
-            measures = {"tau_squared": round(view.tau_squared, 6), "floor_variance": round(view.floor, 6)}
-        paper = certificate(
-            method="view",
-            parameters=named(self, neighbours=budget.guarantee.neighbours),
-            guarantee=budget.guarantee,
-            spends=spends,
-            ledger_head=spends[-1].head,
-            schema=schema,
-            expected_error=expected,
-            measures=measures,
-            private=randomness.is_private,
+        budget = self._budget(chosen, neighbours)
+        check_noise(budget, self.algorithm, chosen)
+        return Plan(
+            promise=budget.guarantee,
+            schema=chosen,
+            parts=parts(budget, self.algorithm),
+            expected_error=foresee(chosen, budget, self.algorithm).to_dict(),
+            counted=chosen.names,
+            steps=budget,
         )
-        return Release(frames_of(view), paper)
 
-    def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> FittedModel | BlockView:
-        """Turn private counts into what is measured: the step that the promise is about. Does not spend; for audits."""
-        return self._draw(counts, self._budget(counts.schema, neighbours), rng)
+    def preview(
+        self,
+        schema: Schema,
+        *,
+        rows: int | tuple[int, ...] | None = None,
+        neighbours: Neighbours | None = None,
+        progress: Progress | None = None,
+    ) -> ViewPreview:
+        """Tell the noise from public facts, before anything is spent; `rows` is a public estimate of the records.
 
-    def _draw(self, counts: Counts, budget: ViewBudget, rng: Rng) -> FittedModel | BlockView:
-        _check_counts(counts, counts.schema)
-        if self.method in ("mondrian", "hdpview"):
-            return draw_blocks(counts, budget.epsilon, self.method, self.score, rng=rng)
-        return draw_model(counts, budget, self.method, rng=rng)
+        Of several estimates the smallest is taken: with it the fewest pairs are measured.
+        """
+        chosen = self._chosen(schema)
+        budget = self._budget(chosen, neighbours)
+        return foresee(chosen, budget, self.algorithm, rows=min(as_estimates(rows), default=None))
 
-    def _view(self, counts: Counts, budget: ViewBudget, rng: Rng) -> TableView | BlockView:
-        drawn = self._draw(counts, budget, rng)
+    def explain(self, preview: ViewPreview) -> list[Words | Listing]:
+        """Tell a preview in lines."""
+        return [*preview.lines()]
+
+    def expect(self, schema: Schema, *, rows: int | None = None, neighbours: Neighbours | None = None) -> Expected:
+        """Look at an attribute of a usual size, or at a block."""
+        found = self.preview(schema, rows=rows, neighbours=neighbours)
+        if found.block_standard_deviation is not None:
+            off = write_figure(found.block_standard_deviation)
+            return Expected(words=text("a block is off by {deviation} at the least", deviation=off),
+                            figures=found.to_dict())  # fmt: skip
+        sizes = {attribute.name: attribute.size for attribute in self.select(schema).attributes}
+        name = sorted(sizes, key=lambda one: (sizes[one], one))[len(sizes) // 2]
+        deviation = write_figure(found.value_standard_deviation[name])
+        words = text("a value of {name} is off by {deviation}", name=name, deviation=deviation)
+        if rows is None:
+            return Expected(words=words, figures=found.to_dict())
+        more = text("its values hold {mean} records in the mean", mean=write_figure(rows / sizes[name]))
+        pairs = (
+            text("pairs of attributes are measured too")
+            if found.measures_pairs
+            else text("records are too few to measure how attributes depend on each other")
+        )
+        shares = [found.value_standard_deviation[one] * size / rows for one, size in sizes.items()] if rows else [1.0]
+        is_small = statistics.median(shares) <= SMALL
+        return Expected(words=join_clauses(words, more, pairs), figures=found.to_dict(), is_small=is_small)
+
+    # --- with the data ----------------------------------------------------------------------------------------------
+
+    def check(self, counts: Counts, plan: Plan) -> None:
+        """Refuse what could only fail after the spend."""
+        _check_counts(counts, plan.facts)
+
+    def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
+        """Measure, fit, and find out how uncertain the fit is."""
+        drawn = self._draw(counts, plan.steps, rng)
         if isinstance(drawn, BlockView):
-            return drawn
+            return Payload(frames=frames_of(drawn))
         factors, shares = replicates(drawn, rng=rng)
-        return TableView(
+        view = TableView(
             schema=counts.schema,
             factors=factors,
             bins=drawn.measured.bins,
@@ -205,9 +237,42 @@ class View:
             tau_squared=model_error(drawn, rng=rng),
             floor=hidden_noise(drawn),
         )
+        measures = {"tau_squared": round(view.tau_squared, 6), "floor_variance": round(view.floor, 6)}
+        return Payload(frames=frames_of(view), measures=measures)
+
+    def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> FittedModel | BlockView:
+        """Turn private counts into what is measured: the step that the promise is about. Does not spend; for audits."""
+        return self._draw(counts, self._budget(counts.schema, neighbours), rng)
+
+    def summarise(self, made: Made, *, out: Path) -> Summary:
+        """Tell how many rows the view has."""
+        rows = sum(frame.rows for frame in made.release.frames.values())
+        return Summary(headline=text("a view of {rows} rows published in {out}", rows=rows, out=out), rows=rows)
+
+    @classmethod
+    def page(
+        cls, release: Release, *, directory: Path | None = None, truth: TruthComparison | None = None
+    ) -> ReportPage:
+        """Describe what a view holds and how sure its values are."""
+        from sudare.methods.view.page import describe_page
+
+        return describe_page(release, title=cls.title, truth=truth)
+
+    @classmethod
+    def compare(cls, release: Release, truth: Countable) -> TruthComparison:
+        """Compare the answers of a view with the truth: for the steward alone."""
+        from sudare.methods.view.page import compare_release
+
+        return compare_release(release, truth)
+
+    def _draw(self, counts: Counts, budget: ViewBudget, rng: Rng) -> FittedModel | BlockView:
+        _check_counts(counts, counts.schema)
+        if self.algorithm in ("mondrian", "hdpview"):
+            return draw_blocks(counts, budget.epsilon, self.algorithm, self.score, rng=rng)
+        return draw_model(counts, budget, self.algorithm, rng=rng)
 
     def _chosen(self, schema: Schema) -> Schema:
-        chosen = schema.select(self.by) if self.by is not None else schema
+        chosen = self.select(schema)
         check_names(chosen.names)
         if chosen.impossible:
             raise SchemaError(
