@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,6 +14,7 @@ from typing import Any, Protocol, TextIO
 
 import numpy as np
 
+from sudare.atomic import check_new_directory, check_new_file, new_file, write_new_file
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError, ReleaseError, SudareError
 from sudare.methods.kanon import KAnonymity, Outcome
@@ -36,7 +35,7 @@ from sudare.noise import Rng, SeededRng, system_rng
 from sudare.privacy import Ledger, Unrecorded
 from sudare.releases import Certificate, Release
 from sudare.releases.parquet import Format
-from sudare.releases.release import FORMATS, cannot_write, check_place
+from sudare.releases.release import FORMATS
 from sudare.report.report import report
 from sudare.report.shapes import TruthComparison
 from sudare.schema import Schema
@@ -102,7 +101,7 @@ def publish_release(
     progress: Callable[[float], None] | None = None,
 ) -> Published:
     """Publish a table of a file: everything that can be refused is refused before the spend."""
-    check_place(out)
+    check_new_directory(out)
     check_format(file_format)
     if seed_for_tests is not None and ledger_file is not None:
         raise ParameterError(
@@ -223,7 +222,7 @@ def publish_kanon(
     quasi-identifiers as columns; `searched` is told how far the search is. The history learns what was measured, and,
     after the release is whole, that there was one.
     """
-    check_place(out)
+    check_new_directory(out)
     check_format(file_format)
     schema = Schema.read(schema_file)
     schema.require_confirmed()
@@ -382,7 +381,7 @@ def publish_location(
     **parameters: Any,
 ) -> PublishedLocation:
     """Build and certify the mechanism of a map file, and save it; no table, no ledger, no draw."""
-    check_place(out)
+    check_new_directory(out)
     check_format(file_format)
     method = Location.of_map(map_file, **parameters)
     told, release = method.certified(progress=progress)
@@ -411,17 +410,8 @@ def write_sample(
     if not isinstance(out, Path):
         _stream(view, size, out, rng, progress)
         return
-    if out.exists():
-        raise ReleaseError("{target} exists; choose another file or remove it", target=out)
-    unfinished = out.with_name(f".{out.name}.partial")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="") as stream:
-            _stream(view, size, stream, rng, progress)
-        os.rename(unfinished, out)
-    except OSError as error:
-        raise cannot_write(out, error) from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with new_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+        _stream(view, size, stream, rng, progress)
 
 
 def _stream(view: OpenedView, size: int, stream: TextIO, rng: Rng, progress: Progress | None) -> None:
@@ -464,10 +454,7 @@ def write_report(
 def _check(directory: Path, out: Path, truth: str | None, schema_file: Path | None) -> None:
     if truth is None and schema_file is not None:
         raise ParameterError("--schema goes with --truth: without the true table only the release is read")
-    if out.exists() or out.is_symlink():
-        raise ReleaseError("{target} exists; choose another file or remove it", target=out)
-    if not out.parent.is_dir():
-        raise ReleaseError("{parent} is not a directory; make it first", parent=out.parent)
+    check_new_file(out)
     if out.parent.resolve() == directory.resolve():
         raise ReleaseError(
             "{target} is inside the release, whose files are those its certificate names; choose a place outside",
@@ -493,13 +480,4 @@ def compared(release: Release, truth: str, schema_file: Path | None, reading: di
 
 def write_page(out: Path, page: str) -> None:
     """Write a page whole or not at all; a file that exists is refused."""
-    unfinished = out.with_name(f".sudare-{secrets.token_hex(8)}.partial")
-    try:
-        unfinished.write_text(page, encoding="utf-8")
-        os.link(unfinished, out)  # refuses a file that has appeared meanwhile
-    except FileExistsError:
-        raise ReleaseError("{target} exists; choose another file or remove it", target=out) from None
-    except OSError as error:
-        raise cannot_write(out, error) from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_new_file(out, page)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import fnmatch
 import functools
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import sudare
+from sudare.noise import Rng
 
 SOURCE = Path(sudare.__file__).parent
 
@@ -19,6 +21,7 @@ SOURCE = Path(sudare.__file__).parent
 ORDER = (
     ("text",),
     ("errors",),
+    ("atomic",),
     ("forms",),
     ("schema",),
     ("counts",),
@@ -52,20 +55,25 @@ WALLS = {
     ("testing", "cli"),
     ("testing", "studio"),
 }
+# The one way back: `release.report()` leads to the method that made the release; imported when it is called.
+BACK = {("releases/release.py", "sudare.app.render_report")}
 # Packages that only some files may import: package -> patterns of paths below sudare/.
 ENGINES = {
     "duckdb": ("sources/duckdb.py", "releases/parquet.py"),
     "sqlglot": ("sources/*", "methods/view/sql.py"),
     "cryptography": ("noise/rng.py",),
     "sqlite3": ("privacy/ledger*.py",),
-    "numpy.random": ("demo/*", "methods/location/*"),  # never where a private value or a release is made
+    "numpy.random": ("demo/*", "noise/public.py"),  # never where a private value or a release is made
+    "random": ("noise/*",),
+    "os.urandom": ("noise/*", "privacy/chain.py", "privacy/ledger_file.py"),  # the id of a ledger, and a random pause
+    "secrets": ("atomic.py",),  # names of unfinished files
     "scipy": ("verify/*", "compare/*", "methods/location/*"),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "osmium"), ("methods/location/geo*.py",)),
     "h3": ("methods/location/geo*.py", "methods/location/estimate_files.py"),
     "vl_convert": ("methods/location/estimate_files.py", "report/*"),
 }
 LATE = ("scipy", "rich")  # slow to import: only inside functions
-FILES = {"errors", "app", "__main__"}  # rooms of one file
+FILES = {"errors", "atomic", "app", "__main__"}  # rooms of one file
 DOORS = {"cli", "studio", "testing", "__main__"}  # the only rooms that may use the public names of `import sudare`
 
 
@@ -98,12 +106,81 @@ def _breaches_of(path: Path, package: Path) -> list[str]:
     if room not in RANK:
         return [f"{relative}: {room} is not a room; give it a place in ORDER"]
     verdicts = ((found, _verdict(found)) for found in imports(path.read_text(encoding="utf-8"), relative))
-    return [f"{found.path}:{found.line}: {reason}" for found, reason in verdicts if reason]
+    faults = [f"{found.path}:{found.line}: {reason}" for found, reason in verdicts if reason]
+    return faults + (_draws_of(path, relative) if room != "noise" else [])
+
+
+# --- no draw outside noise/: whoever holds an Rng passes it on to a sampler of that room -------------------------
+
+DRAWING = {name for name, member in vars(Rng).items() if callable(member) and not name.startswith("_")}
+UNMISTAKABLE = {name for name in DRAWING if name not in ("fill", "bytes", "bits", "below", "subset")}
+GENERATORS = {"Rng", "SystemRng", "SeededRng", "system_rng"}
+
+
+def _draws_of(path: Path, relative: str) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    holders = _names_of_generators(tree)
+    return [
+        f"{relative}:{node.lineno}: {ast.unparse(node)} draws outside noise/; call a sampler of noise with the rng"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in DRAWING
+        and (node.attr in UNMISTAKABLE or _identifiers(node.value) & holders)
+    ]
+
+
+def _names_of_generators(tree: ast.AST) -> set[str]:
+    """Names that hold a random stream: annotated as one, called rng, or given a value made of such names."""
+    holders = set(GENERATORS)
+    before = 0
+    while before != len(holders):
+        before = len(holders)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.arg) and node.annotation is not None and _identifiers(node.annotation) & GENERATORS:
+                holders.add(node.arg)
+            if isinstance(node, ast.AnnAssign) and _identifiers(node.annotation) & GENERATORS:
+                holders |= _identifiers(node.target)
+            if isinstance(node, ast.Assign | ast.NamedExpr) and _holds_a_stream(node.value, holders):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                holders |= {name for target in targets for name in _identifiers(target)}
+            if isinstance(node, ast.Name | ast.Attribute):
+                holders |= {name for name in _identifiers(node) if re.fullmatch(r"_?(\w+_)?rng", name)}
+    return holders - {"self"}
+
+
+def _holds_a_stream(value: ast.expr, holders: set[str]) -> bool:
+    """Tell whether a value is a stream itself: its name, a call that makes one, or a choice between such values."""
+    match value:
+        case ast.IfExp(body=body, orelse=other):
+            return _holds_a_stream(body, holders) or _holds_a_stream(other, holders)
+        case ast.BoolOp(values=values):
+            return any(_holds_a_stream(part, holders) for part in values)
+        case ast.Call(func=ast.Name(id=name)):
+            return name in GENERATORS
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name in holders
+    return False
+
+
+def _identifiers(node: ast.AST) -> set[str]:
+    """The last name of an expression, and all names of an annotation."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return {name}
+        case ast.Call(func=function):
+            return _identifiers(function)
+        case ast.Constant(value=str() as text):
+            return set(re.findall(r"\w+", text))
+        case ast.BinOp() | ast.Subscript() | ast.Tuple():
+            return {name for part in ast.iter_child_nodes(node) for name in _identifiers(part)}
+    return set()
 
 
 def _verdict(found: Import) -> str | None:
     if found.target == "?":
         return None if found.room in DOORS else "an import by a name that cannot be read from the source"
+    if (found.path, found.target) in BACK and not found.at_start:
+        return None
     top, *rest = found.target.split(".")
     if top == "sudare":
         return _verdict_on_room(found.room, rest)
@@ -151,8 +228,10 @@ def _targets(node: ast.AST, package: list[str], numpy: set[str]) -> list[str]:
         kept = package[: len(package) - node.level + 1] if node.level else []
         base = ".".join([*kept, *([node.module] if node.module else [])])
         return [f"{base}.{alias.name}" for alias in node.names]
-    if isinstance(node, ast.Attribute) and node.attr == "random" and isinstance(node.value, ast.Name):
-        return ["numpy.random"] if node.value.id in numpy else []
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        if node.attr == "random":
+            return ["numpy.random"] if node.value.id in numpy else []
+        return ["os.urandom"] if (node.value.id, node.attr) == ("os", "urandom") else []
     if isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__"):
         first = node.args[0] if node.args else None
         return _by_name(first.value if isinstance(first, ast.Constant) else None, package)
@@ -300,6 +379,45 @@ def test_random_numbers_of_numpy_are_found_through_the_attribute(tree: Path) -> 
     found = _planted(tree, "postprocess/planted.py", "import numpy as np\nnoise = np.random.default_rng(0)")
 
     assert any("numpy.random" in line for line in found)
+
+
+DRAWS = [
+    "def cut(rng):\n    return rng.subset(5, 2)",
+    "def cut(stream: Rng):\n    return stream.below(5)",
+    "def cut(stream: 'Rng | None' = None):\n    return stream.bits(5)",
+    "from sudare.noise import system_rng\ndef cut(rng=None):\n    randomness = rng or system_rng()\n"
+    "    return randomness.fill(out)",
+    "from sudare.noise import SeededRng\nnoise = SeededRng(1).bytes(8)",
+    "class Maker:\n    stream: Rng\n    def make(self):\n        return self.stream.below(3)",
+    "def cut(anything):\n    return anything.words64(5)",
+    "def cut(anything):\n    draw = anything.uniform_below\n    return draw(5, 3)",
+    "def cut(anything):\n    return sorted(anything.permutation(5))",
+    "import os\nkey = os.urandom(16)",
+    "from os import urandom",
+    "import secrets",
+    "import random",
+]
+
+
+@pytest.mark.parametrize("text", DRAWS)
+@pytest.mark.parametrize("file", ["methods/planted.py", "postprocess/planted.py", "sources/planted.py"])
+def test_a_draw_outside_of_noise_is_found(tree: Path, file: str, text: str) -> None:
+    found = _planted(tree, file, text)
+
+    assert found != []
+
+
+@pytest.mark.parametrize("text", [text for text in DRAWS if "import secrets" not in text])
+def test_noise_itself_may_draw(tree: Path, text: str) -> None:
+    found = _planted(tree, "noise/planted.py", text)
+
+    assert not [line for line in found if "draw" in line or "random" in line]
+
+
+def test_no_draw_outside_of_noise_that_only_looks_like_one_is_blamed(tree: Path) -> None:
+    looks_like = "def cut(step, cells, array):\n    array.fill(0)\n    return step.below, cells.bits(3), cells.subset"
+
+    assert _planted(tree, "methods/planted.py", looks_like) == []
 
 
 @pytest.mark.parametrize(("package", "file"), [("scipy", "verify/planted.py"), ("rich.table", "cli/planted.py")])

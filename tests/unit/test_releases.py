@@ -127,7 +127,7 @@ def test_a_read_only_place_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_parent_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match="is not a directory; make it first"):
+    with pytest.raises(ReleaseError, match="there is no directory"):
         release().save(tmp_path / "none" / "out")
 
 

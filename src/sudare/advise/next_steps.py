@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sudare.advise.choose import Advice, Answers, Choice
-from sudare.errors import ReleaseError
+from sudare.atomic import write_new_file
 from sudare.text import say
 
 SAMPLE = 1000
@@ -97,11 +97,7 @@ def _line(*words: str) -> str:
 def write_recipe(file: Path, advice: Advice, answers: Answers, names: FileNames) -> None:
     """Write a recipe with the recommended release, and the runner-up as a comment; a file is never overwritten."""
     text = recipe_text(advice, answers, names, folder=file.parent)
-    try:
-        with file.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise ReleaseError("{target} exists; choose another file or remove it", target=file) from None
+    write_new_file(file, text)
 
 
 def recipe_text(advice: Advice, answers: Answers, names: FileNames, *, folder: Path) -> str:

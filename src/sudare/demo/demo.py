@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sudare.app import compare_release, publish_kanon, publish_location, publish_release, render_report, write_page
+from sudare.atomic import removed_on_failure
 from sudare.demo.cards import (
     Card,
     PageChapter,
@@ -24,7 +24,6 @@ from sudare.demo.cards import (
     render_overview,
 )
 from sudare.demo.data import write_census, write_city, write_members
-from sudare.errors import ReleaseError
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.kanon.compare import ClassComparison
 from sudare.methods.microdata import Microdata
@@ -307,15 +306,9 @@ class DemoStep(Protocol):
 
 def run_demo(out: Path, *, say_step: DemoStep) -> Path:
     """Make the data, publish them and write the pages; return the first page. On failure nothing is left."""
-    if out.exists():
-        raise ReleaseError("{target} exists; choose another directory or remove it", target=out)
-    out.mkdir(parents=True)
-    try:
+    with removed_on_failure(out):
         made = _publish_members(out, say_step) | _publish_places(out, say_step)
         return _write_pages(out, made, say_step)
-    except BaseException:
-        shutil.rmtree(out, ignore_errors=True)
-        raise
 
 
 def _publish_members(out: Path, say_step: DemoStep) -> dict[str, dict[str, Any]]:

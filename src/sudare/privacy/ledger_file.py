@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sudare.atomic import is_unfinished, unfinished_file
 from sudare.errors import LedgerError
 from sudare.privacy.chain import FORMAT, Entry, Genesis
 
@@ -55,7 +56,6 @@ PRAGMAS = (
     "fullfsync = ON",
     "wal_autocheckpoint = 0",  # LedgerFile.merge does it under the lock
 )
-PASSING = ".sudare-new-"  # how the name of a ledger begins while it is made
 SIDE_FILES = ("-wal", "-shm", "-journal")
 
 # Result codes of SQLite: sqlite.org/rescode.html
@@ -63,17 +63,15 @@ BUSY, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB = 5, 8, 10, 11,
 
 
 def make_file(path: Path, genesis: Genesis) -> None:
-    """Make a ledger under a passing name and give it its own at the end, never over another file."""
+    """Make a ledger under a temporary name and give it its own at the end, never over another file."""
     _check_free(path)
-    passing = path.with_name(f"{PASSING}{os.urandom(6).hex()}")
-    try:
-        with explained(path):
-            _fill(passing, genesis)
-            _name(passing, path)
-    finally:
-        for leftover in (passing, *_side_files(passing)):
-            with suppress(OSError):
-                leftover.unlink()
+    with explained(path):
+        try:
+            with unfinished_file(path) as temporary:
+                _fill(temporary, genesis)
+        except FileExistsError:
+            _check_free(path)
+            raise
 
 
 def connect(path: Path, *, mode: str) -> sqlite3.Connection:
@@ -124,7 +122,7 @@ def check_place(path: Path) -> tuple[int, int]:
     try:
         found = os.stat(path)
         if found.st_nlink > 1:
-            _drop_passing_names(path)
+            _drop_temporary_names(path)
             found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise LedgerError("{where} does not exist; make it with: sudare ledger create", where=path) from None
@@ -187,11 +185,11 @@ def _side_files(path: Path) -> list[Path]:
     return [path.with_name(path.name + ending) for ending in SIDE_FILES]
 
 
-def _drop_passing_names(path: Path) -> None:
-    """Remove the passing name that is left when the maker of a ledger is killed between its last two steps."""
+def _drop_temporary_names(path: Path) -> None:
+    """Remove the temporary name that is left when the maker of a ledger is killed between its last two steps."""
     with suppress(OSError):
         for other in path.parent.iterdir():
-            if other.name.startswith(PASSING) and os.path.samefile(other, path):
+            if is_unfinished(other.name) and os.path.samefile(other, path):
                 other.unlink(missing_ok=True)
 
 
@@ -200,7 +198,7 @@ def _check_free(path: Path) -> None:
     if os.path.lexists(path):
         raise LedgerError("{where} exists already, and a ledger is never overwritten; choose another name", where=path)
     if "\0" in path.name or not path.parent.is_dir():
-        raise LedgerError("{where} is not a directory; make it first", where=path.parent)
+        raise LedgerError("there is no directory {directory}; make it first", directory=path.parent)
     for rest in _side_files(path):
         if os.path.lexists(rest):
             raise LedgerError("{where} is left of another ledger; move it away first", where=rest)
@@ -216,34 +214,6 @@ def _fill(path: Path, genesis: Genesis) -> None:
         connection.execute("INSERT INTO genesis VALUES (?, ?, ?, ?, ?, ?, ?)", genesis)
         connection.execute("COMMIT")
         check_format(connection, path)
-
-
-def _name(passing: Path, path: Path) -> None:
-    """Move without overwriting: a link fails where the name is taken, a rename would not."""
-    try:
-        os.link(passing, path)
-    except FileExistsError:
-        _check_free(path)
-        raise
-    except OSError:
-        _name_without_links(passing, path)
-    passing.unlink(missing_ok=True)
-    with suppress(OSError):  # not every system lets a directory be opened; the name is then as safe as it gets
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-
-
-def _name_without_links(passing: Path, path: Path) -> None:
-    """On a file system without hard links: hold the name with an empty file, then move over it."""
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-    try:
-        os.replace(passing, path)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 # An open ledger file: one writer at a time, patient with others, safe across forks.

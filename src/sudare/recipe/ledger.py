@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from sudare.atomic import cannot_write, replace_file
 from sudare.errors import LedgerError, ReleaseError
 from sudare.privacy import Ledger, Neighbours, Spend, exact_epsilon
 from sudare.privacy.promise import check_neighbours
 from sudare.recipe.file import AskedLedger, Recipe, at_line
-from sudare.releases.release import cannot_write
 from sudare.schema.unit import Unit
 
 LOCK = ".sudare-run.lock"
@@ -72,10 +72,7 @@ def begin(out: Path, name: str, *, entries: int) -> None:
     file = mark(out, name)
     if file.exists():
         return
-    with file.open("w", encoding="utf-8") as stream:
-        json.dump({"entries": entries}, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
+    replace_file(file, json.dumps({"entries": entries}))
 
 
 def end(out: Path, name: str) -> None:

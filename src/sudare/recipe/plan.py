@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sudare.app import Publisher, count_register
+from sudare.atomic import UNFINISHED
 from sudare.counts import Countable, Counts
 from sudare.errors import BudgetExceeded, LedgerError, ParameterError, RelationMismatch, ReleaseError
 from sudare.methods.kanon import KAnonymity
@@ -201,7 +202,6 @@ def _brief(value: object) -> str:
 # What a recipe will do, checked before the first spend: parameters, schemas, places, ledger, and what is done.
 
 
-UNFINISHED = ".sudare-*.partial"  # as Release.save and write_report call what they are writing
 OPENING = ("count_column", "encoding", "memory_limit", "spill_directory")  # of what is read, how
 METHODS: Mapping[str, Callable[..., Any]] = {
     "microdata": Microdata,
@@ -308,7 +308,7 @@ def _check_out(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise ReleaseError("{target} exists; choose another directory or remove it", target=out)
     if not out.parent.is_dir():
-        raise ReleaseError("{parent} is not a directory; make it first", parent=out.parent)
+        raise ReleaseError("there is no directory {directory}; make it first", directory=out.parent)
 
 
 # --- the ledger -------------------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from sudare.advise.expected_error import error_line
 from sudare.app import publish_kanon, publish_location, publish_release, write_report
+from sudare.atomic import cannot_write, check_new_directory
 from sudare.errors import LedgerError, ReleaseError, SudareError
 from sudare.privacy import Ledger
 from sudare.recipe.ledger import LedgerState, alone, begin, end, mark
 from sudare.recipe.plan import OPENING, Plan, PlannedRelease, check_data, plan_recipe
-from sudare.releases.release import cannot_write, check_place
 from sudare.schema import Schema
 from sudare.sources import open as open_source
 from sudare.text import Text, Words, text
@@ -89,7 +89,7 @@ def run_recipe(path: str | Path, *, tell: TellLine, working: Working = contextli
     with _place(plan_recipe(path).recipe.out):
         plan = plan_recipe(path)  # once more: what another run did meanwhile counts
         for step in plan.to_do:
-            check_place(step.out)
+            check_new_directory(step.out)
         for note in plan.notes():
             tell(text("note: {note}", note=note))
         if reading := [step.asked.name for step in plan.to_do if step.schema is not None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -81,22 +81,23 @@ class Frame:
 
     def to_arrow(self) -> pyarrow.Table:
         """Give the table as Arrow; columns of labels are dictionaries, so nothing is copied row by row."""
-        pa = import_extra("pyarrow")
-        columns = {name: _to_arrow(column, pa) for name, column in self.columns.items()}
-        table: pyarrow.Table = pa.table(columns)
-        return table
+        with needs_package("pyarrow"):
+            import pyarrow
+        return pyarrow.table({name: _to_arrow(column, pyarrow) for name, column in self.columns.items()})
 
     def to_polars(self) -> polars.DataFrame:
         """Give the table as a Polars frame."""
-        frame: polars.DataFrame = import_extra("polars").DataFrame(
+        with needs_package("polars"):
+            import polars
+        return polars.DataFrame(
             {name: column.tolist() if column.dtype == object else column for name, column in self.decode().items()}
         )
-        return frame
 
     def to_pandas(self) -> pandas.DataFrame:
         """Give the table as a pandas frame."""
-        frame: pandas.DataFrame = import_extra("pandas").DataFrame(self.decode())
-        return frame
+        with needs_package("pandas"):
+            import pandas
+        return pandas.DataFrame(self.decode())
 
     def head(self, rows: int = 10) -> Frame:
         """Give the first rows.
@@ -116,14 +117,15 @@ class Frame:
         )
 
 
-def import_extra(package: str) -> Any:
-    """Import a package that a conversion needs, or say in one line how to get it.
+@contextlib.contextmanager
+def needs_package(package: str) -> Iterator[None]:
+    """Say in one line how to get a package that a conversion imports, where it is not installed.
 
-    >>> import_extra("json").__name__
-    'json'
+    >>> with needs_package("json"):
+    ...     import json
     """
     try:
-        return importlib.import_module(package)
+        yield
     except ImportError:
         raise ParameterError(
             "{package} is not installed; install it (pip install {package}) to convert to it", package=package
@@ -138,9 +140,11 @@ def _cells(column: NDArray[np.generic]) -> list[object]:
     return ["" if value is None else value for value in column.tolist()]
 
 
-def _to_arrow(column: Coded | NDArray[np.generic], pa: Any) -> Any:
+def _to_arrow(column: Coded | NDArray[np.generic], pyarrow: Any) -> Any:
     if isinstance(column, Coded):
-        return pa.DictionaryArray.from_arrays(pa.array(column.codes), pa.array(column.labels, from_pandas=True))
+        return pyarrow.DictionaryArray.from_arrays(
+            pyarrow.array(column.codes), pyarrow.array(column.labels, from_pandas=True)
+        )
     if isinstance(column, np.ma.MaskedArray):
-        return pa.array(column.data, mask=np.ma.getmaskarray(column))
-    return pa.array(column)
+        return pyarrow.array(column.data, mask=np.ma.getmaskarray(column))
+    return pyarrow.array(column)

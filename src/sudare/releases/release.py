@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import html
-import os
-import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sudare.atomic import new_directory, replace_file
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases.certificate import Certificate
 from sudare.releases.frame import Frame
@@ -41,7 +38,7 @@ class HtmlPage:
     def save(self, path: str | Path) -> Path:
         """Write the page to a file."""
         target = Path(path)
-        target.write_text(self.html, encoding="utf-8")
+        replace_file(target, self.html)
         return target
 
     def _repr_html_(self) -> str:
@@ -132,38 +129,25 @@ class Release:
                 "the release was made with a seeded generator and protects nobody; it is not saved."
                 " Publish without a seed"
             )
-        check_place(target)
-        try:
-            unfinished = target.parent / f".sudare-{secrets.token_hex(8)}.partial"
-            unfinished.mkdir()
-            try:
-                made = self._fill(unfinished, file_format)
-                os.rename(unfinished, target)
-            except BaseException:
-                shutil.rmtree(unfinished, ignore_errors=True)
-                raise
-        except OSError as error:
-            raise cannot_write(target, error) from None
-        return made
+        with new_directory(target) as temporary:
+            return self._fill(temporary, file_format)
 
-    def _fill(self, unfinished: Path, file_format: Format) -> Certificate:
+    def _fill(self, directory: Path, file_format: Format) -> Certificate:
         payload = {}
         for name, frame in self.frames.items():
-            file = unfinished / f"{name}.{file_format}"
+            file = directory / f"{name}.{file_format}"
             write_frame(frame, file, file_format=file_format)
             payload[file.name] = digest(file)
         for name, write in self.files.items():
-            file = unfinished / (name if Path(name).suffix else f"{name}.{file_format}")
+            file = directory / (name if Path(name).suffix else f"{name}.{file_format}")
             write(file)
             payload[file.name] = digest(file)
         certificate = replace(self.certificate, payload=payload)
         for page, lang in WORDS.items():
-            (unfinished / page).write_text(certificate.words(lang), encoding="utf-8")
-            payload = {**payload, page: digest(unfinished / page)}
+            (directory / page).write_text(certificate.words(lang), encoding="utf-8")
+            payload = {**payload, page: digest(directory / page)}
         certificate = replace(certificate, payload=payload)
-        (unfinished / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
-        for file in unfinished.iterdir():
-            _flush(file)
+        (directory / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
         return certificate
 
     @classmethod
@@ -205,46 +189,7 @@ def verify_files(place: Path) -> Certificate:
     return certificate
 
 
-def check_place(target: Path) -> None:
-    """Refuse a place where a release cannot be written, before anything is spent for it."""
-    try:
-        is_taken = target.exists() or target.is_symlink()
-    except OSError as error:
-        raise cannot_write(target, error) from None
-    if is_taken:
-        raise ReleaseError("{target} exists; choose another directory or remove it", target=target)
-    if not target.parent.is_dir():
-        raise ReleaseError("{parent} is not a directory; make it first", parent=target.parent)
-    try:
-        target.mkdir()  # the very name must be possible
-        target.rmdir()
-        with tempfile.TemporaryFile(dir=target.parent) as probe:
-            probe.write(bytes(4096))
-            probe.flush()
-    except OSError as error:
-        raise cannot_write(target, error) from None
-
-
 def digest(file: Path) -> str:
     """SHA-256 of a file, as hex."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _flush(file: Path) -> None:
-    with file.open("rb") as stream:
-        os.fsync(stream.fileno())
-
-
-def cannot_write(target: Path, error: OSError) -> ReleaseError:
-    """Say in one line why a file or directory could not be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return ReleaseError(
-            "no space is left to write {target}; free some and try again; nothing was left there",
-            target=target,
-        )
-    return ReleaseError(
-        "{target} cannot be written ({reason}); nothing was left there",
-        target=target,
-        reason=os.strerror(error.errno or 0),
-    )

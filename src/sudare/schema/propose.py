@@ -15,6 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from sudare.atomic import write_new_file
 from sudare.errors import SchemaError
 from sudare.forms.kinds import quote
 from sudare.schema.hierarchy_rules import PREFECTURES, find_region
@@ -61,11 +62,7 @@ class SchemaDraft:
     def save(self, path: str | Path, *, confirmed: bool = False) -> Path:
         """Write the draft to a new file; `confirmed=True` says that every line of it was read and is public."""
         wanted = mark_confirmed(self.toml) if confirmed else self.toml
-        try:
-            with Path(path).open("x", encoding="utf-8") as file:
-                file.write(wanted)
-        except FileExistsError:
-            raise SchemaError("{file} exists; choose another name or remove it", file=path) from None
+        write_new_file(Path(path), wanted, error=SchemaError)
         return Path(path)
 
     def _repr_html_(self) -> str:

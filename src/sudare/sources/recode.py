@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from sqlglot import exp
 
+from sudare.atomic import check_new_file, new_file
 from sudare.counts.relabelling import Overrides
 from sudare.errors import SourceError
 from sudare.noise.uniform import draw_key
@@ -214,18 +212,10 @@ class RecodedRows:
         form = _FORMS.get(path.suffix.lower())
         if form is None:
             raise SourceError("{file} must end in .parquet or .csv", file=path)
-        if path.exists():
-            raise SourceError("{file} exists; choose another name or remove it", file=path)
-        if not path.parent.is_dir():
-            raise SourceError("there is no directory {directory}; make it first", directory=path.parent)
+        check_new_file(path, error=SourceError)
         self.source.refuse_rows_that_do_not_fit()
-        beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
-            self.source.engine.save(self._query(shuffle), beside, form=form)
-            os.replace(beside, path)
-        finally:
-            with contextlib.suppress(OSError):
-                beside.unlink()
+        with new_file(path, error=SourceError) as temporary:
+            self.source.engine.save(self._query(shuffle), temporary, form=form)
         return path
 
     def _query(self, shuffle: bool) -> exp.Select:

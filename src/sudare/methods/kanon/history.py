@@ -6,13 +6,13 @@ import contextlib
 import itertools
 import json
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from sudare.atomic import replace_file
 from sudare.errors import SourceError
 from sudare.methods.kanon.lattice import Lattice, Node
 from sudare.methods.kanon.problem import CheckedNode
@@ -104,16 +104,7 @@ def add_to_history(path: str | Path, points: Iterable[Measurement]) -> None:
         known = {_fact(point) for point in read_history(place)}
         text = place.read_text(encoding="utf-8") if place.exists() else ""
         new = [point for point in points if point.kind == "released" or _fact(point) not in known]
-        beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-        try:
-            with beside.open("w", encoding="utf-8") as stream:
-                stream.write(text + "".join(f"{point.to_json()}\n" for point in new))
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(beside, place)
-        finally:
-            with contextlib.suppress(OSError):
-                beside.unlink()
+        replace_file(place, text + "".join(f"{point.to_json()}\n" for point in new), error=SourceError)
 
 
 def _fact(point: Measurement) -> tuple[str, str, int, int]:

@@ -6,10 +6,7 @@ import csv
 import importlib
 import importlib.util
 import json
-import os
 import re
-import secrets
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.atomic import new_directory
 from sudare.errors import SourceError
 from sudare.forms.textfile import read_text
 from sudare.methods.location.collector import Estimate
@@ -25,7 +23,6 @@ from sudare.methods.location.device import short_identity
 from sudare.methods.location.device_file import Artefact
 from sudare.methods.location.grid import Places, PlaneGrid, PointPlaces
 from sudare.methods.location.metrics import RoadGraph
-from sudare.releases.release import check_place
 from sudare.schema.arrays import Integers
 from sudare.schema.mesh import MESH_PER_DEGREE_EAST, MESH_PER_DEGREE_NORTH, MESH_UNITS, MESH_WEST
 from sudare.text import say
@@ -173,15 +170,8 @@ class EstimateFiles:
 
 def write_estimate(found: Estimate, artefact: Artefact, out: Path) -> EstimateFiles:
     """Write estimate.json, cells.csv, regions.csv, cells.geojson (maps with latitudes) and map.png, map.svg."""
-    check_place(out)
-    unfinished = out.parent / f".sudare-{secrets.token_hex(8)}.partial"
-    unfinished.mkdir()
-    try:
-        _fill(unfinished, found, artefact)
-        os.rename(unfinished, out)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+    with new_directory(out) as directory:
+        _fill(directory, found, artefact)
     names = tuple(sorted(file.name for file in out.iterdir()))
     return EstimateFiles(
         files=names, without_pictures="map.png" not in names, without_geojson="cells.geojson" not in names

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.atomic import check_new_file, replace_file, write_new_file
 from sudare.errors import ParameterError, SourceError
 from sudare.forms.textfile import read_text
 from sudare.methods.location.collector import Estimate, estimate
@@ -206,7 +205,8 @@ def draw_one(
         return Report(artefact=short_identity(opened), cell=int(drawn[0]))
     device = Device.start(opened, state=_stored(state))
     report = device.report(number, day=day, rng=rng)
-    _store(state, device.state.to_dict())  # before the report is told: a report without memory would cost twice
+    # before the report is told: a report without memory would cost twice
+    replace_file(state, json.dumps(device.state.to_dict()), error=SourceError)
     return report
 
 
@@ -216,8 +216,7 @@ def draw_many(artefact: Path, cells: Path, *, out: Path, seed_for_tests: int | N
     rows = list(csv.DictReader(read_text(cells).splitlines()))
     if not rows or "cell" not in rows[0]:
         raise SourceError("{file}: the first line must name the column cell, and one line a person follow", file=cells)
-    if out.exists():
-        raise SourceError("{file} exists; choose another name or remove it", file=out)
+    check_new_file(out, error=SourceError)
     numbers = np.array([_cell(opened, row["cell"] or "", None) for row in rows])
     drawn = Sampler(mechanism=opened.mechanism).draw(numbers, rng=_randomness(seed_for_tests))
     _write_reports(out, short_identity(opened), drawn)
@@ -260,14 +259,6 @@ def _stored(state: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else {}
 
 
-def _store(state: Path, facts: dict[str, Any]) -> None:
-    unfinished = state.parent / f".sudare-{secrets.token_hex(8)}.partial"
-    unfinished.write_text(json.dumps(facts), encoding="utf-8")
-    os.replace(unfinished, state)
-
-
 def _write_reports(out: Path, name: str, drawn: NDArray[np.int64]) -> None:
-    unfinished = out.parent / f".sudare-{secrets.token_hex(8)}.partial"
     lines = "".join(f"{name},{cell}\n" for cell in drawn.tolist())
-    unfinished.write_text(",".join(HEADER) + "\n" + lines, encoding="utf-8")
-    os.replace(unfinished, out)
+    write_new_file(out, ",".join(HEADER) + "\n" + lines, error=SourceError)
