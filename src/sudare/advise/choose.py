@@ -13,7 +13,6 @@ from typing import Any, Literal
 from sudare.advise.reasons import losses, otherwise, reasons, unit_notes, warnings
 from sudare.errors import ParameterError, SudareError
 from sudare.methods.base import Expected
-from sudare.methods.figures import join_clauses
 from sudare.methods.microdata import Microdata
 from sudare.methods.microdata.microdata import CROWDED
 from sudare.methods.table import Table
@@ -21,7 +20,7 @@ from sudare.methods.view import View
 from sudare.privacy import Neighbours, exact_epsilon
 from sudare.privacy.promise import exact_epsilon_per_metre
 from sudare.schema import MeshCells, Schema
-from sudare.text import say
+from sudare.text import Text, Words, join_clauses, text
 
 Purpose = Literal["records", "counts", "region-sums", "queries", "sample", "places"]
 NEEDS: tuple[Purpose, ...] = ("records", "counts", "region-sums", "queries", "sample", "places")
@@ -83,26 +82,26 @@ class Advice:
 
     choice: Choice
     runner_up: Choice | None
-    runner_up_if: str
-    why: tuple[str, ...]
-    lost: tuple[str, ...]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
+    runner_up_if: Words
+    why: tuple[Text, ...]
+    lost: tuple[Text, ...]
+    notes: tuple[Text, ...]
+    warnings: tuple[Text, ...] = ()
     expected: tuple[tuple[str, Expected], ...]
     budget: Fraction | None = None
     name: str = "epsilon"  # what `expected` goes through
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program."""
+        """Plain values for a program, sentences in the current language."""
         other = self.runner_up
         return {
             "recommended": {"publish": self.choice.publish, **self.choice.parameters},
             "runner_up": None if other is None else {"publish": other.publish, **other.parameters},
-            "runner_up_if": self.runner_up_if,
-            "why": list(self.why),
-            "lost": list(self.lost),
-            "notes": list(self.notes),
-            "warnings": list(self.warnings),
+            "runner_up_if": str(self.runner_up_if),
+            "why": [str(line) for line in self.why],
+            "lost": [str(line) for line in self.lost],
+            "notes": [str(line) for line in self.notes],
+            "warnings": [str(line) for line in self.warnings],
             "expected": [
                 {self.name: value, "words": str(one.words), "small": one.is_small, **one.figures}
                 for value, one in self.expected
@@ -138,13 +137,13 @@ def advise(schema: Schema, answers: Answers) -> Advice:
     >>> sex = Attribute(name="sex", domain=Values(values=("F", "M")))
     >>> told = advise(Schema(name="s", attributes=(sex,)), Answers(need="records", rows=10_000))
     >>> told.choice.words()
-    'microdata, epsilon 1/10, neighbours replace, method auto'
+    'microdata, epsilon 1/10, neighbours replace, algorithm auto'
     """
     epsilons = tuple(exact_epsilon(one) for one in answers.epsilons or EPSILONS)
     candidates = _candidates(schema, answers, epsilons)
     admitted, notes = _admitted(candidates, schema, answers, epsilons[0])
     if not admitted:
-        raise ParameterError("no method takes this schema: {reasons}", reasons=join_clauses(*notes))
+        raise ParameterError("no method takes this schema: {reasons}", reasons=join_clauses(notes))
     chosen, *others = admitted
     expected = tuple((one, _expected(chosen, schema, answers, one)) for one in epsilons)
     epsilon, advice = _epsilon(expected)
@@ -211,14 +210,14 @@ def _expected(candidate: Candidate, schema: Schema, answers: Answers, epsilon: F
 
 def _admitted(
     candidates: list[Candidate], schema: Schema, answers: Answers, epsilon: Fraction
-) -> tuple[list[Candidate], list[str]]:
+) -> tuple[list[Candidate], list[Text]]:
     """Keep the methods that take the schema; for the others tell why they do not."""
     good, notes = [], []
     for one in candidates:
         try:
             one.method(epsilon, answers.neighbours).preview(schema)
         except SudareError as error:
-            notes.append(say("{method} was left out: {problem}", method=one.publish, problem=error))
+            notes.append(text("{method} was left out: {problem}", method=one.publish, problem=error))
         else:
             good.append(one)
     return good, notes
@@ -233,20 +232,22 @@ def most_advised(epsilons: tuple[Fraction, ...]) -> Fraction:
     return max([one for one in epsilons if one <= MOST_ADVISED] or [min(epsilons)])
 
 
-def _epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fraction, list[str]]:
+def _epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fraction, list[Text]]:
     """The smallest epsilon with a small error; nothing above 4 is advised."""
     allowed = [(epsilon, told) for epsilon, told in sorted(expected, key=lambda one: one[0]) if epsilon <= MOST_ADVISED]
     if not allowed:
         lowest = min(epsilon for epsilon, _ in expected)
-        return lowest, [say("an epsilon above 4 protects little in the worst case; ask for smaller ones")]
+        return lowest, [text("an epsilon above 4 protects little in the worst case; ask for smaller ones")]
     if allowed[0][1].is_small is None:
         middle = allowed[len(allowed) // 2][0]
-        return middle, [say("how many records there are, roughly, would tell which epsilon is enough: give --rows")]
+        return middle, [text("how many records there are, roughly, would tell which epsilon is enough: give --rows")]
     small = [epsilon for epsilon, told in allowed if told.is_small]
     if small:
         return small[0], []
     return allowed[-1][0], [
-        say("none of these epsilons makes the error small: declare coarser bins, or publish fewer attributes with --by")
+        text(
+            "none of these epsilons makes the error small: declare coarser bins, or publish fewer attributes with --by"
+        )
     ]
 
 

@@ -12,13 +12,13 @@ from sudare.advise.reasons import unit_notes, warnings
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms.textfile import read_text
 from sudare.methods.base import Expected
-from sudare.methods.figures import join_clauses, write_figure
+from sudare.methods.figures import write_figure
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.location import Location, LocationPreview
 from sudare.privacy import exact_epsilon
 from sudare.privacy.promise import exact_epsilon_per_metre
 from sudare.schema import Schema
-from sudare.text import say, text
+from sudare.text import Text, join_clauses, text
 
 K = 5
 KS = (5, 10, 20)
@@ -41,12 +41,12 @@ def advise_kanon(schema: Schema, answers: Answers) -> Advice:
     return Advice(
         choice=Choice(publish="kanon", parameters={"k": str(K), **parameters}),
         runner_up=Choice(publish="microdata", parameters=other),
-        runner_up_if=say("if made-up records will do: the promise is then differential privacy, which composes"),
+        runner_up_if=text("if made-up records will do: the promise is then differential privacy, which composes"),
         why=tuple(_why(schema, parameters)),
         lost=(
-            say("fine values: how much is lost depends on the data, and is told by the run."),
-            say("the stronger promise: k-anonymity is no differential privacy, does not compose, and does not hide what"
-                " the rows of a class have in common."),
+            text("fine values: how much is lost depends on the data, and is told by the run."),
+            text("the stronger promise: k-anonymity is no differential privacy, does not compose, and does not hide"
+                 " what the rows of a class have in common."),
         ),
         notes=(*unit_notes(schema, answers, is_noisy=False), *_notes(schema, parameters)),
         warnings=warnings(schema, answers),
@@ -73,35 +73,35 @@ def _method(k: int, parameters: Parameters) -> KAnonymity:
     return KAnonymity(k=k, **given)
 
 
-def _why(schema: Schema, parameters: Parameters) -> list[str]:
+def _why(schema: Schema, parameters: Parameters) -> list[Text]:
     told = _method(K, parameters).preview(schema)
     names = ", ".join(told.quasi)
     lines = [
-        say("the published rows must be true ones: k-anonymity draws no noise, it makes values coarser."),
-        say("at least k rows then share every combination of {names}, which others may know.", names=names),
+        text("the published rows must be true ones: k-anonymity draws no noise, it makes values coarser."),
+        text("at least k rows then share every combination of {names}, which others may know.", names=names),
     ]
     if parameters["recoding"] == "full":
-        return [*lines, say("recoding full: every attribute has a hierarchy, and goes to one level of it as a whole.")]
-    return [*lines, say("recoding mondrian: not every attribute has a hierarchy, and ranges need none.")]
+        return [*lines, text("recoding full: every attribute has a hierarchy, and goes to one level of it as a whole.")]
+    return [*lines, text("recoding mondrian: not every attribute has a hierarchy, and ranges need none.")]
 
 
-def _notes(schema: Schema, parameters: Parameters) -> list[str]:
+def _notes(schema: Schema, parameters: Parameters) -> list[Text]:
     told = [
-        say(
+        text(
             "whether a k can be kept, and at what loss, is not known without the data, or a history of earlier runs"
             " (`sudare predict`)"
         )
     ]
     if "quasi" in parameters:
         told.append(
-            say(
+            text(
                 'no attribute has role = "quasi", so all but sensitive ones are taken as what others may know: say in'
                 " the schema which they are"
             )
         )
     for one in schema.attributes:
         if one.role == "sensitive":
-            told.append(say("{name} is sensitive: ask for l-diversity too, with --criteria l=2,{name}", name=one.name))
+            told.append(text("{name} is sensitive: ask for l-diversity too, with --criteria l=2,{name}", name=one.name))
     return told
 
 
@@ -114,7 +114,7 @@ def _expected(k: int, schema: Schema, parameters: Parameters, rows: int | None) 
     words = text("{finest} combinations are declared, of {mean} rows in the mean", finest=finest, mean=mean)
     if told.most_cells < told.finest:
         most = text("at most {cells} can hold k rows each", cells=write_figure(told.most_cells))
-        words = join_clauses(words, most)
+        words = join_clauses([words, most])
     return Expected(words=words, figures=told.to_dict())
 
 
@@ -134,19 +134,19 @@ def advise_places(map_file: Path, answers: Answers) -> Advice:
     return Advice(
         choice=Choice(publish="location", parameters={"epsilon_per_metre": str(epsilon), "mode": "sharp"}),
         runner_up=Choice(publish="location", parameters={"epsilon_per_metre": str(epsilon), "mode": "fair"}),
-        runner_up_if=say("if people at edges, on coasts and islands, must be found out no more often than others"),
+        runner_up_if=text("if people at edges, on coasts and islands, must be found out no more often than others"),
         why=(
-            say("nobody who is trusted holds the true places, so each device draws the noise itself."),
-            say("mode sharp: of all modes it has the least noise for the same promise on this map."),
+            text("nobody who is trusted holds the true places, so each device draws the noise itself."),
+            text("mode sharp: of all modes it has the least noise for the same promise on this map."),
         ),
         lost=(
-            say("single places: a report is a cell near the true one. Counts over many reports can be estimated."),
-            say("reports of one person add up: the promise is for one report."),
+            text("single places: a report is a cell near the true one. Counts over many reports can be estimated."),
+            text("reports of one person add up: the promise is for one report."),
         ),
         notes=(
-            say("the map has {cells} cells, {reportable} of which can be reported", cells=write_figure(first.cells),
+            text("the map has {cells} cells, {reportable} of which can be reported", cells=write_figure(first.cells),
                 reportable=write_figure(first.reportable)),
-            say("if an office may hold the true places, a table by mesh tells far more: choose with a schema instead"),
+            text("if an office may hold the true places, a table by mesh tells far more: choose with a schema instead"),
         ),
         expected=tuple((str(one), _expected_distance(preview)) for one, preview in told),
         name="epsilon_per_metre",
@@ -171,7 +171,7 @@ def _expected_distance(told: LocationPreview) -> Expected:
         metres=write_figure(told.figures["expected_distance_metres"]),
         share=f"{told.figures['posterior_median']:.0%}",
     )
-    return Expected(words=join_clauses(words, *told.warnings), figures=told.to_dict(), is_small=not told.warnings)
+    return Expected(words=join_clauses([words, *told.warnings]), figures=told.to_dict(), is_small=not told.warnings)
 
 
 # From a file of public facts and answers to advice.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 
 from sudare.cli.help import Worded, option
 from sudare.cli.terminal import json_option, print_json
-from sudare.text import say, text
+from sudare.text import Text, say, text
 
 if TYPE_CHECKING:
     from sudare.advise.choose import Advice, Answers
@@ -191,7 +192,7 @@ def tell(advice: Advice, lines: list[str]) -> None:
         click.echo(f"  {line}")
 
 
-def _list(title: str, lines: tuple[str, ...]) -> None:
+def _list(title: str, lines: Iterable[Text]) -> None:
     click.echo(title)
     for line in lines:
         click.echo(f"  - {line}")

@@ -41,6 +41,7 @@ __all__ = [
     "current_language",
     "find_language",
     "join",
+    "join_clauses",
     "join_items",
     "join_sentences",
     "language",
@@ -56,6 +57,7 @@ __all__ = [
 
 ENGLISH = "en"
 ABOUT = "language.toml"
+MARKS = ("between_sentences", "between_clauses", "between_items")
 FOLDERS = "SUDARE_TEXTS"
 VARIABLES = ("SUDARE_LANG", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides
 
@@ -174,6 +176,15 @@ def join_sentences(parts: Iterable[Words]) -> Text:
     return _join(parts, _Mark("between_sentences"))
 
 
+def join_clauses(parts: Iterable[Words]) -> Text:
+    """Put parts of a line one after the other, with the mark that the language has between them.
+
+    >>> join_clauses(["one", "two"]).render("en")
+    'one; two'
+    """
+    return _join(parts, _Mark("between_clauses"))
+
+
 def join_items(parts: Iterable[Words]) -> Text:
     """List things in words, with the mark that the language has between them.
 
@@ -214,11 +225,10 @@ class StoredText(Readable):
 class _Mark(Readable):
     """A mark that each language writes its own way."""
 
-    name: Literal["between_sentences", "between_items"]
+    name: Literal["between_sentences", "between_clauses", "between_items"]
 
     def render(self, language: str | None = None) -> str:
-        chosen = _chosen(language)
-        return chosen.between_sentences if self.name == "between_sentences" else chosen.between_items
+        return str(getattr(_chosen(language), self.name))
 
 
 def _join(parts: Iterable[Words], mark: Words) -> Text:
@@ -321,6 +331,7 @@ class Language:
     code: str
     name: str
     between_sentences: str = " "
+    between_clauses: str = "; "
     between_items: str = ", "
     folder: Traversable | None = None
     base: Language | None = field(default=None, repr=False)  # the language of the same code that this one adds to
@@ -427,10 +438,14 @@ def _describe(code: str, folder: Traversable, base: Language | None) -> Language
     if not about.is_file():
         raise ValueError(text('{file} is missing; write there the name of the language: name = "Deutsch"', file=about))
     marks = _read_toml(about)
-    odd = set(marks) - {"name", "between_sentences", "between_items"}
+    odd = set(marks) - {"name", *MARKS}
     if odd or "name" not in marks:
         raise ValueError(
-            text("{file} must hold name and, where they differ, between_sentences and between_items", file=about)
+            text(
+                "{file} must hold name and, where they differ, {marks}, and nothing else",
+                file=about,
+                marks=", ".join(MARKS),
+            )
         )
     return Language(code=code, folder=folder, base=base, **marks)
 
