@@ -234,7 +234,7 @@ def test_k_anonymity_beside_other_releases_is_warned_of(place: Path) -> None:
     rows = '\n[[release]]\nname = "rows"\npublish = "kanon"\nk = 2\n'
 
     assert plan_recipe(written(place, HEAD.partition("[ledger]")[0] + rows)).notes() == []
-    assert "does not compose" in plan_recipe(written(place, HEAD + RECORDS + rows)).notes()[0]
+    assert "does not compose" in str(plan_recipe(written(place, HEAD + RECORDS + rows)).notes()[0])
 
 
 def test_a_map_needs_no_ledger(place: Path) -> None:

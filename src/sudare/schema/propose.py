@@ -21,7 +21,7 @@ from sudare.forms.kinds import quote
 from sudare.schema.hierarchy_rules import PREFECTURES, find_region
 from sudare.schema.mesh import DIGITS, MESH_TEXT
 from sudare.schema.raw import to_date, to_number, write_decimal
-from sudare.text import say, text
+from sudare.text import Words, text
 from sudare.text.cards import Preformatted, card
 
 __all__ = ["ColumnFacts", "SchemaDraft", "propose"]
@@ -106,16 +106,16 @@ def propose(columns: Sequence[ColumnFacts], name: str) -> str:
 
 def _write_head(name: str, person: str) -> list[str]:
     return [
-        f"# {say('Proposed from the data: values below may tell about people.')}",
-        f"# {say('Read every line, correct it, add values that could occur, and take out what only one person has.')}",
+        f"# {text('Proposed from the data: values below may tell about people.')}",
+        f"# {text('Read every line, correct it, add values that could occur, and take out what only one person has.')}",
         "",
         "[sudare]",
         "schema = 1",
         f"name = {quote(name or 'data')}",
-        f'inferred = true  # {say("when all is right, write")}: inferred = "confirmed"',
+        f'inferred = true  # {text("when all is right, write")}: inferred = "confirmed"',
         "",
-        f"[unit]  # {say('who is protected')}",
-        f'kind = "row"  # {say("if a person can have several rows, take these three lines instead")}:',
+        f"[unit]  # {text('who is protected')}",
+        f'kind = "row"  # {text("if a person can have several rows, take these three lines instead")}:',
         '# kind = "person"',
         f"# column = {quote(person)}",
         "# max_rows = 5",
@@ -152,7 +152,7 @@ class Guess:
     """The keys of an attribute, written as TOML, and remarks for the steward."""
 
     keys: dict[str, str]
-    comments: tuple[str, ...] = ()
+    comments: tuple[Words, ...] = ()
 
 
 def guess(column: ColumnFacts) -> Guess:
@@ -207,7 +207,7 @@ def _guess_mesh(column: ColumnFacts) -> Guess | None:
     if len(codes) < len(texts):
         keys["outside"] = '"other"'
     return Guess(
-        keys=keys, comments=(say("Looks like JIS X 0410 mesh codes; list every first-level code of the area."),)
+        keys=keys, comments=(text("Looks like JIS X 0410 mesh codes; list every first-level code of the area."),)
     )
 
 
@@ -218,11 +218,11 @@ def _is_in_japan(code: str) -> bool:
 def _guess_identifier(column: ColumnFacts) -> Guess | None:
     if column.distinct == 0:
         return Guess(
-            keys=_IDENTIFIER, comments=(say("Nothing but missing values was seen; it will not be published."),)
+            keys=_IDENTIFIER, comments=(text("Nothing but missing values was seen; it will not be published."),)
         )
     is_unique = column.rows is not None and column.rows > LEAST_ROWS and column.distinct >= column.rows
     if is_unique and column.type in ("text", "integer"):
-        return Guess(keys=_IDENTIFIER, comments=(say("Every row has a value of its own; it will not be published."),))
+        return Guess(keys=_IDENTIFIER, comments=(text("Every row has a value of its own; it will not be published."),))
     return None
 
 
@@ -260,7 +260,7 @@ def _guess_number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:
         last += 1
     start, stop = first * width, max(last, first + 1) * width
     bins = f"{{ start = {write_decimal(start)}, stop = {write_decimal(stop)}, width = {write_decimal(width)} }}"
-    comment = say("Numbers seen were rounded outwards; set the ends to what could occur.")
+    comment = text("Numbers seen were rounded outwards; set the ends to what could occur.")
     return Guess(keys={"kind": '"number"', "bins": bins}, comments=(comment,))
 
 
@@ -289,7 +289,7 @@ def _guess_date(low: date, high: date) -> Guess:
     stop = stop if by_month else date(high.year, 12, 31)
     width = "1 month" if by_month else "1 year"
     bins = f'{{ start = "{start}", stop = "{stop}", width = "{width}" }}'
-    comment = say("Days seen were rounded outwards; set the ends to what could occur.")
+    comment = text("Days seen were rounded outwards; set the ends to what could occur.")
     return Guess(keys={"kind": '"date"', "bins": bins}, comments=(comment,))
 
 
@@ -300,10 +300,10 @@ def _guess_text(column: ColumnFacts) -> Guess:
         return Guess(keys=keys if set(values) <= set(PREFECTURES) else keys | {"values": _write_list(sorted(values))})
     if values and len(values) <= MOST_LISTED:
         return Guess(keys={"kind": '"category"', "values": _write_list(sorted(values))})
-    comment = say("Too many different texts; to publish it, list its values in a file and write")
-    comments: tuple[str, ...] = (f'{comment}: kind = "category", values_file = "values.txt"',)
+    comment = text("Too many different texts; to publish it, list its values in a file and write")
+    comments: tuple[Words, ...] = (comment + ': kind = "category", values_file = "values.txt"',)
     if repeats(column):
-        comments = (say("Values repeat: if it names a person, take the three lines under [unit]."), *comments)
+        comments = (text("Values repeat: if it names a person, take the three lines under [unit]."), *comments)
     return Guess(keys=_IDENTIFIER, comments=comments)
 
 
