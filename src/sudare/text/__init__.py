@@ -75,7 +75,7 @@ class Readable:
         raise NotImplementedError
 
 
-Words: TypeAlias = "Readable | str"  # what an edge shows: rendered with str()
+Words: TypeAlias = Readable | str  # what an edge shows: rendered with str()
 
 
 class Text(Readable):
