@@ -8,7 +8,7 @@ import numpy as np
 
 from sudare.methods.microdata import Microdata
 from sudare.noise import SeededRng, geometric
-from sudare.testing.methods import audit_method
+from sudare.testing.audits import audit_method
 from sudare.testing.subject import even_table
 from sudare.verify import audit_outputs
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
@@ -20,6 +20,7 @@ from sudare.noise import Rng, SeededRng
 from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded
 from sudare.releases import Release
 from sudare.schema import Attribute, Codes, Schema, Unit, Values
+from sudare.verify import Audit
 
 CELLS = 64  # enough that the repair of a noisy table hardly couples two of them
 PER_CELL = 40  # far enough from 0 that a repair rarely cuts a cell off
@@ -129,6 +130,7 @@ class Subject:
     schema: Schema
     runs: int
     weaken: Callable[[MethodOnTrial], MethodOnTrial]
+    weak_audits: dict[Neighbours, Audit] = field(default_factory=dict)  # of the weakened method, kept for both audits
 
     @property
     def epsilon(self) -> Fraction:
