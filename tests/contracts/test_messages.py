@@ -27,7 +27,6 @@ SPEAKERS: Mapping[str, tuple[int | str, ...]] = {
     "say": (0,),
     "text": (0,),
 }
-OPTIONS = {"lang"}  # keywords of say() that are not values of a template
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +81,7 @@ def translations(package: Path) -> list[tuple[str, str, str]]:
 def spoken(tree: ast.AST, path: str, errors: set[str], constants: Mapping[str, str]) -> Iterator[Template]:
     """Every template that is raised or said: a literal, or for what is passed on the name of a constant."""
     for call, argument in _arguments(tree, path, errors):
-        names = [keyword.arg for keyword in call.keywords if keyword.arg not in OPTIONS]
+        names = [keyword.arg for keyword in call.keywords]
         is_open = None in names  # **values
         for text in _choices(argument):
             said = text.value if isinstance(text, ast.Constant) else constants.get(_name(text))

@@ -16,7 +16,7 @@ from sudare.errors import ParameterError, ReleaseError
 from sudare.releases.certificate import Certificate
 from sudare.releases.frame import Frame
 from sudare.releases.parquet import Format, read_frame, write_frame
-from sudare.text import current_language, text
+from sudare.text import text
 from sudare.text.cards import card
 
 if TYPE_CHECKING:
@@ -103,12 +103,11 @@ class Release:
     def _repr_html_(self) -> str:
         """Show the promise and the tables in a notebook: all of it may leave."""
         certificate = self.certificate
-        promise = certificate.guarantee["statement"]
         sizes = [(name, f"{frame.rows:,}", ", ".join(frame.columns)) for name, frame in self.frames.items()]
         sizes += [(name, "", "") for name in self.files]
         return card(
             text("Release by {method}", method=certificate.method),
-            notes=[promise.get(current_language(), promise["en"])],
+            notes=[certificate.statement],
             columns=[text("file"), text("rows"), text("columns")],
             rows=sizes,
             warning="" if certificate.private else text("NOT PRIVATE: made with a seeded generator, for tests only."),

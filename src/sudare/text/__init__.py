@@ -37,20 +37,16 @@ __all__ = [
     "Text",
     "Words",
     "add_language",
-    "catalogue",
     "current_language",
     "find_language",
     "join",
     "join_clauses",
     "join_items",
     "join_sentences",
-    "language",
     "language_problems",
     "languages",
     "missing_texts",
-    "render",
     "say",
-    "speaking",
     "text",
     "use_language",
 ]
@@ -158,13 +154,13 @@ def text(template: str, /, **values: object) -> Text:
     return Text(template, values)
 
 
-def say(template: str, /, *, lang: str | None = None, **values: object) -> str:
+def say(template: str, /, **values: object) -> str:
     """Give words at once, in the current language, where they are printed and not kept.
 
     >>> say("{n} rows", n=3)
     '3 rows'
     """
-    return Text(template, values).render(lang)
+    return Text(template, values).render()
 
 
 def join_sentences(parts: Iterable[Words]) -> Text:
@@ -483,23 +479,3 @@ def _placeholders(template: str) -> frozenset[str]:
         return frozenset()
     names = (name.split(".")[0].split("[")[0] for _, name, _, _ in parts if name)
     return frozenset(name for name in names if name.isidentifier())
-
-
-# --- the names of the first version, until every caller is converted ----------------------------------------------
-
-language = current_language
-speaking = use_language
-
-
-def render(template: str, values: Mapping[str, object], *, lang: str | None = None) -> str:
-    """Give the words of a template whose values come as one thing.
-
-    >>> render("{n} rows", {"n": 3}, lang="en")
-    '3 rows'
-    """
-    return Text(template, values).render(lang)
-
-
-def catalogue() -> Mapping[str, str]:
-    """Give the Japanese texts, keyed by the English ones."""
-    return languages()["ja"].texts

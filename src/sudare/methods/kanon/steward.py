@@ -1,0 +1,181 @@
+"""What the steward is told of a k-anonymous release, and what the history learns from it. Not for publication."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sudare.methods.base import Made, Progress, Summary
+from sudare.methods.kanon.approve import Approval
+from sudare.methods.kanon.history import History, Measurement, make_measurement, measure_nodes
+from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.problem import SearchProgress
+from sudare.methods.kanon.relabel import Outcome
+from sudare.methods.kanon.risk import BeforeAfter, compare_recoding
+from sudare.privacy import Ledger
+from sudare.releases import Certificate
+from sudare.report.shapes import Listing
+from sudare.schema import Schema
+from sudare.text import Text, text
+
+LONG_SECONDS = 20.0  # a search that takes longer is told of once
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StewardOutcome:
+    """The recoding of a release with all that only the steward may see."""
+
+    outcome: Outcome
+    source_schema: Schema
+    approval: Approval | None = None
+
+
+def summarise_release(made: Made, *, out: Path) -> Summary:
+    """Tell what was published, and beside it the risk before and after, which is of the true table."""
+    private: StewardOutcome = made.payload.steward
+    compared, result = compare_recoding(private.outcome.recoded), private.outcome.result
+    option = None if private.approval is None else private.approval.number
+    gap = 0.0 if result is None else result.gap
+    lines = [*_published_lines(made.release.certificate, option)]
+    if result is not None and not result.is_optimal:
+        lines.append(text("the search may have missed a better way: by at most {gap}", gap=f"{gap:.4g}"))
+    return Summary(
+        headline=text("{rows} records published in {out}", rows=compared.after.rows, out=out),
+        rows=compared.after.rows,
+        lines=[*lines, *_risk_lines(compared)],
+        warnings=[alike.describe() for alike in compared.alike],
+        details={
+            "wish": option,
+            "optimal": None if result is None else result.is_optimal,
+            "gap": gap,
+            "risk": compared.to_dict(),
+        },
+    )
+
+
+def _published_lines(certificate: Certificate, option: int | None) -> list[Text]:
+    lines = []
+    if option is not None:
+        lines.append(text("wish {number} of the request is granted", number=option + 1))
+    levels = certificate.measures.get("levels")
+    if levels:
+        written = ", ".join(f"{name} {level}" for name, level in levels.items())
+        lines.append(text("levels: {levels}", levels=written))
+    names = [each["name"] for each in certificate.schema["attributes"]]
+    unchanged = [name for name in names if name not in certificate.guarantee["quasi"]]
+    if unchanged:
+        lines.append(describe_unchanged(unchanged))
+    return lines
+
+
+def describe_unchanged(names: list[str] | tuple[str, ...]) -> Text:
+    """Say which columns are published as they are."""
+    return text(
+        "These columns are published unchanged; k-anonymity does not protect them: {names}", names=", ".join(names)
+    )
+
+
+def _risk_lines(compared: BeforeAfter) -> list[Text | Listing]:
+    before, after = compared.before, compared.after
+    rows = [
+        (text("smallest class"), str(before.smallest), str(after.smallest)),
+        (text("classes"), str(before.classes), str(after.classes)),
+        (text("unique rows"), f"{before.uniques:.1%}", f"{after.uniques:.1%}"),
+        (text("prosecutor risk"), f"{before.prosecutor:.3f}", f"{after.prosecutor:.3f}"),
+        (text("marketer risk"), f"{before.marketer:.3f}", f"{after.marketer:.3f}"),
+    ]
+    lines: list[Text | Listing] = [
+        text("for the steward only, not for publication:"),
+        Listing(title="", head=("", text("before"), text("after")), rows=rows),
+        text("rows left out: {rows}", rows=compared.suppressed_rows),
+        text("loss: {loss}", loss=f"{compared.total_loss:.4f}"),
+    ]
+    if compared.costliest is not None:
+        share = f"{compared.loss[compared.costliest]:.4f}"
+        lines.append(text("most is lost in {name}: {share}", name=compared.costliest, share=share))
+    return lines
+
+
+# --- warnings and the history -----------------------------------------------------------------------------------------
+
+
+def warn_of_earlier_releases(schema: Schema, history: History | None) -> list[Text]:
+    """Say that k-anonymity does not compose, where the history knows of a release of the same schema."""
+    known = () if history is None else history.measurements
+    before = sum(point.kind == "released" and point.schema == schema.fingerprint for point in known)
+    if not before:
+        return []
+    return [
+        text(
+            "earlier releases of this table in the history: {count}. k-anonymity does not compose: two releases"
+            " together can show what each hides; consider them together before this one leaves",
+            count=before,
+        )
+    ]
+
+
+def warn_of_ledger(ledger: Ledger | None) -> list[Text]:
+    """Say that a ledger cannot bound what a k-anonymous release tells."""
+    if ledger is None:
+        return []
+    spends = len(ledger.entries())
+    if not spends:
+        return [text("the ledger was not charged: k-anonymity has no epsilon, and a ledger cannot bound what it tells")]
+    return [
+        text(
+            "the ledger holds {count} spends on this table: its promise does not cover a k-anonymous release of the"
+            " same rows, which tells more than any epsilon",
+            count=spends,
+        )
+    ]
+
+
+def learn_from(made: Made) -> list[Measurement]:
+    """Tell the history what a release teaches: every node it looked at and some more, and that there was one."""
+    private: StewardOutcome = made.payload.steward
+    if private.approval is not None:
+        return [replace(private.approval.measurements[-1], kind="released")]
+    recoded, result = private.outcome.recoded, private.outcome.result
+    pieces, fingerprint = recoded.pieces, private.source_schema.fingerprint
+    smallest = int(recoded.class_sizes.min(initial=pieces.rows))
+    if result is None:
+        return [Measurement(schema=fingerprint, groupings={}, cells=0, k=smallest, rows=pieces.rows, kind="released")]
+    lattice = Lattice(pieces.attributes[: pieces.quasi])
+    points = measure_nodes(fingerprint, pieces.tuples(), lattice, trace=result.trace, also=(result.node,))
+    released = make_measurement(fingerprint, lattice, result.node, k=smallest, rows=pieces.rows, kind="released")
+    return [*points, released]
+
+
+# --- a long search ----------------------------------------------------------------------------------------------------
+
+
+def watch_search(
+    progress: Progress | None, *, seconds: float = LONG_SECONDS
+) -> Callable[[SearchProgress], None] | None:
+    """Tell how far a search is, and once, when it takes long, how to end it (by `progress.note`, if it has one)."""
+    if progress is None:
+        return None
+    begun, noted = time.monotonic(), False
+    note: Callable[[Text], object] | None = getattr(progress, "note", None)
+
+    def watch(news: SearchProgress) -> None:
+        nonlocal noted
+        if news.best:
+            progress(max(0.0, min(1.0, news.lower_bound / news.best)))  # the proof is done when both are equal
+        if note is not None and not noted and time.monotonic() - begun >= seconds:
+            noted = True
+            note(describe_search(news))
+
+    return watch
+
+
+def describe_search(news: SearchProgress) -> Text:
+    """Say how far a search is, and how to end it."""
+    return text(
+        "still searching: the best so far has {best}, none has less than {bound};"
+        " --deadline-seconds ends the search with the best so far",
+        best="-" if news.best is None else f"{news.best:.4g}",
+        bound=f"{max(0.0, news.lower_bound):.4g}",
+    )
