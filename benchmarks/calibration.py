@@ -18,9 +18,9 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.methods.kanon import KAnonymity
-from sudare.methods.kanon.history import learn
+from sudare.methods.kanon.history import measure_nodes
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.predict import Memory
+from sudare.methods.kanon.predict import SchemaHistory
 from sudare.methods.kanon.request import Grouping
 from sudare.schema import Attribute, Schema, Values
 from sudare.schema.hierarchy_rules import ordered_groups
@@ -96,21 +96,21 @@ def calibrate(counts: Counts, seed: int, *, most: int = 10**6) -> dict[str, Tall
     rng, schema = np.random.default_rng(seed), counts.schema
     outcome = KAnonymity(k=5, max_suppressed="0.02").outcome(counts, schema.names)
     pieces, lattice = outcome.recoded.pieces, Lattice(schema.attributes)
-    points = learn(schema.fingerprint, pieces.tuples(), lattice, trace=outcome.found.trace)
+    points = measure_nodes(schema.fingerprint, pieces.tuples(), lattice, trace=outcome.result.trace)
     tops = {each.name: each.height for each in schema.attributes}
     points = [one for one in points if sum(level < tops[name] for name, level in one.groupings.items()) <= most]
-    memory = Memory(schema, points)
+    history = SchemaHistory(schema, points)
     tallies = {name: Tally() for name in ("holds", "likely", "unknown", "unlikely", "fails", "inside")}
     for _ in range(ASKED):
         names = [name for name in schema.names if rng.random() < 0.6] or [schema.names[0]]
         levels = {name: int(rng.integers(0, schema.attribute(name).height + 1)) for name in names}
-        wish = {name: Grouping(schema.attribute(name), level) for name, level in levels.items()}
+        option = {name: Grouping(schema.attribute(name), level) for name, level in levels.items()}
         node = tuple(levels.get(name, schema.attribute(name).height) for name in schema.names)
         true = pieces.tuples().classes(node).smallest
         for k in KS:
-            answer = memory.answer(wish, k)
+            answer = history.answer(option, k)
             tallies[answer.verdict].add(true >= k)
-        low, high = memory.bounds(wish)
+        low, high = history.bounds(option)
         if low < high and answer.low is not None:
             tallies["inside"].add(answer.low <= true <= answer.high)
     return tallies

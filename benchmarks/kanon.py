@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from sudare.counts import Counts
-from sudare.methods.kanon.check import Checker
+from sudare.methods.kanon.check import NodeChecker
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.lattice import Lattice, Node
-from sudare.methods.kanon.problem import Found, Problem, search
+from sudare.methods.kanon.problem import Problem, SearchResult
 from sudare.methods.kanon.quality import QUALITIES
+from sudare.methods.kanon.searches import search
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Attribute, Schema, TableHierarchy, Values
 from sudare.schema.hierarchy_rules import from_csv
@@ -59,7 +60,7 @@ def problem_of(counts: Counts, share: Fraction = Fraction(0), *, k: int = 5, sec
     )
 
 
-def timed(work: Callable[[], Found], rounds: int = ROUNDS) -> tuple[Found, float]:
+def timed(work: Callable[[], SearchResult], rounds: int = ROUNDS) -> tuple[SearchResult, float]:
     """The result and the best CPU time of some rounds."""
     best, found = float("inf"), None
     for _ in range(rounds):
@@ -78,7 +79,7 @@ def optima(counts: Counts) -> list[dict]:
     return rows
 
 
-def methods(counts: Counts, share: Fraction = Fraction(0)) -> list[tuple[str, Found, float]]:
+def methods(counts: Counts, share: Fraction = Fraction(0)) -> list[tuple[str, SearchResult, float]]:
     names = ("auto", "pak", "ola", "incognito", "flash", "datafly")
     return [(name, *timed(lambda name=name: search(problem_of(counts, share), name), 1)) for name in names]
 
@@ -87,7 +88,7 @@ def _replayed(counts: Counts, share: Fraction, nodes: list[Node]) -> float:
     """CPU per check of the same nodes in the same order, nothing known before."""
     problem = problem_of(counts, share)
     begun = time.process_time()
-    checker = Checker(problem)
+    checker = NodeChecker(problem)
     for node in nodes:
         checker.check(node)
     return (time.process_time() - begun) / len(nodes)
@@ -96,7 +97,7 @@ def _replayed(counts: Counts, share: Fraction, nodes: list[Node]) -> float:
 def _yardstick(problem: Problem, nodes: list[Node]) -> tuple[float, float]:
     """CPU per node of a key over all tuples and two np.bincount passes, and of the passes alone."""
     tuples, lattice = problem.tuples, problem.lattice
-    lifts = [[tuples.lifted(axis, level) for level in range(top + 1)] for axis, top in enumerate(lattice.heights)]
+    lifts = [[tuples.lift(axis, level) for level in range(top + 1)] for axis, top in enumerate(lattice.heights)]
     weights = tuples.weights.astype(np.float64)
     passes, keys = 0.0, 0.0
     for node in nodes:
@@ -177,7 +178,7 @@ def show_peers(counts: Counts, python: str) -> None:
     if theirs is None:
         return
     problem = problem_of(counts, Fraction(1, 20))
-    node = Checker(problem).check(tuple(theirs["levels"]))
+    node = NodeChecker(problem).check(tuple(theirs["levels"]))
     ours, seconds = timed(lambda: search(problem_of(counts, Fraction(1, 20))))
     print(", ".join(f"{name} {version}" for name, version in theirs["versions"].items()))
     print(

@@ -24,7 +24,7 @@ from typing import Any
 import duckdb
 
 import sudare as sd
-from sudare.methods.kanon.risk import compare
+from sudare.methods.kanon.risk import compare_recoding
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Values
 from sudare.schema.hierarchy_rules import intervals
 
@@ -85,10 +85,10 @@ def measured(rows: int, folder: Path) -> dict[str, Any]:
         with timed(found, "decide"):
             outcome = method.outcome(counts, names)
         with timed(found, "risk"):
-            compare(outcome.recoded)
+            compare_recoding(outcome.recoded)
         with timed(found, "write"):
             method.release(source, outcome).save(out)
-    searched = outcome.found
+    searched = outcome.result
     found |= {"combinations": counts.nonzero, "checks": None if searched is None else searched.checks}
     found["peak_gb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
     shutil.rmtree(out)

@@ -17,7 +17,7 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.methods.kanon import KAnonymity
-from sudare.methods.kanon.risk import compare
+from sudare.methods.kanon.risk import compare_recoding
 from sudare.schema import Attribute, Schema, TableHierarchy, Values
 
 SHAPES = (((2, 2), 60), ((2, 2, 1), 20), ((3, 2), 6))  # halvings of each attribute, tables
@@ -81,8 +81,9 @@ def main(argv: list[str]) -> None:
         for seed in range(tables):
             counts = table(seed, bits)
             names = counts.schema.names
-            ours = compare(KAnonymity(k=K, max_suppressed=share, recoding="value").outcome(counts, names).recoded)
-            full = compare(KAnonymity(k=K, max_suppressed=share).outcome(counts, names).recoded)
+            method = KAnonymity(k=K, max_suppressed=share, recoding="value")
+            ours = compare_recoding(method.outcome(counts, names).recoded)
+            full = compare_recoding(KAnonymity(k=K, max_suppressed=share).outcome(counts, names).recoded)
             least = best(counts, bits, share)
             greedy_loss.append(ours.total_loss)
             full_loss.append(full.total_loss)

@@ -17,7 +17,7 @@ import numpy as np
 
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.mondrian import partition
-from sudare.methods.kanon.recode import Pieces, holder
+from sudare.methods.kanon.recode import Pieces, make_class_checker
 from sudare.schema import Attribute, Values
 
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult-arx" / "adult.csv"
@@ -55,7 +55,7 @@ def ours(head: list[str], codes: np.ndarray, k: int, **options: bool) -> Callabl
             for name, size in zip(head, sizes, strict=True)
         )
         pieces = Pieces(attributes=attributes, quasi=len(head), codes=distinct, weights=weights.astype(np.int64))
-        return partition(pieces, distinct, holder((MinimumSize(k=k),), pieces), **options).count
+        return partition(pieces, distinct, make_class_checker((MinimumSize(k=k),), pieces), **options).count
 
     return work
 

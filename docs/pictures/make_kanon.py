@@ -14,7 +14,7 @@ from make import _LONG, INK, LINE, PAPER, PLACE, PUBLISHED, QUIET, TRUE, WRONG, 
 from sudare.counts import Counts
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.risk import BINS, LatticePicture, compare, draw_lattice
+from sudare.methods.kanon.risk import CLASS_SIZE_BINS, LatticePicture, compare_recoding, measure_lattice
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Values
 from sudare.schema.hierarchy_rules import intervals, prefecture_regions
@@ -59,9 +59,9 @@ def lattice() -> Any:
     """Every way to generalise, by height; which keep k; which were looked at, in which order."""
     counts = members()
     outcome = KAnonymity(k=K).outcome(counts, counts.schema.names)
-    found = outcome.found
-    foretold = KAnonymity(k=K, search="pak").outcome(counts, counts.schema.names).found
-    drawn = draw_lattice(
+    found = outcome.result
+    foretold = KAnonymity(k=K, search="pak").outcome(counts, counts.schema.names).result
+    drawn = measure_lattice(
         Tuples.of(counts, counts.schema.names),
         Lattice(counts.schema.attributes),
         k=K,
@@ -148,13 +148,13 @@ def classes() -> Any:
     rows = []
     for name, fields in ways.items():
         recoded = KAnonymity(k=K, **fields).outcome(counts, counts.schema.names).recoded
-        found, pieces = compare(recoded), recoded.pieces
+        found, pieces = compare_recoding(recoded), recoded.pieces
         rows += _bars("as it is", pieces.weights, ROWS) if not rows else []
-        rows += _bars(f"{name}: loss {found.total_loss:.2f}, {found.left_out} rows left out", recoded.class_sizes, ROWS)
-    order = [
-        f"{low}" if low == high - 1 else f"{low}–{high - 1}" for low, high in zip(BINS, (*BINS[1:], 0), strict=True)
-    ]
-    order[-1] = f"{BINS[-1]}+"
+        title = f"{name}: loss {found.total_loss:.2f}, {found.suppressed_rows} rows left out"
+        rows += _bars(title, recoded.class_sizes, ROWS)
+    ends = zip(CLASS_SIZE_BINS, (*CLASS_SIZE_BINS[1:], 0), strict=True)
+    order = [f"{low}" if low == high - 1 else f"{low}–{high - 1}" for low, high in ends]
+    order[-1] = f"{CLASS_SIZE_BINS[-1]}+"
     wide = alt.Chart(alt.Data(values=rows)).mark_bar(size=26)
     bars = wide.encode(
         x=alt.X("size:N", sort=order, axis=alt.Axis(title="rows in the class", labelAngle=0, labelFontSize=10)),
@@ -171,7 +171,7 @@ def classes() -> Any:
 
 def _bars(table: str, sizes: Any, rows: int) -> list[dict[str, Any]]:
     found = []
-    for low, high in zip(BINS, (*BINS[1:], 10**9), strict=True):
+    for low, high in zip(CLASS_SIZE_BINS, (*CLASS_SIZE_BINS[1:], 10**9), strict=True):
         inside = sizes[(sizes >= low) & (sizes < high)]
         text = f"{low}" if high == low + 1 else f"{low}+" if high == 10**9 else f"{low}–{high - 1}"
         found.append({"table": table, "size": text, "share": float(inside.sum() / rows), "small": high <= K})

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papers.oguri2016.walks import Measured
-from sudare.methods.kanon.optimal import PowerLaw, power_law
+from sudare.methods.kanon.power_law import PowerLaw, fit_power_law
 
 
 class Fit(NamedTuple):
@@ -47,7 +47,7 @@ def regression(measured: Measured, law: PowerLaw) -> Fit:
 
 def fits(tables: list[Measured], choose: Callable[[Measured], list[tuple[int, float]]]) -> list[Fit]:
     """The regressions of all tables whose chosen points make a law."""
-    laws = [(one, power_law(choose(one))) for one in tables]
+    laws = [(one, fit_power_law(choose(one))) for one in tables]
     return [regression(one, law) for one, law in laws if law is not None]
 
 

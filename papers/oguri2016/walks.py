@@ -8,9 +8,10 @@ from fractions import Fraction
 from sudare.counts import Counts
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.lattice import Lattice, Node, is_finer
-from sudare.methods.kanon.optimal import PowerLaw, power_law
-from sudare.methods.kanon.problem import Problem, search
+from sudare.methods.kanon.power_law import PowerLaw, fit_power_law
+from sudare.methods.kanon.problem import Problem
 from sudare.methods.kanon.quality import QUALITIES
+from sudare.methods.kanon.searches import search
 from sudare.methods.kanon.tuples import Tuples
 
 
@@ -54,7 +55,7 @@ class Measured:
         return [(cells, sum(ks) / len(ks)) for cells, ks in by_cells.items()]
 
     def law(self, most_cells: int = 9) -> PowerLaw:
-        law = power_law(self.points(most_cells))
+        law = fit_power_law(self.points(most_cells))
         assert law is not None
         return law
 

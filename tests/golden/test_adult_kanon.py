@@ -10,7 +10,8 @@ from benchmarks.kanon import adult_counts
 from sudare.counts import Counts
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.problem import Found, search
+from sudare.methods.kanon.problem import SearchResult
+from sudare.methods.kanon.searches import search
 from tests.unit.kanon_tables import problem_of
 
 NAMES = (
@@ -74,7 +75,7 @@ def few(adult: Counts) -> Counts:
 @pytest.mark.parametrize("quality", ["loss", "precision", "entropy", "discernability", "average class size"])
 def test_every_quality_finds_what_a_look_at_all_nodes_finds(adult: Counts, quality: str) -> None:
     problem = problem_of(few(adult), k=10, quality=quality, max_suppressed=Fraction(1, 50))
-    found: list[Found] = [search(problem, method) for method in ("auto", "exhaustive")]  # type: ignore[arg-type]
+    found: list[SearchResult] = [search(problem, method) for method in ("auto", "exhaustive")]  # type: ignore[arg-type]
 
     assert found[0].score == pytest.approx(found[1].score, rel=1e-12)
     assert found[0].checks < found[1].checks
@@ -84,7 +85,7 @@ def test_no_node_is_below_the_promise(adult: Counts) -> None:
     found = search(problem_of(adult, k=5, max_suppressed=Fraction(1, 20)))
     problem = problem_of(adult, k=5)
     classes = problem.tuples.classes(found.node)
-    kept = MinimumSize(k=5).holds(classes)
+    kept = MinimumSize(k=5).satisfied(classes)
 
     assert int(classes.sizes[~kept].sum()) == found.suppressed_rows <= 30_162 // 20
     assert int(classes.sizes[kept].min()) >= 5

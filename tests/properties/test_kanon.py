@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sudare.counts import Counts
 from sudare.errors import Infeasible
-from sudare.methods.kanon.check import Checker, slack
+from sudare.methods.kanon.check import NodeChecker, score_tolerance
 from sudare.methods.kanon.criteria import (
     Closeness,
     Criterion,
@@ -22,10 +22,11 @@ from sudare.methods.kanon.criteria import (
     Presence,
     RecursiveDiversity,
 )
-from sudare.methods.kanon.grouping import grouped, leaders, numbered
+from sudare.methods.kanon.equal_keys import find_leaders, group_keys, number_keys
 from sudare.methods.kanon.lattice import Node, is_finer
-from sudare.methods.kanon.problem import Problem, search
+from sudare.methods.kanon.problem import Problem
 from sudare.methods.kanon.quality import QUALITIES
+from sudare.methods.kanon.searches import search
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Schema
 from sudare.schema.arrays import Booleans
@@ -70,10 +71,10 @@ def test_the_optimum_equals_brute_force_for_every_quality(counts, k, share, qual
 @given(counts=tables, k=st.integers(2, 9), share=st.sampled_from(SHARES))
 def test_of_equal_scores_the_finer_node_is_taken_by_every_search(counts, k, share, quality, method) -> None:  # type: ignore[no-untyped-def]
     problem = problem_of(counts, k=k, quality=quality, max_suppressed=share)
-    checker = Checker(problem, is_exact=True)
+    checker = NodeChecker(problem, is_exact=True)
     checks = [one for one in map(checker.check, problem.lattice.nodes()) if one.is_feasible]
     least = min(one.score for one in checks)
-    equal = [one.node for one in checks if one.score <= least + slack(least)]
+    equal = [one.node for one in checks if one.score <= least + score_tolerance(least)]
 
     assert search(problem, method).node == min(equal, key=lambda node: (sum(node), node))  # type: ignore[arg-type]
 
@@ -142,7 +143,7 @@ def test_no_search_hands_back_a_node_that_breaks_the_promise_or_claims_too_much(
         found = search(problem, method)  # type: ignore[arg-type]
     except Infeasible:
         return
-    check = Checker(problem).check(found.node)
+    check = NodeChecker(problem).check(found.node)
 
     assert check.is_feasible
     assert found.lower_bound <= optimum * (1 + 1e-12)
@@ -153,14 +154,14 @@ def test_no_search_hands_back_a_node_that_breaks_the_promise_or_claims_too_much(
 @given(counts=tables, criteria=st.sampled_from(CRITERIA), share=st.sampled_from(SHARES))
 def test_what_a_check_concludes_for_other_nodes_is_true(counts, criteria, share) -> None:  # type: ignore[no-untyped-def]
     problem = problem_of(counts, *criteria, k=3, max_suppressed=share)
-    checker = Checker(problem)
+    checker = NodeChecker(problem)
     checks = [checker.check(node) for node in problem.lattice.nodes()]
     for one in checks:
         finer = [other for other in checks if is_finer(other.node, one.node)]
         coarser = [other for other in checks if is_finer(one.node, other.node)]
 
-        assert not (one.kills and any(other.is_feasible for other in finer))
-        assert not (one.clears and not all(other.is_feasible for other in coarser))
+        assert not (one.excludes_finer and any(other.is_feasible for other in finer))
+        assert not (one.implies_coarser and not all(other.is_feasible for other in coarser))
 
 
 @pytest.mark.parametrize("quality", sorted(QUALITIES))
@@ -168,18 +169,18 @@ def test_what_a_check_concludes_for_other_nodes_is_true(counts, criteria, share)
 @given(counts=tables, criteria=st.sampled_from(CRITERIA[:4]))
 def test_bounds_stay_below_the_scores_they_bound(counts, criteria, quality) -> None:  # type: ignore[no-untyped-def]
     problem = problem_of(counts, *criteria, k=3, quality=quality, max_suppressed=1)
-    checker = Checker(problem, is_exact=True)
+    checker = NodeChecker(problem, is_exact=True)
     checks = [checker.check(node) for node in problem.lattice.nodes()]
-    slack = 1 + 1e-9
+    score_tolerance = 1 + 1e-9
     for low in checks:
         above = [one for one in checks if is_finer(low.node, one.node)]
-        least = min(one.score for one in above) * slack
+        least = min(one.score for one in above) * score_tolerance
 
-        assert checker.measure.floor(low.node) <= least
-        assert low.rising <= least
+        assert checker.measure.lower_bound(low.node) <= least
+        assert low.coarser_bound <= least
         for high in above:
-            inside = min(one.score for one in above if is_finer(one.node, high.node)) * slack
-            assert checker.measure.bound(low.node, checker.out(high.node)) <= inside
+            inside = min(one.score for one in above if is_finer(one.node, high.node)) * score_tolerance
+            assert checker.measure.bound_with_loss(low.node, checker.certain_loss(high.node)) <= inside
 
 
 @settings(max_examples=60, deadline=None)
@@ -203,7 +204,7 @@ def test_rolled_up_classes_are_those_of_the_tuples(counts, data) -> None:  # typ
 def test_keys_are_grouped_as_unique_does_however_large_they_may_be(keys: list[int], places: int) -> None:
     key = np.array(keys, dtype=np.int64)
     values, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
-    found = grouped(key, places)
+    found = group_keys(key, places)
 
     assert np.array_equal(key[found.first], values)
     assert np.array_equal(found.ids, inverse)
@@ -214,8 +215,8 @@ def test_keys_are_grouped_as_unique_does_however_large_they_may_be(keys: list[in
 @given(keys=st.lists(st.integers(0, 50), max_size=60), places=st.sampled_from([51, 10**6, 2**62]))
 def test_the_leader_of_a_key_is_one_of_its_equals_and_leads_itself(keys: list[int], places: int) -> None:
     key = np.array(keys, dtype=np.int64)
-    lead = leaders(key, places).copy()
-    numbers, first = numbered(key, places)
+    lead = find_leaders(key, places).copy()
+    numbers, first = number_keys(key, places)
 
     assert np.array_equal(key[lead], key)
     assert np.array_equal(lead[lead], lead)
@@ -225,8 +226,8 @@ def test_the_leader_of_a_key_is_one_of_its_equals_and_leads_itself(keys: list[in
     assert len(set(zip(numbers.tolist(), keys, strict=True))) == len(set(keys))
 
 
-def _failing(checker: Checker, node: Node) -> Booleans:
-    look = checker.look(node)
+def _failing(checker: NodeChecker, node: Node) -> Booleans:
+    look = checker.judge_classes(node)
     return look.failing[look.classes.ids]
 
 
@@ -236,7 +237,7 @@ def test_a_growing_criterion_is_one_whose_suppressed_rows_shrink() -> None:
     for seed in range(40):
         counts = random_counts(seed)
         for one in criteria.values():
-            checker = Checker(problem_of(counts, one, k=None, max_suppressed=1))
+            checker = NodeChecker(problem_of(counts, one, k=None, max_suppressed=1))
             lattice = checker.problem.lattice
             for node in lattice.nodes():
                 here = _failing(checker, node)
@@ -245,4 +246,4 @@ def test_a_growing_criterion_is_one_whose_suppressed_rows_shrink() -> None:
                     if (there & ~here).any():
                         broken.add(type(one).__name__)
 
-    assert broken == {type(one).__name__ for one in criteria.values() if not one.grows}
+    assert broken == {type(one).__name__ for one in criteria.values() if not one.is_monotone}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sudare.methods.kanon.mondrian import Line, partition
+from sudare.methods.kanon.mondrian import ValueLine, partition
 from sudare.methods.kanon.recode import Pieces
 from sudare.schema import Attribute, NumberBins, TableHierarchy, Values
 
@@ -106,4 +106,4 @@ SIZES = Attribute(name="x", domain=Values(("S", "M", "L"), is_ordered=True), mis
 def test_a_range_is_named_by_bins_ends_or_the_groups_it_holds(
     attribute: Attribute, span: tuple[int, int, tuple[int, ...]], label: str | None
 ) -> None:
-    assert Line(attribute).label(*span) == label
+    assert ValueLine(attribute).label(*span) == label

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError, SourceError
-from sudare.methods.kanon.history import Measurement, add_to_history, learn, read_history, spread_nodes
+from sudare.methods.kanon.history import Measurement, add_to_history, measure_nodes, read_history, spread_nodes
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.predict import Memory, predict
-from sudare.methods.kanon.request import Grouping, Request, grouping
+from sudare.methods.kanon.predict import SchemaHistory, predict
+from sudare.methods.kanon.request import Grouping, Request, read_grouping
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Attribute, Schema, Values
 from sudare.schema.hierarchy_rules import ordered_groups
@@ -34,7 +34,7 @@ def table(seed: int, rows: int = 4000) -> Tuples:
     return Tuples.of(Counts.from_columns(SCHEMA, codes), SCHEMA.names)
 
 
-def wish_at(node: tuple[int, ...]) -> dict[str, Grouping]:
+def option_at(node: tuple[int, ...]) -> dict[str, Grouping]:
     return {name: Grouping(SCHEMA.attribute(name), level) for name, level in zip("abc", node, strict=True)}
 
 
@@ -44,28 +44,28 @@ def point(node: tuple[int, ...], k: int, rows: int = 100) -> Measurement:
 
 
 def test_a_finer_grouping_that_holds_makes_every_coarser_one_certain() -> None:
-    memory = Memory(SCHEMA, [point((1, 1, 2), 7), point((3, 2, 2), 9)])
+    history = SchemaHistory(SCHEMA, [point((1, 1, 2), 7), point((3, 2, 2), 9)])
 
-    assert memory.answer(wish_at((1, 1, 2)), 7).verdict == "holds"
-    assert memory.answer(wish_at((2, 2, 2)), 7).verdict == "holds"
-    assert memory.answer({"a": Grouping(SCHEMA.attribute("a"), 1)}, 7).verdict == "holds"
-    assert memory.answer(wish_at((0, 1, 2)), 7).verdict == "unknown"
-    assert memory.answer(wish_at((0, 0, 0)), 10).verdict == "fails"
-    assert memory.answer(wish_at((4, 4, 4)), 101).verdict == "fails"
+    assert history.answer(option_at((1, 1, 2)), 7).verdict == "holds"
+    assert history.answer(option_at((2, 2, 2)), 7).verdict == "holds"
+    assert history.answer({"a": Grouping(SCHEMA.attribute("a"), 1)}, 7).verdict == "holds"
+    assert history.answer(option_at((0, 1, 2)), 7).verdict == "unknown"
+    assert history.answer(option_at((0, 0, 0)), 10).verdict == "fails"
+    assert history.answer(option_at((4, 4, 4)), 101).verdict == "fails"
 
 
 def test_another_number_of_rows_is_another_table_and_makes_nothing_certain() -> None:
-    memory = Memory(SCHEMA, [point((1, 1, 2), 7, rows=90), point((3, 3, 3), 20, rows=100)])
+    history = SchemaHistory(SCHEMA, [point((1, 1, 2), 7, rows=90), point((3, 3, 3), 20, rows=100)])
 
-    assert memory.answer(wish_at((2, 2, 2)), 7).verdict == "unknown"
+    assert history.answer(option_at((2, 2, 2)), 7).verdict == "unknown"
 
 
 @given(seed=st.integers(0, 500), level=st.tuples(*[st.integers(0, 4)] * 3), k=st.sampled_from([2, 5, 20]))
 @settings(max_examples=40, deadline=None)
 def test_certain_answers_are_never_wrong(seed: int, level: tuple[int, int, int], k: int) -> None:
     tuples = table(seed, rows=500)
-    memory = Memory(SCHEMA, learn(SCHEMA.fingerprint, tuples, LATTICE))
-    verdict = memory.answer(wish_at(level), k).verdict
+    history = SchemaHistory(SCHEMA, measure_nodes(SCHEMA.fingerprint, tuples, LATTICE))
+    verdict = history.answer(option_at(level), k).verdict
     holds = tuples.classes(level).smallest >= k
 
     assert verdict != "holds" or holds
@@ -75,9 +75,9 @@ def test_certain_answers_are_never_wrong(seed: int, level: tuple[int, int, int],
 def test_the_law_recovers_a_power_law_and_its_interval_holds_it() -> None:
     nodes = [node for node in LATTICE.nodes() if LATTICE.cells(node) > 1]
     points = [point(node, 1 + round(50_000 * LATTICE.cells(node) ** -1.5), rows=50_001) for node in nodes[::7]]
-    law = Memory(SCHEMA, points).law
+    law = SchemaHistory(SCHEMA, points).law
     assert law is not None
-    guesses = [(law.predict(wish_at(node)), 1 + 50_000 * LATTICE.cells(node) ** -1.5) for node in nodes]
+    guesses = [(law.predict(option_at(node)), 1 + 50_000 * LATTICE.cells(node) ** -1.5) for node in nodes]
 
     assert np.mean([low <= true <= high for (_, low, high), true in guesses]) > 0.9
     assert np.median([abs(math.log(k / true)) for (k, _, _), true in guesses]) < 0.2
@@ -85,9 +85,11 @@ def test_the_law_recovers_a_power_law_and_its_interval_holds_it() -> None:
 
 def test_most_intervals_on_a_made_up_table_hold_the_truth_and_narrow_ones_would_not() -> None:
     tuples = table(1)
-    memory = Memory(SCHEMA, learn(SCHEMA.fingerprint, tuples, LATTICE))
-    nodes = [node for node in LATTICE.nodes() if memory.bounds(wish_at(node))[0] < memory.bounds(wish_at(node))[1]]
-    answers = [(memory.answer(wish_at(node), 5), tuples.classes(node).smallest) for node in nodes]
+    history = SchemaHistory(SCHEMA, measure_nodes(SCHEMA.fingerprint, tuples, LATTICE))
+    nodes = [
+        node for node in LATTICE.nodes() if history.bounds(option_at(node))[0] < history.bounds(option_at(node))[1]
+    ]
+    answers = [(history.answer(option_at(node), 5), tuples.classes(node).smallest) for node in nodes]
     inside = np.mean([(one.low or 0) <= true <= (one.high or 0) for one, true in answers])
     near = np.mean([abs((one.k or 0) - true) < 0.1 * true for one, true in answers])
 
@@ -97,16 +99,16 @@ def test_most_intervals_on_a_made_up_table_hold_the_truth_and_narrow_ones_would_
 
 def test_the_nearest_groupings_are_good_and_few_steps_away() -> None:
     tuples = table(2)
-    memory = Memory(SCHEMA, learn(SCHEMA.fingerprint, tuples, LATTICE))
-    request = Request(name="r", k=20, wishes=(wish_at((0, 0, 0)),))
-    found = predict(request, SCHEMA, learn(SCHEMA.fingerprint, tuples, LATTICE))
+    history = SchemaHistory(SCHEMA, measure_nodes(SCHEMA.fingerprint, tuples, LATTICE))
+    request = Request(name="r", k=20, options=(option_at((0, 0, 0)),))
+    found = predict(request, SCHEMA, measure_nodes(SCHEMA.fingerprint, tuples, LATTICE))
     near = found.nearest[0]
 
     assert found.answers[0].verdict in ("unlikely", "fails")
-    assert found.first_good is None
+    assert found.first_feasible is None
     assert near
     assert all(one.verdict in ("holds", "likely") for one in near)
-    assert all(memory.answer(one.wish, 20).verdict == one.verdict for one in near)
+    assert all(history.answer(one.option, 20).verdict == one.verdict for one in near)
 
 
 def test_an_attribute_that_was_never_measured_widens_the_interval() -> None:
@@ -114,17 +116,17 @@ def test_an_attribute_that_was_never_measured_widens_the_interval() -> None:
     known += [point((4, level, 4), 1 + 9000 // LATTICE.cells((4, level, 4)), rows=9000) for level in range(4)]
     thin = [Measurement(schema=one.schema, groupings={k: v for k, v in one.groupings.items() if k != "a"},
                   cells=one.cells, k=one.k, rows=one.rows) for one in known]  # fmt: skip
-    law = Memory(SCHEMA, thin).law
+    law = SchemaHistory(SCHEMA, thin).law
     assert law is not None
-    (_, low, high), (_, new_low, new_high) = law.predict(wish_at((4, 2, 4))), law.predict(wish_at((2, 4, 4)))
+    (_, low, high), (_, new_low, new_high) = law.predict(option_at((4, 2, 4))), law.predict(option_at((2, 4, 4)))
 
     assert new_high / new_low > high / low
 
 
 def test_without_a_history_everything_is_unknown() -> None:
-    answer = Memory(SCHEMA, []).answer(wish_at((0, 0, 0)), 5)
+    answer = SchemaHistory(SCHEMA, []).answer(option_at((0, 0, 0)), 5)
 
-    assert (answer.verdict, answer.k, answer.words(lang="en")) == ("unknown", None, "unknown")
+    assert (answer.verdict, answer.k, answer.describe().render("en")) == ("unknown", None, "unknown")
 
 
 def test_a_history_is_read_as_it_was_written_and_repeats_nothing(tmp_path: Path) -> None:
@@ -165,15 +167,15 @@ def request_file(place: Path, text: str) -> Path:
 
 def test_a_request_names_levels_by_number_by_label_or_by_groups(tmp_path: Path) -> None:
     half = [[f"v{number}" for number in range(8)], ["v8..v11", "v12..v15"]]
-    text = f'[request]\nname = "mine"\nk = 5\n\n[[wish]]\na = 2\nb = "v0..v3"\nc = {half!r}\n'.replace("'", '"')
-    (wish,) = Request.read(request_file(tmp_path, text), SCHEMA).wishes
+    text = f'[request]\nname = "mine"\nk = 5\n\n[[option]]\na = 2\nb = "v0..v3"\nc = {half!r}\n'.replace("'", '"')
+    (option,) = Request.read(request_file(tmp_path, text), SCHEMA).options
 
-    assert (wish["a"].level, wish["b"].level, wish["c"].size) == (2, 2, 2)
-    assert wish["c"].is_finer(Grouping(SCHEMA.attribute("c"), 4))
-    assert Grouping(SCHEMA.attribute("c"), 2).is_finer(wish["c"])
-    assert not wish["c"].is_finer(Grouping(SCHEMA.attribute("c"), 2))
-    assert wish["c"].labels(np.array([0, 9])).tolist() == ["v0..v7", "v8..v15"]
-    assert Grouping.from_value(SCHEMA.attribute("c"), wish["c"].to_value()).size == 2
+    assert (option["a"].level, option["b"].level, option["c"].size) == (2, 2, 2)
+    assert option["c"].is_finer(Grouping(SCHEMA.attribute("c"), 4))
+    assert Grouping(SCHEMA.attribute("c"), 2).is_finer(option["c"])
+    assert not option["c"].is_finer(Grouping(SCHEMA.attribute("c"), 2))
+    assert option["c"].labels(np.array([0, 9])).tolist() == ["v0..v7", "v8..v15"]
+    assert Grouping.from_value(SCHEMA.attribute("c"), option["c"].to_value()).size == 2
 
 
 @pytest.mark.parametrize(
@@ -201,4 +203,4 @@ def test_a_request_that_is_not_there_and_a_bool_are_refused(tmp_path: Path) -> N
     with pytest.raises(ParameterError, match="cannot be read"):
         Request.read(tmp_path / "none.toml", SCHEMA)
     with pytest.raises(ParameterError, match="must be a level"):
-        grouping(SCHEMA.attribute("a"), True)
+        read_grouping(SCHEMA.attribute("a"), True)

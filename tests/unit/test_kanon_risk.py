@@ -9,7 +9,7 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.risk import compare, draw_lattice, risk_before, risk_of
+from sudare.methods.kanon.risk import compare_recoding, measure_lattice, measure_risk, measure_table_risk
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema import Attribute, Schema, TableHierarchy, Values
 from sudare.schema.hierarchy_rules import ordered_groups
@@ -21,7 +21,7 @@ COUNTS = Counts.from_columns(SCHEMA, [[0], [1], [2]], [1, 4, 5])
 
 
 def test_risk_is_that_of_class_sizes_one_four_and_five() -> None:
-    found = risk_before(COUNTS, ["letter"])
+    found = measure_table_risk(COUNTS, ["letter"])
 
     assert (found.rows, found.classes, found.smallest) == (10, 3, 1)
     assert (found.prosecutor, found.journalist, found.marketer, found.uniques) == (1.0, 1.0, 0.3, 0.1)
@@ -32,7 +32,7 @@ def test_risk_is_that_of_class_sizes_one_four_and_five() -> None:
 
 def test_a_register_of_the_population_lowers_the_journalists_risk() -> None:
     register = Counts.from_columns(SCHEMA, [[0], [1], [2]], [10, 40, 50])
-    found = risk_before(COUNTS, ["letter"], register)
+    found = measure_table_risk(COUNTS, ["letter"], register)
 
     assert found.prosecutor == 1.0
     assert found.journalist == pytest.approx(0.1)
@@ -40,27 +40,27 @@ def test_a_register_of_the_population_lowers_the_journalists_risk() -> None:
 
 
 def test_an_empty_table_has_no_risk() -> None:
-    assert risk_of(np.array([], dtype=np.int64)).prosecutor == 0
+    assert measure_risk(np.array([], dtype=np.int64)).prosecutor == 0
 
 
 def test_loss_counts_the_values_a_label_stands_for_and_a_row_left_out_as_one() -> None:
-    coarse = compare(KAnonymity(k=5).outcome(COUNTS, ("letter",)).recoded)
-    out = compare(KAnonymity(k=4, max_suppressed="0.1").outcome(COUNTS, ("letter",)).recoded)
+    coarse = compare_recoding(KAnonymity(k=5).outcome(COUNTS, ("letter",)).recoded)
+    out = compare_recoding(KAnonymity(k=4, max_suppressed="0.1").outcome(COUNTS, ("letter",)).recoded)
 
     assert coarse.loss == {"letter": pytest.approx(0.25)}  # half the rows at (2 - 1) / (3 - 1)
     assert coarse.costliest == "letter"
-    assert (coarse.after.smallest, coarse.left_out) == (5, 0)
+    assert (coarse.after.smallest, coarse.suppressed_rows) == (5, 0)
     assert out.loss == {"letter": pytest.approx(0.1)}
-    assert out.left_out == 1
+    assert out.suppressed_rows == 1
     assert out.to_dict()["stamp"] == "not for publication"
 
 
 def test_a_small_lattice_is_drawn_with_what_each_node_keeps() -> None:
     outcome = KAnonymity(k=5).outcome(COUNTS, ("letter",))
-    assert outcome.found is not None
+    assert outcome.result is not None
     lattice = Lattice((LETTER,))
-    drawn = draw_lattice(
-        Tuples.of(COUNTS, ["letter"]), lattice, k=5, trace=outcome.found.trace, chosen=outcome.found.node
+    drawn = measure_lattice(
+        Tuples.of(COUNTS, ["letter"]), lattice, k=5, trace=outcome.result.trace, chosen=outcome.result.node
     )
 
     assert [(one.node, one.k, one.is_kept, one.is_chosen) for one in drawn.nodes] == [
@@ -77,4 +77,4 @@ def test_a_large_lattice_is_not_drawn() -> None:
     tree = ordered_groups(domain, [2, 4, 8, 16, 32])
     wide = Lattice(tuple(Attribute(name=f"a{number}", domain=domain, hierarchy=tree) for number in range(8)))
     with pytest.raises(ParameterError, match="too large to draw"):
-        draw_lattice(Tuples.of(COUNTS, ["letter"]), wide, k=2)
+        measure_lattice(Tuples.of(COUNTS, ["letter"]), wide, k=2)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sudare.sources as sources
-from sudare.counts.relabelling import LEFT_OUT, Overrides, Relabelling
+from sudare.counts.relabelling import SUPPRESSED, Overrides, Relabelling
 from sudare.errors import ParameterError, SourceError
 from sudare.schema import Attribute, Schema, Values
 
@@ -34,7 +34,7 @@ def written(
 
 
 def test_combinations_are_left_out_and_others_keep_the_labels_of_their_values(tmp_path: Path) -> None:
-    gone = Overrides(names=("x", "y"), codes=np.array([[0, 1]]), groups=np.array([LEFT_OUT]))
+    gone = Overrides(names=("x", "y"), codes=np.array([[0, 1]]), groups=np.array([SUPPRESSED]))
     found = written(tmp_path, Relabelling(labels={"x": lambda codes: texts("A", "B", "C")[codes]}, exceptions=gone))
 
     assert found == [("A", "a", "c"), ("B", "b", "c"), ("C", "a", "a")]
@@ -56,7 +56,7 @@ def test_a_combination_is_dealt_out_to_its_groups_in_the_sizes_asked_for(tmp_pat
     cut = Overrides(
         names=("x",),
         codes=np.array([[0], [1], [0], [0]]),
-        groups=np.array([0, 0, 1, LEFT_OUT]),
+        groups=np.array([0, 0, 1, SUPPRESSED]),
         sizes=np.array([3, 2, 4, 2]),
         labels={"x": texts("left", "right")},
     )
@@ -71,7 +71,7 @@ def test_a_domain_of_several_words_is_grouped_alike(tmp_path: Path) -> None:
     schema = Schema(name="t", attributes=tuple(Attribute(name=name, domain=LETTERS) for name in names))
     rows = [["a"] * 45, ["a"] * 44 + ["c"], ["c"] + ["a"] * 44]
     codes = np.array([[0] * 44 + [2]])
-    gone = Overrides(names=tuple(names), codes=codes, groups=np.array([LEFT_OUT]))
+    gone = Overrides(names=tuple(names), codes=codes, groups=np.array([SUPPRESSED]))
     table = pa.table(dict(zip(names, (list(column) for column in zip(*rows, strict=True)), strict=True)))
     with sources.open(table, schema) as source:
         path = source.relabel(Relabelling(labels={}, exceptions=gone)).write(tmp_path / "out.parquet", shuffle=False)
@@ -82,7 +82,7 @@ def test_a_domain_of_several_words_is_grouped_alike(tmp_path: Path) -> None:
 
 def test_aggregated_rows_are_not_cut_and_bad_exceptions_are_refused(tmp_path: Path) -> None:
     cut = Overrides(
-        names=("x",), codes=np.array([[0], [0]]), groups=np.array([0, LEFT_OUT]), sizes=np.array([1, 2]),
+        names=("x",), codes=np.array([[0], [0]]), groups=np.array([0, SUPPRESSED]), sizes=np.array([1, 2]),
         labels={"x": texts("left")},
     )  # fmt: skip
     table = pa.table({"x": ["a"], "y": ["a"], "z": ["a"], "n": [3]})

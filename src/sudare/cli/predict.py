@@ -12,13 +12,13 @@ from sudare.cli.terminal import json_option, print_json
 from sudare.text import say, text
 
 if TYPE_CHECKING:
-    from sudare.methods.kanon.predict import GroupingAnswer, Prediction
+    from sudare.methods.kanon.predict import Prediction
 
 
 @click.command(
     "predict",
     cls=Worded,
-    help=text("Tell whether the wishes of REQUEST can be had at its k, from a history; the data is not opened."),
+    help=text("Tell from a history whether the options of REQUEST can be published at its k; the data is not opened."),
 )
 @click.argument("request_file", metavar="REQUEST", type=click.Path(path_type=Path))
 @option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=text("schema file"))
@@ -52,15 +52,12 @@ def _tell(found: Prediction) -> None:
             "request {name}: k = {k}; {points} measurements known",
             name=request.name or "-",
             k=request.k,
-            points=found.points,
+            points=found.measurement_count,
         )
     )
     for number, (answer, nearest) in enumerate(zip(found.answers, found.nearest, strict=True), 1):
-        click.echo(say("wish {number}: {groupings}", number=number, groupings=_groupings(answer)))
-        click.echo("  " + answer.words())
+        click.echo(say("option {number}: {groupings}", number=number, groupings=answer.describe_groupings()))
+        click.echo(f"  {answer.describe()}")
         for near in nearest:
-            click.echo("  " + say("instead: {groupings}: {words}", groupings=_groupings(near), words=near.words()))
-
-
-def _groupings(answer: GroupingAnswer) -> str:
-    return ", ".join(one.words() for one in answer.wish.values())
+            groupings, words = near.describe_groupings(), near.describe()
+            click.echo("  " + say("instead: {groupings}: {words}", groupings=groupings, words=words))

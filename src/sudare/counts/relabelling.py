@@ -13,7 +13,7 @@ from sudare.counts.counts import Countable
 from sudare.errors import ParameterError
 from sudare.schema.arrays import Codes, Labels
 
-LEFT_OUT = -1
+SUPPRESSED = -1
 """The group of rows that are not written."""
 
 
@@ -21,11 +21,11 @@ LEFT_OUT = -1
 class Overrides:
     """Rows that are put into groups by the combination of some attributes, whatever the labels of their values.
 
-    `codes` (m, attributes) holds combinations of the codes of `names`, `groups` (m,) the group of each, LEFT_OUT for
+    `codes` (m, attributes) holds combinations of the codes of `names`, `groups` (m,) the group of each, SUPPRESSED for
     rows that are not written; `labels` give every group a text for each attribute that it relabels. A combination that
     stands several times is cut into pieces of `sizes` rows, taken at random; else sizes are not looked at.
 
-    >>> one = Overrides(names=("sex",), codes=np.array([[1]]), groups=np.array([LEFT_OUT]))
+    >>> one = Overrides(names=("sex",), codes=np.array([[1]]), groups=np.array([SUPPRESSED]))
     >>> one.is_cut
     False
     """
@@ -40,7 +40,7 @@ class Overrides:
         lengths = {len(self.codes), len(self.groups), len(self.codes if self.sizes is None else self.sizes)}
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.names) or len(lengths) != 1:
             raise ParameterError("exceptions need one row of codes and one group for every combination")
-        top = int(self.groups.max(initial=LEFT_OUT))
+        top = int(self.groups.max(initial=SUPPRESSED))
         if any(len(texts) <= top for texts in self.labels.values()):
             raise ParameterError("every group of exceptions needs a label")
 

@@ -1,16 +1,16 @@
-"""What every published class must keep, and what a search may conclude from one that does not.
+"""What every published class must satisfy, and what a search may conclude from one that does not.
 
-    MinimumSize           k rows                                   grows, merges
-    DistinctDiversity     l different sensitive values             grows, merges
-    EntropyDiversity      entropy of at least log l                merges
-    RecursiveDiversity    r1 < c (r_l + ... + r_m)                 merges
-    Closeness             within t of the whole table              merges
-    Presence              share of a public register in [low, high]   merges
+    MinimumSize           k rows                                      monotone, union-closed
+    DistinctDiversity     l different sensitive values                monotone, union-closed
+    EntropyDiversity      entropy of at least log l                   union-closed
+    RecursiveDiversity    r1 < c (r_l + ... + r_m)                    union-closed
+    Closeness             within t of the whole table                 union-closed
+    Presence              share of a public register in [low, high]   union-closed
 
-`is_union_closed`: the union of classes that keep it keeps it. Then, without suppression, all nodes coarser than a good node are
-good. `is_monotone`: a class that keeps it still does with any rows added. Only then does the set of suppressed rows shrink
-from a node to every coarser one, and a limit on suppression prunes. A criterion that does not grow prunes under
-suppression by those it implies (`implied`), which do.
+Union-closed: the union of classes that satisfy it satisfies it. Then, without suppression, all nodes coarser than a
+feasible node are feasible. Monotone: a class that satisfies it still does with any rows added. Only then does the set
+of suppressed rows shrink from a node to every coarser one, and a limit on suppression prunes. A criterion that is not
+monotone prunes under suppression by those it implies (`implied`), which are. Proof: proofs/kanon.md
 """
 
 from __future__ import annotations
@@ -45,29 +45,32 @@ class Criterion(Protocol):
 
     @property
     def is_union_closed(self) -> bool:
-        """Tell whether the union of classes that keep it keeps it."""
+        """Tell whether the union of classes that satisfy it satisfies it."""
 
     @property
     def is_monotone(self) -> bool:
-        """Tell whether a class that keeps it still does with any rows added."""
+        """Tell whether a class that satisfies it still does with any rows added."""
 
     @property
     def is_suppressible(self) -> bool:
-        """Tell whether leaving out the rows of a class that breaks it mends it."""
+        """Tell whether suppressing the rows of a class that breaks it is a cure."""
 
     @property
     def implied(self) -> tuple[Criterion, ...]:
-        """Give the growing criteria that every class that keeps this one keeps."""
+        """Give the monotone criteria that every class that satisfies this one satisfies."""
 
     @property
     def sensitive(self) -> tuple[str, ...]:
         """Name the sensitive attributes it reads."""
 
-    def holds(self, classes: Classes) -> Booleans:
-        """Tell which classes keep it."""
+    def satisfied(self, classes: Classes) -> Booleans:
+        """Tell which classes satisfy it."""
 
     def describe(self) -> Text:
-        """Write it in a few words, for a certificate."""
+        """Write it in a few words, for a certificate and its readers."""
+
+
+# --- how many rows ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,10 +93,10 @@ class MinimumSize:
     sensitive = property(lambda self: ())
     implied = property(lambda self: (self,))
 
-    def holds(self, classes: Classes) -> Booleans:
-        """Tell which classes have k rows; a class without any publishes nothing and keeps it."""
-        enough: Booleans = classes.loads >= self.k
-        return enough if classes.tuples.population is None else enough | (classes.loads == 0)
+    def satisfied(self, classes: Classes) -> Booleans:
+        """Tell which classes have k rows; a class without any publishes nothing and satisfies it."""
+        is_large: Booleans = classes.float_sizes >= self.k
+        return is_large if classes.tuples.population is None else is_large | (classes.float_sizes == 0)
 
     def describe(self) -> Text:
         """Write it in a few words."""
@@ -104,7 +107,7 @@ class MinimumSize:
 class Presence:
     """delta-presence: of the persons of a register who look alike, a share between low and high is in the table.
 
-    Leaving rows out makes a class look absent, so that it is no cure if `low` is above 0.
+    Suppressing rows makes a class look absent, so that it is no cure if `low` is above 0.
     Source: Nergiz, Atzori, Clifton 2007
     """
 
@@ -123,7 +126,7 @@ class Presence:
     sensitive = property(lambda self: ())
     implied = property(lambda self: ())
 
-    def holds(self, classes: Classes) -> Booleans:
+    def satisfied(self, classes: Classes) -> Booleans:
         """Tell which classes lie between both; ParameterError without a register, or if rows are not in it."""
         people = classes.tuples.population
         if people is None:
@@ -132,8 +135,8 @@ class Presence:
             raise ParameterError("the register has fewer persons than the table in some combination; check it")
         register = np.bincount(classes.ids, weights=people, minlength=classes.count)
         share = classes.sizes / np.maximum(register, 1)
-        inside: Booleans = (share >= self.low) & (share <= self.high)
-        return inside
+        is_between: Booleans = (share >= self.low) & (share <= self.high)
+        return is_between
 
     def describe(self) -> Text:
         """Write it in a few words."""
@@ -141,45 +144,40 @@ class Presence:
 
 
 def all_satisfied(criteria: tuple[Criterion, ...], classes: Classes) -> Booleans:
-    """Tell which classes keep all criteria."""
+    """Tell which classes satisfy all criteria."""
     if len(criteria) == 1:
-        return criteria[0].holds(classes)
-    good = np.ones(classes.count, dtype=bool)
-    for read_criterion in criteria:
-        good &= read_criterion.holds(classes)
-    return good
+        return criteria[0].satisfied(classes)
+    satisfied = np.ones(classes.count, dtype=bool)
+    for criterion in criteria:
+        satisfied &= criterion.satisfied(classes)
+    return satisfied
 
 
-# Criteria about what a class tells of a sensitive attribute: l-diversity in three forms, and t-closeness.
-
+# --- what a class tells of a sensitive attribute: l-diversity in three forms, and t-closeness -------------------------
 
 Distance = Literal["equal", "ordered", "hierarchical"]
-_CLOSENESS: dict[Distance, str] = {
-    "equal": EQUAL_DISTANCE,
-    "ordered": ORDERED_DISTANCE,
-    "hierarchical": HIERARCHICAL_DISTANCE,
-}
 
 ROUNDING = 1e-12  # entropies and distances are floats: a class at the limit itself must not fail by the last bit
-CHUNK = 2**22  # numbers in one dense piece of classes by values
+DENSE_SIZE = 2**22  # numbers in one dense array of classes by values
+_CLOSENESS = {"equal": EQUAL_DISTANCE, "ordered": ORDERED_DISTANCE, "hierarchical": HIERARCHICAL_DISTANCE}
 
 
-class Entries(NamedTuple):
-    """Rows of each value in each class: only those that occur, by class."""
+class ValueCounts(NamedTuple):
+    """Rows of each sensitive value in each class: only those that occur, sorted by class."""
 
     classes: Codes
     values: Codes
     rows: Codes
 
 
-def entries(classes: Classes, name: str) -> Entries:
-    """Add up a sensitive attribute by class."""
-    joint = _joint(classes, name)
-    size = joint.attribute.size
-    key = classes.ids[joint.tuple_of] * size + joint.value
-    found = group_keys(key, max(1, classes.count) * size)
-    places = key[found.first]
-    return Entries(places // size, places % size, found.totals(joint.weight))
+def count_values(classes: Classes, name: str) -> ValueCounts:
+    """Count the rows of each value of a sensitive attribute by class."""
+    sensitive = _sensitive_counts(classes, name)
+    size = sensitive.attribute.size
+    key = classes.ids[sensitive.tuple_of] * size + sensitive.value
+    groups = group_keys(key, max(1, classes.count) * size)
+    occurring = key[groups.first]
+    return ValueCounts(occurring // size, occurring % size, groups.totals(sensitive.weight))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,11 +200,11 @@ class DistinctDiversity:
     sensitive = property(lambda self: (self.attribute,))
     implied = property(lambda self: (self,))
 
-    def holds(self, classes: Classes) -> Booleans:
+    def satisfied(self, classes: Classes) -> Booleans:
         """Tell which classes have l values."""
-        values = np.bincount(entries(classes, self.attribute).classes, minlength=classes.count)
-        good: Booleans = (values >= self.l) | (classes.sizes == 0)
-        return good
+        values = np.bincount(count_values(classes, self.attribute).classes, minlength=classes.count)
+        is_diverse: Booleans = (values >= self.l) | (classes.sizes == 0)
+        return is_diverse
 
     def describe(self) -> Text:
         """Write it in a few words."""
@@ -217,7 +215,7 @@ class DistinctDiversity:
 class EntropyDiversity:
     """The entropy of the sensitive values of a class is at least log l.     Source: Machanavajjhala et al. 2007
 
-    Entropy is concave, so a union of good classes is good; but rows of one value added to a good class can spoil it.
+    Entropy is concave, so it is union-closed; but rows of one value added to a class that satisfies it can spoil it.
     """
 
     attribute: str
@@ -236,13 +234,13 @@ class EntropyDiversity:
         """An entropy of log l takes l values."""
         return (DistinctDiversity(attribute=self.attribute, l=math.ceil(self.l - ROUNDING)),)
 
-    def holds(self, classes: Classes) -> Booleans:
+    def satisfied(self, classes: Classes) -> Booleans:
         """Tell which classes have the entropy."""
-        found = entries(classes, self.attribute)
-        share = found.rows / classes.sizes[found.classes]
-        entropy = -np.bincount(found.classes, weights=share * np.log(share), minlength=classes.count)
-        good: Booleans = (entropy >= math.log(self.l) - ROUNDING) | (classes.sizes == 0)
-        return good
+        counts = count_values(classes, self.attribute)
+        share = counts.rows / classes.sizes[counts.classes]
+        entropy = -np.bincount(counts.classes, weights=share * np.log(share), minlength=classes.count)
+        is_diverse: Booleans = (entropy >= math.log(self.l) - ROUNDING) | (classes.sizes == 0)
+        return is_diverse
 
     def describe(self) -> Text:
         """Write it in a few words."""
@@ -253,7 +251,7 @@ class EntropyDiversity:
 class RecursiveDiversity:
     """The commonest value of a class is rarer than c times all but the l - 1 commonest: r1 < c (r_l + ... + r_m).
 
-    Source: Machanavajjhala et al. 2007, definition 4.3 (there proven to merge).
+    Source: Machanavajjhala et al. 2007, definition 4.3 (there proven to be union-closed).
     """
 
     attribute: str
@@ -275,17 +273,17 @@ class RecursiveDiversity:
         """Without an l-th value the right side is 0."""
         return (DistinctDiversity(attribute=self.attribute, l=self.l),)
 
-    def holds(self, classes: Classes) -> Booleans:
-        """Tell which classes keep it."""
-        found = entries(classes, self.attribute)
-        order = np.lexsort((-found.rows, found.classes))
-        members, rows = found.classes[order], found.rows[order]
-        counts = np.bincount(members, minlength=classes.count)
-        rank = np.arange(members.size) - (np.cumsum(counts) - counts)[members]
-        most = np.bincount(members, weights=rows * (rank == 0), minlength=classes.count)
+    def satisfied(self, classes: Classes) -> Booleans:
+        """Tell which classes satisfy it."""
+        counts = count_values(classes, self.attribute)
+        order = np.lexsort((-counts.rows, counts.classes))
+        members, rows = counts.classes[order], counts.rows[order]
+        values = np.bincount(members, minlength=classes.count)
+        rank = np.arange(members.size) - (np.cumsum(values) - values)[members]
+        commonest = np.bincount(members, weights=rows * (rank == 0), minlength=classes.count)
         tail = np.bincount(members, weights=rows * (rank >= self.l - 1), minlength=classes.count)
-        good: Booleans = (most < self.c * tail) | (classes.sizes == 0)
-        return good
+        is_diverse: Booleans = (commonest < self.c * tail) | (classes.sizes == 0)
+        return is_diverse
 
     def describe(self) -> Text:
         """Write it in a few words."""
@@ -298,7 +296,7 @@ class Closeness:
 
     "equal": any two values are 1 apart (total variation). "ordered": values i and j of m are |i-j|/(m-1) apart.
     "hierarchical": as high in the attribute's hierarchy as their first common group, over its height.
-    The distance is convex, so a union of good classes is good.       Source: Li, Li, Venkatasubramanian 2007
+    The distance is convex, so it is union-closed.       Source: Li, Li, Venkatasubramanian 2007
     """
 
     attribute: str
@@ -317,63 +315,63 @@ class Closeness:
     sensitive = property(lambda self: (self.attribute,))
     implied = property(lambda self: ())
 
-    def holds(self, classes: Classes) -> Booleans:
+    def satisfied(self, classes: Classes) -> Booleans:
         """Tell which classes are near enough."""
-        good: Booleans = (self.distances(classes) <= self.t + ROUNDING) | (classes.sizes == 0)
-        return good
+        is_near: Booleans = (self.distances(classes) <= self.t + ROUNDING) | (classes.sizes == 0)
+        return is_near
 
     def distances(self, classes: Classes) -> Reals:
         """Measure the distance of every class from the table."""
-        joint, found = _joint(classes, self.attribute), entries(classes, self.attribute)
-        _check_distance(joint.attribute, self.distance)
-        far, shares = np.empty(classes.count), joint.shares
-        step = max(1, CHUNK // joint.attribute.size)
+        sensitive, counts = _sensitive_counts(classes, self.attribute), count_values(classes, self.attribute)
+        _check_distance(sensitive.attribute, self.distance)
+        distances, shares = np.empty(classes.count), sensitive.shares
+        step = max(1, DENSE_SIZE // sensitive.attribute.size)
         for start in range(0, classes.count, step):
             stop = min(start + step, classes.count)
-            low, high = np.searchsorted(found.classes, [start, stop])
-            table = np.zeros((stop - start, joint.attribute.size))
-            table[found.classes[low:high] - start, found.values[low:high]] = found.rows[low:high]
+            low, high = np.searchsorted(counts.classes, [start, stop])
+            table = np.zeros((stop - start, sensitive.attribute.size))
+            table[counts.classes[low:high] - start, counts.values[low:high]] = counts.rows[low:high]
             table /= np.maximum(classes.sizes[start:stop, None], 1)
-            far[start:stop] = _distance(table - shares, joint.attribute, self.distance)
-        return far
+            distances[start:stop] = _earth_movers(table - shares, sensitive.attribute, self.distance)
+        return distances
 
     def describe(self) -> Text:
         """Write it in a few words."""
         return text(_CLOSENESS[self.distance], t=self.t, attribute=self.attribute)
 
 
-def _distance(extra: Reals, attribute: Attribute, distance: Distance) -> Reals:
-    """Move what is too much (extra, (classes, values)) to where it is missing."""
+def _earth_movers(surplus: Reals, attribute: Attribute, distance: Distance) -> Reals:
+    """Find the cost of moving each surplus share (classes, values) to where it is missing (negative)."""
     if distance == "hierarchical":
-        return _climb(extra, attribute)
+        return _earth_movers_by_hierarchy(surplus, attribute)
     is_equal = distance == "equal"
-    far: Reals = np.abs(extra if is_equal else np.cumsum(extra, axis=1)).sum(axis=1)
-    return far / (2 if is_equal else max(1, attribute.size - 1))
+    cost: Reals = np.abs(surplus if is_equal else np.cumsum(surplus, axis=1)).sum(axis=1)
+    return cost / (2 if is_equal else max(1, attribute.size - 1))
 
 
-def _climb(extra: Reals, attribute: Attribute) -> Reals:
-    """At every group, what its children have too much goes to those that miss some, as far as it reaches."""
-    cost, hierarchy = np.zeros(extra.shape[0]), attribute.hierarchy
+def _earth_movers_by_hierarchy(surplus: Reals, attribute: Attribute) -> Reals:
+    """In every group, from the leaves up, the surplus of its children goes to those that miss some."""
+    cost, hierarchy = np.zeros(surplus.shape[0]), attribute.hierarchy
     if hierarchy is None:
         return cost
-    lower, lift = extra, np.arange(attribute.size)
+    lower, lower_group = surplus, np.arange(attribute.size)
     for level in range(1, hierarchy.height + 1):
-        upper = hierarchy.lift(np.arange(attribute.size), level)
+        upper_group = hierarchy.lift(np.arange(attribute.size), level)
         parent = np.empty(lower.shape[1], dtype=np.int64)
-        parent[lift] = upper
-        adds = np.zeros((lower.shape[1], hierarchy.size(level)))
+        parent[lower_group] = upper_group
+        adds = np.zeros((lower.shape[1], hierarchy.size(level)))  # (groups of the level below, groups of the level)
         adds[np.arange(parent.size), parent] = 1
         spare, short = np.maximum(lower, 0) @ adds, np.maximum(-lower, 0) @ adds
         cost += np.minimum(spare, short).sum(axis=1) * (level / hierarchy.height)
-        lower, lift = lower @ adds, upper
+        lower, lower_group = lower @ adds, upper_group
     cost += np.abs(lower).sum(axis=1) / 2  # tops of several groups are 1 apart
     return cost
 
 
-def _joint(classes: Classes, name: str) -> SensitiveCounts:
-    if name not in classes.tuples.joints:
+def _sensitive_counts(classes: Classes, name: str) -> SensitiveCounts:
+    if name not in classes.tuples.sensitive:
         raise ParameterError("the counts hold no sensitive attribute {name}; count it too", name=name)
-    return classes.tuples.joints[name]
+    return classes.tuples.sensitive[name]
 
 
 def _check_distance(attribute: Attribute, distance: Distance) -> None:
@@ -389,15 +387,15 @@ def _check_distance(attribute: Attribute, distance: Distance) -> None:
         )
 
 
-def _check_l(least: float) -> None:
-    if not 1 <= least < math.inf:
-        raise ParameterError("l ({l}) must be at least 1", l=least)
+def _check_l(value: float) -> None:
+    if not 1 <= value < math.inf:
+        raise ParameterError("l ({l}) must be at least 1", l=value)
 
 
-# Criteria as a steward types them: "l=3,disease", "t=0.2,income,ordered".
+# --- criteria as a steward types them: "l=3,disease", "t=0.2,income,ordered" ------------------------------------------
 
 
-def read_criterion(text: str) -> Criterion:
+def read_criterion(given: str) -> Criterion:
     """Read one criterion.
 
     l=3,disease               at least 3 different values of disease in every class
@@ -409,21 +407,21 @@ def read_criterion(text: str) -> Criterion:
     >>> str(read_criterion("l=3,disease").describe()), str(read_criterion("t=0.2,income,ordered").describe())
     ('distinct l = 3 of disease', 't = 0.2 of income, ordered distance')
     """
-    parts = [part.strip() for part in text.split(",")]
+    parts = [part.strip() for part in given.split(",")]
     numbers = dict(part.split("=", 1) for part in parts if "=" in part)
-    words = [part for part in parts if "=" not in part]
+    names = [part for part in parts if "=" not in part]
     try:
-        return _made({name.strip(): value.strip() for name, value in numbers.items()}, words)
+        return _make_criterion({name.strip(): value.strip() for name, value in numbers.items()}, names)
     except (ValueError, KeyError):
         raise ParameterError(
             "criterion ({text}) must be like l=3,COLUMN or entropy-l=2,COLUMN or recursive-l=3,c=2,COLUMN or"
             " t=0.2,COLUMN or presence=0..0.5",
-            text=text,
+            text=given,
         ) from None
 
 
-def _made(numbers: dict[str, str], words: list[str]) -> Criterion:
-    match (sorted(numbers), words):
+def _make_criterion(numbers: dict[str, str], names: list[str]) -> Criterion:
+    match (sorted(numbers), names):
         case ["l"], [column]:
             return DistinctDiversity(attribute=column, l=int(numbers["l"]))
         case ["entropy-l"], [column]:
@@ -443,7 +441,7 @@ def _made(numbers: dict[str, str], words: list[str]) -> Criterion:
 def read_criteria(given: Iterable[Criterion | str]) -> tuple[Criterion, ...]:
     """Read texts, keep criteria.
 
-    >>> [str(one.describe()) for one in read_criteria(["l=2,disease"])]
+    >>> [str(criterion.describe()) for criterion in read_criteria(["l=2,disease"])]
     ['distinct l = 2 of disease']
     """
-    return tuple(read_criterion(one) if isinstance(one, str) else one for one in given)
+    return tuple(read_criterion(entry) if isinstance(entry, str) else entry for entry in given)

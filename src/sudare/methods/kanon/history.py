@@ -1,4 +1,7 @@
-"""The steward's memory of a table: which groupings held which k. The paper's table C, as a file of JSON lines."""
+"""The history of a table: which groupings reached which k, measured by the steward. The paper's table C, as a file.
+
+The file has one JSON object a line and stays with the steward. What it says of a request is in predict.py.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,11 @@ from sudare.methods.kanon.problem import CheckedNode
 from sudare.methods.kanon.tuples import Tuples
 
 FORMAT = 1
-SPREAD = 64  # nodes of each kind that are measured beside those that a search looked at
-MOST_KEPT = 256  # points that one run adds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """One measurement: with these groupings the smallest class held k rows, of so many rows in all.
+    """One measurement: with these groupings the smallest class has k rows, of so many rows in all.
 
     `groupings` name a level, lists of codes, or None for every attribute; attributes not named are left out. It tells
     of the table only what k tells; it stays with the steward.
@@ -40,7 +41,7 @@ class Measurement:
     time: str = ""
 
     def to_json(self) -> str:
-        """Write the point as one line."""
+        """Write the measurement as one line."""
         facts = {
             "format": FORMAT,
             "kind": self.kind,
@@ -52,6 +53,24 @@ class Measurement:
             "time": self.time or datetime.now(UTC).isoformat(timespec="seconds"),
         }
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """The file with what it held when it was opened; adding to it goes to the file at once."""
+
+    path: Path
+    measurements: tuple[Measurement, ...] = ()
+
+    @classmethod
+    def open(cls, path: str | Path) -> History:
+        """Read a history, and see that it can be added to: a release must not fail after it is written."""
+        check_history(path)
+        return cls(path=Path(path), measurements=tuple(read_history(path)))
+
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Write measurements down; the file is replaced as a whole."""
+        add_to_history(self.path, measurements)
 
 
 def read_history(path: str | Path) -> list[Measurement]:
@@ -66,17 +85,18 @@ def read_history(path: str | Path) -> list[Measurement]:
         return []
     except (OSError, UnicodeDecodeError):
         raise SourceError("the history {file} cannot be read", file=place) from None
-    return [_point(line, number, place) for number, line in enumerate(lines, 1) if line.strip()]
+    return [_read_line(line, number, place) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _point(line: str, number: int, place: Path) -> Measurement:
+def _read_line(line: str, number: int, place: Path) -> Measurement:
     try:
         facts = json.loads(line)
         if facts.pop("format") != FORMAT:
             raise ValueError
-        point = Measurement(**facts)
-        whole = (point.cells, point.k, point.rows)
-        if not all(isinstance(one, int) and one >= 0 for one in whole) or not isinstance(point.groupings, dict):
+        measurement = Measurement(**facts)
+        counts = (measurement.cells, measurement.k, measurement.rows)
+        are_whole = all(isinstance(count, int) and count >= 0 for count in counts)
+        if not are_whole or not isinstance(measurement.groupings, dict):
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SourceError(
@@ -84,7 +104,7 @@ def _point(line: str, number: int, place: Path) -> Measurement:
             line=number,
             file=place,
         ) from None
-    return point
+    return measurement
 
 
 def check_history(path: str | Path) -> None:
@@ -96,24 +116,31 @@ def check_history(path: str | Path) -> None:
         raise SourceError("the history {file} cannot be written; choose another place", file=place)
 
 
-def add_to_history(path: str | Path, points: Iterable[Measurement]) -> None:
-    """Add points; the file is replaced as a whole, so that a reader never sees half of them."""
+def add_to_history(path: str | Path, measurements: Iterable[Measurement]) -> None:
+    """Add measurements; the file is replaced as a whole, so that a reader never sees half of them."""
     place = Path(path)
     check_history(place)
-    with _locked(place.parent):
-        known = {_fact(point) for point in read_history(place)}
-        text = place.read_text(encoding="utf-8") if place.exists() else ""
-        new = [point for point in points if point.kind == "released" or _fact(point) not in known]
-        replace_file(place, text + "".join(f"{point.to_json()}\n" for point in new), error=SourceError)
+    with _lock(place.parent):
+        known = {_facts_of(measurement) for measurement in read_history(place)}
+        content = place.read_text(encoding="utf-8") if place.exists() else ""
+        new = [measurement for measurement in measurements if _is_new(measurement, known)]
+        replace_file(place, content + "".join(f"{measurement.to_json()}\n" for measurement in new), error=SourceError)
 
 
-def _fact(point: Measurement) -> tuple[str, str, int, int]:
-    return point.schema, json.dumps(dict(point.groupings), sort_keys=True), point.k, point.rows
+def _is_new(measurement: Measurement, known: set[tuple[str, str, int, int]]) -> bool:
+    """Tell whether a measurement is to be added: a release always is."""
+    return measurement.kind == "released" or _facts_of(measurement) not in known
+
+
+def _facts_of(measurement: Measurement) -> tuple[str, str, int, int]:
+    """What makes two measurements the same."""
+    groupings = json.dumps(dict(measurement.groupings), sort_keys=True)
+    return measurement.schema, groupings, measurement.k, measurement.rows
 
 
 @contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """One writer at a time, where the system has such locks."""
+def _lock(directory: Path) -> Iterator[None]:
+    """Let one writer in at a time, where the system has such locks."""
     try:
         import fcntl
     except ImportError:
@@ -127,21 +154,27 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def learn(
+# --- what one run measures --------------------------------------------------------------------------------------------
+
+MAX_SPREAD_NODES = 64  # of each kind, measured beside those that a search checked
+MAX_TRACE_NODES = 256  # of those that a search checked: the last ones
+
+
+def measure_nodes(
     fingerprint: str, tuples: Tuples, lattice: Lattice, *, trace: Iterable[CheckedNode] = (), also: Iterable[Node] = ()
 ) -> list[Measurement]:
-    """Make points of what a search looked at, of the nodes named, and of some spread over the lattice.
+    """Measure the nodes that a search checked (`trace`), those of `also`, and some spread over the lattice.
 
-    Where the spread nodes lie depends on the lattice alone. Each costs one look at the distinct combinations.
+    Where the spread nodes lie depends on the lattice alone. Each costs one pass over the distinct combinations.
     """
-    seen = {step.node: step.k for step in list(trace)[-MOST_KEPT:]}
+    k_of = {checked.node: checked.k for checked in list(trace)[-MAX_TRACE_NODES:]}
     for node in (*spread_nodes(lattice), *also):
-        if node not in seen:
-            seen[node] = tuples.classes(node).smallest
-    return [point_of(fingerprint, lattice, node, k=k, rows=tuples.rows) for node, k in seen.items()]
+        if node not in k_of:
+            k_of[node] = tuples.classes(node).smallest
+    return [make_measurement(fingerprint, lattice, node, k=k, rows=tuples.rows) for node, k in k_of.items()]
 
 
-def point_of(
+def make_measurement(
     fingerprint: str,
     lattice: Lattice,
     node: Node,
@@ -150,13 +183,13 @@ def point_of(
     rows: int,
     kind: Literal["measured", "released"] = "measured",
 ) -> Measurement:
-    """Write a node down."""
+    """Make the measurement of a node."""
     levels = {name: int(level) for name, level in zip(lattice.names, node, strict=True)}
     return Measurement(schema=fingerprint, groupings=levels, cells=lattice.cells(node), k=int(k), rows=rows, kind=kind)
 
 
 def spread_nodes(lattice: Lattice) -> list[Node]:
-    """Choose nodes to measure, the same for every table: attributes alone, in twos, and all together.
+    """Choose nodes to measure, the same for every table: attributes alone, in pairs, and all together.
 
     Of each kind at most 64, spread by an additive recurrence. Few attributes at a time tell how k falls with each of
     them; with all of them k is 1 over most of a large lattice, and tells nothing.
@@ -166,28 +199,29 @@ def spread_nodes(lattice: Lattice) -> list[Node]:
     >>> spread_nodes(Lattice((Attribute(name="sex", domain=Values(("F", "M")), hierarchy=tree),)))
     [(0,), (1,)]
     """
-    if lattice.size <= SPREAD:
+    if lattice.size <= MAX_SPREAD_NODES:
         return list(lattice.nodes())
     heights, top = lattice.heights, lattice.heights
     alone = [
         (*top[:axis], level, *top[axis + 1 :]) for axis, height in enumerate(heights) for level in range(height + 1)
     ]
     pairs = list(itertools.combinations(range(len(heights)), 2))
-    twos = [_at(top, pairs[number % len(pairs)], number) for number in range(SPREAD)] if pairs else []
-    everything = [_at(top, tuple(range(len(heights))), number) for number in range(SPREAD)]
-    return list(dict.fromkeys([top, *alone[:: max(1, -(-len(alone) // SPREAD))], *twos, *everything]))
+    numbers = range(MAX_SPREAD_NODES)
+    in_pairs = [_spread_levels(top, pairs[number % len(pairs)], number) for number in numbers] if pairs else []
+    together = [_spread_levels(top, tuple(range(len(heights))), number) for number in numbers]
+    return list(dict.fromkeys([top, *alone[:: max(1, -(-len(alone) // MAX_SPREAD_NODES))], *in_pairs, *together]))
 
 
-def _at(top: Node, axes: tuple[int, ...], number: int) -> Node:
-    """The node of a number: levels spread over some attributes, the others at the top."""
-    root, node = _root(len(axes)), list(top)
-    for place, axis in enumerate(axes, 1):
-        node[axis] = int((0.5 + number * root**-place) % 1 * (top[axis] + 1))
+def _spread_levels(top: Node, axes: tuple[int, ...], number: int) -> Node:
+    """Give the node of a number: levels spread over some attributes, the others at the top."""
+    ratio, node = _spread_ratio(len(axes)), list(top)
+    for power, axis in enumerate(axes, 1):
+        node[axis] = int((0.5 + number * ratio**-power) % 1 * (top[axis] + 1))
     return tuple(node)
 
 
-def _root(dimensions: int) -> float:
-    """The root of x^(d+1) = x + 1, whose powers spread best in d dimensions."""
+def _spread_ratio(dimensions: int) -> float:
+    """Find the root of x^(d+1) = x + 1, whose powers spread best in d dimensions."""
     root = 2.0
     for _ in range(60):
         root = (1 + root) ** (1 / (dimensions + 1))

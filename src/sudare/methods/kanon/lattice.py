@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sudare.errors import ParameterError, SchemaError
+from sudare.errors import SchemaError
 from sudare.schema import Attribute, Schema
 
 Node = tuple[int, ...]  # a level for every quasi-identifier; 0 = as declared, its height = the top of its hierarchy
@@ -78,7 +78,7 @@ class Lattice:
         )
 
     def cells(self, node: Node) -> int:
-        """Count the combinations that a node tells apart: the cost of a check in the paper."""
+        """Count the combinations that a node tells apart: what a check costs, in the paper."""
         return math.prod(sizes[level] for sizes, level in zip(self.sizes, node, strict=True))
 
     def coarser(self, node: Node) -> Iterator[Node]:
@@ -97,29 +97,11 @@ class Lattice:
         """List all nodes, the finest first in the order of the last attribute."""
         return itertools.product(*(range(height + 1) for height in self.heights))
 
-    def checked(self, node: Sequence[int]) -> Node:
-        """Refuse levels that the lattice does not have."""
-        if len(node) != len(self.heights):
-            raise ParameterError(
-                "a node needs a level for each of {count} quasi-identifiers, not {found}",
-                count=len(self.heights),
-                found=len(node),
-            )
-        for name, level, height in zip(self.names, node, self.heights, strict=True):
-            if not 0 <= level <= height:
-                raise ParameterError(
-                    "level ({level}) of attribute {name} must be between 0 and {height}",
-                    level=level,
-                    name=name,
-                    height=height,
-                )
-        return tuple(int(level) for level in node)
 
-
-def is_finer(one: Node, other: Node) -> bool:
-    """Tell whether no level of `one` is higher than that of `other`.
+def is_finer(node: Node, other: Node) -> bool:
+    """Tell whether no level of a node is higher than that of the other.
 
     >>> is_finer((0, 1), (1, 1)), is_finer((0, 1), (1, 0))
     (True, False)
     """
-    return all(map(int.__le__, one, other))
+    return all(map(int.__le__, node, other))

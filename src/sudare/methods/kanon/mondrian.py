@@ -1,4 +1,8 @@
-"""Mondrian: cut the table in two at a median, again and again, while both halves keep the promise."""
+"""Mondrian: cut the table in two at a median, again and again, while both halves keep the promise.
+
+It needs no hierarchy: the values of each attribute stand on a line (`ValueLine`), and a class is labelled by the range
+of values it spans, or by the groups and values that make up the range. Source: LeFevre, DeWitt, Ramakrishnan 2006
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sudare.methods.kanon.recode import Pieces
+from sudare.methods.kanon.recode import ClassChecker, Pieces
 from sudare.schema import Attribute
-from sudare.schema.arrays import Booleans, Codes, Labels
-from sudare.schema.domain import binned
+from sudare.schema.arrays import Booleans, Codes, Labels, Reals
+from sudare.schema.domain import find_bins
 from sudare.schema.raw import TOP_LABEL
-
-ClassCheck = Callable[[Pieces, Codes, int], Booleans]
-"""Told pieces, the part of each and the number of parts: which parts keep the promise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Parts:
+class MondrianParts:
     """Pieces and the part of each, numbered from 0."""
 
     pieces: Pieces
@@ -29,8 +29,8 @@ class Parts:
 
 
 def partition(
-    pieces: Pieces, positions: Codes, holds: ClassCheck, *, relaxed: bool = False, both: bool = True
-) -> Parts:
+    pieces: Pieces, positions: Codes, check_classes: ClassChecker, *, relaxed: bool = False, both: bool = True
+) -> MondrianParts:
     """Cut all parts of one depth at once, each along its widest attribute that can be cut.
 
     `positions` (pieces, q) orders the values of each quasi-identifier. The widest is by the span of positions over the
@@ -39,81 +39,82 @@ def partition(
     either side. A cut is allowed if both sides keep the promise.
 
     Error: none; a table that does not keep the promise as a whole stays one part.
-    Source: LeFevre, DeWitt, Ramakrishnan 2006
     """
-    state = _State(pieces=pieces, positions=positions, part=np.zeros(len(pieces.weights), dtype=np.int64))
+    state = _OpenParts(pieces=pieces, positions=positions, part=np.zeros(len(pieces.weights), dtype=np.int64))
     scale = np.maximum(1, np.ptp(positions, axis=0)) if len(positions) else np.ones(positions.shape[1])
-    cuts: tuple[_Cut, ...] = (_halves,) if relaxed else (_below, _up_to) if both else (_below,)
-    done: list[_State] = []
+    ways: tuple[_RowsToTheLeft, ...]
+    ways = (_take_half,) if relaxed else (_take_below, _take_up_to) if both else (_take_below,)
+    finished: list[_OpenParts] = []
     while len(state.part):
-        state, finished = _deeper(state, scale, cuts, holds)
-        done.append(finished)
-    return _joined(done)
+        state, done = _cut_all(state, scale, ways, check_classes)
+        finished.append(done)
+    return _join(finished)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _State:
+class _OpenParts:
     """Pieces of the parts of one depth; `part` is increasing."""
 
     pieces: Pieces
     positions: Codes
     part: Codes
 
-    def take(self, chosen: NDArray[np.int64] | Booleans, part: Codes, weights: Codes | None = None) -> _State:
+    def take(self, chosen: Codes | Booleans, part: Codes, weights: Codes | None = None) -> _OpenParts:
         pieces = self.pieces.take(chosen, weights)
-        return _State(pieces=pieces, positions=self.positions[chosen], part=part)
+        return _OpenParts(pieces=pieces, positions=self.positions[chosen], part=part)
 
 
-def _deeper(
-    state: _State, scale: NDArray[np.float64], cuts: tuple[_Cut, ...], holds: ClassCheck
-) -> tuple[_State, _State]:
+def _cut_all(
+    state: _OpenParts, scale: Reals, ways: tuple[_RowsToTheLeft, ...], check_classes: ClassChecker
+) -> tuple[_OpenParts, _OpenParts]:
     """Cut every part that can be cut: the halves, and the parts that stay."""
     starts = np.flatnonzero(np.diff(state.part, prepend=-1))
     spans = np.maximum.reduceat(state.positions, starts) - np.minimum.reduceat(state.positions, starts)
     order = np.argsort(-(spans / scale), axis=1, kind="stable")
-    open_parts, halves = np.ones(len(starts), dtype=bool), []
+    is_open, halves = np.ones(len(starts), dtype=bool), []
     for rank in range(order.shape[1]):
         axis = order[:, rank]
-        open_here = open_parts & (spans[np.arange(len(starts)), axis] > 0)
-        for cut in cuts:
-            tried = np.flatnonzero(open_here[state.part])
-            if not tried.size:
+        can_be_cut = is_open & (spans[np.arange(len(starts)), axis] > 0)
+        for way in ways:
+            chosen = np.flatnonzero(can_be_cut[state.part])
+            if not chosen.size:
                 break
-            half, allowed = _tried(state, tried, axis, cut, holds)
+            half, cut_parts = _cut(state, chosen, axis, way, check_classes)
             halves.append(half)
-            open_parts[allowed] = open_here[allowed] = False
-    stays = open_parts[state.part]
+            is_open[cut_parts] = can_be_cut[cut_parts] = False
+    stays = is_open[state.part]
     finished = state.take(stays, state.part[stays])
-    return _renumbered(halves) if halves else state.take(~stays, state.part[~stays]), finished
+    return _renumber(halves) if halves else state.take(~stays, state.part[~stays]), finished
 
 
-def _tried(state: _State, tried: Codes, axis: Codes, cut: _Cut, holds: ClassCheck) -> tuple[_State, Codes]:
-    """Cut the parts of the pieces `tried`, and keep the cuts that are allowed: their halves, and which parts."""
-    part = state.part[tried]
-    value = state.positions[tried, axis[part]]
+def _cut(
+    state: _OpenParts, chosen: Codes, axis: Codes, way: _RowsToTheLeft, check_classes: ClassChecker
+) -> tuple[_OpenParts, Codes]:
+    """Cut the parts of the chosen pieces, and keep the cuts that are allowed: their halves, and which parts."""
+    part = state.part[chosen]
+    value = state.positions[chosen, axis[part]]
     order = np.argsort(part * (int(value.max()) + 1) + value, kind="stable")
-    tried, part, value = tried[order], part[order], value[order]
-    weights = state.pieces.weights[tried]
-    sorted_parts = _Sorted(part=part, value=value, weights=weights)
-    left = cut(sorted_parts)
-    sides = np.concatenate([tried[left > 0], tried[left < weights]])
-    side_weights = np.concatenate([left[left > 0], (weights - left)[left < weights]])
+    chosen, part, value = chosen[order], part[order], value[order]
+    weights = state.pieces.weights[chosen]
+    left = way(_SortedPieces(part=part, value=value, weights=weights))
+    pieces = np.concatenate([chosen[left > 0], chosen[left < weights]])
+    piece_weights = np.concatenate([left[left > 0], (weights - left)[left < weights]])
     side = np.concatenate([2 * part[left > 0], 2 * part[left < weights] + 1])
     order = np.argsort(side, kind="stable")
-    half = state.take(sides[order], side[order], side_weights[order])
-    return _allowed(half, holds)
+    half = state.take(pieces[order], side[order], piece_weights[order])
+    return _keep_allowed(half, check_classes)
 
 
-def _allowed(half: _State, holds: ClassCheck) -> tuple[_State, Codes]:
+def _keep_allowed(half: _OpenParts, check_classes: ClassChecker) -> tuple[_OpenParts, Codes]:
     numbers, dense = np.unique(half.part, return_inverse=True)
-    kept = numbers[holds(half.pieces, dense.reshape(-1), len(numbers))]
-    parents, sides = np.unique(kept // 2, return_counts=True)
+    satisfied = numbers[check_classes(half.pieces, dense.reshape(-1), len(numbers))]
+    parents, sides = np.unique(satisfied // 2, return_counts=True)
     allowed = parents[sides == 2]  # both halves are there, and keep the promise
     chosen = np.isin(half.part // 2, allowed)
     return half.take(chosen, half.part[chosen]), allowed
 
 
-def _renumbered(halves: list[_State]) -> _State:
+def _renumber(halves: list[_OpenParts]) -> _OpenParts:
     part = np.concatenate([half.part for half in halves])
     order = np.argsort(part, kind="stable")
     first = halves[0].pieces
@@ -124,37 +125,38 @@ def _renumbered(halves: list[_State]) -> _State:
         weights=np.concatenate([half.pieces.weights for half in halves])[order],
     )
     positions = np.concatenate([half.positions for half in halves])[order]
-    return _State(pieces=pieces, positions=positions, part=np.unique(part[order], return_inverse=True)[1].reshape(-1))
+    numbers = np.unique(part[order], return_inverse=True)[1].reshape(-1)
+    return _OpenParts(pieces=pieces, positions=positions, part=numbers)
 
 
-def _joined(done: list[_State]) -> Parts:
+def _join(finished: list[_OpenParts]) -> MondrianParts:
     offset, parts = 0, []
-    for state in done:
+    for state in finished:
         numbers, dense = np.unique(state.part, return_inverse=True)
         parts.append(dense.reshape(-1) + offset)
         offset += len(numbers)
-    first = done[0].pieces
+    first = finished[0].pieces
     pieces = Pieces(
         attributes=first.attributes,
         quasi=first.quasi,
-        codes=np.concatenate([state.pieces.codes for state in done]),
-        weights=np.concatenate([state.pieces.weights for state in done]),
+        codes=np.concatenate([state.pieces.codes for state in finished]),
+        weights=np.concatenate([state.pieces.weights for state in finished]),
     )
-    return Parts(pieces=pieces, part_of=np.concatenate(parts).astype(np.int64), count=offset)
+    return MondrianParts(pieces=pieces, part_of=np.concatenate(parts).astype(np.int64), count=offset)
 
 
-# --- where to cut: how many rows of every piece go to the left ------------------------------------------------------
+# --- where to cut: how many rows of every piece go to the left --------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Sorted:
+class _SortedPieces:
     """Pieces sorted by part and value."""
 
     part: Codes
     value: Codes
     weights: Codes
 
-    def before(self) -> tuple[Codes, Codes]:
+    def rows_before(self) -> tuple[Codes, Codes]:
         """Count the rows of its part before each piece, and the rows of its part."""
         starts = np.flatnonzero(np.diff(self.part, prepend=-1))
         lengths = np.diff(starts, append=len(self.part))
@@ -165,44 +167,43 @@ class _Sorted:
 
     def median(self) -> Codes:
         """Give each piece the upper median of its part."""
-        before, rows = self.before()
+        before, rows = self.rows_before()
         middle = rows // 2
         is_median = (before <= middle) & (middle < before + self.weights)
         starts = np.flatnonzero(np.diff(self.part, prepend=-1))
         return np.repeat(self.value[is_median], np.diff(starts, append=len(self.part)))
 
 
-_Cut = Callable[[_Sorted], Codes]
+_RowsToTheLeft = Callable[[_SortedPieces], Codes]
 
 
-def _below(parts: _Sorted) -> Codes:
-    return np.where(parts.value < parts.median(), parts.weights, 0)
+def _take_below(pieces: _SortedPieces) -> Codes:
+    return np.where(pieces.value < pieces.median(), pieces.weights, 0)
 
 
-def _up_to(parts: _Sorted) -> Codes:
-    return np.where(parts.value <= parts.median(), parts.weights, 0)
+def _take_up_to(pieces: _SortedPieces) -> Codes:
+    return np.where(pieces.value <= pieces.median(), pieces.weights, 0)
 
 
-def _halves(parts: _Sorted) -> Codes:
-    before, rows = parts.before()
-    left: Codes = np.clip(rows // 2 - before, 0, parts.weights)
+def _take_half(pieces: _SortedPieces) -> Codes:
+    before, rows = pieces.rows_before()
+    left: Codes = np.clip(rows // 2 - before, 0, pieces.weights)
     return left
 
 
-# What the values of a Mondrian class are called: a range, or the groups and values that it spans.
+# --- what the values of a class are called: a range, or the groups and values that it spans ---------------------------
 
-
-MOST_ORDERED = 1 << 20  # codes whose order along the hierarchy is worked out; beyond, the codes themselves
+MAX_ORDERED_CODES = 1 << 20  # of an attribute, to be ordered along its hierarchy; more stay in the order of the codes
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class ValueLine:
     """The values of an attribute on a line: declared order if it has one, else neighbours in the hierarchy.
 
     "(other)" and "(missing)" stand behind the declared values of an ordered attribute.
 
     >>> from sudare.schema import NumberBins
-    >>> line = Line(Attribute(name="age", domain=NumberBins.of_width(0, 100, 10), missing=True))
+    >>> line = ValueLine(Attribute(name="age", domain=NumberBins.of_width(0, 100, 10), missing=True))
     >>> line.label(2, 4, ()), line.label(2, 2, (10,)), line.label(0, 9, (10,))
     ('[20,50)', '[20,30)|(missing)', '*')
     """
@@ -211,45 +212,45 @@ class Line:
 
     @cached_property
     def order(self) -> Codes | None:
-        """The codes along the line; None if they stand as they are."""
+        """The codes along the line; None if they stand in their own order."""
         attribute = self.attribute
         hierarchy = attribute.hierarchy
-        if attribute.is_ordered or hierarchy is None or attribute.size > MOST_ORDERED:
+        if attribute.is_ordered or hierarchy is None or attribute.size > MAX_ORDERED_CODES:
             return None
         codes = np.arange(attribute.size)
         return np.lexsort([codes, *(hierarchy.lift(codes, level) for level in range(1, hierarchy.height + 1))])
 
     @cached_property
-    def _place(self) -> Codes | None:
+    def _place_of(self) -> Codes | None:
         if self.order is None:
             return None
-        place = np.empty(len(self.order), dtype=np.int64)
-        place[self.order] = np.arange(len(self.order))
-        return place
+        place_of = np.empty(len(self.order), dtype=np.int64)
+        place_of[self.order] = np.arange(len(self.order))
+        return place_of
 
     @property
-    def declared(self) -> int:
+    def range_size(self) -> int:
         """Count the places that a range may run over; places behind stand by themselves."""
         return self.attribute.domain.size if self.order is None else self.attribute.size
 
     def places(self, codes: Codes) -> Codes:
         """Find the places of codes."""
-        return codes if self._place is None else self._place[codes]
+        return codes if self._place_of is None else self._place_of[codes]
 
-    def spans(self, places: Codes, part_of: Codes, count: int) -> tuple[Labels, Codes]:
+    def label_parts(self, places: Codes, part_of: Codes, count: int) -> tuple[Labels, Codes]:
         """Label every part by the places it holds, and count the values that the label stands for."""
         low, high = np.full(count, self.attribute.size), np.full(count, -1)
-        inside = places < self.declared
-        np.minimum.at(low, part_of[inside], places[inside])
-        np.maximum.at(high, part_of[inside], places[inside])
-        apart: dict[int, set[int]] = {}
-        for part, place in np.unique(np.column_stack([part_of[~inside], places[~inside]]), axis=0).tolist():
-            apart.setdefault(part, set()).add(place)
-        keys = [(int(low[p]), int(high[p]), tuple(sorted(apart.get(p, ())))) for p in range(count)]
-        known = {key: self.label(*key) for key in set(keys)}
-        labels = np.array([known[key] for key in keys], dtype=np.object_)
-        spread = np.maximum(high - low + 1, 0) + np.array([len(key[2]) for key in keys], dtype=np.int64)
-        return labels, spread
+        in_range = places < self.range_size
+        np.minimum.at(low, part_of[in_range], places[in_range])
+        np.maximum.at(high, part_of[in_range], places[in_range])
+        behind: dict[int, set[int]] = {}
+        for part, place in np.unique(np.column_stack([part_of[~in_range], places[~in_range]]), axis=0).tolist():
+            behind.setdefault(part, set()).add(place)
+        spans = [(int(low[part]), int(high[part]), tuple(sorted(behind.get(part, ())))) for part in range(count)]
+        label_of = {span: self.label(*span) for span in set(spans)}
+        labels = np.array([label_of[span] for span in spans], dtype=np.object_)
+        sizes = np.maximum(high - low + 1, 0) + np.array([len(span[2]) for span in spans], dtype=np.int64)
+        return labels, sizes
 
     def label(self, low: int, high: int, behind: tuple[int, ...]) -> str | None:
         """Name the places from low to high (none if high < low), and those behind; None is a missing value alone."""
@@ -257,55 +258,55 @@ class Line:
         if count + len(behind) == self.attribute.size and self.attribute.size > 1:
             return TOP_LABEL
         if count + len(behind) == 1:
-            return self._one(low if count else behind[0])
-        texts = [self._range(low, high)] if count else []
-        return "|".join([*texts, *(self._text(place) for place in behind)])
+            return self._label_value(low if count else behind[0])
+        labels = [self._label_range(low, high)] if count else []
+        return "|".join([*labels, *(self._name_value(place) for place in behind)])
 
-    def _one(self, place: int) -> str | None:
+    def _label_value(self, place: int) -> str | None:
         code = place if self.order is None else int(self.order[place])
-        text: str | None = self.attribute.labels(np.array([code]))[0]
-        return text
+        label: str | None = self.attribute.labels(np.array([code]))[0]
+        return label
 
-    def _text(self, place: int) -> str:
-        return self._one(place) or "(missing)"
+    def _name_value(self, place: int) -> str:
+        return self._label_value(place) or "(missing)"
 
-    def _range(self, low: int, high: int) -> str:
+    def _label_range(self, low: int, high: int) -> str:
         if low == high:
-            return self._text(low)
-        if bins := binned(self.attribute.domain):
+            return self._name_value(low)
+        if bins := find_bins(self.attribute.domain):
             starts = sorted({0, low, *([high + 1] if high + 1 < bins.size else [])})
             merged = bins.merged(starts)
             return str(merged.labels(np.array([starts.index(low)]))[0])
         if self.attribute.is_ordered:
-            return f"{self._text(low)}..{self._text(high)}"
-        return "|".join(self._groups(low, high))
+            return f"{self._name_value(low)}..{self._name_value(high)}"
+        return "|".join(self._label_groups(low, high))
 
-    def _groups(self, low: int, high: int) -> list[str]:
-        """The largest groups of the hierarchy that lie inside the range, and the values that are left."""
-        hierarchy, texts, place = self.attribute.hierarchy, [], low
+    def _label_groups(self, low: int, high: int) -> list[str]:
+        """Name the largest groups of the hierarchy that lie inside the range, and the values that are left."""
+        hierarchy, labels, place = self.attribute.hierarchy, [], low
         while place <= high:
-            level, end = (0, place) if hierarchy is None else self._widest(place, high)
+            level, end = (0, place) if hierarchy is None else self._find_widest_group(place, high)
             if hierarchy is None or level == 0:
-                texts.append(self._text(place))
+                labels.append(self._name_value(place))
             else:
-                node = hierarchy.lift(np.array([place if self.order is None else self.order[place]]), level)
-                texts.append(str(hierarchy.labels(node, level)[0]))
+                group = hierarchy.lift(np.array([place if self.order is None else self.order[place]]), level)
+                labels.append(str(hierarchy.labels(group, level)[0]))
             place = end + 1
-        return texts
+        return labels
 
-    def _widest(self, place: int, high: int) -> tuple[int, int]:
-        """The highest level whose group begins at a place and ends by `high`, and where it ends."""
-        found = (0, place)
+    def _find_widest_group(self, place: int, high: int) -> tuple[int, int]:
+        """Find the highest level whose group begins at a place and ends by `high`, and where it ends."""
+        widest = (0, place)
         for level in range(1, self.attribute.height + 1):
-            nodes = self._nodes(level)
-            first = int(np.searchsorted(nodes, nodes[place], side="left"))
-            last = int(np.searchsorted(nodes, nodes[place], side="right")) - 1
-            if first == place and found[1] < last <= high:
-                found = (level, last)
-        return found
+            groups = self._groups_along(level)
+            first = int(np.searchsorted(groups, groups[place], side="left"))
+            last = int(np.searchsorted(groups, groups[place], side="right")) - 1
+            if first == place and widest[1] < last <= high:
+                widest = (level, last)
+        return widest
 
-    def _nodes(self, level: int) -> Codes:
-        """The groups of a level along the line, numbered in the order they are met."""
+    def _groups_along(self, level: int) -> Codes:
+        """Give the groups of a level along the line, numbered in the order they are met."""
         hierarchy, order = self.attribute.hierarchy, self.order
         codes = np.arange(self.attribute.size) if order is None else order
         lifted = codes if hierarchy is None else hierarchy.lift(codes, level)

@@ -1,4 +1,8 @@
-"""The power law between cells and k, fitted to a history, with an interval that admits what it does not know."""
+"""Is a tailor-made request feasible? Answered from the history alone, without opening the table.
+
+Groupings that were measured are facts: what is coarser than one that reached k reaches it too, and what is finer than
+one that did not does not. Between them the law of power_law.py predicts k, with an interval.
+"""
 
 from __future__ import annotations
 
@@ -6,127 +10,19 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
-import numpy as np
-
 from sudare.methods.kanon.history import Measurement
-from sudare.methods.kanon.request import Grouping, Request, Wish
+from sudare.methods.kanon.power_law import HistoryLaw, fit_history_law
+from sudare.methods.kanon.request import Grouping, Request, RequestOption
 from sudare.schema import Schema
-from sudare.schema.arrays import Reals
-from sudare.text import say
-
-LEAST_POINTS = 4
-ONE_SIDED = 0.95  # each end of the interval is passed in one case of twenty
-PENALTY = 1.0  # how strongly the slopes of attributes are held together
-ROUNDS = 10
-HALF = math.log(0.5)  # where a class of one row, k - 1 = 0, stands on the scale of ln(k - 1)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PowerLaw:
-    """ln(k - 1) = ln a + sum over attributes of b_i ln(groups of i), slopes b_i held near a common one.
-
-    With equal slopes this is the paper's k = a x^b + 1, x the number of cells. The interval is that of a new point
-    under a linear model: residuals as they are when each point is left out in turn, a factor for how far the asked
-    grouping is from what was measured, Student's quantile. The slope of an attribute that was never measured is
-    taken to be the common one, give or take as much as the residuals.
-
-    Source: Oguri et al. 2016, equation (1), as a regression in logarithms.
-    """
-
-    names: tuple[str, ...]
-    weights: Reals  # intercept, common slope, then how each attribute differs
-    covariance: Reals  # (X'X + P)^-1
-    deviation: float
-    quantile: float
-    rows: int
-
-    def predict(self, wish: Wish, *, most: float = math.inf) -> tuple[float, float, float]:
-        """Give the predicted k and the ends of the interval.
-
-        Where k can be `most` at best, by a coarser grouping that was measured, and the law says more, the table is
-        worse there than the law: the interval is then laid around `most`, which is itself seldom reached.
-        """
-        x = _features(wish, self.names)
-        middle = min(float(x @ self.weights), math.log(max(most - 1, 0.5)))
-        new = sum(math.log(one.fineness) ** 2 for name, one in wish.items() if name not in self.names) / PENALTY
-        wide = self.quantile * self.deviation * math.sqrt(1 + new + float(x @ self.covariance @ x))
-        k, low, high = (_k_at(one, self.rows) for one in (middle, middle - wide, middle + wide))
-        return k, math.floor(low), math.ceil(high)  # k is a whole number
-
-
-def fit(points: Sequence[Measurement], wishes: Sequence[Wish], *, rows: int) -> PowerLaw | None:
-    """Fit the law; None if too few points tell of a slope.
-
-    Points with k = 1 say only that k - 1 is below 1: they count, at one half, where the line runs above them, and not
-    where it runs below. Everything left out, one cell, holds all rows: this point is always known.
-    """
-    names = tuple(sorted({name for wish in wishes for name in wish}))
-    if sum(point.k > 1 and point.cells > 1 for point in points) < LEAST_POINTS:
-        return None
-    x = np.array([_features({}, names), *(_features(wish, names) for wish in wishes)])
-    y = np.array([_log(rows), *(_log(point.k) for point in points)])
-    is_one = np.array([False, *(point.k <= 1 for point in points)])
-    penalty = np.diag([1e-9, 1e-9, *([PENALTY] * len(names))])
-    used = ~is_one
-    for _ in range(ROUNDS):
-        inverse = np.linalg.inv(x[used].T @ x[used] + penalty)
-        weights = inverse @ x[used].T @ y[used]
-        again = ~is_one | (x @ weights > HALF)
-        if (again == used).all():
-            break
-        used = again
-    leverage = np.einsum("ij,jk,ik->i", x[used], inverse, x[used])
-    residuals = (y[used] - x[used] @ weights) / np.clip(1 - leverage, 0.05, None)
-    free = max(1.0, float(used.sum()) - float(leverage.sum()))
-    deviation = max(0.05, math.sqrt(float((residuals**2).mean())))
-    return PowerLaw(
-        names=names,
-        weights=weights,
-        covariance=inverse,
-        deviation=deviation,
-        quantile=student(ONE_SIDED, free),
-        rows=rows,
-    )
-
-
-def _features(wish: Wish, names: tuple[str, ...]) -> Reals:
-    """1, the logarithm of all cells, and that of the groups of each attribute of the history."""
-    logs = {name: math.log(one.fineness) for name, one in wish.items()}
-    return np.array([1.0, sum(logs.values()), *(logs.get(name, 0.0) for name in names)])
-
-
-def _log(k: int) -> float:
-    return math.log(k - 1) if k > 1 else HALF
-
-
-def _k_at(height: float, rows: int) -> float:
-    return 1.0 + math.exp(min(height, math.log(max(rows, 2))))
-
-
-def student(share: float, free: float) -> float:
-    """Give a quantile of Student's distribution, by its expansion about the normal one.
-
-    >>> round(student(0.9, 10), 2), round(student(0.9, 1000), 2)
-    (1.37, 1.28)
-    """
-    z = NormalDist().inv_cdf(share)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / free + second / free**2 + third / free**3
-
-
-# Is a tailor-made request feasible? Answered from the history alone, without opening the table.
-
+from sudare.text import Text, join_items, text
 
 Verdict = Literal["holds", "likely", "unknown", "unlikely", "fails"]
 
-GOOD = ("holds", "likely")
-MOST_VISITED = 2000
-SHOWN = 3
+FEASIBLE = ("holds", "likely")
+MAX_VISITED = 2000  # groupings tried before the search for a nearby feasible one ends
+MAX_NEAREST = 3  # nearby feasible groupings that are offered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,46 +34,49 @@ class GroupingAnswer:
     law fits; "unknown" is all else. `low` and `high` are that interval, narrowed by what is certain.
     """
 
-    wish: Wish
+    option: RequestOption
     cells: int
     verdict: Verdict
     k: float | None = None
     low: float | None = None
     high: float | None = None
 
-    def words(self, *, lang: str | None = None) -> str:
-        """Tell the verdict and the interval."""
+    def describe(self) -> Text:
+        """Say the verdict and the interval."""
         if self.k is None or self.low is None or self.high is None:
-            return self.verdict_words(lang=lang)
+            return self.describe_verdict()
         if self.low == self.high:
-            return say("{verdict}: k is {k}", lang=lang, verdict=self.verdict_words(lang=lang), k=_short(self.k))
-        return say(
+            return text("{verdict}: k is {k}", verdict=self.describe_verdict(), k=_write_short(self.k))
+        return text(
             "{verdict}: predicted k about {k}, between {low} and {high}",
-            lang=lang,
-            verdict=self.verdict_words(lang=lang),
-            k=_short(self.k),
-            low=_short(self.low),
-            high=_short(self.high),
+            verdict=self.describe_verdict(),
+            k=_write_short(self.k),
+            low=_write_short(self.low),
+            high=_write_short(self.high),
         )
 
-    def verdict_words(self, *, lang: str | None = None) -> str:
+    def describe_verdict(self) -> Text:
         """Name the verdict."""
         match self.verdict:
             case "holds":
-                return say("holds for certain", lang=lang)
+                return text("holds for certain")
             case "likely":
-                return say("likely", lang=lang)
+                return text("likely")
             case "unlikely":
-                return say("unlikely", lang=lang)
+                return text("unlikely")
             case "fails":
-                return say("fails for certain", lang=lang)
+                return text("fails for certain")
             case _:
-                return say("unknown", lang=lang)
+                return text("unknown")
+
+    def describe_groupings(self) -> Text:
+        """Say how each attribute is grouped."""
+        return join_items(grouping.describe() for grouping in self.option.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program."""
+        """Give plain values for a program."""
         return {
-            "groupings": {name: one.to_value() for name, one in self.wish.items()},
+            "groupings": {name: grouping.to_value() for name, grouping in self.option.items()},
             "cells": self.cells,
             "verdict": self.verdict,
             "k": self.k,
@@ -188,33 +87,35 @@ class GroupingAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """The answers to the wishes of a request, in order, and for each that is not good the nearest that are."""
+    """The answers to the options of a request, in order, and for each that is not feasible the nearest that are."""
 
     request: Request
-    points: int
+    measurement_count: int
     answers: tuple[GroupingAnswer, ...]
     nearest: tuple[tuple[GroupingAnswer, ...], ...]
 
     @property
-    def first_good(self) -> int | None:
-        """Find the first wish that holds or is likely to."""
-        return next((at for at, one in enumerate(self.answers) if one.verdict in GOOD), None)
+    def first_feasible(self) -> int | None:
+        """Find the first option that holds or is likely to."""
+        return next((number for number, answer in enumerate(self.answers) if answer.verdict in FEASIBLE), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program."""
+        """Give plain values for a program; "wishes" is the old name of "options"."""
+        options = [
+            {**answer.to_dict(), "nearest": [near.to_dict() for near in nearest]}
+            for answer, nearest in zip(self.answers, self.nearest, strict=True)
+        ]
         return {
             "name": self.request.name,
             "k": self.request.k,
-            "points": self.points,
-            "first_good": self.first_good,
-            "wishes": [
-                {**answer.to_dict(), "nearest": [one.to_dict() for one in near]}
-                for answer, near in zip(self.answers, self.nearest, strict=True)
-            ],
+            "points": self.measurement_count,
+            "first_good": self.first_feasible,
+            "options": options,
+            "wishes": options,
         }
 
 
-class Memory:
+class SchemaHistory:
     """What a history says of one schema: measured groupings as facts, and a law between them.
 
     Only measurements of the newest number of rows are facts: with other rows it was another table. All of them count
@@ -223,76 +124,85 @@ class Memory:
 
     def __init__(self, schema: Schema, history: Sequence[Measurement]) -> None:
         self.schema = schema
-        mine = [one for one in history if one.schema == schema.fingerprint and one.kind == "measured" and one.k > 0]
-        self.points = [one for one in mine if set(one.groupings) <= set(schema.names)]
-        self.rows = self.points[-1].rows if self.points else 0
-        self._wishes = [self._wish(point) for point in self.points]
-        self.law: PowerLaw | None = fit(self.points, self._wishes, rows=self.rows)
+        self.measurements = [measurement for measurement in history if self._is_about_schema(measurement)]
+        self.rows = self.measurements[-1].rows if self.measurements else 0
+        self._options = [self._read_option(measurement) for measurement in self.measurements]
+        self.law: HistoryLaw | None = fit_history_law(self.measurements, self._options, rows=self.rows)
 
-    def _wish(self, point: Measurement) -> dict[str, Grouping]:
+    def _is_about_schema(self, measurement: Measurement) -> bool:
+        is_measured = measurement.kind == "measured" and measurement.k > 0
+        is_same = measurement.schema == self.schema.fingerprint
+        return is_same and is_measured and set(measurement.groupings) <= set(self.schema.names)
+
+    def _read_option(self, measurement: Measurement) -> dict[str, Grouping]:
         return {
-            name: Grouping.from_value(self.schema.attribute(name), value) for name, value in point.groupings.items()
+            name: Grouping.from_value(self.schema.attribute(name), value)
+            for name, value in measurement.groupings.items()
         }
 
-    def bounds(self, wish: Wish) -> tuple[int, float]:
+    def bounds(self, option: RequestOption) -> tuple[int, float]:
         """Give the largest k that is certain to hold, and the largest that is possible."""
         low, high = 1, float(self.rows) if self.rows else math.inf
-        for point, known in zip(self.points, self._wishes, strict=True):
-            if point.rows != self.rows:
+        for measurement, measured in zip(self.measurements, self._options, strict=True):
+            if measurement.rows != self.rows:
                 continue
-            if point.k > low and _is_finer(known, wish):
-                low = point.k
-            if point.k < high and _is_finer(wish, known):
-                high = point.k
+            if measurement.k > low and _is_finer(measured, option):
+                low = measurement.k
+            if measurement.k < high and _is_finer(option, measured):
+                high = measurement.k
         return low, high
 
-    def answer(self, wish: Wish, k: int) -> GroupingAnswer:
-        """Answer for one grouping."""
-        cells = math.prod(one.size for one in wish.values())
-        low, high = self.bounds(wish)
-        guess = None if self.law is None else self.law.predict(wish, most=high)
-        if guess is None:
-            known: tuple[float | None, float | None, float | None] = (None, None, None)
-        else:
-            known = tuple(min(max(one, low), high) for one in guess)  # type: ignore[assignment]
-        verdict = _verdict(k, low, high, known[1], known[2])
-        return GroupingAnswer(wish=wish, cells=cells, verdict=verdict, k=known[0], low=known[1], high=known[2])
+    def answer(self, option: RequestOption, k: int) -> GroupingAnswer:
+        """Answer for one option."""
+        cells = math.prod(grouping.size for grouping in option.values())
+        low, high = self.bounds(option)
+        if self.law is None:
+            verdict = _judge(k, low, high, None, None)
+            return GroupingAnswer(option=option, cells=cells, verdict=verdict)
+        predicted = self.law.predict(option, largest_possible=high)
+        middle, lower, upper = (min(max(value, low), high) for value in predicted)
+        verdict = _judge(k, low, high, lower, upper)
+        return GroupingAnswer(option=option, cells=cells, verdict=verdict, k=middle, low=lower, high=upper)
 
-    def nearest(self, wish: Wish, k: int) -> tuple[GroupingAnswer, ...]:
-        """Find the coarser groupings fewest steps away that hold or are likely to, those of most cells first."""
-        ladders = {name: _ladder(one) for name, one in wish.items()}
-        names = list(ladders)
-        heap, seen = [(0, 0, (0,) * len(names))], {(0,) * len(names)}
-        found: list[GroupingAnswer] = []
-        for _ in range(MOST_VISITED):
-            if not heap or len(found) == SHOWN:
+    def find_nearest(self, option: RequestOption, k: int) -> tuple[GroupingAnswer, ...]:
+        """Find the coarser options fewest steps away that hold or are likely to, those of most cells first."""
+        coarser = {name: _list_coarser(grouping) for name, grouping in option.items()}
+        names = list(coarser)
+        start = (0,) * len(names)  # for every attribute, how many steps coarser it is
+        heap, seen = [(0, 0, start)], {start}
+        feasible: list[GroupingAnswer] = []
+        for _ in range(MAX_VISITED):
+            if not heap or len(feasible) == MAX_NEAREST:
                 break
             steps, _, place = heapq.heappop(heap)
-            here = {name: ladders[name][at] for name, at in zip(names, place, strict=True)}
-            if any(_is_finer(one.wish, here) for one in found):
-                continue  # what is coarser than a good one is no nearer
-            answer = self.answer(here, k)
-            if steps and answer.verdict in GOOD and answer.cells > 1:
-                found.append(answer)
+            tried = {name: coarser[name][step] for name, step in zip(names, place, strict=True)}
+            if any(_is_finer(answer.option, tried) for answer in feasible):
+                continue  # what is coarser than a feasible option is no nearer
+            answer = self.answer(tried, k)
+            if steps and answer.verdict in FEASIBLE and answer.cells > 1:
+                feasible.append(answer)
                 continue
             for axis, name in enumerate(names):
                 after = (*place[:axis], place[axis] + 1, *place[axis + 1 :])
-                if after[axis] < len(ladders[name]) and after not in seen:
+                if after[axis] < len(coarser[name]) and after not in seen:
                     seen.add(after)
-                    cells = math.prod(ladders[one][at].size for one, at in zip(names, after, strict=True))
+                    cells = math.prod(coarser[other][step].size for other, step in zip(names, after, strict=True))
                     heapq.heappush(heap, (steps + 1, -cells, after))
-        return tuple(found)
+        return tuple(feasible)
 
 
 def predict(request: Request, schema: Schema, history: Sequence[Measurement]) -> Prediction:
-    """Answer a request from a history: every wish, and the nearest groupings for those that will not do."""
-    memory = Memory(schema, history)
-    answers = tuple(memory.answer(wish, request.k) for wish in request.wishes)
-    nearest = tuple(() if answer.verdict in GOOD else memory.nearest(answer.wish, request.k) for answer in answers)
-    return Prediction(request=request, points=len(memory.points), answers=answers, nearest=nearest)
+    """Answer a request from a history: every option, and the nearest feasible ones for those that are not."""
+    known = SchemaHistory(schema, history)
+    answers = tuple(known.answer(option, request.k) for option in request.options)
+    nearest = tuple(
+        () if answer.verdict in FEASIBLE else known.find_nearest(answer.option, request.k) for answer in answers
+    )
+    return Prediction(request=request, measurement_count=len(known.measurements), answers=answers, nearest=nearest)
 
 
-def _verdict(k: int, low: float, high: float, lower: float | None, upper: float | None) -> Verdict:
+def _judge(k: int, low: float, high: float, lower: float | None, upper: float | None) -> Verdict:
+    """Compare k with the certain bounds, then with the interval."""
     if low >= k:
         return "holds"
     if high < k:
@@ -302,17 +212,19 @@ def _verdict(k: int, low: float, high: float, lower: float | None, upper: float 
     return "likely" if lower >= k else "unlikely" if upper < k else "unknown"
 
 
-def _is_finer(one: Wish, other: Wish) -> bool:
-    """Tell whether one tells at least as much as the other; what is not named is left out."""
-    return all(grouping.size == 1 or (name in one and one[name].is_finer(grouping)) for name, grouping in other.items())
+def _is_finer(option: RequestOption, other: RequestOption) -> bool:
+    """Tell whether an option tells at least as much as the other; what is not named is left out."""
+    return all(
+        grouping.size == 1 or (name in option and option[name].is_finer(grouping)) for name, grouping in other.items()
+    )
 
 
-def _ladder(asked: Grouping) -> list[Grouping]:
-    """The grouping that was asked for, then every coarser level, then left out."""
-    levels = [Grouping(asked.attribute, level) for level in range(asked.attribute.height + 1)]
-    coarser = [one for one in levels if 1 < one.size < asked.size and asked.is_finer(one)]
-    return [asked, *coarser, *([Grouping(asked.attribute, None)] if asked.size > 1 else [])]
+def _list_coarser(requested: Grouping) -> list[Grouping]:
+    """List the grouping that was requested, then every coarser level, then left out."""
+    levels = [Grouping(requested.attribute, level) for level in range(requested.attribute.height + 1)]
+    coarser = [level for level in levels if 1 < level.size < requested.size and requested.is_finer(level)]
+    return [requested, *coarser, *([Grouping(requested.attribute, None)] if requested.size > 1 else [])]
 
 
-def _short(number: float) -> str:
+def _write_short(number: float) -> str:
     return f"{number:.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal
 
-from sudare.errors import ParameterError
+from sudare.methods.kanon.criteria import Criterion
 from sudare.methods.kanon.lattice import Lattice, Node
+from sudare.methods.kanon.quality import Quality
 from sudare.methods.kanon.tuples import Tuples
-
-if TYPE_CHECKING:
-    from sudare.methods.kanon.criteria import Criterion
-    from sudare.methods.kanon.quality import Quality
 
 SearchName = Literal["auto", "pak", "ola", "incognito", "flash", "datafly", "exhaustive"]
 
@@ -29,10 +26,10 @@ class SearchProgress:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Find the node of least score whose classes keep every criterion.
+    """Find the node of least score whose classes satisfy every criterion.
 
-    Classes that do not keep them are suppressed, as long as these are at most `max_suppressed` of the rows. A search
-    that is asked to stop after `deadline_seconds` hands back the best node so far and a proven lower bound.
+    Classes that do not are suppressed, as long as these are at most `max_suppressed` of the rows. A search that has to
+    stop after `deadline_seconds` hands back the best node so far and a proven lower bound.
     """
 
     tuples: Tuples
@@ -44,14 +41,14 @@ class Problem:
     progress: Callable[[SearchProgress], None] | None = None
 
     @property
-    def most_suppressed_rows(self) -> int:
-        """Count the rows that may be left out."""
+    def max_suppressed_rows(self) -> int:
+        """Count the rows that may be suppressed."""
         return int(self.max_suppressed * self.tuples.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """One checked node, for the memory of a steward and for pictures: (cells, k) is the paper's table C."""
+    """One checked node, for the history of a table and for pictures: (cells, k) is the paper's table C."""
 
     node: Node
     cells: int
@@ -62,7 +59,7 @@ class CheckedNode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SearchResult:
     """The best node found. `lower_bound` is proven for all nodes; the node is optimal if its score is no higher."""
 
     node: Node
@@ -72,29 +69,11 @@ class Found:
     lower_bound: float
     checks: int
     cells_checked: int
-    method: str
-    start: Node | None = None  # where the prediction said to begin, if there was one
+    algorithm: str
+    start: Node | None = None  # the node that the power law predicted, if the search began there
     trace: tuple[CheckedNode, ...] = field(default=(), repr=False)
 
     @property
     def gap(self) -> float:
         """Tell how much better a node could at most be: score less lower bound, 0 for an optimum."""
         return 0.0 if self.is_optimal else max(0.0, self.score - self.lower_bound)
-
-
-def search(problem: Problem, method: SearchName = "auto") -> Found:
-    """Search the lattice.
-
-    "auto" finds the optimum (or the best within the deadline, with a proven gap); so do "ola", "incognito" and
-    "flash" where pruning by the criteria is sound, and "exhaustive" always. "pak" is the paper's search from a
-    predicted node and "datafly" a greedy one: both find a node that keeps the criteria, not always the best.
-
-    Error: Infeasible, which names the attributes that block and what would help.
-    """
-    if method not in get_args(SearchName):
-        raise ParameterError(
-            "search ({search}) must be auto, pak, ola, incognito, flash, datafly or exhaustive", search=method
-        )
-    from sudare.methods.kanon.searches import run
-
-    return run(problem, method)

@@ -6,8 +6,8 @@
     discernability       rows that a row cannot be told from (Bayardo, Agrawal)
     average class size   rows per class (LeFevre's C_avg times k)
 
-All are least for the best table. A suppressed row counts as if every attribute were left out; in discernability it is
-alike to all rows, in the average class size all suppressed rows are one class.
+All are least for the best table. A suppressed row counts as if every attribute were left out; in discernability it
+cannot be told from any row, in the average class size all suppressed rows are one class.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.methods.kanon.lattice import Lattice, Node
 from sudare.methods.kanon.tuples import Classes, Tuples
-from sudare.schema.arrays import Booleans, Reals
+from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 
 QualityName = Literal["loss", "precision", "entropy", "discernability", "average class size"]
 
@@ -34,20 +33,20 @@ class QualityMeasure(Protocol):
     def score(self, classes: Classes, failing: Booleans) -> float:
         """Measure a node whose failing classes are suppressed."""
 
-    def at_least(self, node: Node, suppressed: int) -> float:
+    def bound_with_suppressed(self, node: Node, suppressed: int) -> float:
         """Bound the score of a node that suppresses so many rows from below, without adding them up."""
 
-    def floor(self, node: Node) -> float:
+    def lower_bound(self, node: Node) -> float:
         """Bound the scores of a node and of all coarser ones from below, without a check."""
 
-    def rising(self, classes: Classes) -> float:
+    def coarser_bound(self, classes: Classes) -> float:
         """Bound the scores of a checked node and of all coarser ones from below."""
 
-    def out(self, classes: Classes, lost: Booleans) -> Any:
-        """Remember the rows of lost classes, which every finer node suppresses too."""
+    def certain_loss(self, classes: Classes, lost: Booleans) -> Any:
+        """Sum up the rows of lost classes, which every finer node suppresses too, in the form of this measure."""
 
-    def bound(self, node: Node, out: Any) -> float:
-        """Bound the scores of the nodes coarser than `node` and finer than where `out` was made."""
+    def bound_with_loss(self, node: Node, loss: Any) -> float:
+        """Bound the scores of the nodes coarser than `node` and finer than the one whose certain loss is `loss`."""
 
 
 class Quality(Protocol):
@@ -57,54 +56,54 @@ class Quality(Protocol):
     def name(self) -> str:
         """Name the measure."""
 
-    def on(self, tuples: Tuples, lattice: Lattice, *, least: int = 1) -> QualityMeasure:
-        """Apply it to a table whose published classes have at least `least` rows."""
+    def prepare(self, tuples: Tuples, lattice: Lattice, *, min_class_size: int = 1) -> QualityMeasure:
+        """Prepare it for a table whose published classes have at least `min_class_size` rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttributeMeasure:
     """A measure that adds up attribute by attribute.
 
-    `base[a][level]` is the mean over all rows without suppression, `gain[a][level][code]` how much a row of this code
-    loses more if it is suppressed, `rows[a][code]` how many rows have the code.
+    `base[a][level]` is the mean over all rows without suppression, `extra[a][level][code]` how much more a row of this
+    code loses if it is suppressed, `rows[a][code]` how many rows have the code.
     """
 
     tuples: Tuples
     base: tuple[list[float], ...]
-    gain: tuple[Reals, ...]
+    extra: tuple[Reals, ...]
     rows: tuple[Reals, ...]
     is_geometric: bool
 
     @cached_property
-    def _same(self) -> list[list[float | None]]:
-        """What a suppressed row loses more by attribute and level, if that is the same for all codes."""
+    def _equal_extra(self) -> list[list[float | None]]:
+        """How much more a suppressed row loses, by attribute and level, if that is the same for all codes."""
         return [
-            [float(codes[0]) if codes.size and (codes == codes[0]).all() else None for codes in gain]
-            for gain in self.gain
+            [float(codes[0]) if codes.size and (codes == codes[0]).all() else None for codes in extra]
+            for extra in self.extra
         ]
 
     @cached_property
-    def _lightest(self) -> list[list[float]]:
+    def _least_extra(self) -> list[list[float]]:
         """The least that a suppressed row loses more, by attribute and level."""
-        return [[float(codes.min(initial=np.inf)) if codes.size else 0.0 for codes in gain] for gain in self.gain]
+        return [[float(codes.min(initial=np.inf)) if codes.size else 0.0 for codes in extra] for extra in self.extra]
 
     @cached_property
-    def _starts(self) -> NDArray[np.int64]:
+    def _starts(self) -> Integers:
         """Where the codes of each attribute begin in one row of all."""
-        return np.cumsum([0, *(gain.shape[1] for gain in self.gain)])
+        return np.cumsum([0, *(extra.shape[1] for extra in self.extra)])
 
     @cached_property
-    def _whole(self) -> list[list[float]]:
+    def _extra_of_all(self) -> list[list[float]]:
         """What is lost more if all rows are suppressed, by attribute and level."""
-        return self._lost(np.concatenate(self.rows))
+        return self._add_extra(np.concatenate(self.rows))
 
-    def _lost(self, rows: Reals) -> list[list[float]]:
-        """Add up gains by attribute and level, over rows by attribute and code."""
+    def _add_extra(self, rows: Reals) -> list[list[float]]:
+        """Add up what suppressed rows lose more, by attribute and level; `rows` by attribute and code."""
         codes, total = self._starts, max(1, self.tuples.rows)
-        parts = zip(self.gain, codes[:-1], codes[1:], strict=True)
-        return [((gain * rows[start:stop]).sum(axis=1) / total).tolist() for gain, start, stop in parts]
+        parts = zip(self.extra, codes[:-1], codes[1:], strict=True)
+        return [((extra * rows[start:stop]).sum(axis=1) / total).tolist() for extra, start, stop in parts]
 
-    def _combined(self, parts: list[float]) -> float:
+    def _combine(self, parts: list[float]) -> float:
         if self.is_geometric:
             return math.exp(sum(map(math.log1p, parts)) / len(parts)) - 1
         return math.fsum(parts) / len(parts)
@@ -115,62 +114,62 @@ class AttributeMeasure:
         count = int(np.count_nonzero(failing))
         if count:
             is_rest = 2 * count > classes.count  # the fewer classes are added up; the others are the rest
-            lost = self._gains(classes, np.flatnonzero(~failing if is_rest else failing))
+            lost = self._extra_of(classes, np.flatnonzero(~failing if is_rest else failing))
             if is_rest:
-                whole = [all_of[level] for all_of, level in zip(self._whole, classes.node, strict=True)]
+                whole = [all_of[level] for all_of, level in zip(self._extra_of_all, classes.node, strict=True)]
                 lost = [max(all_of - kept, 0.0) for all_of, kept in zip(whole, lost, strict=True)]
             parts = list(map(float.__add__, parts, lost))
-        return self._combined(parts)
+        return self._combine(parts)
 
-    def _gains(self, classes: Classes, chosen: NDArray[np.int64]) -> list[float]:
-        """Add up what the rows of the chosen classes lose more by attribute, where not all of them lose the same."""
-        sizes, first = classes.loads.take(chosen), classes.first.take(chosen)
+    def _extra_of(self, classes: Classes, chosen: Codes) -> list[float]:
+        """Add up what the rows of the chosen classes lose more by attribute, one by one only where they differ."""
+        sizes, first = classes.float_sizes.take(chosen), classes.first.take(chosen)
         rows, all_rows, lost = float(np.add.reduce(sizes)), self.tuples.rows, []
         for axis, level in enumerate(classes.node):
-            same = self._same[axis][level]
-            if same is not None:
-                lost.append(same * rows / all_rows)
+            equal = self._equal_extra[axis][level]
+            if equal is not None:
+                lost.append(equal * rows / all_rows)
                 continue
-            gains = self.gain[axis][level].take(self.tuples.columns[axis].take(first))
-            gains *= sizes
-            lost.append(float(np.add.reduce(gains)) / all_rows)  # np.dot would wake threads
+            extra = self.extra[axis][level].take(self.tuples.columns[axis].take(first))
+            extra *= sizes
+            lost.append(float(np.add.reduce(extra)) / all_rows)  # np.dot would wake threads
         return lost
 
-    def at_least(self, node: Node, suppressed: int) -> float:
+    def bound_with_suppressed(self, node: Node, suppressed: int) -> float:
         """Bound by the rows that lose least if they are suppressed."""
         share = suppressed / max(1, self.tuples.rows)
-        parts = zip(self.base, self._lightest, node, strict=True)
-        return self._combined([base[level] + share * light[level] for base, light, level in parts])
+        parts = zip(self.base, self._least_extra, node, strict=True)
+        return self._combine([base[level] + share * least[level] for base, least, level in parts])
 
-    def floor(self, node: Node) -> float:
+    def lower_bound(self, node: Node) -> float:
         """Bound by the node without suppression: higher levels lose more, suppression loses more."""
-        return self._combined([base[level] for base, level in zip(self.base, node, strict=True)])
+        return self._combine([base[level] for base, level in zip(self.base, node, strict=True)])
 
-    def rising(self, classes: Classes) -> float:
-        """Know no more than `bound` does without a check."""
+    def coarser_bound(self, classes: Classes) -> float:
+        """Know no more than `bound_with_loss` does without a check."""
         return float("-inf")
 
-    def out(self, classes: Classes, lost: Booleans) -> list[list[float]] | None:
+    def certain_loss(self, classes: Classes, lost: Booleans) -> list[list[float]] | None:
         """Add up what the lost rows lose more, for every attribute and level."""
         if not lost.any():
             return None
-        tuples, is_lost = self.tuples, classes.covers(lost)
+        tuples, is_lost = self.tuples, classes.has_tuples(lost)
         is_rest = 2 * int(np.count_nonzero(is_lost)) > tuples.count
         members, codes = np.flatnonzero(~is_lost if is_rest else is_lost), self._starts
         weights = tuples.weights[members].astype(np.float64)
-        part = [
+        by_attribute = [
             _totals(column[members], weights, size)
             for column, size in zip(tuples.columns, np.diff(codes).tolist(), strict=True)
         ]
-        rows = np.concatenate(part)
-        return self._lost(np.concatenate(self.rows) - rows if is_rest else rows)
+        rows = np.concatenate(by_attribute)
+        return self._add_extra(np.concatenate(self.rows) - rows if is_rest else rows)
 
-    def bound(self, node: Node, out: list[list[float]] | None) -> float:
+    def bound_with_loss(self, node: Node, loss: list[list[float]] | None) -> float:
         """Bound by the node with the lost rows suppressed and no others."""
-        if out is None:
-            return self.floor(node)
-        parts = zip(self.base, out, node, strict=True)
-        return self._combined([base[level] + more[level] for base, more, level in parts])
+        if loss is None:
+            return self.lower_bound(node)
+        parts = zip(self.base, loss, node, strict=True)
+        return self._combine([base[level] + more[level] for base, more, level in parts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +178,7 @@ class ClassSizeMeasure:
 
     tuples: Tuples
     lattice: Lattice
-    least: int
+    min_class_size: int
     is_squared: bool  # discernability; else rows per class
 
     def score(self, classes: Classes, failing: Booleans) -> float:
@@ -190,33 +189,33 @@ class ClassSizeMeasure:
             return float(np.dot(sizes[kept], sizes[kept])) + suppressed * self.tuples.rows
         return self.tuples.rows / max(1, int(kept.sum()) + (suppressed > 0))
 
-    def at_least(self, node: Node, suppressed: int) -> float:
+    def bound_with_suppressed(self, node: Node, suppressed: int) -> float:
         """Bound by the suppressed rows and the others spread evenly."""
-        return self.bound(node, suppressed)
+        return self.bound_with_loss(node, suppressed)
 
-    def floor(self, node: Node) -> float:
+    def lower_bound(self, node: Node) -> float:
         """Bound by rows spread evenly over all cells."""
-        return self.bound(node, 0)
+        return self.bound_with_loss(node, 0)
 
-    def rising(self, classes: Classes) -> float:
+    def coarser_bound(self, classes: Classes) -> float:
         """Bound by all classes of the node, kept or not: merging and suppressing only add."""
         return self.score(classes, np.zeros(classes.count, dtype=bool))
 
-    def out(self, classes: Classes, lost: Booleans) -> int:
+    def certain_loss(self, classes: Classes, lost: Booleans) -> int:
         """Count the lost rows."""
         return int(classes.sizes[lost].sum())
 
-    def bound(self, node: Node, out: int) -> float:
+    def bound_with_loss(self, node: Node, loss: int) -> float:
         """Bound by the lost rows suppressed and the others spread evenly."""
         rows = self.tuples.rows
         most = max(1, min(self.lattice.cells(node), self.tuples.count))
         if self.is_squared:
-            return float(rows) * out + float(rows - out) ** 2 / most
-        return rows / max(1, min(most, (rows - out) // self.least + 1))
+            return float(rows) * loss + float(rows - loss) ** 2 / most
+        return rows / max(1, min(most, (rows - loss) // self.min_class_size + 1))
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedQuality:
     """A quality by its name.
 
     >>> QUALITIES["loss"].name
@@ -226,75 +225,87 @@ class Named:
     name: str
     make: Callable[[Tuples, Lattice, int], QualityMeasure]
 
-    def on(self, tuples: Tuples, lattice: Lattice, *, least: int = 1) -> QualityMeasure:
-        """Apply it to a table whose published classes have at least `least` rows."""
-        return self.make(tuples, lattice, least)
+    def prepare(self, tuples: Tuples, lattice: Lattice, *, min_class_size: int = 1) -> QualityMeasure:
+        """Prepare it for a table whose published classes have at least `min_class_size` rows."""
+        return self.make(tuples, lattice, min_class_size)
 
 
-def _loss(tuples: Tuples, lattice: Lattice, least: int) -> QualityMeasure:
+# --- the measures ---------------------------------------------------------------------------------------------------
+
+LossPerRow = Callable[[int, int, Codes, Reals], tuple[Reals, float | Reals]]
+"""Given attribute, level, the group of every code and the rows of every code: the loss of a row of each code at this
+level, and its loss if it is suppressed."""
+
+
+def _loss(tuples: Tuples, lattice: Lattice, min_class_size: int) -> QualityMeasure:
     """(leaves(value) - 1) / (leaves(domain) - 1)."""
-    return _columns(tuples, lattice, lambda axis, level, ids, hist: _covered(ids, hist), is_geometric=True)
+
+    def share_of_domain(axis: int, level: int, groups: Codes, rows: Reals) -> tuple[Reals, float]:
+        return (np.bincount(groups)[groups] - 1) / max(1, groups.size - 1), 1.0 if groups.size > 1 else 0.0
+
+    return _measure_attributes(tuples, lattice, share_of_domain, is_geometric=True)
 
 
-def _covered(ids: NDArray[np.int64], hist: Reals) -> tuple[Reals, float | Reals]:
-    return (np.bincount(ids)[ids] - 1) / max(1, ids.size - 1), 1.0 if ids.size > 1 else 0.0
-
-
-def _precision(tuples: Tuples, lattice: Lattice, least: int) -> QualityMeasure:
-    def climbed(axis: int, level: int, ids: NDArray[np.int64], hist: Reals) -> tuple[Reals, float]:
+def _precision(tuples: Tuples, lattice: Lattice, min_class_size: int) -> QualityMeasure:
+    def share_of_height(axis: int, level: int, groups: Codes, rows: Reals) -> tuple[Reals, float]:
         height = lattice.heights[axis]
-        return np.full(ids.size, level / max(1, height)), 1.0 if height else 0.0
+        return np.full(groups.size, level / max(1, height)), 1.0 if height else 0.0
 
-    return _columns(tuples, lattice, climbed, is_geometric=False)
-
-
-def _entropy(tuples: Tuples, lattice: Lattice, least: int) -> QualityMeasure:
-    def bits(axis: int, level: int, ids: NDArray[np.int64], hist: Reals) -> tuple[Reals, Reals]:
-        rows = max(1.0, float(hist.sum()))
-        own = np.maximum(hist, 1e-300)
-        whole = float(np.dot(hist, np.log2(rows / own))) / rows
-        group = np.bincount(ids, weights=hist)[ids]
-        held = hist > 0
-        gone = np.where(held, np.log2(np.maximum(group, 1e-300) / own), 0.0)
-        worst = np.where(held, np.log2(rows / own), 0.0)
-        return gone / (whole or 1.0), worst / (whole or 1.0)
-
-    return _columns(tuples, lattice, bits, is_geometric=False)
+    return _measure_attributes(tuples, lattice, share_of_height, is_geometric=False)
 
 
-def _columns(tuples: Tuples, lattice: Lattice, per_row: Callable[..., Any], *, is_geometric: bool) -> AttributeMeasure:
-    base, gain, rows = [], [], []
+def _entropy(tuples: Tuples, lattice: Lattice, min_class_size: int) -> QualityMeasure:
+    def share_of_bits(axis: int, level: int, groups: Codes, rows: Reals) -> tuple[Reals, Reals]:
+        total = max(1.0, float(rows.sum()))
+        own = np.maximum(rows, 1e-300)
+        entropy = float(np.dot(rows, np.log2(total / own))) / total
+        group_rows = np.bincount(groups, weights=rows)[groups]
+        occurs = rows > 0
+        lost = np.where(occurs, np.log2(np.maximum(group_rows, 1e-300) / own), 0.0)
+        worst = np.where(occurs, np.log2(total / own), 0.0)
+        return lost / (entropy or 1.0), worst / (entropy or 1.0)
+
+    return _measure_attributes(tuples, lattice, share_of_bits, is_geometric=False)
+
+
+def _measure_attributes(
+    tuples: Tuples, lattice: Lattice, loss_per_row: LossPerRow, *, is_geometric: bool
+) -> AttributeMeasure:
+    base, extra, rows = [], [], []
     for axis, attribute in enumerate(lattice.attributes):
         codes = np.arange(attribute.size, dtype=np.int64)
-        hist = _totals(tuples.columns[axis], tuples.loads, attribute.size)
-        means, gains = [], []
+        code_rows = _totals(tuples.columns[axis], tuples.float_weights, attribute.size)
+        means, more = [], []
         for level in range(attribute.height + 1):
-            ids = codes if level == 0 or attribute.hierarchy is None else attribute.hierarchy.lift(codes, level)
-            lost, worst = per_row(axis, level, ids, hist)
-            means.append(float(np.dot(hist, lost)) / max(1, tuples.rows))
-            gains.append(np.maximum(worst - lost, 0.0))
+            groups = codes if level == 0 or attribute.hierarchy is None else attribute.hierarchy.lift(codes, level)
+            lost, worst = loss_per_row(axis, level, groups, code_rows)
+            means.append(float(np.dot(code_rows, lost)) / max(1, tuples.rows))
+            more.append(np.maximum(worst - lost, 0.0))
         base.append(np.maximum.accumulate(np.array(means)).tolist())  # rounding must not break the order of the levels
-        gain.append(np.array(gains))
-        rows.append(hist)
-    return AttributeMeasure(tuples, tuple(base), tuple(gain), tuple(rows), is_geometric)
+        extra.append(np.array(more))
+        rows.append(code_rows)
+    return AttributeMeasure(tuples, tuple(base), tuple(extra), tuple(rows), is_geometric)
 
 
-def _totals(codes: NDArray[np.int64], weights: NDArray[Any], size: int) -> Reals:
+def _discernability(tuples: Tuples, lattice: Lattice, min_class_size: int) -> QualityMeasure:
+    return ClassSizeMeasure(tuples, lattice, min_class_size, is_squared=True)
+
+
+def _average_class_size(tuples: Tuples, lattice: Lattice, min_class_size: int) -> QualityMeasure:
+    return ClassSizeMeasure(tuples, lattice, min_class_size, is_squared=False)
+
+
+def _totals(codes: Codes, weights: Reals, size: int) -> Reals:
     return np.asarray(np.bincount(codes, weights=weights, minlength=size), dtype=np.float64)
 
 
 QUALITIES: Mapping[str, Quality] = {
     quality.name: quality
     for quality in (
-        Named("loss", _loss),
-        Named("precision", _precision),
-        Named("entropy", _entropy),
-        Named(
-            "discernability", lambda tuples, lattice, least: ClassSizeMeasure(tuples, lattice, least, is_squared=True)
-        ),
-        Named(
-            "average class size",
-            lambda tuples, lattice, least: ClassSizeMeasure(tuples, lattice, least, is_squared=False),
-        ),
+        NamedQuality("loss", _loss),
+        NamedQuality("precision", _precision),
+        NamedQuality("entropy", _entropy),
+        NamedQuality("discernability", _discernability),
+        NamedQuality("average class size", _average_class_size),
     )
 }

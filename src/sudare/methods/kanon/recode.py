@@ -1,4 +1,10 @@
-"""A table of counts as it will be published: which rows look alike, and what each value is called."""
+"""A table of counts as it will be published: which rows look alike, and what each value is called.
+
+Pieces          the rows, by combination of quasi-identifiers and sensitive attributes
+HierarchyCut    the level of every value of one attribute
+ClassChecker    which classes satisfy all criteria, for classes that are no node of the lattice
+RecodedTable    the class of every piece, and the labels to write
+"""
 
 from __future__ import annotations
 
@@ -11,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.counts.relabelling import LEFT_OUT, Relabelling
-from sudare.methods.kanon.criteria import Criterion, all_hold
-from sudare.methods.kanon.grouping import grouped
+from sudare.counts.relabelling import SUPPRESSED, Relabelling
+from sudare.methods.kanon.criteria import Criterion, all_satisfied
+from sudare.methods.kanon.equal_keys import group_keys
 from sudare.methods.kanon.lattice import Node
 from sudare.methods.kanon.problem import Problem
-from sudare.methods.kanon.tuples import Classes, Joint, Tuples
+from sudare.methods.kanon.tuples import Classes, SensitiveCounts, Tuples
 from sudare.schema import Attribute
-from sudare.schema.arrays import Codes, Labels, Reals
+from sudare.schema.arrays import Booleans, Codes, Labels, Reals
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,67 +77,66 @@ class Pieces:
 
     def tuples(self, class_of: Codes | None = None) -> Tuples:
         """Give the pieces as tuples of a search; with classes, only those that are in one."""
-        kept = self if class_of is None else self.take(class_of != LEFT_OUT)
-        places = np.arange(len(kept.weights), dtype=np.int64)
-        joints = {
-            attribute.name: Joint(
-                attribute=attribute, tuple_of=places, value=kept.codes[:, kept.quasi + at], weight=kept.weights
-            )
-            for at, attribute in enumerate(kept.attributes[kept.quasi :])
-        }
+        kept = self if class_of is None else self.take(class_of != SUPPRESSED)
+        positions = np.arange(len(kept.weights), dtype=np.int64)
         return Tuples(
             attributes=kept.attributes[: kept.quasi],
             codes=kept.codes[:, : kept.quasi],
             weights=kept.weights,
-            joints=joints,
+            sensitive={
+                attribute.name: SensitiveCounts(
+                    attribute=attribute, tuple_of=positions, value=kept.codes[:, axis], weight=kept.weights
+                )
+                for axis, attribute in enumerate(kept.attributes[kept.quasi :], start=kept.quasi)
+            },
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recoded:
+class RecodedTable:
     """The outcome of a recoding. Private: it stays with the steward, who writes the table with `relabelling`.
 
-    `class_of[p]` is the class of a piece, LEFT_OUT where its rows are not published; `spread[p, q]` tells how many
-    declared values the label of a quasi-identifier stands for. `mapping` is what may be published of the recoding:
+    `class_of[p]` is the class of a piece, SUPPRESSED where its rows are not published; `label_sizes[p, q]` tells how
+    many declared values the label of a quasi-identifier stands for. `mapping` is what may be published of the recoding:
     levels and groups of values, no combination.
     """
 
     pieces: Pieces
     class_of: Codes
-    spread: Codes
+    label_sizes: Codes
     relabelling: Relabelling
     mapping: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def class_sizes(self) -> Codes:
         """Count the rows of every class."""
-        kept = self.class_of != LEFT_OUT
+        kept = self.class_of != SUPPRESSED
         return np.bincount(self.class_of[kept], weights=self.pieces.weights[kept]).astype(np.int64)
 
     @property
-    def left_out(self) -> int:
+    def suppressed_rows(self) -> int:
         """Count the rows that are not published."""
-        return int(self.pieces.weights[self.class_of == LEFT_OUT].sum())
+        return int(self.pieces.weights[self.class_of == SUPPRESSED].sum())
 
     def coarseness(self) -> dict[str, float]:
         """Tell how much of its attribute a published value stands for, on average: 0 one value, 1 all of them.
 
         Of the published rows alone, so that whoever has the release can compute it too.
         """
-        pieces, kept = self.pieces, self.class_of != LEFT_OUT
+        pieces, kept = self.pieces, self.class_of != SUPPRESSED
         weights = pieces.weights[kept].astype(np.float64)
         rows = max(1.0, float(weights.sum()))
-        found = {}
+        means = {}
         for axis, attribute in enumerate(pieces.attributes[: pieces.quasi]):
-            others = (self.spread[kept, axis] - 1) / max(1, attribute.size - 1)
-            found[attribute.name] = round(float((others * weights).sum()) / rows, 4)
-        return found
+            others = (self.label_sizes[kept, axis] - 1) / max(1, attribute.size - 1)
+            means[attribute.name] = round(float((others * weights).sum()) / rows, 4)
+        return means
 
 
-def class_numbers(columns: Codes) -> Codes:
+def number_classes(columns: Codes) -> Codes:
     """Number rows of codes (m, d) by equality: 0, 1, ...
 
-    >>> class_numbers(np.array([[1, 5], [0, 2], [1, 5]])).tolist()
+    >>> number_classes(np.array([[1, 5], [0, 2], [1, 5]])).tolist()
     [1, 0, 1]
     """
     rank, places = np.zeros(len(columns), dtype=np.int64), 1
@@ -139,16 +144,15 @@ def class_numbers(columns: Codes) -> Codes:
         size = 1 + int(column.max(initial=0))
         if places > 2**62 // size:
             column, size = np.unique(column, return_inverse=True)[1].reshape(-1), len(columns)
-        found = grouped(rank * size + column, places * size)
-        rank, places = found.ids, max(1, found.count)
+        groups = group_keys(rank * size + column, places * size)
+        rank, places = groups.ids, max(1, groups.count)
     return np.asarray(rank, dtype=np.int64)
 
 
-# A cut through a hierarchy: every value at a level of its own. One level for all values is the full-domain case.
+# --- a cut through a hierarchy: every value at a level of its own; one level for all values is the full-domain case ---
 
-
-MOST_KNOWN = 1 << 20  # of a larger attribute only the codes that occur are known
-MOST_LISTED = 10_000  # groups in an exported mapping
+MAX_KNOWN_CODES = 1 << 20  # of a larger attribute only the codes that occur are known
+MAX_LISTED_GROUPS = 10_000  # in an exported mapping; of more only the levels are told
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,7 +165,7 @@ class HierarchyCut:
     >>> tree = TableHierarchy.from_paths([("10", "10s", "*"), ("11", "10s", "*"), ("20", "20s", "*")])
     >>> age = Attribute(name="age", domain=Values(("10", "11", "20")), hierarchy=tree)
     >>> cut = HierarchyCut(attribute=age, codes=np.arange(3), levels=np.array([1, 1, 0]))
-    >>> cut.labels(np.arange(3)).tolist(), cut.spread(np.arange(3)).tolist()
+    >>> cut.labels(np.arange(3)).tolist(), cut.label_sizes(np.arange(3)).tolist()
     (['10s', '10s', '20'], [2, 2, 1])
     """
 
@@ -170,9 +174,9 @@ class HierarchyCut:
     levels: Codes
 
     @classmethod
-    def at(cls, attribute: Attribute, level: int, present: Codes) -> HierarchyCut:
-        """Put every code at one level. `present` are the codes that occur."""
-        known = np.arange(attribute.size) if attribute.size <= MOST_KNOWN else np.unique(present)
+    def at_level(cls, attribute: Attribute, level: int, occurring: Codes) -> HierarchyCut:
+        """Put every code at one level. `occurring` are the codes of the table."""
+        known = np.arange(attribute.size) if attribute.size <= MAX_KNOWN_CODES else np.unique(occurring)
         return cls(attribute=attribute, codes=known, levels=np.full(len(known), level, dtype=np.int64))
 
     @cached_property
@@ -192,9 +196,9 @@ class HierarchyCut:
 
     def level_of(self, codes: Codes) -> Codes:
         """Find the level of known codes."""
-        is_whole = len(self.codes) == self.attribute.size  # then a code is its own place
-        found: Codes = self.levels[codes if is_whole else np.searchsorted(self.codes, codes)]
-        return found
+        are_all_known = len(self.codes) == self.attribute.size  # then a code is its own position
+        levels: Codes = self.levels[codes if are_all_known else np.searchsorted(self.codes, codes)]
+        return levels
 
     def groups(self, codes: Codes) -> Codes:
         """Number the group of every code; groups of different levels have different numbers."""
@@ -202,46 +206,47 @@ class HierarchyCut:
 
     def labels(self, codes: Codes) -> Labels:
         """Write codes as the labels of their groups; a missing value by itself is None."""
-        found = self._by_level(codes, lambda level, lifted: self.attribute.coarsen(level).labels(lifted), object)
-        return np.asarray(found, dtype=np.object_)
+        texts = self._by_level(codes, lambda level, lifted: self.attribute.coarsen(level).labels(lifted), object)
+        return np.asarray(texts, dtype=np.object_)
 
-    def spread(self, codes: Codes) -> Codes:
-        """Count the declared values that the group of every code stands for."""
-        return self._by_level(codes, lambda level, lifted: self.leaves(level)[lifted]).astype(np.int64)
+    def label_sizes(self, codes: Codes) -> Codes:
+        """Count the declared values that the label of every code stands for."""
+        return self._by_level(codes, lambda level, lifted: self.group_sizes(level)[lifted]).astype(np.int64)
 
-    def leaves(self, level: int) -> Codes:
+    def group_sizes(self, level: int) -> Codes:
         """Count the codes of every group of a level."""
         if level == 0:
             return np.ones(self._size(0), dtype=np.int64)
-        if self.attribute.size > MOST_KNOWN:  # a mesh: all groups of a level are alike
+        if self.attribute.size > MAX_KNOWN_CODES:  # a mesh: all groups of a level are alike
             return np.full(self._size(level), max(1, self.attribute.size // self._size(level)), dtype=np.int64)
         return np.bincount(self.lift(np.arange(self.attribute.size), level), minlength=self._size(level))
 
-    def _by_level(self, codes: Codes, value: Any, kind: Any = np.int64) -> NDArray[Any]:
+    def _by_level(self, codes: Codes, evaluate: Callable[[int, Codes], Any], kind: Any = np.int64) -> NDArray[Any]:
+        """Evaluate a function of a level and the groups of codes at it, for the codes of each level."""
         levels = self.level_of(codes)
-        found = np.empty(len(codes), dtype=kind)
+        values = np.empty(len(codes), dtype=kind)
         for level in np.unique(levels).tolist():
-            here = levels == level
-            found[here] = value(level, self.lift(codes[here], level))
-        return found
+            is_here = levels == level
+            values[is_here] = evaluate(level, self.lift(codes[is_here], level))
+        return values
 
-    def lowered(self, child: int, level: int) -> HierarchyCut:
+    def lower(self, child: int, level: int) -> HierarchyCut:
         """Let one group of the level below stand by itself: its codes that are at `level` go one lower."""
         levels = self.levels.copy()
         levels[(levels == level) & (self.lift(self.codes, level - 1) == child)] = level - 1
         return HierarchyCut(attribute=self.attribute, codes=self.codes, levels=levels)
 
-    def mapping(self) -> dict[str, Any]:
-        """What may be published: the level, or the groups of values and the level of each."""
+    def to_mapping(self) -> dict[str, Any]:
+        """Give what may be published: the level, or the groups of values and the level of each."""
         levels = np.unique(self.levels).tolist()
         if len(levels) == 1:
             return {"level": int(levels[0])}
         numbers, first = np.unique(self.groups(self.codes), return_index=True)
-        if len(numbers) > MOST_LISTED or self.attribute.size > MOST_KNOWN:
+        if len(numbers) > MAX_LISTED_GROUPS or self.attribute.size > MAX_KNOWN_CODES:
             return {"levels": [int(level) for level in levels]}
         texts, tops = self.labels(self.codes[first]).tolist(), self.levels[first].tolist()
         members = np.unique(self.groups(self.codes), return_counts=True)[1]
-        is_rest = members < self.spread(self.codes[first])
+        is_rest = members < self.label_sizes(self.codes[first])
         return {
             "groups": [
                 {"label": text, "level": int(level), **({"rest": True} if rest else {})}
@@ -250,14 +255,14 @@ class HierarchyCut:
         }
 
 
-# Which classes keep all criteria, for classes that are no node of the lattice.
+# --- which classes satisfy all criteria, for classes that are no node of the lattice ----------------------------------
 
-
-ClassCheck = Callable[[Pieces, Codes, int], NDArray[np.bool_]]
+ClassChecker = Callable[[Pieces, Codes, int], Booleans]
+"""Given some pieces, the class of each and the number of classes: which classes satisfy all criteria."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _PartOfTable(Joint):
+class _PartOfTable(SensitiveCounts):
     """Sensitive values of a part of the table; closeness is measured against the whole of it."""
 
     whole: Reals
@@ -268,58 +273,59 @@ class _PartOfTable(Joint):
         return self.whole
 
 
-def shares_of(pieces: Pieces) -> dict[str, Reals]:
+def sensitive_shares(pieces: Pieces) -> dict[str, Reals]:
     """Give the share of every value of each sensitive attribute."""
-    joints = pieces.tuples().joints
-    return {name: joint.shares for name, joint in joints.items()}
+    return {name: counts.shares for name, counts in pieces.tuples().sensitive.items()}
 
 
-def part_of_table(pieces: Pieces, shares: Mapping[str, Reals]) -> Tuples:
-    """Give pieces as tuples of a search whose criteria look at the whole table."""
-    own = pieces.tuples()
-    joints = {
+def make_partial_tuples(pieces: Pieces, shares: Mapping[str, Reals]) -> Tuples:
+    """Give pieces as tuples of a search whose criteria compare with the whole table."""
+    tuples = pieces.tuples()
+    sensitive = {
         name: _PartOfTable(
-            attribute=joint.attribute,
-            tuple_of=joint.tuple_of,
-            value=joint.value,
-            weight=joint.weight,
+            attribute=counts.attribute,
+            tuple_of=counts.tuple_of,
+            value=counts.value,
+            weight=counts.weight,
             whole=shares[name],
         )
-        for name, joint in own.joints.items()
+        for name, counts in tuples.sensitive.items()
     }
-    return Tuples(attributes=own.attributes, codes=own.codes, weights=own.weights, joints=joints)
+    return Tuples(attributes=tuples.attributes, codes=tuples.codes, weights=tuples.weights, sensitive=sensitive)
 
 
-def holder(criteria: tuple[Criterion, ...], pieces: Pieces) -> ClassCheck:
-    """Make the check of a table: told some pieces, the class of each and their number, which classes keep all.
+def make_class_checker(criteria: tuple[Criterion, ...], pieces: Pieces) -> ClassChecker:
+    """Make the checker of a table: given some of its pieces, the class of each and their number, which satisfy all.
 
     >>> from sudare.methods.kanon.criteria import MinimumSize
     >>> from sudare.schema import Attribute, Values
     >>> sex = Attribute(name="sex", domain=Values(("F", "M")))
     >>> pieces = Pieces(attributes=(sex,), quasi=1, codes=np.array([[0], [1]]), weights=np.array([5, 4]))
-    >>> holder((MinimumSize(k=5),), pieces)(pieces, np.array([0, 1]), 2).tolist()
+    >>> make_class_checker((MinimumSize(k=5),), pieces)(pieces, np.array([0, 1]), 2).tolist()
     [True, False]
     """
-    shares = shares_of(pieces)
+    shares = sensitive_shares(pieces)
 
-    def holds(some: Pieces, class_of: Codes, count: int) -> NDArray[np.bool_]:
-        loads = np.bincount(class_of, weights=some.weights, minlength=count).astype(np.float64, copy=False)
-        classes = Classes((), loads, part_of_table(some, shares), np.zeros(count, dtype=np.int64))
+    def check_classes(some: Pieces, class_of: Codes, count: int) -> Booleans:
+        sizes = np.bincount(class_of, weights=some.weights, minlength=count).astype(np.float64, copy=False)
+        classes = Classes((), sizes, make_partial_tuples(some, shares), np.zeros(count, dtype=np.int64))
         classes.__dict__["ids"] = class_of  # known already: there is no node to compute it from
-        return all_hold(criteria, classes)
+        return all_satisfied(criteria, classes)
 
-    return holds
+    return check_classes
 
 
-def kept_pieces(pieces: Pieces, holds: ClassCheck, problem: Problem, node: Node, class_of: Codes) -> NDArray[np.bool_]:
+def find_kept_pieces(
+    pieces: Pieces, check_classes: ClassChecker, problem: Problem, node: Node, class_of: Codes
+) -> Booleans:
     """Tell which pieces are in classes of a node that keep the promise.
 
-    A register of the population is known to the problem only, so it is asked where there is one.
+    Only the problem knows a register of the population, so it is asked where there is one.
     """
     if problem.tuples.population is None:
-        good = holds(pieces, class_of, int(class_of.max(initial=-1)) + 1)
-        return np.asarray(good[class_of], dtype=np.bool_)
+        satisfied = check_classes(pieces, class_of, int(class_of.max(initial=-1)) + 1)
+        return np.asarray(satisfied[class_of], dtype=np.bool_)
     classes = problem.tuples.classes(node)
-    good = all_hold(problem.criteria, classes)[classes.ids]
-    held = {tuple(codes): bool(one) for codes, one in zip(problem.tuples.codes.tolist(), good, strict=True)}
-    return np.array([held[tuple(codes)] for codes in pieces.codes[:, : pieces.quasi].tolist()], dtype=np.bool_)
+    of_tuple = all_satisfied(problem.criteria, classes)[classes.ids].tolist()
+    by_codes = {tuple(codes): is_kept for codes, is_kept in zip(problem.tuples.codes.tolist(), of_tuple, strict=True)}
+    return np.array([by_codes[tuple(codes)] for codes in pieces.codes[:, : pieces.quasi].tolist()], dtype=np.bool_)

@@ -1,32 +1,38 @@
-"""A tailor-made request: which attributes, grouped how, at which k; wishes in the order of preference."""
+"""A tailor-made request: which attributes, grouped how, at which k; options in the order of preference.
+
+Grouping         how one attribute is requested: at a level, in own groups, or left out
+RequestOption    a grouping for each attribute that is wanted
+Request          the options of a file, the most wanted first
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms import FileForm, FilledForm, Key, TableForm, read_form, read_values
-from sudare.forms.kinds import AnyText, Either, Kind, Unfit, WholeNumber, find_near
+from sudare.forms.kinds import AnyText, Either, Kind, ListOf, Unfit, WholeNumber, find_near
+from sudare.methods.kanon.mondrian import ValueLine
 from sudare.schema import Attribute, Schema
-from sudare.schema.arrays import Codes
+from sudare.schema.arrays import Codes, Labels
 from sudare.schema.file import check_names
-from sudare.text import Text, say, text
+from sudare.text import Text, text
 
-MOST_LABELS = 1 << 20  # a level with more labels is not searched for one
-MOST_COMPARED = 500  # labels of a level that a misspelt one is compared with
+MAX_LABELS = 1 << 20  # a level with more labels is not searched for one
+MAX_COMPARED = 500  # labels of a level that a misspelt one is compared with
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """How one attribute is asked for: at a level of its hierarchy, in groups of one's own, or (level None) not at all.
+    """How one attribute is requested: at a level of its hierarchy, in groups of one's own, or (level None) not at all.
 
     >>> from sudare.schema import TableHierarchy, Values
     >>> tree = TableHierarchy.from_paths([("F", "*"), ("M", "*")])
@@ -66,10 +72,10 @@ class Grouping:
         """Find the group of every code."""
         codes = np.arange(self.attribute.size, dtype=np.int64)
         if self.groups is not None:
-            found = np.zeros(self.attribute.size, dtype=np.int64)
+            group_of = np.zeros(self.attribute.size, dtype=np.int64)
             for number, members in enumerate(self.groups):
-                found[list(members)] = number
-            return found
+                group_of[list(members)] = number
+            return group_of
         if self.level is None:
             return np.zeros_like(codes)
         hierarchy = self.attribute.hierarchy
@@ -84,28 +90,26 @@ class Grouping:
         pairs = np.unique(np.column_stack([self.group_of, other.group_of]), axis=0)
         return len(pairs) == self.size
 
-    def labels(self, codes: Codes) -> NDArray[np.object_]:
+    def labels(self, codes: Codes) -> Labels:
         """Write codes as the labels of their groups."""
         if self.groups is None:
             level = self.attribute.height if self.level is None else self.level
             hierarchy = self.attribute.hierarchy
             lifted = codes if hierarchy is None or level == 0 else hierarchy.lift(codes, level)
             return self.attribute.coarsen(level).labels(lifted)
-        from sudare.methods.kanon.mondrian import Line
-
-        line = Line(self.attribute)
+        line = ValueLine(self.attribute)
         everything = np.arange(self.attribute.size)
-        texts, _ = line.spans(line.places(everything), self.group_of, len(self.groups))
-        return np.asarray(texts[self.group_of[codes]], dtype=np.object_)
+        labels, _ = line.label_parts(line.places(everything), self.group_of, len(self.groups))
+        return np.asarray(labels[self.group_of[codes]], dtype=np.object_)
 
-    def words(self, *, lang: str | None = None) -> str:
-        """Tell it in a few words."""
+    def describe(self) -> Text:
+        """Say it in a few words."""
         name = self.attribute.name
         if self.groups is not None:
-            return say("{name} in {count} groups of one's own", lang=lang, name=name, count=len(self.groups))
+            return text("{name} in {count} groups of your own", name=name, count=len(self.groups))
         if self.level is None:
-            return say("{name} left out", lang=lang, name=name)
-        return say("{name} at level {level} ({count} values)", lang=lang, name=name, level=self.level, count=self.size)
+            return text("{name} left out", name=name)
+        return text("{name} at level {level} ({count} values)", name=name, level=self.level, count=self.size)
 
     def to_value(self) -> Any:
         """Give it as JSON-able facts: a level, groups of codes, or None."""
@@ -119,16 +123,16 @@ class Grouping:
         return cls(attribute, None, tuple(tuple(int(code) for code in members) for members in value))
 
 
-Wish = Mapping[str, Grouping]
+RequestOption = Mapping[str, Grouping]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a data user asks for. Attributes that a wish does not name are left out of it."""
+    """What a data user asks for. Attributes that an option does not name are left out of it."""
 
     name: str
     k: int
-    wishes: tuple[Wish, ...]
+    options: tuple[RequestOption, ...]
 
     @classmethod
     def read(cls, path: str | Path, schema: Schema) -> Request:
@@ -148,6 +152,17 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelKind(AnyText):
+    """A value of an attribute, as a text or as the number that it is."""
+
+    def read(self, value: Any) -> str:
+        """Take a text, a number or a day."""
+        if isinstance(value, bool) or not isinstance(value, str | int | Decimal | date):
+            raise Unfit(self, value)
+        return str(float(value)) if isinstance(value, Decimal) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
 class GroupingKind(Kind):
     """How an attribute is asked for: a level, a label of the level that is meant, or lists of values.
 
@@ -161,14 +176,9 @@ class GroupingKind(Kind):
         """Take a whole number, a text, or a list of lists of texts and numbers."""
         if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
             return value
-        if not isinstance(value, list) or not value or not all(isinstance(group, list) for group in value):
+        if not isinstance(value, list) or not value:
             raise Unfit(self, value)
-        return tuple(tuple(self._read_entry(entry) for entry in group) for group in value)
-
-    def _read_entry(self, entry: Any) -> str:
-        if isinstance(entry, bool | list | dict):
-            raise Unfit(self, entry)
-        return str(float(entry)) if isinstance(entry, Decimal) else str(entry)
+        return ListOf(ListOf(LabelKind())).read(value)
 
     def describe(self) -> Text:
         """Name the three ways."""
@@ -216,30 +226,30 @@ FORM = FileForm(
 
 
 def _build_request(filled: FilledForm, schema: Schema) -> Request:
-    head, wishes = filled.one("request"), []
+    head, options = filled.one("request"), []
     for table in filled.many("option"):
         if not table.written:
             table.refuse(text("an option names at least one attribute, like: {example}", example="age = 1"))
         check_names(table, schema.names)
-        wish = {}
+        option = {}
         for name in table:
             with table.blame(name, error=ParameterError):
-                wish[name] = grouping(schema.attribute(name), table[name])
-        wishes.append(wish)
-    return Request(name=str(head["name"]), k=head["k"], wishes=tuple(wishes))
+                option[name] = read_grouping(schema.attribute(name), table[name])
+        options.append(option)
+    return Request(name=str(head["name"]), k=head["k"], options=tuple(options))
 
 
-def grouping(attribute: Attribute, asked: Any) -> Grouping:
+def read_grouping(attribute: Attribute, value: Any) -> Grouping:
     """Read one grouping: a level, a label of the level that is meant, or lists of values.
 
     >>> from sudare.schema import TableHierarchy, Values
     >>> tree = TableHierarchy.from_paths([("Tokyo", "east", "*"), ("Osaka", "west", "*"), ("Kobe", "west", "*")])
     >>> place = Attribute(name="place", domain=Values(("Tokyo", "Osaka", "Kobe")), hierarchy=tree)
-    >>> grouping(place, "west").level, grouping(place, [["Tokyo", "Osaka"], ["Kobe"]]).size
+    >>> read_grouping(place, "west").level, read_grouping(place, [["Tokyo", "Osaka"], ["Kobe"]]).size
     (1, 2)
     """
     try:
-        read = GroupingKind().read([list(group) for group in asked] if isinstance(asked, tuple) else asked)
+        read = GroupingKind().read([list(group) for group in value] if isinstance(value, tuple) else value)
     except Unfit:
         raise ParameterError(
             "the grouping of {name} must be a level (a number), a label of that level, or lists of values",
@@ -249,19 +259,19 @@ def grouping(attribute: Attribute, asked: Any) -> Grouping:
         attribute.coarsen(read)  # refuses a level that there is none of
         return Grouping(attribute, read)
     if isinstance(read, str):
-        return Grouping(attribute, _level_with(attribute, read))
-    return Grouping(attribute, None, _groups(attribute, read))
+        return Grouping(attribute, _find_level(attribute, read))
+    return Grouping(attribute, None, _read_groups(attribute, read))
 
 
-def _level_with(attribute: Attribute, label: str) -> int:
+def _find_level(attribute: Attribute, label: str) -> int:
     """Find the finest level that has a label."""
     known: list[str] = []
     for level in range(attribute.height + 1):
         coarse = attribute.coarsen(level)
-        labels = coarse.labels(np.arange(coarse.size)).tolist() if coarse.size <= MOST_LABELS else []
+        labels = coarse.labels(np.arange(coarse.size)).tolist() if coarse.size <= MAX_LABELS else []
         if label in labels:
             return level
-        known += [other for other in labels[:MOST_COMPARED] if isinstance(other, str)]
+        known += [other for other in labels[:MAX_COMPARED] if isinstance(other, str)]
     if near := find_near(label, known):
         raise ParameterError(
             "no level of {name} has the label {label}; did you mean {near}?",
@@ -272,23 +282,25 @@ def _level_with(attribute: Attribute, label: str) -> int:
     raise ParameterError("no level of {name} has the label {label}", name=attribute.name, label=label)
 
 
-def _groups(attribute: Attribute, asked: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
-    """Groups of codes from lists of values, bins or labels of any level; together they cover each value once."""
-    groups = tuple(tuple(sorted({code for label in members for code in _codes(attribute, label)})) for members in asked)
+def _read_groups(attribute: Attribute, lists: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
+    """Read groups of codes from lists of values, bins or labels of any level; together they cover each value once."""
+    groups = tuple(
+        tuple(sorted({code for label in members for code in _find_codes(attribute, label)})) for members in lists
+    )
     codes = sorted(code for members in groups for code in members)
     if codes != list(range(attribute.size)):
         raise ParameterError("the groups of {name} must hold every value once, and no value twice", name=attribute.name)
     return groups
 
 
-def _codes(attribute: Attribute, label: str) -> Sequence[int]:
+def _find_codes(attribute: Attribute, label: str) -> Sequence[int]:
     try:
         return attribute.codes(label)
     except SchemaError:
-        level = _level_with(attribute, label)
+        level = _find_level(attribute, label)
         coarse, hierarchy = attribute.coarsen(level), attribute.hierarchy
         group = coarse.labels(np.arange(coarse.size)).tolist().index(label)
         if hierarchy is None:
             raise
-        found: list[int] = np.flatnonzero(hierarchy.lift(np.arange(attribute.size), level) == group).tolist()
-        return found
+        codes: list[int] = np.flatnonzero(hierarchy.lift(np.arange(attribute.size), level) == group).tolist()
+        return codes

@@ -1,35 +1,38 @@
-"""How easily persons are found in a table, and what its generalisation cost. Stays with the steward."""
+"""How easily persons are found in a table, what its generalisation costs, and the lattice as data for a picture.
+
+All of it is computed from the true table and stays with the steward.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sudare.counts import Counts
-from sudare.counts.relabelling import LEFT_OUT
+from sudare.counts.relabelling import SUPPRESSED
 from sudare.errors import ParameterError
 from sudare.methods.kanon.lattice import Lattice, Node
 from sudare.methods.kanon.problem import CheckedNode
-from sudare.methods.kanon.recode import Pieces, Recoded, class_numbers
+from sudare.methods.kanon.recode import Pieces, RecodedTable, number_classes
 from sudare.methods.kanon.tuples import Tuples
 from sudare.schema.arrays import Codes
-from sudare.text import say
+from sudare.text import Text, text
 
-BINS = (1, 2, 3, 5, 10, 20, 50, 100, 1000)  # classes of at least so many rows, up to the next
+CLASS_SIZE_BINS = (1, 2, 3, 5, 10, 20, 50, 100, 1000)  # of a histogram: at least so many rows, fewer than the next
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Risk:
-    """The risk that a row is linked to its person by the quasi-identifiers.
+    """The risk that a row is linked to its person by the quasi-identifiers. Not for publication.
 
-    `prosecutor`: of the row at greatest risk, by one who knows that the person is in the table (1 / smallest class).
-    `journalist`: the same by one who knows only a register of the population; without one it equals the prosecutor's.
-    `marketer`: the mean over all rows (classes / rows): the share that one who links everybody gets right.
-    `uniques`: share of rows that nobody else looks like. Not for publication.
+    `prosecutor`: the risk of the row at greatest risk, if the attacker knows that the person is in the table
+    (1 / smallest class). `journalist`: the same if the attacker knows only a register of the population; without a
+    register it equals the prosecutor's. `marketer`: the mean over all rows (classes / rows), the share of right links
+    of an attacker who links everybody. `uniques`: the share of rows whose combination nobody else has.
     """
 
     rows: int
@@ -43,7 +46,7 @@ class Risk:
     histogram: tuple[tuple[int, int], ...] = ()  # (size from, classes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a report or a program of the steward."""
+        """Give plain values for a report or a program of the steward."""
         return {
             "rows": self.rows,
             "classes": self.classes,
@@ -57,23 +60,23 @@ class Risk:
         }
 
 
-def risk_of(sizes: Codes, population: Codes | None = None) -> Risk:
+def measure_risk(sizes: Codes, population: Codes | None = None) -> Risk:
     """Measure the risk of classes by their sizes; `population` gives how many of a register look like each class.
 
     Source: Dankar, El Emam 2010 (prosecutor, journalist, marketer)
 
-    >>> found = risk_of(np.array([1, 4, 5]))
-    >>> found.prosecutor, found.marketer, found.uniques
+    >>> risk = measure_risk(np.array([1, 4, 5]))
+    >>> risk.prosecutor, risk.marketer, risk.uniques
     (1.0, 0.3, 0.1)
     """
-    held = sizes > 0
-    sizes = sizes[held]
+    is_occupied = sizes > 0
+    sizes = sizes[is_occupied]
     rows, classes = int(sizes.sum()), int(sizes.size)
     if not rows:
         return Risk(rows=0, classes=0, smallest=0, prosecutor=0, journalist=0, marketer=0, uniques=0, average=0)
-    people = sizes if population is None else np.maximum(population[held], sizes)
-    places = np.searchsorted(BINS, sizes, side="right") - 1
-    counts = np.bincount(places, minlength=len(BINS)).tolist()
+    people = sizes if population is None else np.maximum(population[is_occupied], sizes)
+    bin_of = np.searchsorted(CLASS_SIZE_BINS, sizes, side="right") - 1
+    counts = np.bincount(bin_of, minlength=len(CLASS_SIZE_BINS)).tolist()
     return Risk(
         rows=rows,
         classes=classes,
@@ -83,25 +86,24 @@ def risk_of(sizes: Codes, population: Codes | None = None) -> Risk:
         marketer=float((sizes / people).sum() / rows),
         uniques=float(sizes[sizes == 1].sum() / rows),
         average=rows / classes,
-        histogram=tuple(zip(BINS, counts, strict=True)),
+        histogram=tuple(zip(CLASS_SIZE_BINS, counts, strict=True)),
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Likeness:
-    """A sensitive attribute that is all alike in some classes: whoever is known to be in one, is known."""
+class HomogeneousClasses:
+    """Classes whose rows all have the same value of a sensitive attribute: who is known to be in one, is known."""
 
     attribute: str
     classes: int
     rows: int
     share: float
 
-    def words(self, *, lang: str | None = None) -> str:
-        """Tell it without a value."""
-        return say(
+    def describe(self) -> Text:
+        """Say it without a value of the table."""
+        return text(
             "{name} is all alike in {classes} classes ({share} of the rows): of whoever is known to be in one of them,"
             " it is known; ask for --criteria l=2,{name}",
-            lang=lang,
             name=self.attribute,
             classes=self.classes,
             share=f"{self.share:.1%}",
@@ -113,19 +115,19 @@ class BeforeAfter:
     """A table before and after its recoding. Not for publication: it is computed from the true table.
 
     `loss` is, for every quasi-identifier, the mean over all rows of (values that the label stands for - 1) over
-    (values of the attribute - 1); a row left out counts 1. `total_loss` is their geometric mean as ARX computes it.
+    (values of the attribute - 1); a suppressed row counts 1. `total_loss` is their geometric mean as ARX computes it.
     """
 
     before: Risk
     after: Risk
-    left_out: int
+    suppressed_rows: int
     loss: dict[str, float]
-    alike: tuple[Likeness, ...] = field(default=())
+    alike: tuple[HomogeneousClasses, ...] = field(default=())
 
     @property
     def total_loss(self) -> float:
         """The loss of all attributes together: (prod (1 + l))^(1/n) - 1."""
-        return math.prod(1 + one for one in self.loss.values()) ** (1 / max(1, len(self.loss))) - 1
+        return math.prod(1 + loss for loss in self.loss.values()) ** (1 / max(1, len(self.loss))) - 1
 
     @property
     def costliest(self) -> str | None:
@@ -134,82 +136,80 @@ class BeforeAfter:
         return name if name is not None and self.loss[name] > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a report or a program of the steward."""
+        """Give plain values for a report or a program of the steward."""
         return {
             "stamp": "not for publication",
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
-            "left_out": self.left_out,
+            "left_out": self.suppressed_rows,
             "loss": dict(self.loss),
             "total_loss": self.total_loss,
             "costliest": self.costliest,
             "alike": [
-                {"attribute": one.attribute, "classes": one.classes, "rows": one.rows, "share": one.share}
-                for one in self.alike
+                {"attribute": alike.attribute, "classes": alike.classes, "rows": alike.rows, "share": alike.share}
+                for alike in self.alike
             ],
         }
 
 
-def risk_before(counts: Counts, quasi: Sequence[str], register: Counts | None = None) -> Risk:
+def measure_table_risk(counts: Counts, quasi: Sequence[str], register: Counts | None = None) -> Risk:
     """Measure the risk of a table as it is.
 
     >>> from sudare.schema import Attribute, Schema, Values
     >>> schema = Schema(name="s", attributes=(Attribute(name="sex", domain=Values(("F", "M"))),))
-    >>> risk_before(Counts.from_columns(schema, [[0], [1], [1]]), ["sex"]).smallest
+    >>> measure_table_risk(Counts.from_columns(schema, [[0], [1], [1]]), ["sex"]).smallest
     1
     """
     table = counts.project(list(quasi))
     if register is None:
-        return risk_of(table.values)
+        return measure_risk(table.values)
     known = register.project(list(quasi))
     people = {tuple(codes): value for codes, value in zip(known.codes.tolist(), known.values.tolist(), strict=True)}
-    return risk_of(table.values, np.array([people.get(tuple(codes), 0) for codes in table.codes.tolist()]))
+    return measure_risk(table.values, np.array([people.get(tuple(codes), 0) for codes in table.codes.tolist()]))
 
 
-def compare(recoded: Recoded) -> BeforeAfter:
+def compare_recoding(recoded: RecodedTable) -> BeforeAfter:
     """Measure a recoding against the table that it was made from."""
     pieces = recoded.pieces
-    fine = class_numbers(pieces.codes[:, : pieces.quasi])
-    before = risk_of(np.bincount(fine, weights=pieces.weights).astype(np.int64))
+    fine = number_classes(pieces.codes[:, : pieces.quasi])
+    before = measure_risk(np.bincount(fine, weights=pieces.weights).astype(np.int64))
     return BeforeAfter(
         before=before,
-        after=risk_of(recoded.class_sizes),
-        left_out=recoded.left_out,
-        loss=_losses(recoded),
-        alike=tuple(_likenesses(pieces, recoded.class_of)),
+        after=measure_risk(recoded.class_sizes),
+        suppressed_rows=recoded.suppressed_rows,
+        loss=_measure_losses(recoded),
+        alike=tuple(_find_homogeneous(pieces, recoded.class_of)),
     )
 
 
-def _losses(recoded: Recoded) -> dict[str, float]:
-    pieces, is_out = recoded.pieces, recoded.class_of == LEFT_OUT
-    found = {}
+def _measure_losses(recoded: RecodedTable) -> dict[str, float]:
+    pieces, is_suppressed = recoded.pieces, recoded.class_of == SUPPRESSED
+    losses = {}
     for axis, attribute in enumerate(pieces.attributes[: pieces.quasi]):
-        lost = (recoded.spread[:, axis] - 1) / max(1, attribute.size - 1)
-        lost = np.where(is_out, 1.0 if attribute.size > 1 else 0.0, lost)
-        found[attribute.name] = float((lost * pieces.weights).sum() / max(1, pieces.rows))
-    return found
+        lost = (recoded.label_sizes[:, axis] - 1) / max(1, attribute.size - 1)
+        lost = np.where(is_suppressed, 1.0 if attribute.size > 1 else 0.0, lost)
+        losses[attribute.name] = float((lost * pieces.weights).sum() / max(1, pieces.rows))
+    return losses
 
 
-def _likenesses(pieces: Pieces, class_of: Codes) -> list[Likeness]:
-    kept = class_of != LEFT_OUT
-    classes, weights = class_of[kept], pieces.weights[kept]
+def _find_homogeneous(pieces: Pieces, class_of: Codes) -> Iterator[HomogeneousClasses]:
+    is_published = class_of != SUPPRESSED
+    classes, weights = class_of[is_published], pieces.weights[is_published]
     sizes = np.bincount(classes, weights=weights).astype(np.int64)
-    found = []
-    for at, attribute in enumerate(pieces.attributes[pieces.quasi :], start=pieces.quasi):
-        pairs = np.unique(np.column_stack([classes, pieces.codes[kept, at]]), axis=0)
+    for axis, attribute in enumerate(pieces.attributes[pieces.quasi :], start=pieces.quasi):
+        pairs = np.unique(np.column_stack([classes, pieces.codes[is_published, axis]]), axis=0)
         values = np.bincount(pairs[:, 0].astype(np.int64), minlength=sizes.size)
-        alike = (values == 1) & (sizes > 0)
-        if alike.any():
-            rows = int(sizes[alike].sum())
+        are_alike = (values == 1) & (sizes > 0)
+        if are_alike.any():
+            rows = int(sizes[are_alike].sum())
             share = rows / max(1, int(sizes.sum()))
-            found.append(Likeness(attribute=attribute.name, classes=int(alike.sum()), rows=rows, share=share))
-    return found
+            count = int(are_alike.sum())
+            yield HomogeneousClasses(attribute=attribute.name, classes=count, rows=rows, share=share)
 
 
-# A small lattice as data for a picture: which nodes keep the promise, and where the search went.
+# --- a small lattice as data for a picture: which nodes keep the promise, and where the search went -------------------
 
-
-MOST_NODES = 4096
+MAX_DRAWN_NODES = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,7 +223,7 @@ class LatticeDot:
     is_kept: bool
     step: int | None
     is_chosen: bool = False
-    is_start: bool = False  # where the prediction said to begin
+    is_start: bool = False  # the node that the power law predicted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,28 +235,28 @@ class LatticePicture:
     edges: tuple[tuple[Node, Node], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a drawing program."""
+        """Give plain values for a drawing program."""
         return {
             "stamp": "not for publication",
             "names": list(self.names),
             "nodes": [
                 {
-                    "levels": list(one.node),
-                    "height": one.height,
-                    "cells": one.cells,
-                    "k": one.k,
-                    "kept": one.is_kept,
-                    "step": one.step,
-                    "chosen": one.is_chosen,
-                    "start": one.is_start,
+                    "levels": list(dot.node),
+                    "height": dot.height,
+                    "cells": dot.cells,
+                    "k": dot.k,
+                    "kept": dot.is_kept,
+                    "step": dot.step,
+                    "chosen": dot.is_chosen,
+                    "start": dot.is_start,
                 }
-                for one in self.nodes
+                for dot in self.nodes
             ],
             "edges": [[list(fine), list(coarse)] for fine, coarse in self.edges],
         }
 
 
-def draw_lattice(
+def measure_lattice(
     tuples: Tuples,
     lattice: Lattice,
     *,
@@ -265,29 +265,29 @@ def draw_lattice(
     chosen: Node | None = None,
     start: Node | None = None,
 ) -> LatticePicture:
-    """Measure every node of a small lattice: does each class hold k rows, nothing left out?
+    """Measure every node of a small lattice: does each class have k rows, nothing suppressed?
 
     Error: ParameterError for a lattice of more than 4096 nodes.
     """
-    if lattice.size > MOST_NODES:
+    if lattice.size > MAX_DRAWN_NODES:
         raise ParameterError(
-            "a lattice of {nodes} nodes is too large to draw (at most {most})", nodes=lattice.size, most=MOST_NODES
+            "a lattice of {nodes} nodes is too large to draw (at most {most})", nodes=lattice.size, most=MAX_DRAWN_NODES
         )
-    steps = {step.node: place + 1 for place, step in reversed(list(enumerate(trace)))}
-    nodes = []
+    first_step = {checked.node: step for step, checked in reversed(list(enumerate(trace, 1)))}
+    dots = []
     for node in lattice.nodes():
         smallest = tuples.classes(node).smallest
-        nodes.append(
+        dots.append(
             LatticeDot(
                 node=node,
                 height=sum(node),
                 cells=lattice.cells(node),
                 k=smallest,
                 is_kept=smallest >= k,
-                step=steps.get(node),
+                step=first_step.get(node),
                 is_chosen=node == chosen,
                 is_start=node == start,
             )
         )
-    edges = tuple((node, above) for node in lattice.nodes() for above in lattice.coarser(node))
-    return LatticePicture(names=lattice.names, nodes=tuple(nodes), edges=edges)
+    edges = tuple((node, coarser) for node in lattice.nodes() for coarser in lattice.coarser(node))
+    return LatticePicture(names=lattice.names, nodes=tuple(dots), edges=edges)

@@ -121,9 +121,7 @@ class NodeMarks:
             return None
         is_optimal = not is_late and checker.max_suppressed_rows == 0 and checker.are_union_closed
         bound = checker.measure.lower_bound(checker.problem.lattice.bottom)
-        return checker.make_result(
-            checker.best, algorithm=self.algorithm, lower_bound=bound, is_optimal=is_optimal
-        )
+        return checker.make_result(checker.best, algorithm=self.algorithm, lower_bound=bound, is_optimal=is_optimal)
 
 
 # --- Datafly: the attribute with the most groups climbs until enough rows are safe ------------------------------------

@@ -1,4 +1,9 @@
-"""The distinct combinations of quasi-identifiers: all that a search needs to know of a table."""
+"""The distinct combinations of quasi-identifiers (tuples), and the classes they form at a node of the lattice.
+
+Tuples are all that a search needs to know of a table. The classes of a node are found by a key: tuples that look alike
+at the node have the same key. To make keys fast, neighbouring attributes are put together in up to three blocks of
+columns; each block has few distinct combinations, whose ranks at given levels are computed once and kept.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,28 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.methods.kanon.grouping import SCRATCH, Groups, counting, grouped, leaders, numbered, room
+from sudare.methods.kanon.equal_keys import (
+    SCRATCH,
+    KeyGroups,
+    find_leaders,
+    group_keys,
+    lookup_capacity,
+    number_keys,
+    shared_arange,
+)
 from sudare.methods.kanon.lattice import Node
 from sudare.schema import Attribute
-from sudare.schema.arrays import Codes
+from sudare.schema.arrays import Booleans, Codes, Reals
 
-RANKS_BYTES = 2**27  # how much memory the ranks of parts of nodes may take
+MAX_RANK_BYTES = 2**27  # memory for the ranks that are kept
+MAX_BLOCKS = 3  # blocks of columns
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Joint:
-    """How often each value of a sensitive attribute comes with each tuple: entries (tuple, value, weight)."""
+class SensitiveCounts:
+    """How many rows each tuple has with each value of a sensitive attribute: entries (tuple, value, weight)."""
 
     attribute: Attribute
     tuple_of: Codes
@@ -31,16 +44,16 @@ class Joint:
     weight: Codes
 
     @property
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Reals:
         """Give the share of every value in the whole table."""
         totals = np.bincount(self.value, weights=self.weight, minlength=self.attribute.size)
-        shares: NDArray[np.float64] = totals / max(1.0, float(totals.sum()))
+        shares: Reals = totals / max(1.0, float(totals.sum()))
         return shares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """What some attributes say together: the number of every tuple, alike for those alike, and a tuple of each."""
+class ColumnBlock:
+    """Some neighbouring attributes: the number of the combination that each tuple has in them, and a tuple of each."""
 
     ids: Codes
     first: Codes
@@ -54,47 +67,48 @@ class Classes:
     """
 
     node: Node
-    loads: NDArray[np.float64] = field(repr=False)  # the rows of each class
+    float_sizes: Reals = field(repr=False)  # the rows of each class, as floats: ready to be added up
     tuples: Tuples = field(repr=False)
-    chosen: Codes = field(repr=False)  # which of the tuples (or of the classes that these were made from) stand for all
-    source: Codes | None = field(default=None, repr=False)  # the tuples that stood for those classes
+    leaders: Codes = field(repr=False)  # one tuple of each class, or one of the finer classes these were summed up from
+    finer_first: Codes | None = field(default=None, repr=False)  # then, one tuple of each of those finer classes
 
     @cached_property
     def first(self) -> Codes:
         """Find a tuple of each class."""
-        return self.chosen if self.source is None else self.source.take(self.chosen)
+        return self.leaders if self.finer_first is None else self.finer_first.take(self.leaders)
 
     @cached_property
     def sizes(self) -> Codes:
         """Count the rows of each class."""
-        return self.loads.astype(np.int64)
+        return self.float_sizes.astype(np.int64)
 
     @property
     def count(self) -> int:
         """Count the classes, those without rows (known from a population only) too."""
-        return int(self.loads.size)
+        return int(self.float_sizes.size)
 
     @cached_property
     def smallest(self) -> int:
         """Give the k that the node reaches: the size of its smallest class with rows; 0 for no rows."""
-        held = self.loads if self.tuples.population is None else self.loads[self.loads > 0]
-        return int(np.minimum.reduce(held)) if held.size else 0
+        sizes = self.float_sizes
+        occupied = sizes if self.tuples.population is None else sizes[sizes > 0]
+        return int(np.minimum.reduce(occupied)) if occupied.size else 0
 
     @cached_property
-    def parts(self) -> tuple[Codes, ...]:
-        """Find what `Tuples.parts` says of one tuple of each class."""
-        return tuple(part.ids.take(self.first) for part in self.tuples.parts)
+    def block_ids(self) -> tuple[Codes, ...]:
+        """Find, for every block of columns, the combination of one tuple of each class."""
+        return tuple(block.ids.take(self.first) for block in self.tuples.blocks)
 
     @cached_property
     def ids(self) -> Codes:
         """Find the class of every tuple."""
         key, places = self.tuples.key(self.node)
-        return np.argsort(key[self.first])[grouped(key, places).ids]  # groups are numbered by key, classes are not
+        return np.argsort(key[self.first])[group_keys(key, places).ids]  # groups are numbered by key, classes are not
 
-    def covers(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def has_tuples(self, chosen: Booleans) -> Booleans:
         """Tell which tuples are in one of the chosen classes."""
         key, places = self.tuples.key(self.node)
-        if places > room(key.size):
+        if places > lookup_capacity(key.size):
             return chosen[self.ids]
         is_chosen = np.zeros(places, dtype=bool)
         is_chosen[key[self.first[chosen]]] = True
@@ -113,10 +127,10 @@ class Tuples:
     attributes: tuple[Attribute, ...]
     codes: Codes
     weights: Codes
-    joints: Mapping[str, Joint]
+    sensitive: Mapping[str, SensitiveCounts]
     population: Codes | None = None
-    _ranks: dict[Node, tuple[Codes, int]] = field(default_factory=dict, repr=False)
-    _lifts: dict[Node, Codes] = field(default_factory=dict, repr=False)
+    _ranks: dict[Node, tuple[Codes, int]] = field(default_factory=dict, repr=False)  # by first attribute and levels
+    _lifts: dict[Node, Codes] = field(default_factory=dict, repr=False)  # by attribute and level
 
     @classmethod
     def of(
@@ -135,12 +149,17 @@ class Tuples:
         >>> Tuples.of(counts, ["sex"]).weights.tolist()
         [1, 2]
         """
-        plain = counts.project(list(quasi))
-        codes, weights, people = plain.columns(), plain.values, None
+        table = counts.project(list(quasi))
+        codes, weights, people = table.columns(), table.values, None
         if population is not None:
-            codes, weights, people = _united(plain, population.project(list(quasi)))
-        joints = {name: _joint(counts, quasi, name, codes) for name in sensitive}
-        return cls(attributes=plain.schema.attributes, codes=codes, weights=weights, joints=joints, population=people)
+            codes, weights, people = _unite(table, population.project(list(quasi)))
+        return cls(
+            attributes=table.schema.attributes,
+            codes=codes,
+            weights=weights,
+            sensitive={name: _count_sensitive(counts, quasi, name, codes) for name in sensitive},
+            population=people,
+        )
 
     def __repr__(self) -> str:
         return f"<Tuples over {', '.join(attribute.name for attribute in self.attributes)}>"
@@ -160,8 +179,8 @@ class Tuples:
         """Give the codes by attribute, each side by side in memory."""
         return tuple(np.ascontiguousarray(self.codes.T))
 
-    def lifted(self, axis: int, level: int, chosen: Codes | None = None) -> Codes:
-        """Give the group of tuples (all, or the chosen) at a level of one attribute; beyond its top it is left out."""
+    def lift(self, axis: int, level: int, chosen: Codes | None = None) -> Codes:
+        """Give the group of tuples (all, or the chosen) at a level of one attribute; beyond its top all are one."""
         hierarchy, codes = self.attributes[axis].hierarchy, self.columns[axis]
         codes = codes if chosen is None else codes[chosen]
         if level > self.attributes[axis].height:
@@ -171,105 +190,108 @@ class Tuples:
     def key(self, node: Node, source: Classes | None = None) -> tuple[Codes, int]:
         """Number the tuples (or the classes of a finer node) so that those alike at a node get the same number.
 
-        Each part of the node has a short table from what its attributes say together to a rank. All numbers are below
-        the second value. They are scratch: they hold until the next call.
+        Each block of columns has a short table from its combinations to their ranks at the node. All numbers are below
+        the second value. They are scratch memory: they are valid until the next call.
         """
-        alike = [part.ids for part in self.parts] if source is None else source.parts
-        size = alike[0].size
-        key, rest, places = SCRATCH.of("key", size), SCRATCH.of("rest", size), 1
-        for start, stop, here in zip(self._cuts, self._cuts[1:], alike, strict=False):
-            rank, ranks = self._ranked(start, node[start:stop])
-            if places * ranks > room(size) and places > size > 0:
-                key[:] = leaders(key, places)  # closes gaps, so that keys need no sorting
+        block_ids = [block.ids for block in self.blocks] if source is None else source.block_ids
+        size = block_ids[0].size
+        key, digit, places = SCRATCH.array("key", size), SCRATCH.array("digit", size), 1
+        for start, stop, ids in zip(self._cuts, self._cuts[1:], block_ids, strict=False):
+            rank, ranks = self._rank_block(start, node[start:stop])
+            if places * ranks > lookup_capacity(size) and places > size > 0:
+                key[:] = find_leaders(key, places)  # closes gaps, so that keys need no sorting
                 places = size
-            rank.take(here, mode="clip", out=rest if start else key)  # "raise" would copy first
+            rank.take(ids, mode="clip", out=digit if start else key)  # "raise" would copy first
             if start:
                 key *= ranks
-                key += rest
+                key += digit
             places *= ranks
         return key, places
 
     def classes(self, node: Node, source: Classes | None = None) -> Classes:
         """Group the tuples at a node, from the classes of a finer node if there are some."""
-        lead = leaders(*self.key(node, source))
-        own = np.flatnonzero(lead == counting(lead.size))
-        weights = self.loads if source is None else source.loads
-        loads = np.asarray(np.bincount(lead, weights=weights, minlength=lead.size), dtype=np.float64)
-        return Classes(node, loads.take(own), self, own, None if source is None else source.first)
+        leader_of = find_leaders(*self.key(node, source))
+        leaders = np.flatnonzero(leader_of == shared_arange(leader_of.size))
+        weights = self.float_weights if source is None else source.float_sizes
+        sizes = np.asarray(np.bincount(leader_of, weights=weights, minlength=leader_of.size), dtype=np.float64)
+        return Classes(node, sizes.take(leaders), self, leaders, None if source is None else source.first)
 
     @cached_property
-    def loads(self) -> NDArray[np.float64]:
+    def float_weights(self) -> Reals:
         """Give the rows of every tuple as floats, exact below 2**53: ready to be added up."""
         return self.weights.astype(np.float64)
 
     @cached_property
     def _cuts(self) -> list[int]:
-        """Where to cut the attributes in parts of about as many nodes; few parts make a short key, many few ranks."""
+        """Where the blocks of columns begin and end.
+
+        Blocks have about as many nodes each; with few blocks a key is quickly made, with many there are few ranks.
+        """
         logs = np.cumsum([math.log(attribute.height + 1) for attribute in self.attributes])
-        parts = min(3, len(self.attributes))
-        inner = {int(np.argmin(np.abs(logs - logs[-1] * part / parts))) + 1 for part in range(1, parts)}
-        return sorted({0, len(self.attributes)} | inner)
+        blocks = min(MAX_BLOCKS, len(self.attributes))
+        between = {int(np.argmin(np.abs(logs - logs[-1] * block / blocks))) + 1 for block in range(1, blocks)}
+        return sorted({0, len(self.attributes)} | between)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """Group the tuples by some neighbouring attributes at a time: a few groups stand for all tuples."""
+    def blocks(self) -> tuple[ColumnBlock, ...]:
+        """Group the tuples by some neighbouring attributes at a time: a few combinations stand for all tuples."""
         sizes = [attribute.size for attribute in self.attributes]
         return tuple(
-            Part(*numbered(*_joined(self.columns[start:stop], sizes[start:stop])))
+            ColumnBlock(*number_keys(*_combine(self.columns[start:stop], sizes[start:stop])))
             for start, stop in itertools.pairwise(self._cuts)
         )
 
-    def _lift(self, axis: int, level: int) -> Codes:
-        """Lift the groups of the part that an attribute is in; kept."""
+    def _lift_block(self, axis: int, level: int) -> Codes:
+        """Lift one attribute of the combinations of its block; kept."""
         known = self._lifts.get((axis, level))
         if known is None:
-            part = self.parts[bisect.bisect_right(self._cuts, axis) - 1]
-            known = self._lifts[axis, level] = self.lifted(axis, level, part.first)
+            block = self.blocks[bisect.bisect_right(self._cuts, axis) - 1]
+            known = self._lifts[axis, level] = self.lift(axis, level, block.first)
         return known
 
-    def _ranked(self, start: int, levels: Node) -> tuple[Codes, int]:
-        """Rank the groups of a part by what is left of them at levels; kept, since many nodes share it."""
+    def _rank_block(self, start: int, levels: Node) -> tuple[Codes, int]:
+        """Rank the combinations of a block by what is left of them at levels; kept, since many nodes share it."""
         name = (start, *levels)
         known = self._ranks.get(name)
         if known is None:
-            size = self.parts[self._cuts.index(start)].first.size
-            columns = [self._lift(axis, level) for axis, level in enumerate(levels, start=start)]
+            size = self.blocks[self._cuts.index(start)].first.size
+            columns = [self._lift_block(axis, level) for axis, level in enumerate(levels, start=start)]
             sizes = [self.attributes[axis].size for axis in range(start, start + len(levels))]
-            ranks, first = numbered(*_joined(columns, sizes))
+            ranks, first = number_keys(*_combine(columns, sizes))
             known = self._ranks[name] = ranks, max(1, first.size)
-            while len(self._ranks) * size * 8 > RANKS_BYTES and len(self._ranks) > len(self.attributes):
+            while len(self._ranks) * size * 8 > MAX_RANK_BYTES and len(self._ranks) > len(self.attributes):
                 self._ranks.pop(next(iter(self._ranks)))
         return known
 
 
-def _joined(columns: Sequence[Codes], sizes: Sequence[int]) -> tuple[Codes, int]:
+def _combine(columns: Sequence[Codes], sizes: Sequence[int]) -> tuple[Codes, int]:
     """Number combinations of codes in the order of the columns, below the second value."""
     key, places = columns[0], max(1, sizes[0])
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         if places > 2**62 // max(1, size):
-            found = grouped(key, places)
-            key, places = found.ids, max(1, found.count)
+            groups = group_keys(key, places)
+            key, places = groups.ids, max(1, groups.count)
         key, places = key * size + column, places * max(1, size)
     return key, places
 
 
-def _united(table: Counts, register: Counts) -> tuple[Codes, Codes, Codes]:
-    """Tuples of either, with the rows of each in the table and in the register."""
+def _unite(table: Counts, register: Counts) -> tuple[Codes, Codes, Codes]:
+    """List the tuples of either, with the rows of each in the table and in the register."""
     both = np.concatenate([table.columns(), register.columns()])
-    found = _same_rows(both)
-    rows, people = (np.zeros(found.count, dtype=np.int64) for _ in range(2))
-    rows[found.ids[: table.nonzero]] = table.values
-    people[found.ids[table.nonzero :]] = register.values
-    return both[found.first], rows, people
+    groups = _group_equal_rows(both)
+    rows, people = (np.zeros(groups.count, dtype=np.int64) for _ in range(2))
+    rows[groups.ids[: table.nonzero]] = table.values
+    people[groups.ids[table.nonzero :]] = register.values
+    return both[groups.first], rows, people
 
 
-def _joint(counts: Counts, quasi: Sequence[str], name: str, codes: Codes) -> Joint:
+def _count_sensitive(counts: Counts, quasi: Sequence[str], name: str, codes: Codes) -> SensitiveCounts:
     both = counts.project([*quasi, name])
     columns = both.columns()
-    ids = _same_rows(np.concatenate([codes, columns[:, :-1]])).ids
+    ids = _group_equal_rows(np.concatenate([codes, columns[:, :-1]])).ids
     position = np.empty(codes.shape[0], dtype=np.int64)
     position[ids[: codes.shape[0]]] = np.arange(codes.shape[0])
-    return Joint(
+    return SensitiveCounts(
         attribute=both.schema.attributes[-1],
         tuple_of=position[ids[codes.shape[0] :]],
         value=columns[:, -1],
@@ -277,7 +299,7 @@ def _joint(counts: Counts, quasi: Sequence[str], name: str, codes: Codes) -> Joi
     )
 
 
-def _same_rows(table: Codes) -> Groups:
+def _group_equal_rows(table: Codes) -> KeyGroups:
     """Group the equal rows of codes, in the order of their columns."""
     columns = [np.ascontiguousarray(column) for column in table.T]
-    return grouped(*_joined(columns, [1 + int(column.max(initial=0)) for column in columns]))
+    return group_keys(*_combine(columns, [1 + int(column.max(initial=0)) for column in columns]))

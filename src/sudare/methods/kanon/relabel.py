@@ -1,0 +1,139 @@
+"""From classes to a recoded table: the labels of each recoding, and the last check before anything leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.counts.relabelling import SUPPRESSED, Overrides, Relabelling
+from sudare.errors import Infeasible
+from sudare.methods.kanon.lattice import Node
+from sudare.methods.kanon.local import LocalRound
+from sudare.methods.kanon.mondrian import MondrianParts, ValueLine
+from sudare.methods.kanon.problem import SearchResult
+from sudare.methods.kanon.recode import ClassChecker, HierarchyCut, Pieces, RecodedTable, number_classes
+from sudare.schema.arrays import Booleans, Codes, Labels
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """What a run decided, for the steward: the recoding, and how the search went (None where none was needed)."""
+
+    recoded: RecodedTable
+    result: SearchResult | None = None
+
+
+def recode_by_cuts(
+    pieces: Pieces,
+    cuts: list[HierarchyCut],
+    class_of: Codes,
+    is_kept: Booleans,
+    rounds: list[LocalRound],
+    kind: str,
+) -> RecodedTable:
+    """Recode every value by the cut of its attribute; suppress what fails, or give it the labels of its round."""
+    class_of = np.where(is_kept, class_of, SUPPRESSED)
+    label_sizes = np.column_stack([cut.label_sizes(pieces.codes[:, axis]) for axis, cut in enumerate(cuts)])
+    labels: list[list[Labels]] = [[] for _ in cuts]
+    group_of, group_count = np.full(len(class_of), SUPPRESSED, dtype=np.int64), 0
+    for local in rounds:
+        class_of[local.pieces] = int(class_of.max(initial=-1)) + 1 + local.class_of
+        group_of[local.pieces] = group_count + local.class_of
+        group_count += int(local.class_of.max()) + 1
+        first = local.pieces[np.unique(local.class_of, return_index=True)[1]]
+        for axis, level in enumerate(local.node):
+            cut = HierarchyCut.at_level(pieces.attributes[axis], level, pieces.codes[:, axis])
+            labels[axis].append(cut.labels(pieces.codes[first, axis]))
+            label_sizes[local.pieces, axis] = cut.label_sizes(pieces.codes[local.pieces, axis])
+    mapping = {name: cut.to_mapping() for name, cut in zip(pieces.names, cuts, strict=False)}
+    group_labels = dict(zip(pieces.names, map(_concatenate, labels), strict=False)) if rounds else {}
+    return RecodedTable(
+        pieces=pieces,
+        class_of=np.unique(class_of, return_inverse=True)[1].reshape(-1) - int((class_of == SUPPRESSED).any()),
+        label_sizes=label_sizes,
+        relabelling=Relabelling(
+            labels={name: cut.labels for name, cut in zip(pieces.names, cuts, strict=False)},
+            exceptions=None if is_kept.all() else override_combinations(pieces, ~is_kept, group_of, group_labels),
+        ),
+        mapping={"recoding": kind, "attributes": mapping},
+    )
+
+
+def _concatenate(labels: list[Labels]) -> Labels:
+    return np.concatenate(labels).astype(np.object_)
+
+
+def override_combinations(pieces: Pieces, chosen: Booleans, group_of: Codes, labels: Mapping[str, Labels]) -> Overrides:
+    """Give the chosen pieces labels of their own, by combination of quasi-identifiers alone, which decide the class."""
+    codes, first = np.unique(pieces.codes[chosen, : pieces.quasi], axis=0, return_index=True)
+    return Overrides(names=pieces.names[: pieces.quasi], codes=codes, groups=group_of[chosen][first], labels=labels)
+
+
+def recode_by_parts(parts: MondrianParts, lines: list[ValueLine], kind: str) -> RecodedTable:
+    """Recode every combination by its Mondrian part; parts with the same labels are one class."""
+    pieces = parts.pieces
+    by_attribute = [
+        line.label_parts(line.places(pieces.codes[:, axis]), parts.part_of, parts.count)
+        for axis, line in enumerate(lines)
+    ]
+    numbers = np.column_stack([np.unique(_sortable(labels), return_inverse=True)[1] for labels, _ in by_attribute])
+    class_of_part = number_classes(numbers)
+    class_of, first = class_of_part[parts.part_of], np.unique(class_of_part, return_index=True)[1]
+    class_labels = {name: labels[first] for name, (labels, _) in zip(pieces.names, by_attribute, strict=False)}
+    return RecodedTable(
+        pieces=pieces,
+        class_of=class_of,
+        label_sizes=np.column_stack([sizes[parts.part_of] for _, sizes in by_attribute]),
+        relabelling=Relabelling(labels={}, exceptions=_override_all_combinations(pieces, class_of, class_labels)),
+        mapping={"recoding": kind, "attributes": {name: {"ranges": True} for name in class_labels}},
+    )
+
+
+def _sortable(labels: Labels) -> NDArray[np.str_]:
+    """Texts that differ where labels do; None is no text."""
+    return np.array(["-" if label is None else "+" + label for label in labels.tolist()], dtype=np.str_)
+
+
+def _override_all_combinations(pieces: Pieces, class_of: Codes, labels: Mapping[str, Labels]) -> Overrides:
+    """Give all pieces the labels of their class.
+
+    Where quasi-identifiers do not decide the class, combinations of all attributes do, and rows of one combination are
+    dealt out among its classes.
+    """
+    with_class = number_classes(np.column_stack([pieces.codes[:, : pieces.quasi], class_of]))
+    if int(with_class.max()) == int(number_classes(pieces.codes[:, : pieces.quasi]).max()):
+        return override_combinations(pieces, np.ones(len(class_of), dtype=bool), class_of, labels)
+    ids = number_classes(np.column_stack([pieces.codes, class_of]))
+    combinations, first = np.unique(ids, return_index=True)
+    sizes = np.bincount(ids, weights=pieces.weights, minlength=len(combinations)).astype(np.int64)
+    return Overrides(names=pieces.names, codes=pieces.codes[first], groups=class_of[first], sizes=sizes, labels=labels)
+
+
+def check_promise(recoded: RecodedTable, check_classes: ClassChecker, max_suppressed_rows: int) -> None:
+    """Refuse a recoding that does not keep the promise: the last check before anything leaves."""
+    is_published = recoded.class_of != SUPPRESSED
+    class_of = recoded.class_of[is_published]
+    satisfied = check_classes(recoded.pieces.take(is_published), class_of, int(class_of.max(initial=-1)) + 1)
+    if not satisfied.all() or recoded.suppressed_rows > max_suppressed_rows:
+        raise Infeasible("the recoded table would not keep the promise; nothing is published (please report this)")
+
+
+def make_mapping_writer(mapping: Mapping[str, Any]) -> Callable[[Path], object]:
+    """Make the writer of mapping.json."""
+    content = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
+    return lambda path: Path(path).write_text(content, encoding="utf-8")
+
+
+def name_levels(names: tuple[str, ...], node: Node) -> dict[str, int]:
+    """Name the levels of a node.
+
+    >>> name_levels(("age", "sex"), (2, 0))
+    {'age': 2, 'sex': 0}
+    """
+    return dict(zip(names, node, strict=True))
