@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sudare.errors import ReleaseError, SudareError
+from sudare.text import describe_refusal
 
 UNFINISHED = ".sudare-*.partial"
 """The pattern of temporary names."""
@@ -187,7 +188,7 @@ def cannot_write(path: Path, problem: OSError, *, error: type[SudareError] = Rel
     """Say in one line why a file or directory could not be written."""
     if problem.errno in _NO_SPACE:
         return error("no space is left to write {target}; free some and try again; nothing was left there", target=path)
-    reason = os.strerror(problem.errno) if problem.errno else type(problem).__name__
+    reason = describe_refusal(problem)
     return error("{target} cannot be written ({reason}); nothing was left there", target=path, reason=reason)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import dataclasses
+import errno
 import json
 import os
 import pickle
@@ -16,11 +17,13 @@ from pathlib import Path
 import pytest
 
 from sudare import text as room
+from sudare.cli import main
 from sudare.errors import ParameterError, SchemaError
 from sudare.text import (
     Text,
     add_language,
     current_language,
+    describe_refusal,
     find_language,
     join_items,
     join_sentences,
@@ -403,3 +406,46 @@ def test_two_threads_read_one_error_in_two_languages() -> None:
         thread.join()
 
     assert found == {code: error.render(code) for code in ("en", "ja")}
+
+
+# --- what the system says -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ENOSPC, errno.EISDIR, errno.EROFS, errno.EIO])
+def test_a_refusal_of_the_system_is_told_in_japanese_too(number: int) -> None:
+    refusal = describe_refusal(OSError(number, os.strerror(number), "people.csv"))
+
+    assert str(refusal) == os.strerror(number)
+    assert refusal.template in room.SYSTEM_REASONS
+    assert not any(letter.isascii() and letter.isalpha() for letter in refusal.render("ja"))
+
+
+def test_a_refusal_that_is_not_known_is_shown_in_the_words_of_the_system() -> None:
+    assert describe_refusal(OSError(errno.EXDEV, "cross")).render("ja") == os.strerror(errno.EXDEV)
+    assert describe_refusal(OSError("something")).render("ja") == "OSError"
+
+
+def test_a_folder_of_the_environment_that_holds_no_language_stops_a_command_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SUDARE_TEXTS", str(tmp_path / "de"))
+
+    code = main(["--version"])
+
+    assert code == 1
+    assert capsys.readouterr().err.startswith(f"sudare: {tmp_path / 'de' / 'language.toml'} is missing")
+
+
+def test_a_command_speaks_a_third_language(
+    klingon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (klingon / "cli.toml").write_text(
+        '"{where} does not exist; make it with: sudare ledger create" = "{where}: Dach"\n'
+    )
+    monkeypatch.setenv("SUDARE_TEXTS", str(klingon))
+    monkeypatch.setenv("SUDARE_LANG", "tlh")
+
+    code = main(["ledger", "show", str(klingon / "none.ledger")])
+
+    assert code == 1
+    assert capsys.readouterr().err == f"sudare: {klingon / 'none.ledger'}: Dach\n"

@@ -37,12 +37,14 @@ def _run(argv: list[str] | None, interrupts: Interrupts) -> tuple[str, int]:
     from sudare.cli.app import app
     from sudare.cli.help import usage_line
     from sudare.errors import SudareError
-    from sudare.text import say
+    from sudare.text import describe_refusal, language_problems, say
 
     interrupts.last_line = "sudare: " + say("interrupted twice, so ended at once; temporary files may be left")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not stop the work
+    for problem in language_problems():
+        return str(problem), 1
     try:
         ended = app(args=argv, prog_name="sudare", standalone_mode=False)
     except (KeyboardInterrupt, click.Abort):
@@ -62,7 +64,7 @@ def _run(argv: list[str] | None, interrupts: Interrupts) -> tuple[str, int]:
     except MemoryError:
         return say("memory ran out; use fewer attributes, coarser bins or --memory-limit"), 1
     except OSError as error:
-        return say("{file}: {reason}", file=error.filename or "sudare", reason=error.strerror or "?"), 1
+        return say("{file}: {reason}", file=error.filename or "sudare", reason=describe_refusal(error)), 1
     except Exception as error:  # a traceback could show values of the table
         if os.environ.get("SUDARE_DEBUG"):
             raise

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sudare.atomic import is_unfinished, unfinished_file
 from sudare.errors import LedgerError
 from sudare.privacy.chain import FORMAT, Entry, Genesis
+from sudare.text import describe_refusal
 
 if TYPE_CHECKING:
     import sqlite3
@@ -148,7 +149,7 @@ def explained(path: Path) -> Iterator[None]:
     except UnicodeError:  # the text of a damaged file, quoted in what SQLite reports about it
         raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=path) from None
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+        reason = describe_refusal(error)
         raise LedgerError("{where} cannot be used ({reason}); name another file", where=path, reason=reason) from None
 
 

@@ -29,6 +29,7 @@ from sudare.errors import ParameterError, SourceError
 from sudare.sources.base import Progress
 from sudare.sources.engine import ROWS, Column, Family, Lookup
 from sudare.sources.files import Files, Layout, encoding_of, files_of, layout_of, rewrite
+from sudare.text import describe_refusal
 
 FRAME = "sudare_frame"
 Ask = Callable[[str], list[tuple[Any, ...]]]
@@ -447,7 +448,7 @@ def _scratch(spill_directory: str | Path | None) -> Path:
         raise ParameterError(
             "spill directory ({directory}) cannot be written to ({reason}); name another",
             directory=spill_directory or tempfile.gettempdir(),
-            reason=os.strerror(error.errno or 0),
+            reason=describe_refusal(error),
         ) from None
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple, cast
 
 from sudare.errors import SourceError
+from sudare.text import describe_refusal
 
 TEXT = frozenset({".csv", ".tsv", ".txt"})
 PARQUET = frozenset({".parquet", ".pq"})
@@ -242,7 +243,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise SourceError("{file} is not a whole gzip file; make or copy it again", file=path) from None
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "input or output failed"
+        reason = describe_refusal(error)
         raise SourceError(
             "{file} cannot be read ({reason}); check that you may read it", file=path, reason=reason
         ) from None

@@ -38,6 +38,7 @@ __all__ = [
     "Words",
     "add_language",
     "current_language",
+    "describe_refusal",
     "find_language",
     "join",
     "join_clauses",
@@ -247,6 +248,38 @@ def _fill(template: str, values: Mapping[str, object], language: Language) -> st
         if translation == template:
             raise
         return template.format(**shown)
+
+
+SYSTEM_REASONS = (  # what the system says most often when it refuses a file; others are shown in its own words
+    "No such file or directory",
+    "Permission denied",
+    "Operation not permitted",
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "Read-only file system",
+    "Is a directory",
+    "Not a directory",
+    "Directory not empty",
+    "File exists",
+    "File name too long",
+    "Too many levels of symbolic links",
+    "Too many open files",
+    "Input/output error",
+    "Stale file handle",
+    "Device or resource busy",
+    "Interrupted system call",
+    "Cannot allocate memory",
+)
+
+
+def describe_refusal(error: OSError) -> Text:
+    """Say why the system refused a file.
+
+    >>> str(describe_refusal(PermissionError(13, "Permission denied", "private.csv")))
+    'Permission denied'
+    """
+    return Text(os.strerror(error.errno) if error.errno else type(error).__name__)
 
 
 # --- the current language -----------------------------------------------------------------------------------------

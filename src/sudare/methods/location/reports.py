@@ -24,6 +24,7 @@ from sudare.methods.location.sampler import Sampler
 from sudare.noise import Rng, SeededRng, system_rng
 from sudare.releases.release import CERTIFICATE, verify_files
 from sudare.schema.arrays import Integers
+from sudare.text import describe_refusal
 
 HEADER = ("artefact", "cell")
 MOST_DIGITS = 18  # of a number that fits 64 bits for certain
@@ -35,7 +36,7 @@ def count_reports(path: Path, artefact: Artefact) -> Integers:
         raw = path.read_bytes()
     except OSError as error:
         raise SourceError(
-            "{file} cannot be read ({reason}); check that you may read it", file=path, reason=error.strerror
+            "{file} cannot be read ({reason}); check that you may read it", file=path, reason=describe_refusal(error)
         ) from None
     raw = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     name = short_identity(artefact)
