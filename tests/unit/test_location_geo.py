@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudare.errors import ParameterError, SchemaError
+from sudare.errors import SchemaError
 from sudare.methods.location import geo
 from sudare.methods.location.estimate_files import outlines
 from sudare.methods.location.geo import read_roads
@@ -329,7 +329,7 @@ def test_roads_without_a_road_between_them_are_refused(tmp_path: Path) -> None:
     parts = {"type": "MultiLineString", "coordinates": [[[139.7, 35.6], [139.8, 35.6]], [[139.7, 35.7], [139.8, 35.7]]]}
     (tmp_path / "roads.geojson").write_text(json.dumps(parts), encoding="utf-8")
 
-    with pytest.raises(ParameterError, match="2 parts"):
+    with pytest.raises(SchemaError, match="2 parts"):
         read_map(write_map(tmp_path, 'kind = "graph"\nfile = "roads.geojson"\n'))
 
 

@@ -295,7 +295,7 @@ WHOLE = [  # a file, and what its line holds behind the name of the file
 ]
 
 ONE = [  # the keys of one attribute, the line that is told, and what follows the name of the attribute
-    ("", 4, 'kind is missing; write it like: kind = "category"'),
+    ("", 4, 'kind is missing; it must be one of "category", "ordered", "number"'),
     ('kind = "nummer"', 6, 'kind ("nummer") must be one of "category", "ordered", "number", "date",'),
     ("kind = 3", 6, 'kind (3) must be one of "category", "ordered", "number", "date", "mesh";'),
     (

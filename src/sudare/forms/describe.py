@@ -138,7 +138,7 @@ def _write_table(table: TableForm, keys: Keys, lang: str | None, *, is_first: bo
 
 def _is_needed(table: TableForm, keys: Keys, name: str) -> bool:
     firsts = [next((known for known in group if known in keys), None) for group in table.exactly_one]
-    return keys[name].required or name in firsts
+    return keys[name].required or keys[name].in_example or name in firsts
 
 
 def _annotate(line: str, key: Key, lang: str | None) -> str:

@@ -25,7 +25,8 @@ class Key:
     """What one key takes: its kind, whether it must be written, what holds if not, and what it is for.
 
     `example` is the value in the example of a message and of the annotated file, if another than that of the kind.
-    `old_names` are earlier spellings, which stay valid.
+    `old_names` are earlier spellings, which stay valid. With `in_example` the annotated example has the key though it
+    may be left out.
     """
 
     kind: Kind | TableForm | tuple[Kind, TableForm]
@@ -34,6 +35,7 @@ class Key:
     help: Text = EMPTY
     example: str = ""
     old_names: tuple[str, ...] = ()
+    in_example: bool = False
 
     @property
     def table(self) -> TableForm | None:

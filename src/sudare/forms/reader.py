@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from sudare.errors import SudareError
 from sudare.forms.form import FileForm, Key, Keys, TableForm
-from sudare.forms.kinds import Unfit, find_near, quote, show
+from sudare.forms.kinds import ChoiceOf, Unfit, find_near, quote, show
 from sudare.forms.mistake import Mistake, find_key, locate, make_error
 from sudare.forms.syntax import explain
 from sudare.forms.textfile import read_text
@@ -215,10 +215,9 @@ class _Reader:
         if self._has_other_version():
             return FilledForm(self.file, {})
         known = {name for table in self.form.tables for name in (table.name, *table.old_names)}
-        for name, value in self.values.items():
-            if name not in known:
-                self._refuse_top(name, value)
-        return FilledForm(self.file, {table.name: self._read_tables(table) for table in self.form.tables})
+        meant = {self._refuse_top(name, value) for name, value in self.values.items() if name not in known}
+        tables = {table.name: self._read_tables(table, is_meant=table.name in meant) for table in self.form.tables}
+        return FilledForm(self.file, tables)
 
     def refuse(self, spot: _Spot, problem: Text) -> None:
         """Note a mistake at a place."""
@@ -246,39 +245,26 @@ class _Reader:
         )
         return True
 
-    def _refuse_top(self, name: str, value: Any) -> None:
-        spot, allowed = _Spot((name,)), ", ".join(table.header for table in self.form.tables)
-        headers = {table.name: table.header for table in self.form.tables}
+    def _refuse_top(self, name: str, value: Any) -> str:
+        """Refuse a table, or a key above all tables, that the form does not have; give the table that was meant."""
+        tables = {table.name: table for table in self.form.tables}
+        allowed = ", ".join(table.header for table in self.form.tables)
         is_table = isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
-        owner = next((table for table in self.form.tables if name in table.all_keys), None)
-        if not is_table and owner is not None:
-            self.refuse(
-                spot,
-                text("{key} is written before the first table; move it under {table}", key=name, table=owner.header),
-            )
-        elif near := find_near(name, headers):
-            self.refuse(
-                spot,
-                text(
-                    "unknown table {table}; did you mean {near}? allowed are {allowed}",
-                    table=name,
-                    near=headers[near],
-                    allowed=allowed,
-                ),
-            )
+        owners = [] if is_table else [table.name for table in self.form.tables if name in table.all_keys]
+        near = owners[0] if owners else find_near(name, tables) or ""
+        told = {"key": name, "table": tables[near].header if near else "", "allowed": allowed}
+        if owners:
+            problem = text("{key} is written before the first table; move it under {table}", **told)
+        elif near:
+            problem = text("unknown table {key}; did you mean {table}? allowed are {allowed}", **told)
         elif is_table:
-            self.refuse(spot, text("unknown table {table}; allowed are {allowed}", table=name, allowed=allowed))
+            problem = text("unknown table {key}; allowed are {allowed}", **told)
         else:
-            self.refuse(
-                spot,
-                text(
-                    "unknown key {key} before the first table; keys are written under one of {allowed}",
-                    key=name,
-                    allowed=allowed,
-                ),
-            )
+            problem = text("unknown key {key} before the first table; write it under one of {allowed}", **told)
+        self.refuse(_Spot((name,)), problem)
+        return near
 
-    def _read_tables(self, table: TableForm) -> tuple[FilledTable, ...]:
+    def _read_tables(self, table: TableForm, *, is_meant: bool) -> tuple[FilledTable, ...]:
         """Read the tables of one name."""
         names = [name for name in (table.name, *table.old_names) if name in self.values]
         if len(names) > 1:
@@ -292,7 +278,7 @@ class _Reader:
             )
         value = self.values[names[0]] if names else None
         if value is None or value == []:
-            if table.required:
+            if table.required and not is_meant:
                 self.refuse(
                     _Spot(),
                     text("{table} is missing; add it, with: {example}", table=table.header, example=_outline(table)),
@@ -352,25 +338,18 @@ class _Reader:
             else:
                 filled[name] = self._read_value(key, value, spot.at(spelling), spelling)
         for name in (name for name, key in keys.items() if key.required and name not in filled and name not in meant):
-            self.refuse(
-                spot,
-                text(
-                    "{key} is missing; write it like: {example}",
-                    key=spot.at(name).label,
-                    example=keys[name].write(name),
-                ),
-            )
+            self.refuse(spot, _tell_missing(spot.at(name).label, keys[name], keys[name].write(name)))
         needs_one = () if filled.get(table.unless[0]) == table.unless[1] else table.exactly_one
-        self._check_together(needs_one, table.at_most_one, keys, {*filled, *meant}, spot)
+        self._check_together(needs_one, table.at_most_one, keys, list(dict.fromkeys([*filled, *meant])), spot)
         return FilledTable(self.file, spot.title, filled, keys, spot.trail, self.places, self.form.error)
 
     def _check_together(
-        self, needs_one: Groups, at_most_one: Groups, keys: Keys, written: set[str], spot: _Spot
+        self, needs_one: Groups, at_most_one: Groups, keys: Keys, written: Sequence[str], spot: _Spot
     ) -> None:
         """Check the keys of which only one may stand, and those of which one must."""
         for group in (*needs_one, *at_most_one):
             known = [name for name in group if name in keys]
-            given = [name for name in known if name in written]
+            given = [name for name in written if name in known]
             if len(given) > 1:
                 self.refuse(spot.at(given[1]), _tell_both(given, known))
             elif known and not given and group in needs_one:
@@ -436,6 +415,15 @@ class _Reader:
             self.refuse(spot, text("{key} ({value}) must be {allowed}; write it like: {example}", **told))
         else:
             self.refuse(spot, text("{key} ({value}) must be {allowed}; did you mean {near}?", **told, near=near))
+
+
+def _tell_missing(label: str, key: Key, example: str) -> Text:
+    if isinstance(key.value, ChoiceOf):
+        allowed = key.value.describe()
+        return text(
+            "{key} is missing; it must be {allowed}, like: {example}", key=label, allowed=allowed, example=example
+        )
+    return text("{key} is missing; write it like: {example}", key=label, example=example)
 
 
 def _tell_both(given: Sequence[str], known: Sequence[str]) -> Text:

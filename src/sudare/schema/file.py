@@ -140,7 +140,11 @@ TREE = Key(
 LISTED: Keys = {
     **SHARED,
     "name": replace(NAME, example='"item"'),
-    "values": Key(kind=ListOf(AnyText(may_be_empty=True), example='["a", "b"]'), help=text("the values there are")),
+    "values": Key(
+        kind=ListOf(AnyText(may_be_empty=True), example='["a", "b"]'),
+        in_example=True,
+        help=text("the values there are"),
+    ),
     "values_file": Key(kind=FilePath(), help=text("instead of values: a text file with one value a line")),
     "hierarchy": TREE,
 }

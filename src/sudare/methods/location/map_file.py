@@ -152,16 +152,16 @@ class Map:
 def read_map(path: str | Path) -> Map:
     """Read a map file; anything unknown, missing or contradictory is refused in one line, with its place."""
     table = read_form(path, FORM).one("grid")
-    with table.blame():
+    with table.blame(error=SchemaError):
         places, weights = _read_places(table)
     if "weights" in table:
         if weights is not None:
             table.refuse(text("the first-level codes leave gaps, which have no weight; give land instead"), "weights")
-        with table.blame("weights"):
+        with table.blame("weights", error=SchemaError):
             weights = _weights(places, table.path("weights"))
     if "prior" not in table:
         return Map(places=places, weights=weights, inputs=table["inputs"])
-    with table.blame("prior"):
+    with table.blame("prior", error=SchemaError):
         return Map(places=places, weights=weights, inputs=table["inputs"], prior=_people(places, table.path("prior")))
 
 
@@ -169,10 +169,10 @@ def _read_places(table: FilledTable) -> tuple[Places, Reals | None]:
     if table["kind"] == "plane":
         return _read_plane(table)
     if table["kind"] == "graph" and "edges" in table:
-        with table.blame("edges"):
+        with table.blame("edges", error=SchemaError):
             return _roads(table.path("edges")), None
     section = {name: table[name] for name in table.keys if table[name] is not None}
-    with table.blame(*(("file",) if "file" in table else ())):
+    with table.blame(*(("file",) if "file" in table else ()), error=SchemaError):
         places, weights = _geographic().read_grid(section, table.file.parent)
     return places, weights
 
@@ -182,11 +182,11 @@ def _read_plane(table: FilledTable) -> tuple[Places, Reals | None]:
     grid = PlaneGrid(**{name: table[name] for name in names})
     shares = None
     if "land" in table:
-        with table.blame("land"):
+        with table.blame("land", error=SchemaError):
             shares = _geographic().land_shares(grid, table.written, table.file.parent)
     if "levels" not in table:
         return grid, shares
-    with table.blame("levels"):
+    with table.blame("levels", error=SchemaError):
         levels = np.full(grid.size, PARTS, dtype=np.int64)
         for cell, level in _cells(grid, table.path("levels"), "level", low=Fraction(1, PARTS), high=Fraction(1)):
             levels[cell] = int(level * PARTS)
