@@ -84,7 +84,8 @@ def environment() -> dict[str, str]:
     """The variables of the caller, less those that would let a program see other packages than its own."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PIP_CONSTRAINT", "PYTEST_ADDOPTS")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    return kept | {"SUDARE_LANG": "en", "PYTHONUTF8": "1", "PYTHONNOUSERSITE": "1"}
+    shown = {"SUDARE_DEBUG": "1"}  # all data are made up here, so a fault may show where it is
+    return kept | shown | {"SUDARE_LANG": "en", "PYTHONUTF8": "1", "PYTHONNOUSERSITE": "1"}
 
 
 # --- what is there --------------------------------------------------------------------------------------------------
