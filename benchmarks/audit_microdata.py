@@ -29,7 +29,7 @@ WAYS: dict[str, tuple[Callable[..., Counts], Fraction]] = {
     "projection, sparse": (sparse.project_sparse, Fraction(0)),
     "tree": (tree.grow, Fraction(0)),
     "tree with sums": (tree.grow, tree.SUMS_SHARE),
-    "wide tree": (wide.grow_wide, wide.SUMS_SHARE),
+    "wide tree": (wide.grow_sparse_tree, wide.SUMS_SHARE),
 }
 
 

@@ -17,7 +17,7 @@ from sudare.methods.location.device import Device
 from sudare.methods.location.map_file import read_map
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
-from sudare.methods.tree import ladder, make_tree
+from sudare.methods.tree import group_values, make_tree
 from sudare.methods.tree import valid_rows as rules
 from sudare.methods.tree.empty import NoisyChildren, OpenRows
 from sudare.methods.view import View, open_view
@@ -52,7 +52,7 @@ def rows_of_a_tree(order: list[int]) -> OpenRows:
     """The rows of 16 nodes with 16 children each, in a given order."""
     day = Attribute(name="day", domain=Values(values=tuple(map(str, range(256))), is_ordered=True))
     schema = Schema(name="s", attributes=(day,))
-    tree = make_tree(schema, [(2,), (1,), (0,)], [ladder(day)])
+    tree = make_tree(schema, [(2,), (1,), (0,)], [group_values(day)])
     return OpenRows(step=tree.steps[1], nodes=np.array(order, dtype=np.int64)[:, None])
 
 
@@ -60,7 +60,7 @@ def test_which_rows_are_explained_does_not_depend_on_the_order_in_which_nodes_co
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rules, "MOST_TRIES", 5 * 16)
-    rule = rules.Shrunk(lambda children: np.ones(children.rows.size), Fraction(1))
+    rule = rules.ShrinkRows(lambda children: np.ones(children.rows.size), Fraction(1))
     order = [9, 3, 15, 0, 1, 2, 14, 4, 13, 5, 12, 6, 11, 7, 10, 8]
 
     plain, mixed = rule.whole(rows_of_a_tree(list(range(16)))), rule.whole(rows_of_a_tree(order))
@@ -80,7 +80,7 @@ def test_a_row_is_explained_to_the_last_bit_alike_in_any_order_of_its_children(m
     for order in (np.arange(32), np.random.default_rng(2).permutation(32)):
         rows = rows_of_a_tree([3, 8])
         children = rows.listed(np.arange(2)).take(order)
-        rule = rules.Shrunk(lambda some: np.ones(some.rows.size), Fraction(10))
+        rule = rules.ShrinkRows(lambda some: np.ones(some.rows.size), Fraction(10))
         limits = np.zeros(2, dtype=np.int64)
         totals = np.array([300, 500])
         rule.repair(rows, NoisyChildren(children=children, values=noisy[order]), limits, totals, SeededRng(1))

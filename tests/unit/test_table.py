@@ -15,7 +15,7 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.table import Table
 from sudare.methods.table.tree import WIDEST, Visited, interleave, level_epsilons, plan_tree, table_tree
-from sudare.methods.tree import ladder
+from sudare.methods.tree import group_values
 from sudare.noise import SeededRng, geometric
 from sudare.postprocess.simplex import share_rows
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, TableHierarchy, Values
@@ -132,9 +132,9 @@ def test_the_levels_use_exactly_the_planned_epsilon(focus: str) -> None:
 
 
 def test_no_node_has_more_children_than_stated() -> None:
-    ladders = [ladder(each) for each in SCHEMAS["huge"].attributes]
-    sizes = [np.prod([each.nodes(h) for each, h in zip(ladders, level, strict=True)], dtype=float)
-             for level in interleave(ladders)]  # fmt: skip
+    value_groups = [group_values(each) for each in SCHEMAS["huge"].attributes]
+    sizes = [np.prod([each.nodes(h) for each, h in zip(value_groups, level, strict=True)], dtype=float)
+             for level in interleave(value_groups)]  # fmt: skip
 
     assert max(below / above for above, below in itertools.pairwise(sizes)) <= WIDEST
     assert sizes[-1] == SCHEMAS["huge"].size

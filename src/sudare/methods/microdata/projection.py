@@ -14,7 +14,7 @@ from sudare.counts import Counts
 from sudare.counts.counts import exact_sum
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
-from sudare.methods.tree.possible import Seen, first_seen
+from sudare.methods.tree.possible import KeySet, find_first
 from sudare.noise import Rng, geometric
 from sudare.noise.uniform import draw_cells, draw_subset
 from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum, draw_winners
@@ -35,13 +35,13 @@ def empty_cells(counts: Counts, size: int, *, rng: Rng) -> Codes:
     schema = counts.schema
     check_share(schema.possible_size, schema.size)
     empty = schema.possible_size - counts.nonzero
-    taken = Seen(counts.codes)
+    taken = KeySet(counts.codes)
     drawn = np.empty((0, len(schema.radix.words)), dtype=np.int64)
     while drawn.shape[0] < size:
         wanted = (size - drawn.shape[0]) * schema.size // empty * 9 // 8 + 64
         more = _propose(schema, min(wanted, BATCH), rng)
         drawn = np.concatenate([drawn, more[~taken.holds(more)]])
-        drawn = drawn[first_seen(drawn)]
+        drawn = drawn[find_first(drawn)]
     return drawn[:size]
 
 
@@ -79,9 +79,9 @@ def project_sparse(counts: Counts, budget: CountBudget, *, total: int, rng: Rng)
     noisy = geometric(counts.values, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
     empty = counts.schema.possible_size - counts.nonzero
     known, level = rise(noisy, empty=empty, total=total, budget=budget, rng=rng)
-    kept, born = known.cut(level, total=total, rng=rng)
-    places = empty_cells(counts, born.size, rng=rng)
-    return Counts.build(counts.schema, np.concatenate([counts.codes, places]), np.concatenate([kept, born]))
+    kept, new_empty = known.cut(level, total=total, rng=rng)
+    places = empty_cells(counts, new_empty.size, rng=rng)
+    return Counts.build(counts.schema, np.concatenate([counts.codes, places]), np.concatenate([kept, new_empty]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,13 @@ class Known:
             self.crowd.win(fixed, spare, rng) if self.crowd else (draw_subset(fixed, spare, rng=rng), 0)
         )
         kept[reaching[winners[winners < reaching.size].astype(np.int64)]] += 1
-        born, start = [np.ones(strangers, dtype=np.int64)], reaching.size
+        new_empty, start = [np.ones(strangers, dtype=np.int64)], reaching.size
         for value, size in zip(values, sizes, strict=True):
             won = int(((winners >= start) & (winners < start + size)).sum())
             start += size
             lost = size - won if value > level else 0  # cells at the level that win nothing are not published
-            born += [np.full(won, value - level + 1), np.full(lost, value - level)]
-        return kept, np.concatenate(born).astype(np.int64)
+            new_empty += [np.full(won, value - level + 1), np.full(lost, value - level)]
+        return kept, np.concatenate(new_empty).astype(np.int64)
 
 
 def rise(noisy: Integers, *, empty: int, total: int, budget: CountBudget, rng: Rng) -> tuple[Known, int]:
@@ -159,7 +159,7 @@ def rise(noisy: Integers, *, empty: int, total: int, budget: CountBudget, rng: R
     known, unseen, top = Known(noisy), empty, None
     above = first_level(noisy, empty, total, float(budget.cells_scale))
     while unseen:
-        unseen -= reveal(known, unseen, Stratum(scale=budget.cells_scale, above=above, at_most=top), rng)
+        unseen -= sample_empty(known, unseen, Stratum(scale=budget.cells_scale, above=above, at_most=top), rng)
         level = known.threshold(total)
         if level is not None and (level > above or (level == above and known.excess(level) == total)):
             return known, level
@@ -172,7 +172,7 @@ def rise(noisy: Integers, *, empty: int, total: int, budget: CountBudget, rng: R
     return known, 0 if level is None else level
 
 
-def reveal(known: Known, unseen: int, stratum: Stratum, rng: Rng) -> int:
+def sample_empty(known: Known, unseen: int, stratum: Stratum, rng: Rng) -> int:
     """Draw how many unseen cells lie in a stratum and with which values; a stratum of one value needs no values."""
     found = count_in_stratum(unseen, stratum, rng)
     if stratum.at_most is not None and stratum.at_most - stratum.above == 1:

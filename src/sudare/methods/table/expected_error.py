@@ -16,7 +16,7 @@ from sudare.methods.budget import CountBudget
 from sudare.methods.table.haar import rows_of, wavelet_scale
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.tree import level_epsilons, table_tree
-from sudare.methods.tree.possible import Seen
+from sudare.methods.tree.possible import KeySet
 from sudare.noise import Rng, SeededRng, geometric_variance
 from sudare.noise.uniform import draw_below
 from sudare.schema import Schema
@@ -78,10 +78,10 @@ def simulate(schema: Schema, rows: int, draw: DrawTable) -> Trial:
     rng = SeededRng(1)
     made_up = made_up_table(schema, rows, rng)
     published = draw(made_up, rng)
-    is_true = Seen(made_up.codes).holds(published.codes)
+    is_true = KeySet(made_up.codes).holds(published.codes)
     large = np.argsort(-made_up.values)[: max(1, made_up.nonzero // 100)]
     kept = Counts.build(schema, made_up.codes[large], made_up.values[large])
-    is_large = Seen(kept.codes).holds(published.codes)
+    is_large = KeySet(kept.codes).holds(published.codes)
     return Trial(
         rows=rows,
         filled_cells=made_up.nonzero,

@@ -14,7 +14,7 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.methods.budget import CountBudget, plan
-from sudare.methods.tree import Descent, Ladder, Possible, Tree, ladder, make_tree
+from sudare.methods.tree import Possible, TopDownTree, Tree, ValueGroups, group_values, make_tree
 from sudare.methods.tree.levels import Heights
 from sudare.noise import Rng, geometric, geometric_variance
 from sudare.postprocess.shrinkage import spread
@@ -36,37 +36,37 @@ def table_tree(schema: Schema) -> Tree:
     >>> [tree.size(level) for level in range(len(tree.levels))]
     [1, 8, 2048, 524288]
     """
-    ladders = [ladder(each) for each in schema.attributes]
-    return make_tree(schema, interleave(ladders), ladders)
+    value_groups = [group_values(attribute) for attribute in schema.attributes]
+    return make_tree(schema, interleave(value_groups), value_groups)
 
 
-def interleave(ladders: Sequence[Ladder]) -> list[Heights]:
-    """List the levels: at every step those attributes come down one rung that have most rungs left.
+def interleave(value_groups: Sequence[ValueGroups]) -> list[Heights]:
+    """List the levels: at every step those attributes come down one step that have most steps left.
 
     So all arrive at their values together. They come down in one step as long as a node then has at most 256 children;
     those that have to wait come first at the next.
     """
-    heights = [each.top for each in ladders]
+    heights = [groups.top for groups in value_groups]
     levels = [tuple(heights)]
-    turn = list(range(len(ladders)))
+    turn = list(range(len(value_groups)))
     while any(heights):
         moved: list[int] = []
         children, highest = 1.0, max(heights)
-        for each in turn:
-            fan = _fan(ladders[each], heights[each])
-            if heights[each] == highest and (not moved or children * fan <= WIDEST):
+        for axis in turn:
+            fan = _fan(value_groups[axis], heights[axis])
+            if heights[axis] == highest and (not moved or children * fan <= WIDEST):
                 children *= fan
-                moved.append(each)
-        for each in moved:
-            heights[each] -= 1
-        turn = [each for each in turn if each not in moved] + moved
+                moved.append(axis)
+        for axis in moved:
+            heights[axis] -= 1
+        turn = [axis for axis in turn if axis not in moved] + moved
         levels.append(tuple(heights))
     return levels
 
 
-def _fan(one: Ladder, height: int) -> float:
+def _fan(groups: ValueGroups, height: int) -> float:
     """Children that a node of a height has, in the mean."""
-    return one.nodes(height - 1) / one.nodes(height) if height else 1.0
+    return groups.nodes(height - 1) / groups.nodes(height) if height else 1.0
 
 
 # The tree on tables small enough to visit: every node is measured, levels agree before anything is shared out.
@@ -107,10 +107,10 @@ class Visited:
         """Possible cells of every node, by level from the root."""
         schema = self.tree.schema
         codes = self._cells
-        room = np.ones(schema.size, dtype=np.int64)
+        capacity = np.ones(schema.size, dtype=np.int64)
         if schema.impossible:
-            room = (~schema.is_impossible(codes)).astype(np.int64)
-        rooms = [room]
+            capacity = (~schema.is_impossible(codes)).astype(np.int64)
+        rooms = [capacity]
         for level in range(len(self.tree.levels) - 1, 0, -1):
             rooms.append(np.bincount(self.parents[level], weights=rooms[-1]).astype(np.int64))
         return rooms[::-1]
@@ -122,8 +122,8 @@ class Visited:
         return self.tree.codes(ranks)
 
     def _radix(self, level: int) -> Radix:
-        heights = zip(self.tree.ladders, self.tree.levels[level], strict=True)
-        return Radix(tuple(each.nodes(height) for each, height in heights))
+        heights = zip(self.tree.value_groups, self.tree.levels[level], strict=True)
+        return Radix(tuple(groups.nodes(height) for groups, height in heights))
 
     @cached_property
     def parents(self) -> list[Integers]:
@@ -133,7 +133,7 @@ class Visited:
 
     def _parents(self, level: int) -> Integers:
         nodes = self._radix(level).decode(np.arange(self.tree.size(level))[:, None])
-        heights = zip(self.tree.ladders, self.tree.levels[level], self.tree.levels[level - 1], strict=True)
+        heights = zip(self.tree.value_groups, self.tree.levels[level], self.tree.levels[level - 1], strict=True)
         above = [each.climb(nodes[:, place], low, high) for place, (each, low, high) in enumerate(heights)]
         return self._radix(level - 1).encode(np.column_stack(above))[:, 0]
 
@@ -183,10 +183,10 @@ class Visited:
 
     def _share(self, level: int, published: Integers, values: Reals, variances: Reals, rng: Rng) -> Integers:
         """Share every parent out among its possible children."""
-        parents, room = self.parents[level], self._rooms[level]
-        chosen = np.flatnonzero((published[parents] > 0) & (room > 0))
+        parents, capacity = self.parents[level], self._rooms[level]
+        chosen = np.flatnonzero((published[parents] > 0) & (capacity > 0))
         owner = parents[chosen]
-        share = room[chosen] / self._rooms[level - 1][owner]
+        share = capacity[chosen] / self._rooms[level - 1][owner]
         mean = share * published[owner]
         sums = np.bincount(owner, weights=values[chosen], minlength=published.size)
         surprise = values[chosen] - share * sums[owner]
@@ -218,7 +218,7 @@ def _combine(own: Reals, variance: float, below: tuple[Reals, Reals] | None) -> 
 Focus = Literal["cells", "regions", "both"]
 
 DENSE_CELLS = 2**21  # up to here every node is visited: levels agree before they are shared out
-PATIENCE = 3  # noise scales that a node of a large table must hold to be opened by one level
+OPENING_SCALES = 3  # noise scales that a node of a large table must hold to be opened by one level
 LEAST_POSSIBLE = 0.01  # share of possible children in any node of a large table: below, too many proposals are refused
 LEAVES = {"cells": Fraction(1), "both": Fraction(1, 2)}  # of epsilon, on the cells of a table that is visited
 WIDE_LEAVES = {"cells": Fraction(4, 5), "both": Fraction(1, 2)}  # of a large one: its sums must lead to the cells
@@ -263,14 +263,14 @@ def grow_table(counts: Counts, budget: CountBudget, *, focus: Focus, total: int,
     epsilons, sensitivity = level_epsilons(tree, budget), budget.cells_sensitivity
     if counts.schema.size <= DENSE_CELLS:
         return Visited(tree=tree, epsilons=epsilons, sensitivity=sensitivity).publish(counts, total=total, rng=rng)
-    descent = Descent(
+    top_down = TopDownTree(
         tree=tree,
         epsilons=epsilons,
         sensitivity=sensitivity,
         thin_cells=focus != "regions",
-        patience=PATIENCE,
+        opening_scales=OPENING_SCALES,
     )  # rows are not explained here: in sparse tables that was slower and farther from the truth (benchmarks/table.py)
-    return descent.publish(counts, total=total, rng=rng)
+    return top_down.publish(counts, total=total, rng=rng)
 
 
 def tree_fits(schema: Schema) -> bool:

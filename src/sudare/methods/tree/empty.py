@@ -1,4 +1,4 @@
-"""The rows of one step: open nodes and the children each of them has, listed where few and proposed where many."""
+"""The rows of one step, open nodes and their children, and the noise of the children that hold nobody."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from sudare.counts.counts import exact_sum
 from sudare.errors import ParameterError
 from sudare.methods.tree.levels import LevelStep, take
-from sudare.methods.tree.possible import Possible, Seen, first_seen
+from sudare.methods.tree.possible import KeySet, Possible, find_first
 from sudare.noise import Rng, geometric_noise
 from sudare.noise.geometric import one_sided_noise
 from sudare.noise.uniform import draw_below, draw_below_each, draw_by_weight
 from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum
 from sudare.schema.arrays import Codes
 
-WORD = 2**62
+WORD_LIMIT = 2**62
 NONE = slice(0, 0)
 
 
@@ -66,21 +66,21 @@ class OpenRows:
         return product(self.spans[1])
 
     @cached_property
-    def room(self) -> NDArray[Any]:
+    def capacity(self) -> NDArray[Any]:
         """How many children each row has that are possible and not closed, exactly."""
-        room = self.slots if self.possible is None else self.possible.children(self.step, self.nodes)
+        capacity = self.slots if self.possible is None else self.possible.children(self.step, self.nodes)
         if self.closed is None:
-            return room
-        return room - np.bincount(self.closed.rows, minlength=self.size)
+            return capacity
+        return capacity - np.bincount(self.closed.rows, minlength=self.size)
 
-    def seen(self, children: Children) -> Seen:
+    def seen(self, children: Children) -> KeySet:
         """The set of some children and all that are closed."""
-        return Seen(self.keys(children if self.closed is None else children.join(self.closed)))
+        return KeySet(self.keys(children if self.closed is None else children.join(self.closed)))
 
     def keys(self, children: Children) -> Codes:
         """Give each child a key of one or more words; equal keys mean equal children."""
         words = self.step.radix.encode(children.codes)
-        if self.size * self.step.radix.cells < WORD:
+        if self.size * self.step.radix.cells < WORD_LIMIT:
             return (children.rows * self.step.radix.cells + words[:, 0])[:, None]
         return np.column_stack([children.rows, words])
 
@@ -134,7 +134,7 @@ def product(widths: Codes) -> NDArray[Any]:
     largest = 1
     for width in widths.max(axis=0, initial=1).tolist():
         largest *= width
-    fits = largest < WORD
+    fits = largest < WORD_LIMIT
     products: NDArray[Any] = widths.prod(axis=1) if fits else widths.astype(object).prod(axis=1)
     return products
 
@@ -151,7 +151,7 @@ def _weigh(widths: Codes) -> tuple[set[int], Codes]:
     weights = np.ones(widths.shape[0], dtype=np.int64)
     for column in range(widths.shape[1]):
         widest = int(widths[:, column].max())
-        if widest > int(widths[:, column].min()) and most * widest < WORD:
+        if widest > int(widths[:, column].min()) and most * widest < WORD_LIMIT:
             weighed.add(column)
             most *= widest
             weights = weights * widths[:, column]
@@ -162,16 +162,16 @@ def _weigh(widths: Codes) -> tuple[set[int], Codes]:
 #
 # All rows share one level that is lowered step by step. Above it every child of a row that is still open is known; a
 # row is finished as soon as what is known of it exceeds its total above the level, because its threshold then lies
-# above every unknown value. Proof: proofs/descent.md
+# above every unknown value. Proof: proofs/tree.md
 
 
-FEW = 2**16  # children of all open rows together that are simply listed
+LISTED_CHILDREN = 2**16  # children of all open rows together that are simply listed
 TIMES_KNOWN = 4  # also listed: up to so many times the children that are known already
 MOST_TOTAL = 2**52  # whole numbers up to here are exact in floats
 FIRST_PER_ROW = 0.5  # empty children that a row sees above the first level, in the mean
 NO_LIMIT = -(2**62)
 MOST_TRIES = 2**22  # proposals at a time
-STEP = 0.7  # of the scale, by which the level falls: about twice as many children are seen
+LEVEL_STEP = 0.7  # of the scale, by which the level falls: about twice as many children are seen
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -192,7 +192,7 @@ class NoisyChildren:
         )
 
 
-def reveal(
+def sample_empty(
     rows: OpenRows,
     full: NoisyChildren,
     *,
@@ -223,11 +223,11 @@ def reveal(
             search.list_the_rest()
         else:
             search.lower()
-    return search.found
+    return search.drawn
 
 
 class _Search:
-    """The state of `reveal`: the level, what is known above it, and the rows still open."""
+    """The state of `sample_empty`: the level, what is known above it, and the rows still open."""
 
     def __init__(
         self,
@@ -243,33 +243,33 @@ class _Search:
         self.level = most  # what unknown values are at most; None: anything
         self.known = np.bincount(full.children.rows, minlength=rows.size)  # children with a value, by row
         self.masses = _Masses(full, rows.size)
-        self.found = NoisyChildren(children=full.children.take(NONE), values=full.values[NONE])
+        self.drawn = NoisyChildren(children=full.children.take(NONE), values=full.values[NONE])
         self.taken = rows.seen(full.children)
         self.open: Codes = np.flatnonzero((totals > 0) & self._goes_on(np.arange(rows.size)))
 
     def is_short(self) -> bool:
         """Tell whether all children of the open rows are few, in themselves or against those already known."""
         slots = add_up(self.rows.slots[self.open])
-        return slots <= max(FEW, TIMES_KNOWN * int(self.known[self.open].sum()))
+        return slots <= max(LISTED_CHILDREN, TIMES_KNOWN * int(self.known[self.open].sum()))
 
     def list_the_rest(self, chosen: NDArray[np.bool_] | None = None) -> None:
         """Give every child of the open rows (or the chosen of them) a value: at most the level, the rest of the law."""
         is_last = np.ones(self.open.size, dtype=bool) if chosen is None else chosen[self.open]
         listed = self.rows.listed(self.open[is_last])
         keys = self.rows.keys(listed)
-        unseen = listed.take(~(self.taken.holds(keys) | self._found_keys().holds(keys)))
+        unseen = listed.take(~(self.taken.holds(keys) | self._drawn_keys().holds(keys)))
         values = draw_at_most(unseen.rows.size, scale=self.scale, most=self.level, rng=self.rng)
-        self.found = self.found.join(NoisyChildren(children=unseen, values=values))
+        self.drawn = self.drawn.join(NoisyChildren(children=unseen, values=values))
         self.open = self.open[~is_last]
 
     def lower(self) -> None:
         """Lower the level by one stratum and see which rows are finished."""
-        unseen = add_up(self.rows.room[self.open]) - int(self.known[self.open].sum())
+        unseen = add_up(self.rows.capacity[self.open]) - int(self.known[self.open].sum())
         above = self._next(unseen)
         stratum = Stratum(scale=self.scale, above=above, at_most=self.level)
         values = draw_in_stratum(count_in_stratum(unseen, stratum, self.rng), stratum, self.rng)
-        children = self._places(values.size)
-        self.found = self.found.join(NoisyChildren(children=children, values=values))
+        children = self._draw_places(values.size)
+        self.drawn = self.drawn.join(NoisyChildren(children=children, values=values))
         self.known += np.bincount(children.rows, minlength=self.rows.size)
         self.masses.lower(above)
         self.masses.add(children.rows, values)
@@ -279,40 +279,40 @@ class _Search:
     def _goes_on(self, rows: Codes) -> NDArray[np.bool_]:
         """Tell which rows may still be changed by unknown values, all of which are at most the level."""
         is_below = self.masses.excess[rows] <= self.totals[rows]  # else the threshold is above the level
-        goes_on: NDArray[np.bool_] = is_below & (self.rows.room[rows] > self.known[rows])
+        goes_on: NDArray[np.bool_] = is_below & (self.rows.capacity[rows] > self.known[rows])
         return goes_on if self.level is None else goes_on & (self.limits[rows] < self.level)
 
     def _next(self, unseen: int) -> int:
         """The next level; any choice gives the same law. A stratum does not cross 0, where the law turns."""
         scale, lowest = float(self.scale), int(self.limits[self.open].min())
         if lowest > NO_LIMIT:  # straight to the lowest limit, unless too many would be seen
-            step = math.ceil(scale * max(0.0, math.log(unseen) - math.log(2 * max(FEW, self.open.size))))
+            step = math.ceil(scale * max(0.0, math.log(unseen) - math.log(2 * max(LISTED_CHILDREN, self.open.size))))
             lower = max(lowest, step)
             lower = min(lower, self.level - 1) if self.level is not None else lower
         elif self.level is None:
             per_row = max(2.0, unseen / (FIRST_PER_ROW * self.open.size))
             lower = max(-1, math.floor(scale * math.log(per_row / 2)))
         else:
-            lower = self.level - max(1, math.ceil(STEP * scale))
+            lower = self.level - max(1, math.ceil(LEVEL_STEP * scale))
         return -1 if lower < -1 and (self.level is None or self.level > -1) else lower
 
-    def _places(self, size: int) -> Children:
+    def _draw_places(self, size: int) -> Children:
         """Draw distinct children, uniform over all that are empty, possible and unknown in the open rows."""
-        seen, drawn = self._found_keys(), self.found.children.take(NONE)
-        share = add_up(self.rows.slots[self.open]) / max(1, add_up(self.rows.room[self.open]))
-        while drawn.rows.size < size:
-            wanted = min(MOST_TRIES, math.ceil((size - drawn.rows.size) * share * 1.1) + 16)
+        seen, places = self._drawn_keys(), self.drawn.children.take(NONE)
+        share = add_up(self.rows.slots[self.open]) / max(1, add_up(self.rows.capacity[self.open]))
+        while places.rows.size < size:
+            wanted = min(MOST_TRIES, math.ceil((size - places.rows.size) * share * 1.1) + 16)
             more = self.rows.proposed(self.open, wanted, self.rng)
             keys = self.rows.keys(more)
-            drawn = drawn.join(more.take(~(self.taken.holds(keys) | seen.holds(keys))))
-            drawn = drawn.take(first_seen(self.rows.keys(drawn)))
-        return drawn.take(slice(0, size))
+            places = places.join(more.take(~(self.taken.holds(keys) | seen.holds(keys))))
+            places = places.take(find_first(self.rows.keys(places)))
+        return places.take(slice(0, size))
 
-    def _found_keys(self) -> Seen:
+    def _drawn_keys(self) -> KeySet:
         """Keys of the empty children drawn so far in rows that are still open."""
         is_open = np.zeros(self.rows.size, dtype=bool)
         is_open[self.open] = True
-        return Seen(self.rows.keys(self.found.children.take(is_open[self.found.children.rows])))
+        return KeySet(self.rows.keys(self.drawn.children.take(is_open[self.drawn.children.rows])))
 
 
 class _Masses:

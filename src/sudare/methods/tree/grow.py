@@ -1,4 +1,7 @@
-"""The private cells on their way down: sorted once so that every node of every level is a run of neighbours."""
+"""The top-down tree: from one number down to the cells, opening only nodes that are published as more than 0.
+
+The private cells are sorted once, so that every node of every level is a run of neighbours.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,18 @@ from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError
-from sudare.methods.tree.empty import Children, NoisyChildren, OpenRows, reveal
+from sudare.methods.tree.empty import Children, NoisyChildren, OpenRows, sample_empty
 from sudare.methods.tree.levels import LevelStep, Tree, stack, take
 from sudare.methods.tree.possible import Possible
-from sudare.methods.tree.valid_rows import Nearest, Repair, Shrunk, Standing, Thin, nothing_stands_out, stand_out
+from sudare.methods.tree.valid_rows import (
+    HeavyCells,
+    ProjectRows,
+    RowRule,
+    ShrinkRows,
+    SpreadThinly,
+    find_heavy_cells,
+    find_no_heavy_cells,
+)
 from sudare.noise import Rng, geometric
 from sudare.schema import Radix
 from sudare.schema.arrays import Codes, Reals
@@ -99,24 +110,24 @@ def _order(digits: list[Codes], bounds: list[int], size: int) -> Codes:
     return np.arange(size) if is_sorted else np.argsort(words[:, 0], kind="stable")
 
 
-# The descent: from one number down to the cells, opening only nodes that are published as more than 0.
+# --- the tree -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Descent:
+class TopDownTree:
     """How a table is opened: the tree, the epsilon of every step, and how rows are made valid.
 
-    The last epsilon is that of the cells, the others those of the upper steps. Rows are projected (`Nearest`), those of
-    upper steps after they are explained if `shrink_rows` (`Shrunk`). With `thin_cells` cells that stand out are
-    published first and the rest is spread (`Thin`). A node with at most `patience` times the noise scale of its step is
-    opened into cells at once: the levels between would tell nothing but noise.
+    The last epsilon is that of the cells, the others those of the upper steps. Rows are projected (`ProjectRows`),
+    those of upper steps after they are explained if `shrink_rows` (`ShrinkRows`). With `thin_cells` heavy cells are
+    published first and the rest is spread (`SpreadThinly`). A node with at most `opening_scales` noise scales of its
+    step is opened into cells at once: the levels between would tell nothing but noise.
     """
 
     tree: Tree
     epsilons: tuple[Fraction, ...]
     sensitivity: int
     thin_cells: bool = False
-    patience: int = 0
+    opening_scales: int = 0
     shrink_rows: bool = False
 
     def __post_init__(self) -> None:
@@ -133,21 +144,21 @@ class Descent:
         Step i adds two-sided geometric noise of scale sensitivity/epsilons[i] to the sums of children of open nodes.
 
         Guarantee: epsilon-DP, epsilon the sum of `epsilons`, if a neighbouring table changes the sums of any one level
-        by at most `sensitivity` in L1 and `total` is public or already noisy. Proof: proofs/descent.md
+        by at most `sensitivity` in L1 and `total` is public or already noisy. Proof: proofs/tree.md
         Error: none in the total; a region is wrong by the noise of the rows that lead to it.
         Source: Hay et al. 2010; Terada, sparse tables, algorithm 2 (nodes at 0 stay closed).
         """
         if not self.tree.steps:  # one cell
             return Counts.build(counts.schema, np.zeros((1, 1), dtype=np.int64), [total])
-        standing = self._measure_cells(counts, total, rng)
-        parts = [(take(standing.ranks, standing.is_out), standing.published)]
-        front = self._top(standing)
+        heavy = self._measure_cells(counts, total, rng)
+        parts = [(take(heavy.ranks, heavy.is_heavy), heavy.published)]
+        front = self._top(heavy)
         for number in range(self._upper):
-            goes_on = front.totals > math.floor(self.patience * self.scale(number))
-            parts.append(self._finish(number, front.among(~goes_on), standing, rng))
-            front = self._open(number, front.among(goes_on), standing, rng)
-        parts.append(self._finish(self._upper, front, standing, rng))
-        ranks, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+            goes_on = front.totals > math.floor(self.opening_scales * self.scale(number))
+            parts.append(self._finish(number, front.among(~goes_on), heavy, rng))
+            front = self._open(number, front.among(goes_on), heavy, rng)
+        parts.append(self._finish(self._upper, front, heavy, rng))
+        ranks, values = (np.concatenate(axis) for axis in zip(*parts, strict=True))
         return Counts.build(counts.schema, counts.schema.radix.encode(self.tree.codes(ranks)), values)
 
     def scale(self, number: int) -> Fraction:
@@ -168,34 +179,36 @@ class Descent:
         return OpenRows(step=step, nodes=nodes, possible=self.possible, closed=closed)
 
     def _root(self) -> Codes:
-        return np.zeros((1, len(self.tree.ladders)), dtype=np.int64)
+        return np.zeros((1, len(self.tree.value_groups)), dtype=np.int64)
 
-    def _measure_cells(self, counts: Counts, total: int, rng: Rng) -> Standing:
-        """Noise in all cells, and those that stand out."""
+    def _measure_cells(self, counts: Counts, total: int, rng: Rng) -> HeavyCells:
+        """Noise in all cells, and those that are heavy."""
         rows = self._rows(self.tree.step(0, -1), self._root())
         codes = rows.step.lift(self.tree.ranks(counts.columns()))
         noisy = geometric(counts.values, epsilon=self.epsilons[-1], sensitivity=self.sensitivity, rng=rng)
         full = NoisyChildren(children=Children(rows=np.zeros(noisy.size, dtype=np.int64), codes=codes), values=noisy)
         if not self.thin_cells:
-            return nothing_stands_out(rows, full, counts.values, total=total)
-        return stand_out(rows, full, counts.values, total=total, scale=self.scale(-1), rng=rng)
+            return find_no_heavy_cells(rows, full, counts.values, total=total)
+        return find_heavy_cells(rows, full, counts.values, total=total, scale=self.scale(-1), rng=rng)
 
-    def _top(self, standing: Standing) -> Front:
-        cells = sort_cells(standing.ranks, standing.values, self.tree)
-        whole = Front(nodes=self._root(), totals=np.array([standing.left]), cells=cells)
+    def _top(self, heavy: HeavyCells) -> Front:
+        cells = sort_cells(heavy.ranks, heavy.values, self.tree)
+        whole = Front(nodes=self._root(), totals=np.array([heavy.left]), cells=cells)
         return whole.among(whole.totals > 0)
 
-    def _open(self, number: int, front: Front, standing: Standing, rng: Rng) -> Front:
-        """Open all nodes by one step; a child of which every cell stands out already is closed."""
+    def _open(self, number: int, front: Front, heavy: HeavyCells, rng: Rng) -> Front:
+        """Open all nodes by one step; a child of which every cell is heavy already is closed."""
         step = self.tree.steps[number]
         runs = front.cells.runs(number, step)
         children = Children(rows=runs.rows, codes=runs.codes)
-        is_closed = self._are_closed(number, front, runs, standing)
+        is_closed = self._are_closed(number, front, runs, heavy)
         given = np.flatnonzero(~is_closed)
         noisy = geometric(runs.sums[given], epsilon=self.epsilons[number], sensitivity=self.sensitivity, rng=rng)
         rows = self._rows(step, front.nodes, children.take(is_closed))
         full = NoisyChildren(children=children.take(given), values=noisy)
-        rule: Repair = Shrunk(self._cells_below(number, front), self.scale(number)) if self.shrink_rows else Nearest()
+        rule: RowRule = (
+            ShrinkRows(self._cells_below(number, front), self.scale(number)) if self.shrink_rows else ProjectRows()
+        )
         opened = open_rows(rows, full, front.totals, rule, self.scale(number), None, rng)
         kept = np.flatnonzero(opened.values)
         owners = np.full(is_closed.size, -1, dtype=np.int64)
@@ -211,32 +224,32 @@ class Descent:
 
         def count(children: Children) -> Reals:
             nodes = self.tree.steps[number].children(front.nodes, children.rows, children.codes)
-            return self._rows(self.tree.step(number + 1, -1), nodes).room.astype(np.float64)
+            return self._rows(self.tree.step(number + 1, -1), nodes).capacity.astype(np.float64)
 
         return count
 
-    def _are_closed(self, number: int, front: Front, runs: ChildRuns, standing: Standing) -> NDArray[np.bool_]:
-        """Tell which children have no cell left that does not stand out."""
+    def _are_closed(self, number: int, front: Front, runs: ChildRuns, heavy: HeavyCells) -> NDArray[np.bool_]:
+        """Tell which children have no cell left that is not heavy."""
         is_closed = np.zeros(runs.rows.size, dtype=bool)
-        if not runs.rows.size or not standing.is_out.any():
+        if not runs.rows.size or not heavy.is_heavy.any():
             return is_closed
-        out = np.add.reduceat(standing.is_out[front.cells.places].astype(np.int64), runs.starts)
+        out = np.add.reduceat(heavy.is_heavy[front.cells.places].astype(np.int64), runs.starts)
         some = np.flatnonzero(out)
         nodes = self.tree.steps[number].children(front.nodes, runs.rows[some], runs.codes[some])
-        is_closed[some] = self._rows(self.tree.step(number + 1, -1), nodes).room == out[some]
+        is_closed[some] = self._rows(self.tree.step(number + 1, -1), nodes).capacity == out[some]
         return is_closed
 
-    def _finish(self, level: int, front: Front, standing: Standing, rng: Rng) -> tuple[Codes, Codes]:
+    def _finish(self, level: int, front: Front, heavy: HeavyCells, rng: Rng) -> tuple[Codes, Codes]:
         """Open nodes of a level into cells, whose noise is drawn already; give ranks and counts."""
         if not front.totals.size:
             return front.nodes, front.totals
         step = self.tree.step(level, -1)
-        is_out = standing.is_out[front.cells.places]
+        is_heavy = heavy.is_heavy[front.cells.places]
         children = Children(rows=front.cells.owners, codes=step.lift(front.cells.ranks, front.cells.places))
-        rows = self._rows(step, front.nodes, children.take(is_out))
-        full = NoisyChildren(children=children.take(~is_out), values=standing.noisy[front.cells.places[~is_out]])
-        rule: Repair = Thin() if self.thin_cells else Nearest()
-        opened = open_rows(rows, full, front.totals, rule, self.scale(-1), standing.limit, rng)
+        rows = self._rows(step, front.nodes, children.take(is_heavy))
+        full = NoisyChildren(children=children.take(~is_heavy), values=heavy.noisy[front.cells.places[~is_heavy]])
+        rule: RowRule = SpreadThinly() if self.thin_cells else ProjectRows()
+        opened = open_rows(rows, full, front.totals, rule, self.scale(-1), heavy.limit, rng)
         kept = np.flatnonzero(opened.values)
         cells = step.children(front.nodes, opened.children.rows[kept], opened.children.codes[kept])
         return cells, opened.values[kept]
@@ -256,11 +269,11 @@ class Front:
 
 
 def open_rows(
-    rows: OpenRows, full: NoisyChildren, totals: Codes, rule: Repair, scale: Fraction, most: int | None, rng: Rng
+    rows: OpenRows, full: NoisyChildren, totals: Codes, rule: RowRule, scale: Fraction, most: int | None, rng: Rng
 ) -> NoisyChildren:
     """Complete the noisy full children by the empty ones that can matter, and make every row valid."""
     limits = rule.limits(rows, totals, scale)
     whole = rule.whole(rows)
-    empty = reveal(rows, full, totals=totals, limits=limits, scale=scale, most=most, whole=whole, rng=rng)
+    empty = sample_empty(rows, full, totals=totals, limits=limits, scale=scale, most=most, whole=whole, rng=rng)
     noisy = full.join(empty)
     return rule.repair(rows, noisy, limits, totals, rng)

@@ -1,4 +1,4 @@
-"""Which children have a value already: exact membership of long keys at the price of one sorted array of words."""
+"""Which children are known and which are possible: sets of long keys, and what impossible combinations leave."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.methods.tree.levels import Heights, Ladder, LevelStep, Tree
+from sudare.methods.tree.levels import Heights, LevelStep, Tree, ValueGroups
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes
 
@@ -20,7 +20,7 @@ Marks = NDArray[np.uint64]
 ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
-class Seen:
+class KeySet:
     """A set of keys (rows of int64 words).
 
     A key's mark is one 64-bit word; keys with different marks differ, and keys with equal marks are compared in full.
@@ -40,24 +40,24 @@ class Seen:
     def holds(self, keys: Codes) -> NDArray[np.bool_]:
         """Tell which keys are in the set.
 
-        >>> Seen(np.array([[1, 2], [3, 4]])).holds(np.array([[3, 4], [4, 3]])).tolist()
+        >>> KeySet(np.array([[1, 2], [3, 4]])).holds(np.array([[3, 4], [4, 3]])).tolist()
         [True, False]
         """
-        found = np.zeros(keys.shape[0], dtype=bool)
+        is_held = np.zeros(keys.shape[0], dtype=bool)
         if not self._marks.size:
-            return found
+            return is_held
         wanted = marks(keys)
         rising = np.argsort(wanted)  # a sorted search walks the set once, from end to end
         places = np.minimum(np.searchsorted(self._marks, wanted[rising]), self._marks.size - 1)
         hits = np.flatnonzero(self._marks[places] == wanted[rising])
         open_, places = rising[hits], places[hits]
         while open_.size:  # walk on through keys of one mark
-            found[open_] |= (self._keys[self._order[places]] == keys[open_]).all(axis=1)
+            is_held[open_] |= (self._keys[self._order[places]] == keys[open_]).all(axis=1)
             places = places + 1
-            goes_on = ~found[open_] & (places < self._marks.size)
+            goes_on = ~is_held[open_] & (places < self._marks.size)
             goes_on[goes_on] = self._marks[places[goes_on]] == wanted[open_[goes_on]]
             open_, places = open_[goes_on], places[goes_on]
-        return found
+        return is_held
 
 
 def marks(keys: Codes) -> Marks:
@@ -69,10 +69,10 @@ def marks(keys: Codes) -> Marks:
     return mixed
 
 
-def first_seen(keys: Codes) -> NDArray[np.bool_]:
+def find_first(keys: Codes) -> NDArray[np.bool_]:
     """Tell which keys stand for the first time in the list.
 
-    >>> first_seen(np.array([[1, 2], [3, 4], [1, 2]])).tolist()
+    >>> find_first(np.array([[1, 2], [3, 4], [1, 2]])).tolist()
     [True, True, False]
     """
     own = marks(keys)
@@ -106,7 +106,9 @@ class Possible:
         names = {name for box in tree.schema.impossible for name in box.names}
         self._tree = tree
         self._restricted = tuple(position for position, name in enumerate(tree.schema.names) if name in names)
-        self._kinds = {each: _NodeKinds(_masks(tree.schema, each), tree.ladders[each]) for each in self._restricted}
+        self._kinds = {
+            axis: _NodeKinds(_masks(tree.schema, axis), tree.value_groups[axis]) for axis in self._restricted
+        }
         self._all = (1 << len(tree.schema.impossible)) - 1
         self._cells: dict[tuple[Heights, Kinds], int] = {}
 
@@ -118,16 +120,16 @@ class Possible:
     def children(self, step: LevelStep, nodes: Codes) -> NDArray[Any]:
         """Count the possible children of nodes (k, attributes), exactly."""
         held = self._by_kinds(nodes, step.above, lambda kinds: self._held(kinds, step))
-        free = [each for each in step.changed if each not in self._restricted]
+        free = [axis for axis in step.changed if axis not in self._restricted]
         slots = np.ones(nodes.shape[0], dtype=object)
-        for each in free:
-            slots = slots * step.ladders[each].span(nodes[:, each], step.above[each], step.below[each])[1]
-        room: NDArray[Any] = held * slots
-        return room
+        for axis in free:
+            slots = slots * step.value_groups[axis].span(nodes[:, axis], step.above[axis], step.below[axis])[1]
+        capacity: NDArray[Any] = held * slots
+        return capacity
 
     def least_share(self, step: LevelStep) -> float:
         """The smallest share of possible ones among the children of any node that has some; 0 if too many to tell."""
-        kinds = [self._kinds[each].used(step.above[each]) for each in self._restricted]
+        kinds = [self._kinds[axis].used(step.above[axis]) for axis in self._restricted]
         if math.prod(map(len, kinds)) > MOST_COMBINATIONS:
             return 0.0
         shares = [self._held(each, step) / self._slots(each, step) for each in itertools.product(*kinds)]
@@ -135,7 +137,7 @@ class Possible:
 
     def _by_kinds(self, nodes: Codes, heights: Heights, count: Callable[[Kinds], int]) -> NDArray[np.object_]:
         """Apply a function of the kinds to nodes, once for each combination of kinds."""
-        columns = [self._kinds[each].of(nodes[:, each], heights[each]) for each in self._restricted]
+        columns = [self._kinds[axis].of(nodes[:, axis], heights[axis]) for axis in self._restricted]
         code = np.zeros(nodes.shape[0], dtype=np.int64)
         for column in columns:  # renumbered after every attribute, so that codes stay below the number of nodes
             code = np.unique(code * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
@@ -149,7 +151,7 @@ class Possible:
         found = self._cells.get((heights, kinds))
         if found is None:
             parts = [
-                self._parts(each, kind, heights[each], 0) for each, kind in zip(self._restricted, kinds, strict=True)
+                self._parts(axis, kind, heights[axis], 0) for axis, kind in zip(self._restricted, kinds, strict=True)
             ]
             found = self._admitted(parts)
             self._cells[heights, kinds] = found
@@ -158,8 +160,8 @@ class Possible:
     def _held(self, kinds: Kinds, step: LevelStep) -> int:
         """Count possible children over the restricted attributes that the step changes."""
         parts = [
-            self._parts(each, kind, step.above[each], step.below[each])
-            for each, kind in zip(self._restricted, kinds, strict=True)
+            self._parts(axis, kind, step.above[axis], step.below[axis])
+            for axis, kind in zip(self._restricted, kinds, strict=True)
         ]
         if not any(step.below):  # children are cells
             return self._admitted(parts)
@@ -171,8 +173,8 @@ class Possible:
 
     def _slots(self, kinds: Kinds, step: LevelStep) -> int:
         return math.prod(
-            sum(self._parts(each, kind, step.above[each], step.below[each]).values())
-            for each, kind in zip(self._restricted, kinds, strict=True)
+            sum(self._parts(axis, kind, step.above[axis], step.below[axis]).values())
+            for axis, kind in zip(self._restricted, kinds, strict=True)
         )
 
     def _parts(self, position: int, kind: int, height: int, below: int) -> Mapping[int, int]:
@@ -198,19 +200,19 @@ class _NodeKinds:
     which kind (`_made_of`).
     """
 
-    def __init__(self, masks: Mapping[int, int], ladder: Ladder) -> None:
-        self.masks, kinds = _numbered(masks, ladder)
-        self._ladder = ladder
+    def __init__(self, masks: Mapping[int, int], groups: ValueGroups) -> None:
+        self.masks, kinds = _number_masks(masks, groups)
+        self._value_groups = groups
         self._memory: dict[tuple[int, int, int], Mapping[int, int]] = {}
         self._by_height = [kinds]
         self._made_of: list[list[Mapping[int, int]]] = [[]]
-        for height in range(1, ladder.top + 1):
+        for height in range(1, groups.top + 1):
             self._climb(height)
 
     def _climb(self, height: int) -> None:
         below = self._by_height[-1]
-        nodes = np.arange(self._ladder.nodes(height), dtype=np.int64)
-        firsts, widths = self._ladder.span(nodes, height, height - 1)
+        nodes = np.arange(self._value_groups.nodes(height), dtype=np.int64)
+        firsts, widths = self._value_groups.span(nodes, height, height - 1)
         known: dict[tuple[tuple[int, int], ...], int] = {}
         kinds = np.empty(nodes.size, dtype=np.int64)
         for node, (first, width) in enumerate(zip(firsts.tolist(), widths.tolist(), strict=True)):
@@ -242,14 +244,14 @@ class _NodeKinds:
         return found
 
 
-def _numbered(masks: Mapping[int, int], ladder: Ladder) -> tuple[list[int], Codes]:
+def _number_masks(masks: Mapping[int, int], groups: ValueGroups) -> tuple[list[int], Codes]:
     """Number the masks that occur; give the kind of every rank. `masks` names values that differ from masks[-1]."""
     distinct = {masks[-1]: 0}
-    kinds = np.zeros(ladder.size, dtype=np.int64)
+    kinds = np.zeros(groups.size, dtype=np.int64)
     for code, mask in masks.items():
         if code >= 0:
             kinds[code] = distinct.setdefault(mask, len(distinct))
-    return list(distinct), ladder.in_order(kinds)
+    return list(distinct), groups.in_order(kinds)
 
 
 def _masks(schema: Schema, position: int) -> dict[int, int]:

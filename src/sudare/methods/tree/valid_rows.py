@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts.counts import exact_sum
-from sudare.methods.tree.empty import NO_LIMIT, Children, NoisyChildren, OpenRows, reveal
-from sudare.methods.tree.possible import Seen, first_seen
+from sudare.methods.tree.empty import NO_LIMIT, Children, NoisyChildren, OpenRows, sample_empty
+from sudare.methods.tree.possible import KeySet, find_first
 from sudare.noise import Rng, geometric_variance
 from sudare.postprocess.shrinkage import spread as between
 from sudare.postprocess.simplex import nearest_rows, sum_rows
 from sudare.schema.arrays import Codes, Reals
 
 NOISE_SHARE = 0.01  # of the records of a row that noise alone may set above the limit, in the mean
-CLEAR = math.sqrt(2.0)  # a mean child above so many scales stands out of the noise (one standard deviation)
+LEAST_MEAN_CHILD = math.sqrt(2.0)  # noise scales: a mean child above is larger than the noise (one standard deviation)
 ROUNDS = 60
 MOST_TRIES = 2**22  # proposals at a time
 SHORT_ROW = 256  # children of a row that may all be looked at
 
 
-class Repair(Protocol):
+class RowRule(Protocol):
     """A rule for rows; it sees noisy values, totals and public facts only."""
 
     def whole(self, rows: OpenRows) -> NDArray[np.bool_]:
@@ -39,7 +39,7 @@ class Repair(Protocol):
         """Give published counts: those of `noisy` first, in their order, then any others."""
 
 
-class Nearest:
+class ProjectRows:
     """The nearest row: whole numbers, not negative, that add up to the parent. Source: Terada 2017, 4.3-4.4."""
 
     def whole(self, rows: OpenRows) -> NDArray[np.bool_]:
@@ -56,7 +56,7 @@ class Nearest:
         return NoisyChildren(children=noisy.children, values=values)
 
 
-class Shrunk:
+class ShrinkRows:
     """Short rows are explained before they are projected; long ones are projected as they are.
 
     A child goes to its share of the parent, as far as noise alone explains how far it lies from it. With m the share
@@ -109,8 +109,8 @@ class Shrunk:
         return explained
 
 
-class Thin:
-    """Children that stand out of the noise stay as measured; the rest of the parent is spread evenly and thinly.
+class SpreadThinly:
+    """Children that exceed the noise stay as measured; the rest of the parent is spread evenly and thinly.
 
     In a row of a million children a hundred records are under the noise. The nearest row would put them, in heaps,
     where the noise is highest, and cut as much off the children that do stand out. Here a child is kept if it is above
@@ -125,7 +125,7 @@ class Thin:
 
     def limits(self, rows: OpenRows, totals: Codes, scale: Fraction) -> Codes:
         """Give the limits of `thin_limits`."""
-        return thin_limits(totals, rows.room.astype(np.float64), float(scale), noise_share=NOISE_SHARE)
+        return thin_limits(totals, rows.capacity.astype(np.float64), float(scale), noise_share=NOISE_SHARE)
 
     def repair(self, rows: OpenRows, noisy: NoisyChildren, limits: Codes, totals: Codes, rng: Rng) -> NoisyChildren:
         """Keep, project what exceeds, spread what is left."""
@@ -139,7 +139,7 @@ def keep(rows: OpenRows, noisy: NoisyChildren, limits: Codes, totals: Codes, rng
     owner = noisy.children.rows
     is_kept = noisy.values > limits[owner]
     values = np.where(is_kept, noisy.values, 0)
-    fills = (rows.room == np.bincount(owner[is_kept], minlength=totals.size)) | (limits == NO_LIMIT)
+    fills = (rows.capacity == np.bincount(owner[is_kept], minlength=totals.size)) | (limits == NO_LIMIT)
     tight = (_sums(values, owner, totals.size) >= totals) | fills
     chosen = np.flatnonzero(is_kept & tight[owner])
     values[chosen] = nearest_rows(noisy.values[chosen], owner[chosen], totals=np.where(tight, totals, 0), rng=rng)
@@ -152,7 +152,7 @@ def spread(rows: OpenRows, kept: NoisyChildren, left: Codes, rng: Rng) -> NoisyC
     A row with fewer records than free children gives one each to a uniform choice of them.
     """
     taken = kept.take(kept.values > 0)
-    free = rows.room - np.bincount(taken.children.rows, minlength=left.size)
+    free = rows.capacity - np.bincount(taken.children.rows, minlength=left.size)
     is_full = (left > 0) & (2 * left > free)
     seen = rows.seen(taken.children)
     listed = rows.listed(np.flatnonzero(is_full))
@@ -166,19 +166,19 @@ def spread(rows: OpenRows, kept: NoisyChildren, left: Codes, rng: Rng) -> NoisyC
     )
 
 
-def choose(rows: OpenRows, sizes: Codes, seen: Seen, rng: Rng) -> Children:
+def choose(rows: OpenRows, sizes: Codes, seen: KeySet, rng: Rng) -> Children:
     """Choose distinct possible children, as many of each row as `sizes` says, none of `seen`, uniformly.
 
     Children are proposed row by row, more where many are refused, and the first new ones count.
     """
     drawn = Children(rows=np.empty(0, np.int64), codes=np.empty((0, rows.spans[0].shape[1]), np.int64))
-    refused = np.maximum(rows.slots / np.maximum(rows.room, 1), 1.0).astype(np.float64)
+    refused = np.maximum(rows.slots / np.maximum(rows.capacity, 1), 1.0).astype(np.float64)
     while (missing := sizes - np.bincount(drawn.rows, minlength=sizes.size)).any():
         wanted = np.ceil(missing * refused).astype(np.int64)
         tries = wanted if int(wanted.sum()) <= MOST_TRIES else missing
         more = rows.drawn(np.repeat(np.arange(sizes.size), tries), rng)
         drawn = drawn.join(more.take(~seen.holds(rows.keys(more))))
-        drawn = drawn.take(first_seen(rows.keys(drawn)))
+        drawn = drawn.take(find_first(rows.keys(drawn)))
         drawn = drawn.take(_first_of_rows(drawn.rows, sizes))
     return drawn
 
@@ -191,7 +191,7 @@ def _first_of_rows(rows: Codes, sizes: Codes) -> Codes:
     return np.sort(order[position < sizes[rows[order]]])
 
 
-def thin_limits(totals: Codes, room: NDArray[np.float64], scale: float, *, noise_share: float) -> Codes:
+def thin_limits(totals: Codes, capacity: NDArray[np.float64], scale: float, *, noise_share: float) -> Codes:
     """Find the limits L of rows of N = room children and x = totals records: N * E(Z; Z > L) = noise_share * x.
 
     With m = L + 1 and a = exp(-1/scale), E(Z; Z >= m) = a^m (m (1-a) + a) / (1-a^2), solved for the nearest
@@ -202,12 +202,12 @@ def thin_limits(totals: Codes, room: NDArray[np.float64], scale: float, *, noise
     [526, -4611686018427387904]
     """
     a = math.exp(-1 / scale)
-    heads = np.log(room / (noise_share * np.maximum(totals, 1))) - math.log1p(-a * a)
+    heads = np.log(capacity / (noise_share * np.maximum(totals, 1))) - math.log1p(-a * a)
     least = np.ones(totals.size)
     for _ in range(ROUNDS):
         least = np.maximum(np.rint(scale * (heads + np.log(least * (1 - a) + a))), 1.0)
     limits: Codes = least.astype(np.int64) - 1
-    limits[totals > CLEAR * scale * room] = NO_LIMIT
+    limits[totals > LEAST_MEAN_CHILD * scale * capacity] = NO_LIMIT
     return limits
 
 
@@ -216,62 +216,66 @@ def _sums(values: Codes, rows: Codes, size: int) -> Codes:
     return sum_rows(values[order], rows[order], size=size)
 
 
-# Cells that stand out of the noise of the whole table: they are published as measured, before the tree is opened.
+# Cells that exceed the noise of the whole table: they are published as measured, before the tree is opened.
 
 
-NOISE_SHARE_STANDING = 0.002  # of all records that noise alone may set above the limit of the table, in the mean
+HEAVY_NOISE_SHARE = 0.002  # of all records that noise alone may set above the limit of the table, in the mean
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Standing:
-    """All cells that hold people and the empty ones that stand out.
+class HeavyCells:
+    """All cells that hold people and the empty ones that are heavy.
 
     `ranks` name them; `values` is what is left of each for the tree; `noisy` is its measured value. `is_out` marks
-    those that stand out, `published` their counts; the others are measured as at most `limit`, and so is every cell
+    those that are heavy, `published` their counts; the others are measured as at most `limit`, and so is every cell
     that is not here. `left` records are left for the tree.
     """
 
     ranks: Codes
     values: Codes
     noisy: Codes
-    is_out: NDArray[np.bool_]
+    is_heavy: NDArray[np.bool_]
     published: Codes
     limit: int | None
     left: int
 
 
-def stand_out(rows: OpenRows, full: NoisyChildren, values: Codes, *, total: int, scale: Fraction, rng: Rng) -> Standing:
+def find_heavy_cells(
+    rows: OpenRows, full: NoisyChildren, values: Codes, *, total: int, scale: Fraction, rng: Rng
+) -> HeavyCells:
     """Find the cells above the limit of the whole table.
 
     `rows` is the one row of all cells, `full` are its noisy cells that hold people, `values` their exact counts. If the
-    cells that stand out exceed the total, the nearest table of them is published.
+    heavy cells exceed the total, the nearest table of them is published.
     """
     totals = np.array([total], dtype=np.int64)
-    limits = thin_limits(totals, rows.room.astype(np.float64), float(scale), noise_share=NOISE_SHARE_STANDING)
+    limits = thin_limits(totals, rows.capacity.astype(np.float64), float(scale), noise_share=HEAVY_NOISE_SHARE)
     if int(limits[0]) == NO_LIMIT:
-        return nothing_stands_out(rows, full, values, total=total)
-    born = reveal(rows, full, totals=totals, limits=limits, scale=scale, rng=rng)
-    known = full.join(born.take(born.values > limits[0]))  # what lies below is forgotten, and drawn again if need be
+        return find_no_heavy_cells(rows, full, values, total=total)
+    new_empty = sample_empty(rows, full, totals=totals, limits=limits, scale=scale, rng=rng)
+    known = full.join(
+        new_empty.take(new_empty.values > limits[0])
+    )  # what lies below is forgotten, and drawn again if need be
     kept = keep(rows, known, limits, totals, rng)
-    is_out = known.values > limits[0]
-    return Standing(
+    is_heavy = known.values > limits[0]
+    return HeavyCells(
         ranks=rows.step.children(rows.nodes, known.children.rows, known.children.codes),
-        values=np.where(is_out, 0, np.concatenate([values, np.zeros(is_out.size - values.size, np.int64)])),
+        values=np.where(is_heavy, 0, np.concatenate([values, np.zeros(is_heavy.size - values.size, np.int64)])),
         noisy=known.values,
-        is_out=is_out,
-        published=kept.values[is_out],
+        is_heavy=is_heavy,
+        published=kept.values[is_heavy],
         limit=int(limits[0]),
         left=total - exact_sum(kept.values),
     )
 
 
-def nothing_stands_out(rows: OpenRows, full: NoisyChildren, values: Codes, *, total: int) -> Standing:
+def find_no_heavy_cells(rows: OpenRows, full: NoisyChildren, values: Codes, *, total: int) -> HeavyCells:
     """Leave everything to the tree."""
-    return Standing(
+    return HeavyCells(
         ranks=rows.step.children(rows.nodes, full.children.rows, full.children.codes),
         values=values,
         noisy=full.values,
-        is_out=np.zeros(values.size, dtype=bool),
+        is_heavy=np.zeros(values.size, dtype=bool),
         published=full.values[:0],
         limit=None,
         left=total,

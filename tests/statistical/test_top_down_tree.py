@@ -17,13 +17,13 @@ import pytest
 from scipy import stats
 
 from sudare.counts import Counts
-from sudare.methods.tree import Descent, Tree, attribute_order, ladder, make_tree
+from sudare.methods.tree import TopDownTree, Tree, attribute_order, group_values, make_tree
 from sudare.methods.tree import empty as empties
 from sudare.methods.tree import empty as rows_
 from sudare.methods.tree import grow as descend
 from sudare.methods.tree import valid_rows as repairs
 from sudare.methods.tree.empty import NO_LIMIT, Children, NoisyChildren, OpenRows
-from sudare.methods.tree.valid_rows import Shrunk, thin_limits
+from sudare.methods.tree.valid_rows import ShrinkRows, thin_limits
 from sudare.noise import Rng, SeededRng, geometric
 from sudare.noise.zeros import Stratum, count_in_stratum
 from sudare.postprocess import nearest_table
@@ -59,7 +59,7 @@ class Case:
     upper: int
     epsilon: Fraction
     with_impossible: bool = False
-    patience: int = 0
+    opening_scales: int = 0
     thin: bool = False
     shrunk: bool = False
     total: int | None = None
@@ -75,20 +75,20 @@ class Case:
         return Counts.from_columns(public, columns[~public.is_impossible(columns)][: self.records])
 
     @functools.cached_property
-    def descent(self) -> Descent:
-        ladders = [ladder(each) for each in self.counts.schema.attributes]
-        levels = attribute_order(ladders)
-        return Descent(
-            tree=make_tree(self.counts.schema, [*levels[: self.upper + 1], levels[-1]], ladders),
+    def top_down(self) -> TopDownTree:
+        value_groups = [group_values(each) for each in self.counts.schema.attributes]
+        levels = attribute_order(value_groups)
+        return TopDownTree(
+            tree=make_tree(self.counts.schema, [*levels[: self.upper + 1], levels[-1]], value_groups),
             epsilons=(*[self.epsilon / 4 / self.upper] * self.upper, self.epsilon * 3 / 4),
             sensitivity=2,
             thin_cells=self.thin,
-            patience=self.patience,
+            opening_scales=self.opening_scales,
             shrink_rows=self.shrunk,
         )
 
     def lazy(self, rng: Rng) -> np.ndarray:
-        return self.descent.publish(self.counts, total=self.total or self.records, rng=rng).dense()
+        return self.top_down.publish(self.counts, total=self.total or self.records, rng=rng).dense()
 
     def reference(self, rng: Rng) -> np.ndarray:
         return Visit(self, rng).publish(self.total or self.records)
@@ -98,7 +98,7 @@ class Visit:
     """The descent without any laziness, as a dense table."""
 
     def __init__(self, case: Case, rng: Rng) -> None:
-        self.way, self.rng = case.descent, rng
+        self.way, self.rng = case.top_down, rng
         self.codes, self.nodes = _nodes(self.way.tree)
         self.exact = case.counts.dense()[self.codes]
         self.noisy = self.measure(self.exact, -1)
@@ -113,7 +113,7 @@ class Visit:
         open_ = {0: left} if left else {}
         last = len(self.way.epsilons) - 1
         for number in range(last + 1):
-            limit = math.floor(self.way.patience * self.way.scale(number)) if number < last else math.inf
+            limit = math.floor(self.way.opening_scales * self.way.scale(number)) if number < last else math.inf
             for node in [node for node, count in open_.items() if count <= limit]:
                 cells = np.flatnonzero((self.nodes[number] == node) & self.is_left)
                 self.table[cells] = self.repair(self.noisy[cells], open_.pop(node))
@@ -143,7 +143,7 @@ class Visit:
         cells = np.bincount(self.nodes[number + 1]).astype(float)[np.concatenate(rows)]
         owner = np.repeat(np.arange(len(rows)), [row.size for row in rows])
         children = Children(rows=owner, codes=owner[:, None])
-        rule = Shrunk(lambda _: cells, self.way.scale(number))
+        rule = ShrinkRows(lambda _: cells, self.way.scale(number))
         return np.rint(rule._explain(NoisyChildren(children=children, values=values), totals)).astype(np.int64)
 
     def publish_standing(self, total: int) -> int:
@@ -169,13 +169,13 @@ class Visit:
         row[free[self.rng.subset(free.size, more)]] += 1
         return row
 
-    def limit(self, total: int, room: int, share: float) -> int:
-        return _limit(total, room, float(self.way.scale(-1)), share)
+    def limit(self, total: int, capacity: int, share: float) -> int:
+        return _limit(total, capacity, float(self.way.scale(-1)), share)
 
 
 @functools.cache
-def _limit(total: int, room: int, scale: float, share: float) -> int:
-    return int(thin_limits(np.array([total]), np.array([float(room)]), scale, noise_share=share)[0])
+def _limit(total: int, capacity: int, scale: float, share: float) -> int:
+    return int(thin_limits(np.array([total]), np.array([float(capacity)]), scale, noise_share=share)[0])
 
 
 @functools.cache
@@ -187,7 +187,7 @@ def _nodes(of: Tree) -> tuple[np.ndarray, list[np.ndarray]]:
     ranks = of.ranks(columns[possible])
     found = []
     for heights in of.levels:
-        lifted = np.column_stack([each.lift(ranks[:, k], heights[k]) for k, each in enumerate(of.ladders)])
+        lifted = np.column_stack([each.lift(ranks[:, k], heights[k]) for k, each in enumerate(of.value_groups)])
         found.append(np.unique(lifted, axis=0, return_inverse=True)[1].ravel())
     return codes[possible], found
 
@@ -230,7 +230,7 @@ def nothing_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     builds tables that pay for millions of children, not for hundreds.
     """
     generator = np.random.default_rng(5)
-    monkeypatch.setattr(empties, "FEW", 0)
+    monkeypatch.setattr(empties, "LISTED_CHILDREN", 0)
     monkeypatch.setattr(empties, "TIMES_KNOWN", 1)
     monkeypatch.setattr(empties, "count_in_stratum", lambda *given: quick_count(generator, *given))
 
@@ -246,14 +246,14 @@ STANDING = Case(records=1000, upper=2, epsilon=Fraction(3, 2), thin=True)
 CASES = {
     "projected": PROJECTED,
     "explained": Case(records=1000, upper=2, epsilon=Fraction(2), with_impossible=True, shrunk=True),
-    "projected, uneven": Case(records=300, upper=3, epsilon=Fraction(4), patience=1),
+    "projected, uneven": Case(records=300, upper=3, epsilon=Fraction(4), opening_scales=1),
     "projected, other total": Case(records=300, upper=1, epsilon=Fraction(1), total=3000),
     "spread": SPREAD,
     "spread, standing out": STANDING,
     "spread, patient, explained": Case(
-        records=1000, upper=2, epsilon=Fraction(2), with_impossible=True, patience=3, thin=True, shrunk=True
+        records=1000, upper=2, epsilon=Fraction(2), with_impossible=True, opening_scales=3, thin=True, shrunk=True
     ),
-    "spread, high epsilon": Case(records=150, upper=2, epsilon=Fraction(8), patience=1, thin=True),
+    "spread, high epsilon": Case(records=150, upper=2, epsilon=Fraction(8), opening_scales=1, thin=True),
     "spread, small total": Case(records=300, upper=1, epsilon=Fraction(4), thin=True, total=40),
     "spread, all under the noise": SUNKEN,
 }
@@ -276,7 +276,7 @@ def test_bad_first_levels_change_nothing(guess: int, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("case", [PROJECTED, SPREAD])
 def test_listing_all_children_has_the_same_law(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(empties, "FEW", 2**16)
+    monkeypatch.setattr(empties, "LISTED_CHILDREN", 2**16)
 
     assert smallest_p(reference(case), figures(case, seed=4)) > LIMIT
 
@@ -308,8 +308,10 @@ def test_forgetting_a_part_of_the_empty_children_is_seen(monkeypatch: pytest.Mon
 
 
 def test_counting_impossible_children_as_empty_ones_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = OpenRows.__dict__["room"].func
-    monkeypatch.setattr(OpenRows, "room", property(lambda self: right(self) if any(self.step.below) else self.slots))
+    right = OpenRows.__dict__["capacity"].func
+    monkeypatch.setattr(
+        OpenRows, "capacity", property(lambda self: right(self) if any(self.step.below) else self.slots)
+    )
 
     assert smallest_p(reference(PROJECTED), figures(PROJECTED, seed=2)) < LIMIT
 

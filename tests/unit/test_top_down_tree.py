@@ -15,13 +15,19 @@ from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget, plan
 from sudare.methods.microdata import Microdata
 from sudare.methods.microdata.microdata import decide
-from sudare.methods.microdata.sparse_tree import SUMS_SHARE, grow_wide, wide_descent, wide_fits, wide_wins
-from sudare.methods.tree import Descent, Possible, Tree, attribute_order, ladder, make_tree
+from sudare.methods.microdata.sparse_tree import (
+    SUMS_SHARE,
+    grow_sparse_tree,
+    plan_sparse_tree,
+    sparse_tree_fits,
+    sparse_tree_wins,
+)
+from sudare.methods.tree import Possible, TopDownTree, Tree, attribute_order, group_values, make_tree
 from sudare.methods.tree import empty as rows_
 from sudare.methods.tree import possible as seen
 from sudare.methods.tree.empty import Children, OpenRows, draw_at_most
 from sudare.methods.tree.grow import sort_cells
-from sudare.methods.tree.possible import Seen, first_seen
+from sudare.methods.tree.possible import KeySet, find_first
 from sudare.noise import SeededRng, geometric_tail
 from sudare.privacy import Guarantee
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, TableHierarchy, Unit, Values
@@ -52,9 +58,9 @@ NEVER = (
 
 
 def whole_tree(schema: Schema, upper: int | None = None) -> Tree:
-    ladders = [ladder(each) for each in schema.attributes]
-    levels = attribute_order(ladders)
-    return make_tree(schema, levels if upper is None else [*levels[: upper + 1], levels[-1]], ladders)
+    value_groups = [group_values(each) for each in schema.attributes]
+    levels = attribute_order(value_groups)
+    return make_tree(schema, levels if upper is None else [*levels[: upper + 1], levels[-1]], value_groups)
 
 
 def budget(epsilon: str, neighbours: str = "replace", unit: Unit | None = None) -> CountBudget:
@@ -83,7 +89,7 @@ def clustered(schema: Schema, records: int, seed: int = 1) -> Counts:
 
 @pytest.mark.parametrize("attribute", [DAY, TOWN, SEX, ONE, MESH, LISTED, LONG], ids=lambda each: each.name)
 def test_the_groups_of_every_height_are_ranges_that_leave_out_nobody(attribute: Attribute) -> None:
-    steps = ladder(attribute)
+    steps = group_values(attribute)
     ranks = np.arange(attribute.size)
     for height in range(steps.top + 1):
         nodes = np.arange(steps.nodes(height))
@@ -98,7 +104,7 @@ def test_the_groups_of_every_height_are_ranges_that_leave_out_nobody(attribute: 
 
 @pytest.mark.parametrize("attribute", [TOWN, MESH, LISTED, LONG], ids=lambda each: each.name)
 def test_declared_groups_are_among_the_heights(attribute: Attribute) -> None:
-    steps, codes = ladder(attribute), np.arange(attribute.size)
+    steps, codes = group_values(attribute), np.arange(attribute.size)
     partitions = {_partition(steps.lift(steps.ranks(codes), height)) for height in range(steps.top + 1)}
     assert attribute.hierarchy is not None
     declared = {_partition(attribute.hierarchy.lift(codes, level)) for level in range(attribute.height + 1)}
@@ -112,7 +118,7 @@ def _partition(groups: np.ndarray) -> tuple[int, ...]:
 
 
 def test_long_rows_of_neighbours_are_opened_in_two_steps() -> None:
-    assert [ladder(LONG).nodes(height) for height in range(4)] == [120, 9, 3, 1]
+    assert [group_values(LONG).nodes(height) for height in range(4)] == [120, 9, 3, 1]
 
 
 def test_levels_that_do_not_lead_down_are_refused() -> None:
@@ -140,14 +146,14 @@ def test_keys_with_equal_marks_are_told_apart(monkeypatch: pytest.MonkeyPatch) -
     keys = np.array([[k, k * k] for k in range(20)])
     asked = np.array([[3, 9], [3, 8], [25, 625], [18, 324], [4, 4]])
 
-    assert Seen(keys).holds(asked).tolist() == [True, False, False, True, False]
-    assert first_seen(np.concatenate([keys, asked])).tolist() == [True] * 20 + [False, True, True, False, True]
+    assert KeySet(keys).holds(asked).tolist() == [True, False, False, True, False]
+    assert find_first(np.concatenate([keys, asked])).tolist() == [True] * 20 + [False, True, True, False, True]
 
 
 @pytest.mark.parametrize("word", [2**62, 8])
 def test_proposals_are_uniform_over_the_children_of_uneven_rows(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a small word even the weights do not fit, and ranges are proposed and refused instead."""
-    monkeypatch.setattr(rows_, "WORD", word)
+    monkeypatch.setattr(rows_, "WORD_LIMIT", word)
     tree = make_tree(Schema(name="s", attributes=(TOWN, SEX)), [(2, 1), (1, 1), (0, 0)])
     rows = OpenRows(step=tree.steps[1], nodes=np.array([[0, 0], [1, 0], [2, 0]]))
     found = rows.proposed(np.array([0, 1, 2]), 12_000, SeededRng(2))
@@ -176,7 +182,7 @@ def test_possible_children_are_counted_as_a_plain_list_counts_them() -> None:
 
 
 def _lift(tree: Tree, ranks: np.ndarray, heights: tuple[int, ...]) -> np.ndarray:
-    lifted = [each.lift(column, h) for each, column, h in zip(tree.ladders, ranks.T, heights, strict=True)]
+    lifted = [each.lift(column, h) for each, column, h in zip(tree.value_groups, ranks.T, heights, strict=True)]
     return np.column_stack(lifted)
 
 
@@ -210,7 +216,7 @@ def test_tables_are_valid_whatever_the_total(name: str, total: int, thin: bool) 
     counts = Counts.build(schema, counts.codes, np.where(schema.is_impossible(counts.columns()), 0, counts.values))
     tree = whole_tree(schema, min(4, max(0, len(whole_tree(schema).steps) - 1)))
     epsilons = (Fraction(1, 2),) * len(tree.steps)
-    out = Descent(tree=tree, epsilons=epsilons, sensitivity=2, thin_cells=thin, patience=2).publish(
+    out = TopDownTree(tree=tree, epsilons=epsilons, sensitivity=2, thin_cells=thin, opening_scales=2).publish(
         counts, total=total, rng=SeededRng(4)
     )
 
@@ -224,7 +230,7 @@ def test_without_records_a_total_is_still_spread(thin: bool) -> None:
     schema = SCHEMAS["huge"]
     nobody = Counts.build(schema, np.empty((0, len(schema.radix.words))), [])
     tree = whole_tree(schema, 2)
-    way = Descent(tree=tree, epsilons=(Fraction(1),) * 3, sensitivity=2, thin_cells=thin)
+    way = TopDownTree(tree=tree, epsilons=(Fraction(1),) * 3, sensitivity=2, thin_cells=thin)
 
     assert way.publish(nobody, total=50, rng=SeededRng(1)).total == 50
 
@@ -232,7 +238,7 @@ def test_without_records_a_total_is_still_spread(thin: bool) -> None:
 def test_with_a_huge_epsilon_the_table_comes_back() -> None:
     counts = clustered(SCHEMAS["huge"], 3000)
 
-    assert grow_wide(counts, budget("1000"), total=3000, rng=SeededRng(1)) == counts
+    assert grow_sparse_tree(counts, budget("1000"), total=3000, rng=SeededRng(1)) == counts
 
 
 def test_a_node_of_which_all_cells_stand_out_gets_no_other_records() -> None:
@@ -240,7 +246,7 @@ def test_a_node_of_which_all_cells_stand_out_gets_no_other_records() -> None:
     columns = np.column_stack([np.repeat(np.arange(3), 4), np.tile(np.arange(4), 3)])
     counts = Counts.from_columns(schema, columns, [2000] * 12)
     tree = whole_tree(schema, 2)
-    out = Descent(tree=tree, epsilons=(Fraction(1, 2),) * 3, sensitivity=2, thin_cells=True).publish(
+    out = TopDownTree(tree=tree, epsilons=(Fraction(1, 2),) * 3, sensitivity=2, thin_cells=True).publish(
         counts, total=24_500, rng=SeededRng(2)
     )
 
@@ -250,19 +256,19 @@ def test_a_node_of_which_all_cells_stand_out_gets_no_other_records() -> None:
 
 def test_as_many_epsilons_as_steps_are_asked_for() -> None:
     with pytest.raises(ParameterError, match="must be one for each of 6 steps"):
-        Descent(tree=whole_tree(SCHEMAS["impossible"]), epsilons=(Fraction(1),), sensitivity=2)
+        TopDownTree(tree=whole_tree(SCHEMAS["impossible"]), epsilons=(Fraction(1),), sensitivity=2)
 
 
 def test_a_table_beyond_exact_floats_is_refused() -> None:
     counts = clustered(SCHEMAS["mesh"], 10)
 
     with pytest.raises(ParameterError, match="too large"):
-        grow_wide(counts, budget("1"), total=2**52, rng=SeededRng(1))
+        grow_sparse_tree(counts, budget("1"), total=2**52, rng=SeededRng(1))
 
 
 def test_the_same_seed_gives_the_same_table() -> None:
     counts = clustered(SCHEMAS["huge"], 500)
-    tables = [grow_wide(counts, budget("1"), total=500, rng=SeededRng(8)) for _ in range(2)]
+    tables = [grow_sparse_tree(counts, budget("1"), total=500, rng=SeededRng(8)) for _ in range(2)]
 
     assert tables[0] == tables[1]
 
@@ -271,7 +277,7 @@ def test_the_same_seed_gives_the_same_table() -> None:
 @pytest.mark.parametrize("total", [0, 10, 10**4, 10**7])
 def test_the_levels_use_exactly_the_planned_epsilon(epsilon: str, total: int) -> None:
     plan_ = budget(epsilon, "add-remove", Unit(kind="person", column="id", max_rows=3))
-    way = wide_descent(SCHEMAS["huge"], plan_, total=total)
+    way = plan_sparse_tree(SCHEMAS["huge"], plan_, total=total)
     nodes = [way.tree.size(level) for level in range(len(way.epsilons) + 1)]
 
     assert way.epsilons[-1] == plan_.cells_epsilon
@@ -281,7 +287,7 @@ def test_the_levels_use_exactly_the_planned_epsilon(epsilon: str, total: int) ->
 
 
 def test_more_signal_opens_more_levels() -> None:
-    levels = [len(wide_descent(SCHEMAS["huge"], budget("1"), total=10**k).epsilons) for k in range(1, 9)]
+    levels = [len(plan_sparse_tree(SCHEMAS["huge"], budget("1"), total=10**k).epsilons) for k in range(1, 9)]
 
     assert levels == sorted(levels)
     assert levels[0] == 2
@@ -291,8 +297,8 @@ def test_more_signal_opens_more_levels() -> None:
 def test_the_projection_is_kept_where_noise_hardly_matters() -> None:
     schema = huge(10**5, 1000)
 
-    assert wide_wins(schema, Fraction(1))
-    assert not wide_wins(schema, Fraction(40))
+    assert sparse_tree_wins(schema, Fraction(1))
+    assert not sparse_tree_wins(schema, Fraction(40))
 
 
 def test_a_domain_that_is_nearly_all_impossible_somewhere_is_projected() -> None:
@@ -300,7 +306,7 @@ def test_a_domain_that_is_nearly_all_impossible_somewhere_is_projected() -> None
     plain = huge(10**4, 10**4)
     schema = Schema(name="hollow", attributes=plain.attributes, impossible=(hollow,))
 
-    assert not wide_fits(schema)
+    assert not sparse_tree_fits(schema)
     assert decide("auto", schema, Fraction(1)) == "projection"
     assert decide("auto", plain, Fraction(1)) == "wide"
     with pytest.raises(ParameterError, match="leave too little of some part"):
@@ -326,7 +332,7 @@ def test_work_does_not_grow_with_the_domain() -> None:
     """1e30 cells: were anything listed, this would not end."""
     schema = SCHEMAS["huge"]
     counts = clustered(schema, 2000)
-    out = grow_wide(counts, budget("1/10"), total=2000, rng=SeededRng(1))
+    out = grow_sparse_tree(counts, budget("1/10"), total=2000, rng=SeededRng(1))
 
     assert math.log10(schema.size) > 30
     assert out.nonzero <= 2000
