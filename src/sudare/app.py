@@ -1,127 +1,182 @@
-"""One release from files to files."""
+"""The use cases that the command line, the studio and Python share: files and values go in, values come out.
+
+Nothing is printed here, and no method is known by name: what a method takes, promises and tells it says itself.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TextIO
-
-import numpy as np
+from typing import Any, TextIO
 
 from sudare.atomic import check_new_directory, check_new_file, new_file, write_new_file
-from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError, ReleaseError, SudareError
-from sudare.methods.kanon import KAnonymity, Outcome
-from sudare.methods.kanon.criteria import Presence
-from sudare.methods.kanon.grant import Granted, grant
-from sudare.methods.kanon.history import Measurement, add_to_history, check_history, learn, point_of, read_history
-from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.problem import SearchProgress
-from sudare.methods.kanon.request import Request
-from sudare.methods.kanon.risk import BeforeAfter, compare
-from sudare.methods.location import Location
-from sudare.methods.location.location import LocationPreview
-from sudare.methods.table.maps import with_map
-from sudare.methods.view import OpenedView, open_view
-from sudare.methods.view.opened import AnswerTable
-from sudare.methods.view.sql import split
-from sudare.noise import Rng, SeededRng, system_rng
-from sudare.privacy import Ledger, Unrecorded
+from sudare.methods.base import Made, Method, Plan, Progress, Summary
+from sudare.methods.registry import method_of
+from sudare.noise import SeededRng, system_rng
+from sudare.privacy import Ledger, Promise, Unrecorded
 from sudare.releases import Certificate, Release
 from sudare.releases.parquet import Format
 from sudare.releases.release import FORMATS
-from sudare.report.report import report
-from sudare.report.shapes import TruthComparison
+from sudare.report.report import render_report as render
+from sudare.report.shapes import Listing, TruthComparison
 from sudare.schema import Schema
 from sudare.sources import open as open_source
-from sudare.sources.table import TableSource
-from sudare.text import say
+from sudare.text import Text, Words, describe_refusal, text
+
+Lines = Sequence[Words | Listing]
 
 
-class Publisher(Protocol):
-    """What every method can do."""
-
-    def publish(
-        self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
-    ) -> Release:
-        """Count, spend, draw, and return the release."""
-        ...
+# --- publish ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Published:
-    """What is told after a release: all of it public."""
+    """What is told after a release. `summary` may hold what only the steward may see: it says so itself.
+
+    `left` and `budget` are those of the ledger, None where nothing was charged to one.
+    """
 
     out: Path
-    rows: int
     certificate: Certificate
-    left: str | None
-    budget: str | None
+    summary: Summary
+    warnings: Sequence[Words] = ()
+    left: Fraction | None = None
+    budget: Fraction | None = None
 
     @property
-    def cost(self) -> str:
+    def rows(self) -> int | None:
+        """How many rows were published."""
+        return self.summary.rows
+
+    @property
+    def cost(self) -> Fraction:
         """What was charged, in the relation of the ledger."""
-        return str(sum(Fraction(spend["cost"]) for spend in self.certificate.spends))
+        return sum((Fraction(spend["cost"]) for spend in self.certificate.spends), Fraction())
+
+    @property
+    def lines(self) -> Lines:
+        """Everything to tell, in order."""
+        certificate, summary = self.certificate, self.summary
+        seeded = [] if certificate.private else [text("NOT PRIVATE: made with a seeded generator, for tests only.")]
+        return [
+            summary.headline,
+            text("promise: {statement}", statement=certificate.statement),
+            *summary.lines,
+            *self._spent(),
+            *(text("warning: {warning}", warning=warning) for warning in self.warnings),
+            *seeded,
+            *summary.advice,
+        ]
+
+    def _spent(self) -> list[Text]:
+        if not self.certificate.spends:
+            return []
+        if self.left is None:
+            return [text("no ledger was given: nobody keeps the sum of what is spent on this table")]
+        spent = {"cost": self.cost, "left": self.left, "budget": self.budget}
+        return [
+            text("spent epsilon {cost}; {left} of {budget} is left", **spent),
+            text("head of the ledger: {head} (keep it elsewhere too)", head=self.certificate.ledger_head),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a program."""
+        certificate = self.certificate
         return {
             "out": str(self.out),
             "rows": self.rows,
-            "method": self.certificate.method,
-            "guarantee": self.certificate.guarantee,
-            "spends": self.certificate.spends,
-            "left": self.left,
-            "budget": self.budget,
-            "ledger_head": self.certificate.ledger_head,
-            "private": self.certificate.private,
-            "payload": self.certificate.payload,
+            "method": certificate.method,
+            "guarantee": certificate.guarantee,
+            "spends": certificate.spends,
+            "left": None if self.left is None else str(self.left),
+            "budget": None if self.budget is None else str(self.budget),
+            "ledger_head": certificate.ledger_head,
+            "measures": certificate.measures,
+            "warnings": [str(warning) for warning in self.warnings],
+            "private": certificate.private,
+            "payload": certificate.payload,
+            **self.summary.details,
         }
 
 
-def publish_release(
-    method: Publisher,
-    data: str,
+def publish(
+    method: Method,
+    data: str | Path,
     *,
-    schema_file: Path,
     out: Path,
+    schema_file: Path | None = None,
     ledger_file: Path | None = None,
-    count_column: str | None = None,
-    encoding: str | None = None,
+    extras: Mapping[str, Path | str] | None = None,
     file_format: Format = "parquet",
-    memory_limit: str | None = None,
-    spill_directory: Path | None = None,
     seed_for_tests: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
+    **reading: Any,
 ) -> Published:
-    """Publish a table of a file: everything that can be refused is refused before the spend."""
+    """Publish a table of files, or the mechanism of a map file; what can be refused is refused before the spend.
+
+    `data` is the table, read with the schema of `schema_file`, or the map of a method that takes one. `extras` are the
+    method's own files by name; `reading` is what `sudare.open` takes.
+    """
     check_new_directory(out)
     check_format(file_format)
-    if seed_for_tests is not None and ledger_file is not None:
-        raise ParameterError(
-            "a release with a seed protects nobody and must not spend; leave out the ledger or the seed"
-        )
-    schema = Schema.read(schema_file)
-    schema.require_confirmed()
-    rng = system_rng() if seed_for_tests is None else SeededRng(seed_for_tests)
-    with _budget(ledger_file) as ledger:
-        source = open_source(
-            data,
-            schema,
-            encoding=encoding,
-            count_column=count_column,
-            memory_limit=memory_limit,
-            spill_directory=spill_directory,
-            progress=progress,
-        )
+    facts = read_facts(method, data, schema_file)
+    opened = open_extras(method, facts, extras or {}, reading)
+    with _open_ledger(ledger_file) as ledger:
+        plan = method.plan(facts, neighbours=ledger.neighbours, **opened)
+        if plan.parts and seed_for_tests is not None and ledger_file is not None:
+            raise ParameterError(
+                "a release with a seed protects nobody and must not spend; leave out the ledger or the seed"
+            )
+        given = ledger if isinstance(ledger, Ledger) else None
+        warnings = method.warn(facts, ledger=given, **opened)
+        opening = partial_open(method, data, facts, {**reading, "progress": progress})
         keep = {"file_format": file_format, "even_if_not_private": seed_for_tests is not None}
-        return _publish(method, source, ledger, rng, out, keep)
+        made, certificate = _perform(method, plan, opening, ledger, out, seed_for_tests, progress, keep)
+        summary = method.summarise(made, out=out)
+        return Published(
+            out=out,
+            certificate=certificate,
+            summary=summary,
+            warnings=(*warnings, *summary.warnings),
+            left=given.left if given is not None and plan.parts else None,
+            budget=given.budget if given is not None and plan.parts else None,
+        )
+
+
+def _perform(
+    method: Method,
+    plan: Plan,
+    opening: Callable[[], contextlib.AbstractContextManager[Any]],
+    ledger: Ledger | Unrecorded,
+    out: Path,
+    seed: int | None,
+    progress: Progress | None,
+    keep: dict[str, Any],
+) -> tuple[Made, Certificate]:
+    """Carry out a plan and save the release; a failure after the spend says that the budget is gone."""
+    rng = system_rng() if seed is None else SeededRng(seed)
+    before = ledger.spent
+    try:
+        with opening() as source:
+            made = method.perform(source, plan, ledger=ledger, rng=rng, progress=progress)
+            certificate = made.release.save(out, **keep)  # a large table is written through the source
+        method.remember(made)
+    except (SudareError, OSError, MemoryError) as error:
+        raise _name_the_loss(error, ledger.spent - before) from None
+    return made, certificate
+
+
+def _name_the_loss(error: Exception, spent: Fraction) -> Exception:
+    """Add to what went wrong that the budget is gone, if it is."""
+    if not spent:
+        return error
+    reason: object = describe_refusal(error) if isinstance(error, OSError) else type(error).__name__
+    reason = error if isinstance(error, SudareError) else reason
+    return ReleaseError("{reason} (epsilon {spent} was spent before that, and stays spent)", reason=reason, spent=spent)
 
 
 def check_format(file_format: str) -> None:
@@ -130,36 +185,40 @@ def check_format(file_format: str) -> None:
         raise ParameterError("file_format ({file_format}) must be parquet or csv", file_format=file_format)
 
 
-def _publish(
-    method: Publisher, source: TableSource, ledger: Ledger | Unrecorded, rng: Rng, out: Path, keep: dict[str, Any]
-) -> Published:
-    """Publish and save; a failure after the spend says that the budget is gone."""
-    before = ledger.spent
-    try:
-        with contextlib.closing(source):
-            release = with_map(method.publish(source, ledger=ledger, rng=rng), source.schema)
-            certificate = release.save(out, **keep)  # a large table is written through the source
-    except (SudareError, OSError, MemoryError) as error:
-        raise _told(error, ledger.spent - before) from None
-    return Published(
-        out=out,
-        rows=sum(frame.rows for frame in release.frames.values()),
-        certificate=certificate,
-        left=str(ledger.left) if isinstance(ledger, Ledger) else None,
-        budget=str(ledger.budget) if isinstance(ledger, Ledger) else None,
-    )
+def read_facts(method: Method, data: str | Path, schema_file: Path | None) -> Any:
+    """Read the public facts that a plan starts from: the map that is given as data, or a schema, which is confirmed."""
+    if method.takes == "map":
+        return method.read_facts(data)
+    if schema_file is None:
+        raise ParameterError("a table needs a schema file, which says what may be known about it; give one")
+    schema = method.read_facts(schema_file)
+    schema.require_confirmed()
+    return schema
 
 
-def _told(error: Exception, spent: Fraction) -> Exception:
-    """Add to what went wrong that the budget is gone, if it is."""
-    if not spent:
-        return error
-    reason = error if isinstance(error, SudareError) else type(error).__name__
-    return ReleaseError("{reason} (epsilon {spent} was spent before that, and stays spent)", reason=reason, spent=spent)
+def open_extras(
+    method: Method, facts: Any, extras: Mapping[str, Path | str], reading: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Open the method's own files; tables are read as the data is, but one row is one row there."""
+    told = {name: value for name, value in reading.items() if name != "count_column"}
+
+    def open_table(path: str, schema: Schema) -> Any:
+        return open_source(path, schema, **told)
+
+    return {name: method.open_extra(name, path, facts, open_table=open_table) for name, path in extras.items()}
+
+
+def partial_open(
+    method: Method, data: str | Path, facts: Any, reading: Mapping[str, Any]
+) -> Callable[[], contextlib.AbstractContextManager[Any]]:
+    """Say how the input is opened: a map is its own facts, a table is opened through its schema."""
+    if method.takes == "map":
+        return lambda: contextlib.nullcontext(facts)
+    return lambda: contextlib.closing(open_source(data, facts, **reading))
 
 
 @contextlib.contextmanager
-def _budget(ledger_file: Path | None) -> Iterator[Ledger | Unrecorded]:
+def _open_ledger(ledger_file: Path | None) -> Iterator[Ledger | Unrecorded]:
     if ledger_file is None:
         yield Unrecorded()
         return
@@ -167,275 +226,39 @@ def _budget(ledger_file: Path | None) -> Iterator[Ledger | Unrecorded]:
         yield ledger
 
 
-# One k-anonymous release from files to files, and what the steward is told about it.
+# --- preview ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PublishedKanon:
-    """What the steward is told after a release. Risk and warnings are of the true table: not for publication."""
+@dataclass(frozen=True, kw_only=True)
+class Previewed:
+    """What is known before the data: the promise, and what to expect."""
 
-    out: Path
-    rows: int
-    certificate: Certificate
-    comparison: BeforeAfter
-    warnings: tuple[str, ...]
-    is_optimal: bool | None = None
-    gap: float = 0.0
-    wish: int | None = None
+    promise: Promise
+    expected: Lines
+    details: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program of the steward."""
-        return {
-            "out": str(self.out),
-            "rows": self.rows,
-            "method": self.certificate.method,
-            "guarantee": self.certificate.guarantee,
-            "measures": self.certificate.measures,
-            "private": self.certificate.private,
-            "payload": self.certificate.payload,
-            "wish": self.wish,
-            "optimal": self.is_optimal,
-            "gap": self.gap,
-            "warnings": list(self.warnings),
-            "risk": self.comparison.to_dict(),
-        }
-
-
-def publish_kanon(
-    method: KAnonymity,
-    data: str,
-    *,
-    schema_file: Path,
-    out: Path,
-    history_file: Path | None = None,
-    request_file: Path | None = None,
-    register_file: str | None = None,
-    ledger_file: Path | None = None,
-    file_format: Format = "parquet",
-    seed_for_tests: int | None = None,
-    searched: Callable[[SearchProgress], None] | None = None,
-    **reading: Any,
-) -> PublishedKanon:
-    """Publish a table of a file; with a request, the first of its wishes that keeps the promise.
-
-    `reading` is what `sudare.open` takes. `register_file` has a row for every person of the population, with the
-    quasi-identifiers as columns; `searched` is told how far the search is. The history learns what was measured, and,
-    after the release is whole, that there was one.
-    """
-    check_new_directory(out)
-    check_format(file_format)
-    schema = Schema.read(schema_file)
-    schema.require_confirmed()
-    history = [] if history_file is None else _history(history_file)
-    request = None if request_file is None else Request.read(request_file, schema)
-    if request is not None and register_file is not None:
-        raise ParameterError("a request and a register do not go together; leave one out")
-    warnings = (*_seen_before(schema, history), *_in_ledger(ledger_file))
-    rng = None if seed_for_tests is None else SeededRng(seed_for_tests)
-    save = partial(_saved, out=out, file_format=file_format, rng=rng)
-    with contextlib.closing(open_source(data, schema, **reading)) as source:
-        if request is None:
-            register = None if register_file is None else count_register(register_file, schema, method, reading)
-            outcome = method.decide(source, register=register, progress=searched)
-            done, points = save(method, source, outcome), _learned(schema, outcome)
-        else:
-            granted = grant(replace(method, k=max(method.k, request.k)), source, request)
-            _remember(history_file, granted.points)  # measured is measured, whatever comes of it
-            done = _granted(replace(method, k=max(method.k, request.k)), source, granted, save)
-            points = [replace(granted.points[-1], kind="released")]
-    _remember(history_file, points)
-    return replace(done, warnings=(*warnings, *done.warnings))
-
-
-def count_register(register_file: str, schema: Schema, method: KAnonymity, reading: Mapping[str, Any]) -> Counts:
-    """Count the population over the quasi-identifiers; rows of the register are persons, whatever the table's are."""
-    if not any(isinstance(one, Presence) for one in method.criteria):
-        raise ParameterError("a register is read for --criteria presence=LOW..HIGH only; give both or neither")
-    quasi = method.preview(schema).quasi
-    told = {name: value for name, value in reading.items() if name != "count_column"}
-    plain = Schema(name=schema.name, attributes=schema.select(quasi).attributes)
-    with contextlib.closing(open_source(register_file, plain, **told)) as source:
-        return source.count(quasi)
-
-
-def _granted(
-    method: KAnonymity, source: TableSource, granted: Granted, save: Callable[..., PublishedKanon]
-) -> PublishedKanon:
-    """Publish the wish that is granted; quasi-identifiers that it does not name are dropped."""
-    wish, outcome = granted.granted()
-    known = {each.name for each in source.schema.attributes if each.role == "quasi"} | set(method.quasi or ())
-    without = tuple(name for name in source.schema.names if name in known and name not in wish)
-    return save(method, source, outcome, without=without, wish=granted.number)
-
-
-def _history(history_file: Path) -> list[Measurement]:
-    """Read the history, and see that it can be added to: a release must not fail after it is written."""
-    check_history(history_file)
-    return read_history(history_file)
-
-
-def _remember(history_file: Path | None, points: Iterable[Measurement]) -> None:
-    if history_file is not None:
-        add_to_history(history_file, points)
-
-
-def _saved(
-    method: KAnonymity,
-    source: TableSource,
-    outcome: Outcome,
-    *,
-    out: Path,
-    file_format: Format,
-    rng: Rng | None,
-    without: tuple[str, ...] = (),
-    wish: int | None = None,
-) -> PublishedKanon:
-    release = method.release(source, outcome, rng=rng, without=without)
-    certificate = release.save(out, file_format=file_format, even_if_not_private=rng is not None)
-    comparison, found = compare(outcome.recoded), outcome.found
-    return PublishedKanon(
-        out=out,
-        rows=comparison.after.rows,
-        certificate=certificate,
-        comparison=comparison,
-        warnings=tuple(one.words() for one in comparison.alike),
-        is_optimal=None if found is None else found.is_optimal,
-        gap=0.0 if found is None else found.gap,
-        wish=wish,
-    )
-
-
-def _learned(schema: Schema, outcome: Outcome) -> list[Measurement]:
-    """What a run teaches: every node it looked at and some more, and that there was a release."""
-    pieces, found = outcome.recoded.pieces, outcome.found
-    smallest = int(outcome.recoded.class_sizes.min(initial=pieces.rows))
-    if found is None:
-        fingerprint = schema.fingerprint
-        return [Measurement(schema=fingerprint, groupings={}, cells=0, k=smallest, rows=pieces.rows, kind="released")]
-    lattice = Lattice(pieces.attributes[: pieces.quasi])
-    points = learn(schema.fingerprint, pieces.tuples(), lattice, trace=found.trace, also=(found.node,))
-    released = point_of(schema.fingerprint, lattice, found.node, k=smallest, rows=pieces.rows, kind="released")
-    return [*points, released]
-
-
-def _seen_before(schema: Schema, history: list[Measurement]) -> list[str]:
-    """Say that k-anonymity does not compose, where the history knows of a release of the same schema."""
-    before = sum(point.kind == "released" and point.schema == schema.fingerprint for point in history)
-    if not before:
-        return []
-    return [
-        say(
-            "earlier releases of this table in the history: {count}. k-anonymity does not compose: two releases"
-            " together can show what each hides; consider them together before this one leaves",
-            count=before,
-        )
-    ]
-
-
-def _in_ledger(ledger_file: Path | None) -> list[str]:
-    if ledger_file is None:
-        return []
-    with Ledger.open(ledger_file) as ledger:
-        spends = len(ledger.entries())
-    if not spends:
-        return [say("the ledger was not charged: k-anonymity has no epsilon, and a ledger cannot bound what it tells")]
-    return [
-        say(
-            "the ledger holds {count} spends on this table: its promise does not cover a k-anonymous release of the"
-            " same rows, which tells more than any epsilon",
-            count=spends,
-        )
-    ]
-
-
-# A location release from a map file to files, and a map to try it on.
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedLocation:
-    """What is told after a location release: all of it public."""
-
-    out: Path
-    told: LocationPreview
-    certificate: Certificate
+    @property
+    def lines(self) -> Lines:
+        """Everything to tell, in order."""
+        return [self.promise.describe(), *self.expected]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a program."""
-        return {
-            "out": str(self.out),
-            "method": self.certificate.method,
-            "guarantee": self.certificate.guarantee,
-            "measures": self.certificate.measures,
-            "warnings": self.told.warnings,
-            "private": self.certificate.private,
-            "payload": self.certificate.payload,
-        }
+        return {"guarantee": self.promise.to_dict(), **self.details}
 
 
-def publish_location(
-    map_file: Path,
-    *,
-    out: Path,
-    file_format: Format = "parquet",
-    progress: Callable[[float], None] | None = None,
-    **parameters: Any,
-) -> PublishedLocation:
-    """Build and certify the mechanism of a map file, and save it; no table, no ledger, no draw."""
-    check_new_directory(out)
-    check_format(file_format)
-    method = Location.of_map(map_file, **parameters)
-    told, release = method.certified(progress=progress)
-    return PublishedLocation(out=out, told=told, certificate=release.save(out, file_format=file_format))
+def preview(
+    method: Method, facts_file: str | Path, *, rows: tuple[int, ...] = (), progress: Progress | None = None
+) -> Previewed:
+    """Tell promise and expected error of a release from its schema file or map file; nothing is opened or spent."""
+    facts = method.read_facts(facts_file)
+    found = method.preview(facts, rows=rows, progress=progress)
+    return Previewed(
+        promise=method.promise(facts), expected=method.explain(found), details=method.preview_entries(found)
+    )
 
 
-# What the edges ask of a stored view: answers to statements, and files of records.
-
-
-Progress = Callable[[float], None]
-
-
-def ask(directory: Path, text: str, *, level: float, many: bool) -> list[tuple[str, AnswerTable]]:
-    """Answer one statement, or every statement of a text."""
-    view = open_view(directory)
-    statements = split(text) if many else [text]
-    return [(statement, view.sql(statement, level=level)) for statement in statements]
-
-
-def write_sample(
-    directory: Path, size: int, out: Path | TextIO, *, seed: int | None = None, progress: Progress | None = None
-) -> None:
-    """Write records as CSV, chunk by chunk; a file appears whole or not at all."""
-    view = open_view(directory)
-    rng = system_rng() if seed is None else SeededRng(seed)
-    if not isinstance(out, Path):
-        _stream(view, size, out, rng, progress)
-        return
-    with new_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
-        _stream(view, size, stream, rng, progress)
-
-
-def _stream(view: OpenedView, size: int, stream: TextIO, rng: Rng, progress: Progress | None) -> None:
-    attributes = view.schema.attributes
-    fields = [[_field(label) for label in one.labels(np.arange(one.size)).tolist()] for one in attributes]
-    records = view.records(size, rng=rng)  # refuses a size before anything is written
-    stream.write(",".join(_field(one.name) for one in attributes) + "\n")
-    done = 0
-    for codes in records:
-        columns = [np.array(texts, dtype=object)[codes[:, place]].tolist() for place, texts in enumerate(fields)]
-        stream.write("\n".join(map(",".join, zip(*columns, strict=True))) + "\n")
-        done += len(codes)
-        if progress is not None:
-            progress(done / max(size, 1))
-
-
-def _field(label: str | None) -> str:
-    """A label as a field of CSV, quoted where it must be."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([label])
-    return line.getvalue() if label is not None else ""
-
-
-# A report of a release, from files to one page; with the true table for the steward alone.
+# --- a stored release -------------------------------------------------------------------------------------------------
 
 
 def write_report(
@@ -445,13 +268,20 @@ def write_report(
 
     `truth` is the table that was published, `reading` what `sudare.open` takes to read it.
     """
-    _check(directory, out, truth, schema_file)
+    _check_report(directory, out, truth, schema_file)
     release = Release.load(directory)
-    told = None if truth is None else compared(release, truth, schema_file, reading)
-    write_page(out, report(release, directory, truth=told))
+    compared = None if truth is None else compare_release(release, truth, schema_file, reading)
+    write_page(out, render_report(release, directory, truth=compared))
 
 
-def _check(directory: Path, out: Path, truth: str | None, schema_file: Path | None) -> None:
+def render_report(release: Release, directory: Path | None = None, *, truth: TruthComparison | None = None) -> str:
+    """Write the page of a release as HTML, in the language of the reader; with the truth it is stamped."""
+    described = method_of(release.certificate).page(release, directory=directory, truth=truth)
+    name = release.certificate.method if directory is None else directory.resolve().name
+    return render(release, described, name=name, is_secret=truth is not None)
+
+
+def _check_report(directory: Path, out: Path, truth: str | None, schema_file: Path | None) -> None:
     if truth is None and schema_file is not None:
         raise ParameterError("--schema goes with --truth: without the true table only the release is read")
     check_new_file(out)
@@ -462,22 +292,87 @@ def _check(directory: Path, out: Path, truth: str | None, schema_file: Path | No
         )
 
 
-def compared(release: Release, truth: str, schema_file: Path | None, reading: dict[str, Any]) -> TruthComparison:
-    """Hold a release against the table it was made from: for the steward alone."""
-    from sudare.compare.truth import compare_counts, compare_view
-    from sudare.methods.kanon.compare import compare_classes
-
-    match release.certificate.method:
-        case "location":
-            raise ParameterError("a location release is made from a map, not from a table; leave out --truth")
-        case "kanon":
-            return compare_classes(release, truth, schema_file, reading)
-        case "view":
-            return compare_view(release, truth, schema_file, reading)
-        case _:
-            return compare_counts(release, truth, schema_file, reading)
+def compare_release(
+    release: Release, truth: str, schema_file: Path | None, reading: Mapping[str, Any]
+) -> TruthComparison:
+    """Compare a release with the table it was made from: for the steward alone."""
+    method = method_of(release.certificate)
+    if method.takes == "map":
+        raise ParameterError("a location release is made from a map, not from a table; leave out --truth")
+    declared = None if schema_file is None else Schema.read(schema_file)
+    with contextlib.closing(open_source(truth, method.truth_schema(release, declared), **reading)) as source:
+        return method.compare(release, source)
 
 
 def write_page(out: Path, page: str) -> None:
     """Write a page whole or not at all; a file that exists is refused."""
     write_new_file(out, page)
+
+
+def query(directory: Path, statements: str, *, level: float, many: bool) -> list[tuple[str, Any]]:
+    """Ask a stored view one statement of SQL, or every statement of a text."""
+    from sudare.methods.view import open_view
+    from sudare.methods.view.sql import split
+
+    view = open_view(directory)
+    return [(each, view.sql(each, level=level)) for each in (split(statements) if many else [statements])]
+
+
+def write_sample(
+    directory: Path, size: int, out: Path | TextIO, *, seed: int | None = None, progress: Progress | None = None
+) -> None:
+    """Draw records from a stored view and write them as CSV, chunk by chunk; a file appears whole or not at all."""
+    from sudare.methods.view import open_view
+    from sudare.methods.view.opened import write_records
+
+    view = open_view(directory)
+    rng = system_rng() if seed is None else SeededRng(seed)
+    if not isinstance(out, Path):
+        write_records(view, size, out, rng=rng, progress=progress)
+        return
+    with new_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+        write_records(view, size, stream, rng=rng, progress=progress)
+
+
+# --- the calls of the first version, until the command line and recipes make the new ones ----------------------------
+
+Publisher = Method
+ask = query
+
+
+def publish_release(method: Method, data: str, **place: Any) -> Published:
+    """Publish a table."""
+    return publish(method, data, **place)
+
+
+def publish_kanon(
+    method: Method,
+    data: str,
+    *,
+    history_file: Path | None = None,
+    request_file: Path | None = None,
+    register_file: str | None = None,
+    **place: Any,
+) -> Published:
+    """Publish a table with the files of k-anonymity."""
+    files = {"history": history_file, "request": request_file, "register": register_file}
+    return publish(method, data, extras={name: file for name, file in files.items() if file is not None}, **place)
+
+
+def publish_location(
+    map_file: Path,
+    *,
+    out: Path,
+    file_format: Format = "parquet",
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Published:
+    """Publish the mechanism of a map."""
+    from sudare.methods.location import Location
+
+    return publish(Location(**parameters), map_file, out=out, file_format=file_format, progress=progress)
+
+
+def count_register(register_file: str, schema: Schema, method: Method, reading: Mapping[str, Any]) -> None:
+    """See that a register can be counted."""
+    open_extras(method, schema, {"register": register_file}, reading)["register"]()

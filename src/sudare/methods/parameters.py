@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from sudare.errors import ParameterError
 from sudare.forms import Key
-from sudare.forms.kinds import ChoiceOf, Flag, Kind, NameList, TextLine, WholeNumber
+from sudare.forms.kinds import ChoiceOf, Flag, Kind, NameList, TextLine, Unfit, WholeNumber, show
 from sudare.text import Text, text
 
 _KEY = "sudare.parameter"
@@ -66,6 +66,10 @@ class ExtraFile(Key):
     flag: str = ""
     metavar: str | None = None
     content: Literal["file", "table", "notes"] = "file"
+
+    def __post_init__(self) -> None:
+        if not self.flag:
+            object.__setattr__(self, "flag", "--" + self.name.replace("_", "-"))
 
 
 def parameter(
@@ -123,7 +127,21 @@ def check_parameters(method: Any) -> None:
         value = getattr(method, name)
         if value is None and not about.required:
             continue
-        object.__setattr__(method, name, about.kind.check(name, value))
+        object.__setattr__(method, name, read_value(about, value))
+
+
+def read_value(about: Parameter, value: Any) -> Any:
+    """Read a value given in Python or on the command line.
+
+    Error: ParameterError that shows it as it was typed, and what is allowed.
+    """
+    try:
+        return about.kind.read(value)
+    except Unfit as unfit:
+        shown, allowed = show(unfit.value).strip('"'), unfit.kind.describe()
+        raise ParameterError(
+            "{name} ({value}) must be {allowed}", name=about.name, value=shown, allowed=allowed
+        ) from None
 
 
 def write_parameters(method: Any, decided: Mapping[str, object]) -> dict[str, str]:

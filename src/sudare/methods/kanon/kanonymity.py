@@ -1,29 +1,33 @@
-"""What can be known of a k-anonymous release before the table is opened."""
+"""k-anonymity: what is known before the data, the parameters, and the order of count, search and recoding."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from sudare.counts import Counts
+from sudare.counts import Countable, Counts
 from sudare.counts.relabelling import Recodable
 from sudare.errors import Infeasible, ParameterError, SchemaError
-from sudare.methods.certify import certificate
-from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence, read_criteria
+from sudare.forms.kinds import ChoiceOf, ExactNumber, FilePath, Seconds, TextList, Unfit, WholeNumber
+from sudare.methods.base import CountedRows, Made, Method, OpenTable, Payload, Plan, Progress, Summary
+from sudare.methods.certify import describe_difference
+from sudare.methods.figures import as_estimates
+from sudare.methods.kanon.approve import Approval, approve
+from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence, read_criteria, read_criterion
+from sudare.methods.kanon.history import History
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.local import node_groups, recode_locally, refine_from_best_node
+from sudare.methods.kanon.local import cut_at_node, node_groups, recode_locally, refine_from_best_node
 from sudare.methods.kanon.mondrian import ValueLine, partition
-from sudare.methods.kanon.problem import Problem, SearchProgress, SearchResult, search
-from sudare.methods.kanon.problem import SearchName as Search
+from sudare.methods.kanon.problem import Problem, SearchName, SearchProgress, SearchResult
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.recode import (
     ClassChecker,
-    HierarchyCut,
     Pieces,
     find_kept_pieces,
     make_class_checker,
@@ -37,13 +41,28 @@ from sudare.methods.kanon.relabel import (
     recode_by_cuts,
     recode_by_parts,
 )
+from sudare.methods.kanon.request import Request
+from sudare.methods.kanon.searches import search
+from sudare.methods.kanon.steward import (
+    StewardOutcome,
+    describe_unchanged,
+    learn_from,
+    summarise_release,
+    warn_of_earlier_releases,
+    warn_of_ledger,
+    watch_search,
+)
 from sudare.methods.kanon.tuples import Tuples
-from sudare.noise import Rng
-from sudare.privacy import Ledger, Unrecorded, exact
+from sudare.methods.parameters import ExtraFile, parameter, write_parameters
+from sudare.methods.registry import summary_of
+from sudare.noise import Rng, system_rng
+from sudare.privacy import Ledger, Neighbours
+from sudare.privacy.exact import Number
 from sudare.privacy.promise import ClassGuarantee
-from sudare.releases import Release
+from sudare.releases import Certificate, Release
+from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema, Unit
-from sudare.text import say
+from sudare.text import Text, Words, text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,27 +80,21 @@ class KAnonymityPreview:
     coarsest: int
     most_cells: int | None = None
 
-    def lines(self, *, lang: str | None = None) -> list[str]:
+    def lines(self) -> list[Text]:
         """Tell it in a few lines."""
-        told = [say("quasi-identifiers: {names}", lang=lang, names=", ".join(self.quasi))]
+        found = [text("quasi-identifiers: {names}", names=", ".join(self.quasi))]
         if self.nodes is not None:
-            told.append(say("ways to generalise: {nodes}", lang=lang, nodes=self.nodes))
-        told.append(
-            say(
+            found.append(text("ways to generalise: {nodes}", nodes=self.nodes))
+        found.append(
+            text(
                 "combinations: {finest} as declared, {coarsest} at the coarsest",
-                lang=lang,
                 finest=self.finest,
                 coarsest=self.coarsest,
             )
         )
         if self.most_cells is not None:
-            told.append(say("at most {cells} combinations can hold k rows each", lang=lang, cells=self.most_cells))
-        if self.unchanged:
-            names = ", ".join(self.unchanged)
-            told.append(
-                say("published as they are, for those who know them no protection: {names}", lang=lang, names=names)
-            )
-        return told
+            found.append(text("at most {cells} combinations can hold k rows each", cells=self.most_cells))
+        return [*found, *([describe_unchanged(self.unchanged)] if self.unchanged else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a program."""
@@ -95,15 +108,56 @@ class KAnonymityPreview:
         }
 
 
-# The method's parameters, promise and order of steps.
-
+# --- the method ------------------------------------------------------------------------------------------------------
 
 Recoding = Literal["full", "value", "mondrian"]
 Cutting = Literal["strict", "relaxed"]
+RegisterCounts = Counts | Callable[[], Counts]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KAnonymity:
+@dataclass(frozen=True, kw_only=True)
+class CriteriaList(TextList):
+    """Criteria beyond k, as texts or as objects."""
+
+    def read(self, value: Any) -> tuple[Any, ...]:
+        """Take none, one or several."""
+        given = (value,) if isinstance(value, str) or not isinstance(value, list | tuple) else value
+        return tuple(self._read_one(each) for each in given)
+
+    def _read_one(self, value: Any) -> Criterion:
+        if isinstance(value, str):
+            try:
+                return read_criterion(value)
+            except ParameterError:
+                raise Unfit(self, value) from None
+        if not hasattr(value, "satisfied"):
+            raise Unfit(self, value)
+        return cast(Criterion, value)
+
+    def describe(self) -> Text:
+        """Show one of every kind."""
+        return text(
+            "like l=3,COLUMN or entropy-l=2,COLUMN or recursive-l=3,c=2,COLUMN or t=0.2,COLUMN or presence=0..0.5"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KAnonymitySteps:
+    """What the plan of a k-anonymous release holds: attributes, and the files it was given."""
+
+    quasi: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    register: RegisterCounts | None = None
+    request: Request | None = None
+    history: History | None = None
+
+    def count_register(self) -> Counts | None:
+        """Count the population, if a register was given."""
+        return self.register() if callable(self.register) else self.register
+
+
+@dataclass(frozen=True, kw_only=True)
+class KAnonymity(Method):
     """Publish the table itself, quasi-identifiers generalised so that at least k rows share every combination.
 
     `recoding`: "full", one level of its hierarchy for every attribute, the best node of the lattice by `quality`;
@@ -119,47 +173,77 @@ class KAnonymity:
     Fraction(1, 20)
     """
 
-    k: int
-    search: Search = "auto"
-    max_suppressed: Fraction | str | int | float = Fraction(0)
-    criteria: tuple[Criterion | str, ...] = ()
-    quality: str = "loss"
-    recoding: Recoding = "full"
-    mondrian: Cutting = "strict"
-    local: bool = False
-    quasi: tuple[str, ...] | None = None  # attributes of role "quasi" by default
-    by: tuple[str, ...] | None = None  # attributes to publish; all by default
-    others: bool = False  # publish also columns that the schema does not declare
-    deadline_seconds: float | None = None
+    name: ClassVar[str] = "kanon"
+    summary: ClassVar[Text] = summary_of("kanon")
+    title: ClassVar[Text] = text("Generalised records (kanon), k-anonymity")
+    publish_help: ClassVar[Text] = text("Publish DATA itself, values generalised, under k-anonymity.")
+    preview_help: ClassVar[Text] = text("Size of the search and what stays as it is, from the schema alone.")
+    takes = "rows"
+    preview_rows = "number"
+    extra_files = (
+        ExtraFile(
+            name="history",
+            kind=FilePath(example='"members.history"'),
+            help=text("the steward's history, which learns from this run"),
+            content="notes",
+        ),
+        ExtraFile(
+            name="request",
+            kind=FilePath(example='"request.toml"'),
+            help=text("publish the first wish of this request that keeps the promise"),
+        ),
+        ExtraFile(
+            name="register",
+            kind=FilePath(example='"people.csv"'),
+            help=text("for --criteria presence=LOW..HIGH: a table of the population, a row a person"),
+            content="table",
+            metavar="FILE",
+        ),
+    )
+
+    k: int = parameter(text("so many rows share every combination, at least"), kind=WholeNumber(low=2, example="5"))
+    search: SearchName = parameter(text("how the levels are found; auto finds the best"), default="auto")
+    max_suppressed: Number = parameter(
+        text("share of the rows that may be left out, such as 0.05"),
+        kind=ExactNumber(low=0, high=1, example='"0.05"'),
+        default=Fraction(0),
+    )
+    criteria: tuple[Criterion | str, ...] = parameter(
+        text("beyond k, may be given several times: l=3,COLUMN; entropy-l=2,COLUMN; t=0.2,COLUMN,ordered"),
+        kind=CriteriaList(),
+        default=(),
+    )
+    quality: str = parameter(text("what the best levels are best by"), kind=ChoiceOf(tuple(QUALITIES)), default="loss")
+    recoding: Recoding = parameter(
+        text("one level for every attribute, levels by value, or ranges without hierarchies"), default="full"
+    )
+    mondrian: Cutting = parameter(
+        text("keep equal rows together, or cut through them"),
+        default="strict",
+        used_with={"recoding": ("mondrian",)},
+    )
+    local: bool = parameter(text("generalise rows further instead of leaving them out"), default=False)
+    quasi: tuple[str, ...] | None = parameter(
+        text('quasi-identifiers, with commas (default: role = "quasi")'), default=None, is_certified=False
+    )
+    by: tuple[str, ...] | None = parameter(
+        text("attributes to publish, with commas (default: all)"), default=None, is_certified=False
+    )
+    others: bool = parameter(
+        text("publish also columns that the schema does not declare"), default=False, is_certified=False
+    )
+    deadline_seconds: float | None = parameter(
+        text("stop the search then, with the best so far and a proven gap"),
+        kind=Seconds(),
+        default=None,
+        is_certified=False,
+    )
 
     def __post_init__(self) -> None:
-        MinimumSize(k=self.k)
-        share = exact(self.max_suppressed, name="max_suppressed", low=Fraction(0), high=Fraction(1))
-        object.__setattr__(self, "max_suppressed", share)
-        given = (self.criteria,) if isinstance(self.criteria, str) else tuple(self.criteria)
-        object.__setattr__(self, "criteria", read_criteria(given))
-        for field in ("quasi", "by"):
-            names = getattr(self, field)
-            if names is not None:
-                object.__setattr__(self, field, (names,) if isinstance(names, str) else tuple(names))
-        self._check_choices()
-
-    def _check_choices(self) -> None:
-        if self.search not in get_args(Search):
-            raise ParameterError(
-                "search ({search}) must be auto, pak, ola, incognito, flash, datafly or exhaustive", search=self.search
-            )
-        if self.quality not in QUALITIES:
-            raise ParameterError(
-                "quality ({quality}) must be one of {known}", quality=self.quality, known=", ".join(QUALITIES)
-            )
-        if self.recoding not in get_args(Recoding):
-            raise ParameterError("recoding ({recoding}) must be full, value or mondrian", recoding=self.recoding)
-        if self.mondrian not in get_args(Cutting):
-            raise ParameterError("mondrian ({mondrian}) must be strict or relaxed", mondrian=self.mondrian)
+        Method.__post_init__(self)
         if self.deadline_seconds is not None and not self.deadline_seconds > 0:
             raise ParameterError("deadline_seconds ({seconds}) must be above 0", seconds=self.deadline_seconds)
-        if any(isinstance(one, Presence) for one in self.criteria) and (self.recoding != "full" or self.local):
+        if self._needs_register and (self.recoding != "full" or self.local):
             raise ParameterError("delta-presence works with full recoding only; leave out local and other recodings")
 
     @property
@@ -167,22 +251,91 @@ class KAnonymity:
         """The share of rows that may be left out, exactly."""
         return Fraction(self.max_suppressed)
 
-    # --- before the data ----------------------------------------------------------------------------------------
+    @property
+    def _needs_register(self) -> bool:
+        return any(isinstance(each, Presence) for each in self.criteria)
 
-    def guarantee(self, *, unit: Unit | None = None, quasi: tuple[str, ...] | None = None) -> ClassGuarantee:
-        """Tell the promise before any data is opened."""
+    # --- before the data --------------------------------------------------------------------------------------------
+
+    def guarantee(
+        self,
+        *,
+        unit: Unit | None = None,
+        neighbours: Neighbours | None = None,
+        quasi: tuple[str, ...] | None = None,
+    ) -> ClassGuarantee:
+        """Tell the promise before any data is opened; it compares no tables, so `neighbours` do not matter."""
         return ClassGuarantee(
             k=self.k,
             quasi=quasi or self.quasi or (),
             unit=unit or Unit(),
-            criteria=tuple(one.describe() for one in read_criteria(self.criteria)),
+            criteria=tuple(each.describe() for each in read_criteria(self.criteria)),
             max_suppressed=self.share,
         )
 
-    def preview(self, schema: Schema, *, rows: int | None = None) -> KAnonymityPreview:
+    def promise(self, schema: Schema, /, *, neighbours: Neighbours | None = None) -> ClassGuarantee:
+        """Tell the promise for the quasi-identifiers of a schema."""
+        return self.guarantee(unit=schema.unit, quasi=self._quasi(schema))
+
+    def plan(
+        self,
+        schema: Schema,
+        /,
+        *,
+        neighbours: Neighbours | None = None,
+        register: RegisterCounts | None = None,
+        request: Request | None = None,
+        history: History | None = None,
+    ) -> Plan:
+        """Find the attributes to count; what does not go together is refused.
+
+        `register`, for delta-presence, counts the population over the quasi-identifiers.
+        """
+        method = self._at_the_k_of(request)
+        quasi = method._quasi(schema)
+        sensitive = method.sensitive(schema, quasi)
+        if method.recoding != "mondrian" and request is None:
+            Lattice.of(schema, quasi)  # refuses a quasi-identifier without hierarchy before the data is read
+        if request is not None and register is not None:
+            raise ParameterError("a request and a register do not go together; leave one out")
+        if method._needs_register != (register is not None):
+            raise ParameterError(
+                "criteria presence=LOW..HIGH and a register, a table of the population, go together; give both or"
+                " neither"
+            )
+        return Plan(
+            promise=method.guarantee(unit=schema.unit, quasi=quasi),
+            schema=schema.select(method._published(schema)),
+            counted=() if request is not None else (*quasi, *sensitive),
+            steps=KAnonymitySteps(
+                quasi=quasi, sensitive=sensitive, register=register, request=request, history=history
+            ),
+        )
+
+    def open_extra(self, name: str, path: Path | str, facts: Schema, *, open_table: OpenTable) -> Any:
+        """Open the history, the request, or (when it is counted) the register."""
+        if name == "history":
+            return History.open(path)
+        if name == "request":
+            return Request.read(path, facts)
+        quasi = self._quasi(facts)
+        # rows of the register are persons, whatever the table's are
+        plain = Schema(name=facts.name, attributes=facts.select(quasi).attributes)
+        return lambda: _count(open_table(str(path), plain), quasi)
+
+    def preview(
+        self,
+        schema: Schema,
+        /,
+        *,
+        rows: int | tuple[int, ...] | None = None,
+        neighbours: Neighbours | None = None,
+        progress: Progress | None = None,
+    ) -> KAnonymityPreview:
         """Tell how large the search is and what stays as it is, from public facts."""
-        if rows is not None and rows < 0:
-            raise ParameterError("rows ({rows}) must be at least 0", rows=rows)
+        estimate = min(as_estimates(rows), default=None)
+        if estimate is not None and estimate < 0:
+            raise ParameterError("rows ({rows}) must be at least 0", rows=estimate)
         quasi, chosen = self._quasi(schema), self._published(schema)
         attributes = [schema.attribute(name) for name in quasi]
         lattice = None if self.recoding == "mondrian" else Lattice.of(schema, quasi)
@@ -192,8 +345,26 @@ class KAnonymity:
             nodes=None if lattice is None else lattice.size,
             finest=math.prod(each.size for each in attributes),
             coarsest=1 if lattice is None else lattice.cells(lattice.heights),
-            most_cells=None if rows is None else rows // self.guarantee(unit=schema.unit).rows,
+            most_cells=None if estimate is None else estimate // self.guarantee(unit=schema.unit).rows,
         )
+
+    def explain(self, preview: KAnonymityPreview) -> list[Words | Listing]:
+        """Tell a preview in lines."""
+        return [*preview.lines()]
+
+    def preview_entries(self, preview: KAnonymityPreview) -> dict[str, Any]:
+        """Give a preview as plain values."""
+        return preview.to_dict()
+
+    def _at_the_k_of(self, request: Request | None) -> KAnonymity:
+        """Take the k of a request, which may be stricter than the steward's and not weaker."""
+        if request is None:
+            return self
+        if request.k < self.k:
+            raise ParameterError(
+                "the request asks for k = {asked}, but at least {least} is required", asked=request.k, least=self.k
+            )
+        return replace(self, k=request.k)
 
     def _quasi(self, schema: Schema) -> tuple[str, ...]:
         published = self._published(schema)
@@ -218,7 +389,7 @@ class KAnonymity:
 
     def sensitive(self, schema: Schema, quasi: tuple[str, ...]) -> tuple[str, ...]:
         """The attributes that criteria read, and those declared sensitive, which are looked at for likeness."""
-        read = [schema.attribute(name).name for one in read_criteria(self.criteria) for name in one.sensitive]
+        read = [schema.attribute(name).name for each in read_criteria(self.criteria) for name in each.sensitive]
         for name in read:
             if name in quasi:
                 raise ParameterError("attribute {name} cannot be both quasi-identifier and sensitive", name=name)
@@ -226,40 +397,83 @@ class KAnonymity:
         chosen = self._published(schema)
         return tuple(dict.fromkeys([*read, *(name for name in declared if name in chosen)]))
 
-    # --- with the data ------------------------------------------------------------------------------------------
+    # --- with the data ----------------------------------------------------------------------------------------------
 
-    def publish(
-        self,
-        source: Recodable,
-        *,
-        ledger: Ledger | Unrecorded | None = None,
-        rng: Rng | None = None,
-        register: Counts | None = None,
-    ) -> Release:
-        """Count, search, recode; the rows are written through the source when the release is saved.
+    def count(self, source: Recodable, plan: Plan) -> CountedRows:
+        """Count what the search needs; the options of a request are counted one after the other."""
+        counts = source.count(plan.counted) if plan.counted else None
+        return CountedRows(counts=counts, source=source)
 
-        Keep the source open until then. No epsilon is spent and no noise drawn: `ledger` is taken for the sake of one
-        form of call, and a seeded `rng` marks the release as made for tests. `register`, for delta-presence, counts the
-        population over the quasi-identifiers.
+    def check_source(self, source: Recodable, plan: Plan) -> None:
+        """Count as the run will; whether k can be kept is left to the run, which spends nothing."""
+        steps: KAnonymitySteps = plan.steps
+        source.count((*steps.quasi, *steps.sensitive))
+        steps.count_register()
+
+    def make(self, counts: CountedRows, plan: Plan, *, rng: Rng) -> Payload:
+        """Search and recode; the rows are written through the source when the release is saved, so keep it open.
+
+        No noise is drawn: a seeded `rng` marks the release as made for tests.
         """
-        return self.release(source, self.decide(source, register=register), rng=rng)
+        steps: KAnonymitySteps = plan.steps
+        if steps.request is not None:
+            return self._answer(counts.source, plan, steps.request)
+        outcome = self.outcome(
+            counts.counts if counts.counts is not None else counts.source.count(plan.counted),
+            steps.quasi,
+            steps.sensitive,
+            unit=plan.facts.unit,
+            register=steps.count_register(),
+            progress=watch_search(plan.progress),
+        )
+        return self._payload(counts.source, plan, outcome)
 
-    def decide(
+    def _answer(self, source: Recodable, plan: Plan, request: Request) -> Payload:
+        """Publish the first option that keeps the promise; quasi-identifiers that it does not name are dropped."""
+        method, history = self._at_the_k_of(request), plan.steps.history
+        schema = source.schema
+        approval = approve(
+            source,
+            request,
+            criteria=method._all_criteria(schema.unit),
+            max_suppressed=method.share,
+            find_sensitive=lambda quasi: method.sensitive(schema, quasi),
+        )
+        if history is not None:
+            history.add(approval.measurements)  # measured is measured, whatever comes of it
+        option, outcome = approval.require_approved()
+        known = {each.name for each in source.schema.attributes if each.role == "quasi"} | set(method.quasi or ())
+        without = tuple(name for name in source.schema.names if name in known and name not in option)
+        return method._payload(source, plan, outcome, without=without, approval=approval)
+
+    def _payload(
         self,
         source: Recodable,
+        plan: Plan,
+        outcome: Outcome,
         *,
-        register: Counts | None = None,
-        progress: Callable[[SearchProgress], None] | None = None,
-    ) -> Outcome:
+        without: tuple[str, ...] = (),
+        approval: Approval | None = None,
+    ) -> Payload:
+        schema, quasi = source.schema, outcome.recoded.pieces.names[: outcome.recoded.pieces.quasi]
+        names = tuple(name for name in self._published(schema) if name not in without)
+        rows = source.relabel(outcome.recoded.relabelling, names=names, others=self.others)
+        levels = None if outcome.result is None else name_levels(quasi, outcome.result.node)
+        is_full = self.recoding == "full" and not self.local and levels is not None
+        facts = schema.select(names).coarsen(levels) if is_full and levels is not None else schema.select(names)
+        return Payload(
+            files={"records": rows.write, "mapping.json": make_mapping_writer(outcome.recoded.mapping)},
+            measures={**({"levels": levels} if is_full else {}), "coarseness": outcome.recoded.coarseness()},
+            plan=replace(plan, schema=facts, promise=self.guarantee(unit=schema.unit, quasi=quasi)),
+            steward=StewardOutcome(outcome=outcome, source_schema=schema, approval=approval),
+        )
+
+    def decide(self, source: Recodable, *, register: Counts | None = None) -> Outcome:
         """Count and recode, without writing anything. The outcome is private: it stays with the steward."""
-        schema = source.schema
-        schema.require_confirmed()
-        quasi = self._quasi(schema)
-        sensitive = self.sensitive(schema, quasi)
-        if self.recoding != "mondrian":
-            Lattice.of(schema, quasi)  # refuses a quasi-identifier without hierarchy before the data is read
-        counts = source.count([*quasi, *sensitive])
-        return self.outcome(counts, quasi, sensitive, unit=schema.unit, register=register, progress=progress)
+        plan = self.plan(self.facts_of(source), register=register)
+        payload = self.make(self.count(source, plan), plan, rng=system_rng())
+        outcome: Outcome = payload.steward.outcome
+        return outcome
 
     def outcome(
         self,
@@ -272,14 +486,13 @@ class KAnonymity:
         progress: Callable[[SearchProgress], None] | None = None,
     ) -> Outcome:
         """Recode a table of counts over quasi-identifiers and sensitive attributes."""
-        least = self.guarantee(unit=unit).rows
-        criteria = (MinimumSize(k=least), *read_criteria(self.criteria))
-        if counts.total < least:
+        criteria = self._all_criteria(unit)
+        if counts.total < self.guarantee(unit=unit).rows:
             raise Infeasible("k ({k}) is larger than the table allows; choose a smaller k", k=self.k)
         pieces = Pieces.of(counts, quasi, sensitive)
-        holds = make_class_checker(criteria, pieces)
+        check_classes = make_class_checker(criteria, pieces)
         if self.recoding == "mondrian":
-            return self._by_mondrian(pieces, holds)
+            return self._by_mondrian(pieces, check_classes)
         problem = Problem(
             tuples=Tuples.of(counts, quasi, sensitive, population=register),
             lattice=Lattice.of(counts.schema, quasi),
@@ -289,24 +502,25 @@ class KAnonymity:
             deadline_seconds=self.deadline_seconds,
             progress=progress,
         )
-        return self._by_node(pieces, holds, problem, search(problem, self.search))
+        return self._by_node(pieces, check_classes, problem, search(problem, self.search))
 
-    def _by_node(self, pieces: Pieces, holds: ClassChecker, problem: Problem, found: SearchResult) -> Outcome:
+    def _all_criteria(self, unit: Unit | None) -> tuple[Criterion, ...]:
+        """Put k, in rows of the unit, before the other criteria."""
+        return MinimumSize(k=self.guarantee(unit=unit).rows), *read_criteria(self.criteria)
+
+    def _by_node(self, pieces: Pieces, check_classes: ClassChecker, problem: Problem, result: SearchResult) -> Outcome:
         if self.recoding == "value":
             cuts, class_of, is_kept = refine_from_best_node(
                 pieces,
-                (found.node, problem.lattice.heights),
-                holds,
-                most_lost=problem.max_suppressed_rows,
+                (result.node, problem.lattice.heights),
+                check_classes,
+                max_suppressed_rows=problem.max_suppressed_rows,
                 deadline_seconds=self.deadline_seconds,
             )
         else:
-            cuts = [
-                HierarchyCut.at(attribute, level, pieces.codes[:, axis])
-                for axis, (attribute, level) in enumerate(zip(problem.lattice.attributes, found.node, strict=True))
-            ]
-            class_of = number_classes(node_groups(pieces, found.node))
-            is_kept = find_kept_pieces(pieces, holds, problem, found.node, class_of)
+            cuts = cut_at_node(pieces, result.node)
+            class_of = number_classes(node_groups(pieces, result.node))
+            is_kept = find_kept_pieces(pieces, check_classes, problem, result.node, class_of)
         rounds = []
         if self.local and not is_kept.all():
             rounds = recode_locally(
@@ -315,56 +529,105 @@ class KAnonymity:
                 lattice=problem.lattice,
                 criteria=problem.criteria,
                 quality=problem.quality,
-                holds=holds,
-                find=lambda rest: search(rest, "auto"),
+                check_classes=check_classes,
+                search=search,
                 deadline_seconds=self.deadline_seconds,
             )
         recoded = recode_by_cuts(pieces, cuts, class_of, is_kept, rounds, self.recoding)
         if problem.tuples.population is None:
-            check_promise(recoded, holds, problem.max_suppressed_rows)
-        return Outcome(recoded=recoded, found=found)
+            check_promise(recoded, check_classes, problem.max_suppressed_rows)
+        return Outcome(recoded=recoded, result=result)
 
-    def _by_mondrian(self, pieces: Pieces, holds: ClassChecker) -> Outcome:
-        if not holds(pieces, np.zeros(len(pieces.weights), dtype=np.int64), 1).all():
+    def _by_mondrian(self, pieces: Pieces, check_classes: ClassChecker) -> Outcome:
+        if not check_classes(pieces, np.zeros(len(pieces.weights), dtype=np.int64), 1).all():
             raise Infeasible("even the whole table as one class does not keep the criteria; ask for less")
         lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
         places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
-        parts = partition(pieces, places, holds, relaxed=self.mondrian == "relaxed")
+        parts = partition(pieces, places, check_classes, relaxed=self.mondrian == "relaxed")
         recoded = recode_by_parts(parts, lines, "mondrian")
-        check_promise(recoded, holds, 0)
+        check_promise(recoded, check_classes, 0)
         return Outcome(recoded=recoded)
 
-    def release(
-        self, source: Recodable, outcome: Outcome, *, rng: Rng | None = None, without: tuple[str, ...] = ()
-    ) -> Release:
-        """Make the release of an outcome; nothing is written before `Release.save`. Columns `without` are dropped."""
-        schema, quasi = source.schema, outcome.recoded.pieces.names[: outcome.recoded.pieces.quasi]
-        names = tuple(name for name in self._published(schema) if name not in without)
-        rows = source.relabel(outcome.recoded.relabelling, names=names, others=self.others)
-        levels = None if outcome.found is None else name_levels(quasi, outcome.found.node)
-        is_full = self.recoding == "full" and not self.local and levels is not None
-        told = schema.select(names).coarsen(levels) if is_full and levels is not None else schema.select(names)
-        paper = certificate(
-            method="kanon",
-            parameters=self._parameters(),
-            guarantee=self.guarantee(unit=schema.unit, quasi=quasi),
-            schema=told,
-            expected_error={},
-            measures={**({"levels": levels} if is_full else {}), "coarseness": outcome.recoded.coarseness()},
-            private=rng is None or rng.is_private,
-        )
-        files = {"records": rows.write, "mapping.json": make_mapping_writer(outcome.recoded.mapping)}
-        return Release({}, paper, files)
+    def entries(self, plan: Plan) -> dict[str, str]:
+        """Tell the parameters as the certificate holds them, the criteria in words."""
+        criteria = "; ".join(each.describe().render("en") for each in read_criteria(self.criteria))
+        return write_parameters(self, {**plan.decided, "criteria": criteria})
 
-    def _parameters(self) -> dict[str, str]:
-        told = {
-            "k": str(self.k),
-            "search": self.search,
-            "max_suppressed": str(self.max_suppressed),
-            "criteria": "; ".join(one.describe().render("en") for one in read_criteria(self.criteria)),
-            "quality": self.quality,
-            "recoding": self.recoding,
-            "mondrian": self.mondrian if self.recoding == "mondrian" else "",
-            "local": str(self.local).lower(),
-        }
-        return {name: text for name, text in told.items() if text}
+    # --- after the release ------------------------------------------------------------------------------------------
+
+    def summarise(self, made: Made, *, out: Path) -> Summary:
+        """Tell what was published, and the steward what it costs."""
+        return summarise_release(made, out=out)
+
+    def warn(
+        self,
+        schema: Schema,
+        /,
+        *,
+        ledger: Ledger | None = None,
+        register: RegisterCounts | None = None,
+        request: Request | None = None,
+        history: History | None = None,
+    ) -> list[Text]:
+        """Warn of releases before this one, and of a ledger that cannot cover it."""
+        return [*warn_of_earlier_releases(schema, history), *warn_of_ledger(ledger)]
+
+    def remember(self, made: Made) -> None:
+        """Let the history learn from the release, once it is whole."""
+        history: History | None = made.plan.steps.history
+        if history is not None:
+            history.add(learn_from(made))
+
+    @classmethod
+    def page(
+        cls, release: Release, *, directory: Path | None = None, truth: TruthComparison | None = None
+    ) -> ReportPage:
+        """Describe classes, levels and the lattice; with the truth, risk before and after."""
+        from sudare.methods.kanon.page import describe_page
+
+        return describe_page(release, title=cls.title, truth=truth)
+
+    @classmethod
+    def truth_schema(cls, release: Release, declared: Schema | None) -> Schema:
+        """Ask for the steward's schema, which has the hierarchies."""
+        from sudare.methods.kanon.compare import check_true_schema
+
+        return check_true_schema(release, declared)
+
+    @classmethod
+    def compare(cls, release: Release, truth: Countable) -> TruthComparison:
+        """Compare the classes, and what was lost."""
+        from sudare.methods.kanon.compare import compare_release
+
+        return compare_release(release, truth)
+
+    def promised(self, certificate: Certificate, plan: Plan) -> Mapping[str, Any]:
+        """Leave open which quasi-identifiers a request was answered with."""
+        answered = {"quasi": certificate.guarantee.get("quasi")} if plan.steps.request is not None else {}
+        return {**plan.promise.to_dict(), **answered}
+
+    def expected_schema(self, certificate: Certificate, plan: Plan) -> Mapping[str, Any]:
+        """Expect the published attributes at the levels that were chosen."""
+        published = [each.get("name") for each in certificate.schema.get("attributes", [])]
+        if not set(published) <= set(plan.facts.names):
+            return {}
+        return plan.facts.select(published).coarsen(certificate.measures.get("levels") or {}).to_dict()
+
+    def differences(self, certificate: Certificate, plan: Plan, *, place: Path) -> list[Text]:
+        """Tell in what a finished release differs; if in nothing else, whether it has other columns."""
+        found = Method.differences(self, certificate, plan, place=place)
+        if found or plan.steps.request is not None:
+            return found
+        published = tuple(each["name"] for each in certificate.schema["attributes"])
+        if published == plan.facts.names:
+            return []
+        return [describe_difference("by", ",".join(published), ",".join(plan.facts.names))]
+
+
+def _count(source: Countable, names: tuple[str, ...]) -> Counts:
+    """Count a table that was opened for this alone."""
+    try:
+        return source.count(names)
+    finally:
+        close: Callable[[], object] = getattr(source, "close", lambda: None)
+        close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -328,3 +330,27 @@ def _draw_cell(cell: str | Estimate | None, stop: float) -> tuple[object, ...]:
 
 def _part(cell: str | Estimate | None, part: str) -> Any:
     return round(getattr(cell, part), 6) if isinstance(cell, Estimate) else cell
+
+
+def write_records(
+    view: OpenedView, size: int, stream: TextIO, *, rng: Rng, progress: Callable[[float], None] | None = None
+) -> None:
+    """Draw records and write them as CSV, chunk by chunk."""
+    attributes = view.schema.attributes
+    fields = [[_write_field(label) for label in each.labels(np.arange(each.size)).tolist()] for each in attributes]
+    records = view.records(size, rng=rng)  # refuses a size before anything is written
+    stream.write(",".join(_write_field(each.name) for each in attributes) + "\n")
+    done = 0
+    for codes in records:
+        columns = [np.array(labels, dtype=object)[codes[:, place]].tolist() for place, labels in enumerate(fields)]
+        stream.write("\n".join(map(",".join, zip(*columns, strict=True))) + "\n")
+        done += len(codes)
+        if progress is not None:
+            progress(done / max(size, 1))
+
+
+def _write_field(label: str | None) -> str:
+    """Write a label as a field of CSV, quoted where it must be."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([label])
+    return line.getvalue() if label is not None else ""
