@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -83,7 +84,9 @@ class NumberBins:
                 **written,
                 choices=" / ".join(write_decimal(choice) for choice in stops),
             )
-        return cls(tuple(low + index * step for index in range(count + 1)))
+        unit = math.lcm(low.denominator, step.denominator)  # a million sums of fractions would take seconds
+        first, between = int(low * unit), int(step * unit)
+        return cls(tuple(Fraction(first + index * between, unit) for index in range(count + 1)))
 
     @property
     def size(self) -> int:

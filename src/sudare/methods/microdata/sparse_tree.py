@@ -43,7 +43,7 @@ def share_of_sums(schema: Schema) -> Fraction:
     """Give the share of epsilon for sums: none where no attribute has groups to be added up.
 
     >>> from sudare.schema import Attribute, NumberBins
-    >>> share_of_sums(Schema(name="s", attributes=(Attribute(name="a", domain=NumberBins.of_width(0, 10**6, 1)),)))
+    >>> share_of_sums(Schema(name="s", attributes=(Attribute(name="a", domain=NumberBins.of_width(0, 10**5, 1)),)))
     Fraction(1, 5)
     """
     value_groups = [group_values(attribute) for attribute in schema.attributes]
