@@ -10,14 +10,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.methods.view.budget import by_size, share_out
+from sudare.methods.view.budget import by_size, split_epsilon
 from sudare.methods.view.conditions import Every, Region, Some, Test, negated
 from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, is_flat, places, score_cuts
 from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.model import UNIT, score
 from sudare.methods.view.mondrian import THETA, costs, stop_decay, stop_scale
-from sudare.methods.view.uncertainty import halved
+from sudare.methods.view.uncertainty import share_by_halves
 from sudare.noise import geometric_tail
 from sudare.schema import Attribute, Schema, Values
 from sudare.testing.subject import schema_of
@@ -146,7 +146,7 @@ def test_the_tests_of_a_whole_path_cost_no_more_than_their_share_by_the_depth_fr
 def test_the_shares_add_up_to_epsilon_and_every_step_that_is_taken_has_one(
     epsilon: Fraction, records: float, sizes: list[int], method: str
 ) -> None:
-    shares = share_out(method, epsilon, records=records, sizes=sizes)
+    shares = split_epsilon(method, epsilon, records=records, sizes=sizes)
 
     assert shares.ones + shares.choices + shares.forest + shares.extras == epsilon
     assert sum(by_size(epsilon, sizes)) == sum(by_size(epsilon, sizes, root=3)) == epsilon
@@ -161,7 +161,7 @@ def test_halves_share_every_total_out_and_nobody_is_below_0(parts: list[list[int
     values = np.array([value for part in parts for value in part], dtype=np.float64)
     edges = np.cumsum([0, *map(len, parts)])
     totals = np.array(data.draw(st.lists(st.floats(0, 1e6), min_size=len(parts), max_size=len(parts))))
-    shared = halved(values, edges, totals, variance=data.draw(st.floats(0, 1e6)))
+    shared = share_by_halves(values, edges, totals, variance=data.draw(st.floats(0, 1e6)))
 
     assert (shared >= 0).all()
     assert np.allclose(np.add.reduceat(shared, edges[:-1]), totals)
@@ -171,7 +171,7 @@ def test_halves_share_every_total_out_and_nobody_is_below_0(parts: list[list[int
 def test_halves_leave_what_already_fits(values: list[int]) -> None:
     exact = np.array(values, dtype=np.float64)
 
-    assert np.allclose(halved(exact, np.array([0, exact.size]), np.array([exact.sum()])), exact)
+    assert np.allclose(share_by_halves(exact, np.array([0, exact.size]), np.array([exact.sum()])), exact)
 
 
 @given(st.integers(2, 7), st.data())

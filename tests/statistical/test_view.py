@@ -15,7 +15,7 @@ from sudare.counts import Counts
 from sudare.methods.view import View, open_view
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.model import FittedModel
-from sudare.methods.view.uncertainty import halved
+from sudare.methods.view.uncertainty import share_by_halves
 from sudare.noise import SeededRng
 from sudare.postprocess import nearest_point
 from sudare.testing import Tabled
@@ -111,7 +111,7 @@ def test_halves_tell_prefixes_of_a_skewed_histogram_better_than_a_projection_at_
     noisy = exact + generator.laplace(scale=30, size=(400, exact.size))
     edges, total = np.array([0, exact.size]), exact.sum()
     shared = {
-        "halves": [halved(one, edges, np.array([total]), variance=1800.0) for one in noisy],
+        "halves": [share_by_halves(one, edges, np.array([total]), variance=1800.0) for one in noisy],
         "at once": [nearest_point(one, total=float(total)) for one in noisy],
     }
     errors = {

@@ -15,7 +15,7 @@ from sudare.methods.view import View, open_view
 from sudare.methods.view import cuts as mondrian_scores
 from sudare.methods.view.cuts import (
     AE_SENSITIVITY,
-    BIG,
+    BEYOND_SCORES,
     BlockLevel,
     Codes,
     Filled,
@@ -69,7 +69,7 @@ def test_a_level_is_scored_as_its_blocks_one_by_one(level: tuple[Filled, Codes, 
     filled, columns, _ = level
     with pytest.MonkeyPatch.context() as patch:
         if alone:
-            patch.setattr(mondrian_scores, "FEW", 0)
+            patch.setattr(mondrian_scores, "MOST_PAIRS_IN_BATCH", 0)
         found = score_blocks(filled, columns, how)
     wanted = [score_cuts(*block, how) for block in one_by_one(filled, columns)]
 
@@ -126,7 +126,7 @@ def test_numbers_of_cells_beyond_64_bits_stand_for_the_largest() -> None:
     tops = np.array([[2**20 - 1] * 4, [7, 0, 2, 0]])
     boxes = BlockLevel(np.zeros_like(tops), tops)
 
-    assert boxes.cells().tolist() == [BIG, 24]
+    assert boxes.cells().tolist() == [BEYOND_SCORES, 24]
     assert boxes.slices().tolist() == [[2**60] * 4, [3, 24, 8, 24]]
 
 

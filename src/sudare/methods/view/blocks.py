@@ -38,7 +38,7 @@ class BlockView:
         mean, square = np.zeros(self.counts.size), np.zeros(self.counts.size)
         for box in boxes:
             mean = mean + self._mean(box)
-            square = square + self._mean({one: weights**2 for one, weights in box.items()})
+            square = square + self._mean({axis: weights**2 for axis, weights in box.items()})
         inside = np.maximum(square - mean**2, 0.0)
         least = 0.0 if all(bool((weights >= 0).all()) for box in boxes for weights in box.values()) else -math.inf
         return Moments(
@@ -50,9 +50,9 @@ class BlockView:
     def _mean(self, box: AxisWeights) -> Reals:
         """The mean weight of the cells of every block."""
         share = np.ones(self.counts.size)
-        for one, weights in box.items():
+        for axis, weights in box.items():
             prefix = np.concatenate([[0.0], np.cumsum(weights)])
-            low, high = self.lows[:, one], self.highs[:, one] + 1
+            low, high = self.lows[:, axis], self.highs[:, axis] + 1
             share *= (prefix[high] - prefix[low]) / (high - low)
         return share
 
@@ -60,15 +60,15 @@ class BlockView:
         """Count boxes of codes, each over the attributes that it restricts only."""
         tops = np.array(self.schema.sizes) - 1
         columns = np.ascontiguousarray(self.lows.T), np.ascontiguousarray(self.highs.T)
-        found = np.empty(len(lows))
+        answers = np.empty(len(lows))
         for query, (low, high) in enumerate(zip(lows, highs, strict=True)):
             share = self.counts
             for place in np.flatnonzero((low > 0) | (high < tops)):
                 least, most = columns[0][place], columns[1][place]
                 overlap = np.minimum(most, high[place]) - np.maximum(least, low[place]) + 1
                 share = share * np.maximum(overlap, 0) / (most - least + 1)
-            found[query] = share.sum()
-        return found
+            answers[query] = share.sum()
+        return answers
 
     def marginal(self, names: Sequence[str]) -> Reals:
         """Give the table of some attributes: differences at the corners of every block, then prefix sums."""

@@ -14,23 +14,25 @@ TOTAL = "noise in the number of records"
 TABLES = "choice and noise of the tables of the view"
 BLOCKS = "cuts and noise of the blocks of the view"
 TOTAL_SHARE = Fraction(1, 100)
-MANY = 600  # records times epsilon per attribute: from here on more pairs than a few pay
-CLEAR = 130  # records over the noise of one-way tables: from here on more pairs pay
-CLEAR_OF_FEW = 210  # the same with up to FEW attributes, whose product is often near
-FEW = 5
-FULLY = 80  # so much further they pay in full
-PER_PICK = 6  # records times epsilon, per square of the attributes, that one of few pairs asks for
-LEAST_PICK = 180  # of a pair, of WHOLE
-FAINT = 80  # records times epsilon that a pair needs to tell anything
-DEAREST_PICK = 500  # of WHOLE: pairs that need more are not measured
-WHOLE = 10_000  # shares are whole ten-thousandths; they change in few steps, so that few laws of noise are needed
-CAREFUL = (6000, 800, 1800, 1400)  # one-way tables, choices, forest, extras where more pairs begin to pay
-FULL = (3900, 1200, 2400, 2400)
-FULL_OF_MANY = (5500, 1000, 1750, 1750)  # with more attributes than BROAD, so that each still is known by itself
-BROAD = 16
+# Signal is records times epsilon. Settings were chosen on Adult, electricity, samples of them and a made-up skewed
+# table (papers/kato_view); shares are ten-thousandths of epsilon and change in few steps, so that few laws are needed.
+LEAST_SIGNAL_PER_ATTRIBUTE = 600  # from here on more pairs than a few pay
+LEAST_SIGNAL = 130  # over the noise of all one-way tables: from here on more pairs pay
+LEAST_SIGNAL_FEW_ATTRIBUTES = 210  # the same with few attributes, whose product is often near the truth
+FEW_ATTRIBUTES = 5
+SIGNAL_TO_FULL_SPLIT = 80  # so much beyond the least signal, pairs get their full shares
+SIGNAL_PER_PAIR = 6  # per square of the number of attributes, that a pair needs where few pairs are measured
+LEAST_PAIR_SHARE = 180  # of a measured pair
+PAIR_SIGNAL = 80  # that a pair needs to tell anything
+MOST_PAIR_SHARE = 500  # pairs that need more are not measured
+TEN_THOUSAND = 10_000
+SPLIT_WHEN_PAIRS_BEGIN_TO_PAY = (6000, 800, 1800, 1400)  # one-way tables, choices, forest, extra pairs
+SPLIT_WHEN_PAIRS_PAY = (3900, 1200, 2400, 2400)
+SPLIT_FOR_MANY_ATTRIBUTES = (5500, 1000, 1750, 1750)  # so that every attribute is still known by itself
+MANY_ATTRIBUTES = 16  # with more than these
 FEWEST_BINS = 4
-MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would find room in a clique
-PER_CHOICE = 60  # of a choice at most; what choices need not goes to the tables
+MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would fit into a clique
+MOST_CHOICE_SHARE = 60  # of one choice; what choices do not need goes to the tables
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,45 +85,46 @@ class BudgetSplit:
     caution: float = 0.0  # how far a pair must stand out: 1 is as far as the luckiest of all would by noise alone
 
 
-def share_out(method: str, epsilon: Fraction, *, records: float, sizes: Sequence[int]) -> BudgetSplit:
+def split_epsilon(method: str, epsilon: Fraction, *, records: float, sizes: Sequence[int]) -> BudgetSplit:
     """Split what is left after the number of records, by how well the one-way tables can be known.
 
-    `rich` is what an attribute has of records times epsilon, `clear` the records over the noise of all one-way tables.
-    Settings were chosen on Adult, electricity, samples of them and a made-up skewed table (papers/kato_view).
+    The signal, records times epsilon, decides: per attribute, and over the noise of all one-way tables.
 
-    >>> share_out("model", Fraction(1), records=5_000.0, sizes=[50] * 15).picks
+    >>> split_epsilon("model", Fraction(1), records=5_000.0, sizes=[50] * 15).picks
     3
     """
     d = len(sizes)
-    rich = records * float(epsilon) / d
-    clear = records * float(epsilon) / sum(math.sqrt(size) for size in sizes)
+    signal_per_attribute = records * float(epsilon) / d
+    signal = records * float(epsilon) / sum(math.sqrt(size) for size in sizes)
     if method == "product" or d == 1:
-        return _shares(epsilon, (WHOLE, 0, 0, 0), picks=0)
-    least = CLEAR_OF_FEW if d <= FEW else CLEAR
-    if rich < MANY or clear < least:
-        return _few(epsilon, d, records * float(epsilon))
-    full = FULL if d <= BROAD else FULL_OF_MANY
-    part = Fraction(int(4 * min(1.0, (clear - least) / FULLY)), 4)
-    one, choice, forest, extra = (low + part * (high - low) for low, high in zip(CAREFUL, full, strict=True))
+        return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
+    least = LEAST_SIGNAL_FEW_ATTRIBUTES if d <= FEW_ATTRIBUTES else LEAST_SIGNAL
+    if signal_per_attribute < LEAST_SIGNAL_PER_ATTRIBUTE or signal < least:
+        return _split_for_few_pairs(epsilon, d, records * float(epsilon))
+    full = SPLIT_WHEN_PAIRS_PAY if d <= MANY_ATTRIBUTES else SPLIT_FOR_MANY_ATTRIBUTES
+    part = Fraction(int(4 * min(1.0, (signal - least) / SIGNAL_TO_FULL_SPLIT)), 4)
+    one_way, choice, forest, extra = (
+        low + part * (high - low) for low, high in zip(SPLIT_WHEN_PAIRS_BEGIN_TO_PAY, full, strict=True)
+    )
     more = min(d - 1, d * (d - 1) // 2 - (d - 1))
-    choice = min(choice, Fraction(PER_CHOICE * (d - 1 + more)))
+    choice = min(choice, Fraction(MOST_CHOICE_SHARE * (d - 1 + more)))
     if not more:
         forest, extra = forest + extra, Fraction()
-    return _shares(epsilon, (one, choice, forest, extra), picks=d - 1, more=more)
+    return _split_budget(epsilon, (one_way, choice, forest, extra), picks=d - 1, more=more)
 
 
-def _few(epsilon: Fraction, d: int, known: float) -> BudgetSplit:
+def _split_for_few_pairs(epsilon: Fraction, d: int, known: float) -> BudgetSplit:
     """Few pairs, if they can be measured well and only those that stand out; or none at all."""
-    picks = min(1 if d <= FEW else d - 1, int(known / (PER_PICK * d * d)))
-    forest = max(LEAST_PICK, 20 * math.ceil(FAINT * WHOLE / 20 / max(known, 1.0)))
-    if not picks or forest > DEAREST_PICK:
-        return _shares(epsilon, (WHOLE, 0, 0, 0), picks=0)
+    picks = min(1 if d <= FEW_ATTRIBUTES else d - 1, int(known / (SIGNAL_PER_PAIR * d * d)))
+    forest = max(LEAST_PAIR_SHARE, 20 * math.ceil(PAIR_SIGNAL * TEN_THOUSAND / 20 / max(known, 1.0)))
+    if not picks or forest > MOST_PAIR_SHARE:
+        return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
     choice = min(max(60, 7 * d), 150)  # more candidates, more that come near by chance
-    split = (WHOLE - picks * (choice + forest), picks * choice, picks * forest, 0)
-    return _shares(epsilon, split, picks=picks, caution=1.0)
+    split = (TEN_THOUSAND - picks * (choice + forest), picks * choice, picks * forest, 0)
+    return _split_budget(epsilon, split, picks=picks, caution=1.0)
 
 
-def _shares(
+def _split_budget(
     epsilon: Fraction,
     split: tuple[Fraction | int, Fraction | int, Fraction | int, Fraction | int],
     *,
@@ -129,8 +132,10 @@ def _shares(
     more: int = 0,
     caution: float = 0.0,
 ) -> BudgetSplit:
-    one, choice, forest, extra = (epsilon * Fraction(part) / Fraction(sum(split)) for part in split)
-    return BudgetSplit(ones=one, choices=choice, forest=forest, extras=extra, picks=picks, more=more, caution=caution)
+    one_way, choice, forest, extra = (epsilon * Fraction(part) / Fraction(sum(split)) for part in split)
+    return BudgetSplit(
+        ones=one_way, choices=choice, forest=forest, extras=extra, picks=picks, more=more, caution=caution
+    )
 
 
 def bins_wanted(records: float, epsilon: float, attributes: int) -> int:
@@ -139,8 +144,8 @@ def bins_wanted(records: float, epsilon: float, attributes: int) -> int:
     >>> bins_wanted(48_842, 1.0, 15), bins_wanted(48_842, 10.0, 15)
     (14, 24)
     """
-    rich = max(records, 0.0) * epsilon / attributes
-    return min(MOST_BINS, max(FEWEST_BINS, round(0.55 * math.pow(rich, 0.4))))
+    signal_per_attribute = max(records, 0.0) * epsilon / attributes
+    return min(MOST_BINS, max(FEWEST_BINS, round(0.55 * math.pow(signal_per_attribute, 0.4))))
 
 
 def by_size(epsilon: Fraction, sizes: Sequence[int], *, root: Literal[2, 3] = 2) -> list[Fraction]:

@@ -24,7 +24,7 @@ from sudare.noise.uniform import draw_below_each
 from sudare.schema.arrays import Booleans, Integers
 
 UNIT = 16
-BIG = 2**62
+BEYOND_SCORES = 2**62
 AE_SENSITIVITY = 2  # of ceil(AE): AE itself changes by at most 2(1 - 1/|B|) < 2 for one record more or less
 SPREAD_SENSITIVITY = UNIT  # of floor(16 |S_left - S * f|)
 
@@ -70,11 +70,15 @@ def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integ
     axis, left = places(widths)
     sums, filled = _prefixes(columns, values, lows, widths)
     total, stored = int(values.sum()), values.size
-    if 2 * UNIT * max(1, total) * max(stored, int(widths.max())) >= BIG:  # products beyond 64 bits: Python's integers
+    if (
+        2 * UNIT * max(1, total) * max(stored, int(widths.max())) >= BEYOND_SCORES
+    ):  # products beyond 64 bits: Python's integers
         sums, values = sums.astype(object), values.astype(object)
     if how == "spread":
         return BlockCut(axis, left, np.abs(UNIT * (sums * widths[axis] - total * left)) // widths[axis])
-    parts = np.array([cells // int(width) if cells // int(width) < BIG else BIG for width in widths])
+    parts = np.array(
+        [cells // int(width) if cells // int(width) < BEYOND_SCORES else BEYOND_SCORES for width in widths]
+    )
     rooms = [times(parts[axis], count) for count in (left, widths[axis] - left)]
     errors = [
         _sparse_error(each, many, room)
@@ -90,7 +94,7 @@ def times(parts: Integers, count: Integers) -> Integers:
 
     AE of a side is then that of a side with 2**62 cells, of the same sensitivity: it holds for any number of cells.
     """
-    return np.where(parts >= BIG // np.maximum(count, 1), BIG, parts * count)
+    return np.where(parts >= BEYOND_SCORES // np.maximum(count, 1), BEYOND_SCORES, parts * count)
 
 
 def shared_out(sums: Integers, many: Integers, room: Integers) -> Integers:
@@ -99,7 +103,7 @@ def shared_out(sums: Integers, many: Integers, room: Integers) -> Integers:
     >>> shared_out(np.array([3, 2**50]), np.array([5, 2**40]), np.array([4, 2**60]))
     array([         7, 2147483648])
     """
-    if sums.size and 2 * int(sums.max()) * int(many.max()) >= 2 * BIG:
+    if sums.size and 2 * int(sums.max()) * int(many.max()) >= 2 * BEYOND_SCORES:
         found: Integers = (2 * sums.astype(object) * many // room).astype(np.int64)
         return found
     return 2 * sums * many // room
@@ -312,7 +316,7 @@ def whole(counts: Counts) -> tuple[Filled, BlockLevel, Codes]:
 
 
 BATCH = 2**19  # entries of the arrays of one batch of blocks: they stay in the cache, and memory stays small
-FEW = 2**14  # pairs of a crowded cut and a stored cell: a block with more is scored alone, by ranks
+MOST_PAIRS_IN_BATCH = 2**14  # pairs of a crowded cut and a stored cell: a block with more is scored alone, by ranks
 
 
 def choose_cuts(filled: Filled, columns: Codes, how: str, *, epsilon: Fraction, rng: Rng) -> tuple[Integers, Integers]:
@@ -395,7 +399,7 @@ def _places(blocks: Filled, columns: Codes) -> _Places:
 
 def _spread(blocks: Filled, cuts: _Places, block: Integers) -> Integers:
     total, widths, sums = blocks.sums[block], cuts.widths, cuts.sums
-    if UNIT * int(blocks.sums.max()) * int(widths.max(initial=1)) >= BIG:
+    if UNIT * int(blocks.sums.max()) * int(widths.max(initial=1)) >= BEYOND_SCORES:
         total, sums = total.astype(object), sums.astype(object)
     found: Integers = (np.abs(UNIT * (sums * widths - total * cuts.left)) // widths).astype(np.int64)
     return found
@@ -411,7 +415,7 @@ def _errors(blocks: Filled, columns: Codes, cuts: _Places, block: Integers, axis
     scores: Integers = -errors.sum(axis=0)
     if not place.size:
         return scores
-    alone = np.bincount(block[place], weights=blocks.sizes[block[place]], minlength=len(blocks)) > FEW
+    alone = np.bincount(block[place], weights=blocks.sizes[block[place]], minlength=len(blocks)) > MOST_PAIRS_IN_BATCH
     few = ~alone[block[place]]
     side, place = side[few], place[few]
     for piece in _pieces(blocks.sizes[block[place]]):

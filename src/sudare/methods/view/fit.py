@@ -89,16 +89,16 @@ def combine(first: OneWay, second: OneWay) -> OneWay:
 SWEEPS = 20
 FULL_SWEEPS = 10  # with whole steps; then steps shrink, which averages tables that contradict each other
 LAST_STEP = 0.13
-FLOOR = 1e-3  # of what independence would give
+LEAST_SHARE_OF_INDEPENDENCE = 1e-3  # of what independence would give
 MARGIN_ROUNDS = 12
-NOTHING = 1e-250  # records
+NO_RECORDS = 1e-250  # records
 
 
 def fit(measured: Measurements, tree: CliqueTree, *, start: Factors | None = None, sweeps: int = SWEEPS) -> Factors:
     """Fit the model of a tree to what was measured."""
     total, margins = estimate_margins(measured)
     targets = {pair.ends: target_table(pair, margins, total) for pair in measured.pairs}
-    tables = [_product([margins[one] for one in clique], total) for clique in tree.cliques]
+    tables = [_product([margins[attribute] for attribute in clique], total) for clique in tree.cliques]
     if start is not None:
         tables = [table[0].copy() for table in start.tables]
     if targets and total > 0:
@@ -111,15 +111,15 @@ def fit(measured: Measurements, tree: CliqueTree, *, start: Factors | None = Non
 def estimate_margins(measured: Measurements) -> tuple[float, list[Reals]]:
     """The number of records and every histogram over coarse bins, from all that says something about them."""
     widths = measured.widths
-    sums = [np.bincount(bins, one.values) for bins, one in zip(measured.bins, measured.ones, strict=True)]
-    spread = [np.bincount(bins) * one.variance for bins, one in zip(measured.bins, measured.ones, strict=True)]
+    sums = [np.bincount(bins, one_way.values) for bins, one_way in zip(measured.bins, measured.ones, strict=True)]
+    spread = [np.bincount(bins) * one_way.variance for bins, one_way in zip(measured.bins, measured.ones, strict=True)]
     top = [value / noise for value, noise in zip(sums, spread, strict=True)]
     bottom = [1.0 / noise for noise in spread]
     for pair in measured.pairs:
-        for axis, one in enumerate(pair.ends):
+        for axis, attribute in enumerate(pair.ends):
             noise = pair.variance * pair.values.shape[1 - axis]
-            top[one] = top[one] + pair.values.sum(axis=1 - axis) / noise
-            bottom[one] = bottom[one] + 1.0 / noise
+            top[attribute] = top[attribute] + pair.values.sum(axis=1 - axis) / noise
+            bottom[attribute] = bottom[attribute] + 1.0 / noise
     means = [above / below for above, below in zip(top, bottom, strict=True)]
     total = estimate_total(measured)
     return total, [
@@ -148,11 +148,11 @@ def estimate_total(measured: Measurements) -> float:
     """The number of records: public, or the mean by precision of everything that adds up to it; at least 0."""
     if measured.total_variance == 0.0:
         return measured.total
-    told = [(measured.total, measured.total_variance)]
-    told += [(float(one.values.sum()), one.variance * one.values.size) for one in measured.ones]
-    told += [(float(pair.values.sum()), pair.variance * pair.values.size) for pair in measured.pairs]
-    weights = np.array([1.0 / variance for _, variance in told])
-    return max(0.0, float(weights @ np.array([value for value, _ in told]) / weights.sum()))
+    estimates = [(measured.total, measured.total_variance)]
+    estimates += [(float(one_way.values.sum()), one_way.variance * one_way.values.size) for one_way in measured.ones]
+    estimates += [(float(pair.values.sum()), pair.variance * pair.values.size) for pair in measured.pairs]
+    weights = np.array([1.0 / variance for _, variance in estimates])
+    return max(0.0, float(weights @ np.array([value for value, _ in estimates]) / weights.sum()))
 
 
 def target_table(pair: Pair, margins: Sequence[Reals], total: float) -> Reals:
@@ -161,7 +161,9 @@ def target_table(pair: Pair, margins: Sequence[Reals], total: float) -> Reals:
     reference = np.outer(first, second) / max(total, 1e-9)
     surprise = pair.values - reference
     surprise = surprise - surprise.mean(axis=0) - surprise.mean(axis=1)[:, None] + surprise.mean()
-    least = np.minimum(FLOOR * reference, math.sqrt(pair.variance) / 10)  # small against the noise, so never a bias
+    least = np.minimum(
+        LEAST_SHARE_OF_INDEPENDENCE * reference, math.sqrt(pair.variance) / 10
+    )  # small against the noise, so never a bias
     table: Reals = np.maximum(reference + surprise, least)
     for _ in range(MARGIN_ROUNDS):
         table *= _ratio(first, table.sum(axis=1))[:, None]
@@ -192,30 +194,32 @@ class _Fit:
         holding = [place for place, clique in enumerate(self.tree.cliques) if set(ends) <= set(clique)]
         home = min(holding, key=lambda place: self.tables[place].size)
         clique = self.tree.cliques[home]
-        out = tuple(axis for axis, one in enumerate(clique) if one not in ends)
-        shape = tuple(size if one in ends else 1 for one, size in zip(clique, self.tables[home].shape, strict=True))
+        out = tuple(axis for axis, attribute in enumerate(clique) if attribute not in ends)
+        shape = tuple(
+            size if attribute in ends else 1 for attribute, size in zip(clique, self.tables[home].shape, strict=True)
+        )
         ordered = target if ends[0] < ends[1] else target.T
         self.targets.setdefault(home, []).append((out, shape, ordered.reshape(shape)))
 
-    def _move(self, one: int, other: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        shared = set(self.tree.separator((one, other)))
-        out = tuple(axis for axis, each in enumerate(self.tree.cliques[one]) if each not in shared)
-        sizes = zip(self.tree.cliques[other], self.tables[other].shape, strict=True)
-        return out, tuple(size if each in shared else 1 for each, size in sizes)
+    def _move(self, sender: int, receiver: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        shared = set(self.tree.separator((sender, receiver)))
+        out = tuple(axis for axis, attribute in enumerate(self.tree.cliques[sender]) if attribute not in shared)
+        sizes = zip(self.tree.cliques[receiver], self.tables[receiver].shape, strict=True)
+        return out, tuple(size if attribute in shared else 1 for attribute, size in sizes)
 
     def run(self, sweeps: int) -> None:
         tour = self._tour()
         for sweep in range(sweeps):
             late = max(0, sweep - FULL_SWEEPS + 1) / max(1, sweeps - FULL_SWEEPS)
             power = 1.0 if sweep < FULL_SWEEPS else 1.0 - late * (1.0 - LAST_STEP)
-            for kind, one, other in tour:
+            for kind, sender, receiver in tour:
                 if kind == "visit":
-                    self._visit(one, power)
+                    self._visit(sender, power)
                 else:
-                    self._send(one, other)
-        for kind, one, other in tour:  # once more without changes, so that every clique knows of the last ones
+                    self._send(sender, receiver)
+        for kind, sender, receiver in tour:  # once more without changes, so that every clique knows of the last ones
             if kind == "send":
-                self._send(one, other)
+                self._send(sender, receiver)
 
     def _tour(self) -> list[tuple[str, int, int]]:
         tour: list[tuple[str, int, int]] = []
@@ -228,7 +232,7 @@ class _Fit:
             stack = [(root, iter(self.near[root]))]
             while stack:
                 place, rest = stack[-1]
-                child = next((one for one in rest if one not in seen), None)
+                child = next((attribute for attribute in rest if attribute not in seen), None)
                 if child is None:
                     stack.pop()
                     if stack:
@@ -246,14 +250,14 @@ class _Fit:
             ratio = _ratio(target, now)
             table *= ratio if power == 1.0 else ratio**power
 
-    def _send(self, one: int, other: int) -> None:
-        out, shape = self.moves[one, other]
-        fresh = self.tables[one].sum(axis=out)
-        key = frozenset((one, other))
-        self.tables[other] *= _ratio(fresh, self.separators[key]).reshape(shape)
+    def _send(self, sender: int, receiver: int) -> None:
+        out, shape = self.moves[sender, receiver]
+        fresh = self.tables[sender].sum(axis=out)
+        key = frozenset((sender, receiver))
+        self.tables[receiver] *= _ratio(fresh, self.separators[key]).reshape(shape)
         self.separators[key] = fresh
 
 
 def _ratio(wanted: Reals, now: Reals) -> Reals:
     """What a table is multiplied by; where it holds next to nothing, 0, since a quotient could overflow."""
-    return np.divide(wanted, now, out=np.zeros(now.shape), where=now > NOTHING)
+    return np.divide(wanted, now, out=np.zeros(now.shape), where=now > NO_RECORDS)

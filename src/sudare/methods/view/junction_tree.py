@@ -34,7 +34,7 @@ class CliqueTree:
     @classmethod
     def alone(cls, attributes: int) -> CliqueTree:
         """Every attribute by itself: the product."""
-        return cls(tuple((one,) for one in range(attributes)), ())
+        return cls(tuple((attribute,) for attribute in range(attributes)), ())
 
     def separator(self, link: tuple[int, int]) -> Clique:
         """What two linked cliques share."""
@@ -42,7 +42,7 @@ class CliqueTree:
 
     def cells(self, sizes: Sequence[int]) -> int:
         """How many numbers the tables hold."""
-        return sum(math.prod(sizes[one] for one in clique) for clique in self.cliques)
+        return sum(math.prod(sizes[attribute] for attribute in clique) for clique in self.cliques)
 
     def neighbours(self) -> list[list[int]]:
         """The cliques linked to each."""
@@ -56,18 +56,18 @@ class CliqueTree:
         """How many cells every pair (carried, reached) would add, for those whose tables stay small."""
         near, total = self.neighbours(), self.cells(sizes)
         shared = {pair: set(self.separator(pair)) for a, b in self.links for pair in ((a, b), (b, a))}
-        found = {}
+        result = {}
         for first in range(len(sizes)):
             before = _spread(near, [place for place, clique in enumerate(self.cliques) if first in clique])
             homes: dict[int, int] = {}
             for place in before:
-                for one in self.cliques[place]:
-                    homes.setdefault(one, place)
+                for attribute in self.cliques[place]:
+                    homes.setdefault(attribute, place)
             for second in homes.keys() - {first}:
                 added, largest = self._price(first, second, _trace(before, homes[second]), shared, sizes)
                 if largest <= MOST_CELLS and total + added <= MOST_TOTAL:
-                    found[first, second] = added
-        return found
+                    result[first, second] = added
+        return result
 
     def _price(
         self, first: int, second: int, path: list[int], shared: dict[tuple[int, int], set[int]], sizes: Sequence[int]
@@ -77,7 +77,7 @@ class CliqueTree:
             place = path[step]
             needed = {first} | shared[path[step - 1], place]
             needed |= shared[place, path[step + 1]] if step + 1 < len(path) else {second}
-            cells = math.prod(sizes[one] for one in needed)
+            cells = math.prod(sizes[attribute] for attribute in needed)
             is_whole = needed - {first} == set(self.cliques[place])
             added += cells - cells // sizes[first] if is_whole else cells
             largest = max(largest, cells)
@@ -146,7 +146,7 @@ class CliqueStep:
 
     node: int
     above: Clique
-    here: Clique  # attributes whose evidence comes in here
+    own: Clique  # attributes whose evidence comes in here
     below: tuple[int, ...]
 
 
@@ -192,14 +192,14 @@ class Factors:
         totals = self.totals
         if not evidence:
             return totals
-        found = totals
+        result = totals
         for steps in self._plan(frozenset(evidence)):
             messages: dict[int, Reals] = {}
             for step in steps:
                 messages[step.node] = self._message(step, messages, evidence)
             part = messages[steps[-1].node]
-            found = found * part / np.where(totals > 0, totals, 1.0)
-        return found
+            result = result * part / np.where(totals > 0, totals, 1.0)
+        return result
 
     def joint(self, attributes: Sequence[int]) -> Reals:
         """The table of any attributes, axes in the order asked for; (versions, bins, bins, ...)."""
@@ -220,22 +220,22 @@ class Factors:
 
     def _message(self, step: CliqueStep, messages: Mapping[int, Reals], evidence: Mapping[int, Reals]) -> Reals:
         seps = [(messages[child], self.tree.separator((child, step.node))) for child in step.below]
-        needed = {one for _, sep in seps for one in sep} | set(step.here) | set(step.above)
+        needed = {attribute for _, sep in seps for attribute in sep} | set(step.own) | set(step.above)
         axes = tuple(sorted(needed))
         table = self._given(step.node, axes, step.above)
-        for one in step.here:
-            seps.append((evidence[one], (one,)))
+        for attribute in step.own:
+            seps.append((evidence[attribute], (attribute,)))
         return _einsum([(table, axes), *seps], step.above)
 
     def _kept(
         self, step: CliqueStep, tables: Mapping[int, tuple[Reals, Clique]], wanted: frozenset[int]
     ) -> tuple[Reals, Clique]:
         below = [tables[child] for child in step.below]
-        carried = {one for _, axes in below for one in axes if one in wanted}
-        seps = {one for child in step.below for one in self.tree.separator((child, step.node))}
-        axes = tuple(sorted(seps | set(step.here) | set(step.above)))
+        carried = {attribute for _, axes in below for attribute in axes if attribute in wanted}
+        seps = {attribute for child in step.below for attribute in self.tree.separator((child, step.node))}
+        axes = tuple(sorted(seps | set(step.own) | set(step.above)))
         table = self._given(step.node, axes, step.above)
-        out = tuple(sorted((carried | set(step.here)) - set(step.above)))
+        out = tuple(sorted((carried | set(step.own)) - set(step.above)))
         return _einsum([(table, axes), *below], (*step.above, *out)), (*step.above, *out)
 
     def _given(self, node: int, axes: Clique, above: Clique) -> Reals:
@@ -244,17 +244,19 @@ class Factors:
         if key not in self._reduced:
             table = self._marginal(node, axes)
             if above:
-                sums = table.sum(axis=tuple(1 + axes.index(one) for one in axes if one not in above), keepdims=True)
+                sums = table.sum(
+                    axis=tuple(1 + axes.index(attribute) for attribute in axes if attribute not in above), keepdims=True
+                )
                 table = table / np.where(sums > 0, sums, 1.0)
             self._reduced[key] = table
         return self._reduced[key]
 
     def _marginal(self, node: int, attributes: tuple[int, ...]) -> Reals:
         clique = self.tree.cliques[node]
-        out = tuple(1 + place for place, one in enumerate(clique) if one not in attributes)
+        out = tuple(1 + place for place, attribute in enumerate(clique) if attribute not in attributes)
         table = self.tables[node].sum(axis=out) if out else self.tables[node]
-        kept = [one for one in clique if one in attributes]
-        order = [1 + kept.index(one) for one in attributes]
+        kept = [attribute for attribute in clique if attribute in attributes]
+        order = [1 + kept.index(attribute) for attribute in attributes]
         return np.ascontiguousarray(table.transpose([0, *order]))
 
     def _plan(self, wanted: frozenset[int]) -> list[list[CliqueStep]]:
@@ -272,11 +274,11 @@ def plan(tree: CliqueTree, wanted: frozenset[int]) -> list[list[CliqueStep]]:
         root = max(range(len(sizes)), key=lambda place: sizes[place])
         before = reach(near, root)
         kept, homes = {root}, dict.fromkeys(rest & set(tree.cliques[root]), root)
-        for one in sorted(rest - set(homes)):
-            home = next((place for place in before if one in tree.cliques[place]), None)
+        for attribute in sorted(rest - set(homes)):
+            home = next((place for place in before if attribute in tree.cliques[place]), None)
             if home is None:
                 continue
-            homes[one] = home
+            homes[attribute] = home
             while home not in kept:
                 kept.add(home)
                 home = before[home]
@@ -298,19 +300,22 @@ def reach(near: list[list[int]], root: int) -> dict[int, int]:
 
 def _steps(tree: CliqueTree, before: dict[int, int], kept: set[int], homes: dict[int, int]) -> list[CliqueStep]:
     steps = []
-    for place in reversed([one for one in before if one in kept]):
+    for place in reversed([clique for clique in before if clique in kept]):
         above = tree.separator((before[place], place)) if before[place] >= 0 else ()
-        below = tuple(one for one in before if one in kept and before[one] == place)
-        here = tuple(sorted(one for one, home in homes.items() if home == place))
-        steps.append(CliqueStep(place, above, here, below))
+        below = tuple(clique for clique in before if clique in kept and before[clique] == place)
+        own = tuple(sorted(attribute for attribute, home in homes.items() if home == place))
+        steps.append(CliqueStep(place, above, own, below))
     return steps
 
 
 def _einsum(operands: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:
     """Multiply and sum over attributes; the axis of versions comes first in every table."""
-    label = {one: 1 + place for place, one in enumerate({one for _, axes in operands for one in axes})}
+    label = {
+        attribute: 1 + place
+        for place, attribute in enumerate({attribute for _, axes in operands for attribute in axes})
+    }
     inputs: list[Any] = []
     for table, axes in operands:
-        inputs += [table, [0, *(label[one] for one in axes)]]
-    found: Reals = np.einsum(*inputs, [0, *(label[one] for one in out)], optimize=len(operands) > 3)
-    return found
+        inputs += [table, [0, *(label[attribute] for attribute in axes)]]
+    result: Reals = np.einsum(*inputs, [0, *(label[attribute] for attribute in out)], optimize=len(operands) > 3)
+    return result

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.methods.view.budget import BudgetSplit, ViewBudget, bins_wanted, by_size, share_out
+from sudare.methods.view.budget import BudgetSplit, ViewBudget, bins_wanted, by_size, split_epsilon
 from sudare.methods.view.fit import Measurements, OneWay, Pair, combine, estimate_total, fit, noise_variance
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.noise import Rng, geometric, permute_and_flip
@@ -78,7 +78,7 @@ class Binned:
     def of(cls, counts: Counts, bins: Sequence[Codes]) -> Binned:
         """Look up the bin of every stored cell, attribute by attribute."""
         columns = tuple(bin_of[counts.column(name)] for name, bin_of in zip(counts.schema.names, bins, strict=True))
-        return cls(columns=columns, values=counts.values, widths=tuple(int(one.max()) + 1 for one in bins))
+        return cls(columns=columns, values=counts.values, widths=tuple(int(coarse.max()) + 1 for coarse in bins))
 
     def table(self, ends: Ends) -> Integers:
         """The true table of a pair of attributes."""
@@ -176,7 +176,7 @@ def draw_model(counts: Counts, budget: ViewBudget, method: str, *, rng: Rng) -> 
     total, variance = _measure_total(counts, budget, rng)
     left = budget.epsilon - (budget.total_epsilon or 0)
     d = len(counts.schema.attributes)
-    shares = share_out(method, left, records=max(total, 0.0), sizes=counts.schema.sizes)
+    shares = split_epsilon(method, left, records=max(total, 0.0), sizes=counts.schema.sizes)
     measured = Measurements(total=total, total_variance=variance, ones=_measure_ones(counts, shares.ones, rng))
     measured = _with_bins(measured, counts, float(budget.epsilon))
     if not shares.forest:
@@ -196,20 +196,20 @@ def _add_pairs(counts: Counts, measured: Measurements, shares: BudgetSplit, rng:
     binned, d = Binned.of(counts, measured.bins), len(counts.schema.attributes)
     choices = shares.choices / (shares.picks + shares.more)
     earlier = fit(measured, CliqueTree.alone(d))
-    found = _Growth(binned, earlier, measured)
+    growth = _Growth(binned, earlier, measured)
     sigma = math.sqrt(2) * shares.picks / float(shares.forest)
-    found.choose(shares.picks, choices * shares.picks, sigma, found.joining, rng, caution=shares.caution)
-    found.measure(counts, shares.forest, rng, last=not shares.more)
-    earlier = found.factors if shares.more else earlier
+    growth.choose(shares.picks, choices * shares.picks, sigma, growth.joining, rng, caution=shares.caution)
+    growth.measure(counts, shares.forest, rng, last=not shares.more)
+    earlier = growth.factors if shares.more else earlier
     for _ in range(2 if shares.more else 0):
         picks = math.ceil(shares.more / 2)
         sigma = math.sqrt(2) * shares.more / float(shares.extras)
-        found.choose(picks, choices * shares.more / 2, sigma, found.closing, rng)
-        found.measure(counts, shares.extras / 2, rng, last=True)
+        growth.choose(picks, choices * shares.more / 2, sigma, growth.closing, rng)
+        growth.measure(counts, shares.extras / 2, rng, last=True)
     return FittedModel(
-        measured=found.measured,
-        tree=found.tree,
-        factors=found.factors,
+        measured=growth.measured,
+        tree=growth.tree,
+        factors=growth.factors,
         earlier=earlier,
         is_blind=shares.caution > 0,
     )
@@ -279,8 +279,8 @@ class _Growth:
 
     def _take(self, ends: Ends) -> None:
         self.chosen.append(ends)
-        ways = [way for way in (ends, ends[::-1]) if way in self.prices] or [ends]
-        self.tree = self.tree.joined(*min(ways, key=lambda way: self.prices.get(way, 0)))
+        directions = [direction for direction in (ends, ends[::-1]) if direction in self.prices] or [ends]
+        self.tree = self.tree.joined(*min(directions, key=lambda direction: self.prices.get(direction, 0)))
         old, new = self.parts[ends[1]], self.parts[ends[0]]
         self.parts = [new if part == old else part for part in self.parts]
 
@@ -296,12 +296,12 @@ def _measure_total(counts: Counts, budget: ViewBudget, rng: Rng) -> tuple[float,
 def _measure_ones(counts: Counts, epsilon: Fraction, rng: Rng) -> tuple[OneWay, ...]:
     """Noise in the histogram of every attribute; a record lies in one place of each."""
     sizes = counts.schema.sizes
-    found = []
+    one_ways = []
     for name, size, share in zip(counts.schema.names, sizes, by_size(epsilon, sizes), strict=True):
         exact = histogram(counts.column(name), counts.values, size)
         noisy = geometric(exact, epsilon=share, sensitivity=1, rng=rng)
-        found.append(OneWay(values=noisy.astype(np.float64), variance=noise_variance(share)))
-    return tuple(found)
+        one_ways.append(OneWay(values=noisy.astype(np.float64), variance=noise_variance(share)))
+    return tuple(one_ways)
 
 
 def _with_bins(measured: Measurements, counts: Counts, epsilon: float) -> Measurements:
@@ -310,7 +310,7 @@ def _with_bins(measured: Measurements, counts: Counts, epsilon: float) -> Measur
     total = estimate_total(alone)
     wanted = bins_wanted(total, epsilon, len(attributes))
     bins: list[Codes] = []
-    for attribute, one in zip(attributes, measured.ones, strict=True):
-        mass = nearest_point(one.values, total=total) if total > 0 else np.zeros(attribute.size)
+    for attribute, one_way in zip(attributes, measured.ones, strict=True):
+        mass = nearest_point(one_way.values, total=total) if total > 0 else np.zeros(attribute.size)
         bins.append(coarse_bins(mass, value_order(attribute), wanted))
     return replace(measured, bins=tuple(bins))

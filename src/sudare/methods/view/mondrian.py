@@ -135,11 +135,11 @@ class Finals:
         """The boxes, their counts with noise (those of one epsilon together) and its variance."""
         boxes, counts = BlockLevel.joined(self.boxes), np.concatenate(self.exact)
         kinds, kind = np.unique(np.concatenate(self.kinds), return_inverse=True)
-        each = [self.plan.leaf(int(one) // 2, tested=bool(one % 2)) for one in kinds]
-        for epsilon in sorted(set(each)):
-            here = np.array([one == epsilon for one in each])[kind]
-            counts[here] += geometric_few(int(here.sum()), scale=1 / epsilon, rng=rng)
-        return boxes, counts, np.array([geometric_variance(1 / epsilon) for epsilon in each])[kind]
+        epsilons = [self.plan.leaf(int(kind_code) // 2, tested=bool(kind_code % 2)) for kind_code in kinds]
+        for epsilon in sorted(set(epsilons)):
+            is_chosen = np.array([leaf_epsilon == epsilon for leaf_epsilon in epsilons])[kind]
+            counts[is_chosen] += geometric_few(int(is_chosen.sum()), scale=1 / epsilon, rng=rng)
+        return boxes, counts, np.array([geometric_variance(1 / epsilon) for epsilon in epsilons])[kind]
 
 
 @dataclass(frozen=True, slots=True)

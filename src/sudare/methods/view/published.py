@@ -101,9 +101,9 @@ def _cliques(view: TableView) -> Frame:
     tree = view.factors.tree
     parents = _parents(tree)
     rows = [
-        (place, parents[place], position, one)
+        (place, parents[place], position, attribute)
         for place, clique in enumerate(tree.cliques)
-        for position, one in enumerate(clique)
+        for position, attribute in enumerate(clique)
     ]
     table = np.array(rows, dtype=np.int64)
     names = np.array(view.schema.names, dtype=object)
@@ -167,11 +167,11 @@ def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, 
     if shares.shape[1] != sum(sizes):
         raise ReleaseError("the tables of the view do not fit its schema; the release is damaged")
     bins = tuple(np.split(numbers(values["bin"]).astype(np.int64), cuts))
-    widths = [int(one.max()) + 1 for one in bins]
+    widths = [int(coarse.max()) + 1 for coarse in bins]
     tree = _tree(frames["cliques"], schema)
     cells = frames["cells"].columns
     counts = np.stack([numbers(cells["count" if v == 0 else f"count_{v}"]) for v in range(versions)])
-    shapes = [[widths[one] for one in clique] for clique in tree.cliques]
+    shapes = [[widths[attribute] for attribute in clique] for clique in tree.cliques]
     pieces = np.split(counts, np.cumsum([math.prod(shape) for shape in shapes])[:-1], axis=1)
     tables = tuple(piece.reshape([versions, *shape]) for piece, shape in zip(pieces, shapes, strict=True))
     return TableView(

@@ -108,7 +108,9 @@ def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0, most: 
 # A view made of tables: the model's and the product's. Holds public numbers only.
 
 
-KNOWN = 0.1  # of tau^2: what a pair that a clique holds may still be off, by its coarse bins and by third attributes
+HELD_PAIR_ERROR = (
+    0.1  # of tau^2: what a pair that a clique holds may still be off, by its coarse bins and by third attributes
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -162,7 +164,7 @@ class TableView:
         if not pairs:
             return 0.0
         unknown = sum(pair not in known for pair in pairs) / len(pairs)
-        return self.total + self.tau_squared * (KNOWN + (1 - KNOWN) * unknown)
+        return self.total + self.tau_squared * (HELD_PAIR_ERROR + (1 - HELD_PAIR_ERROR) * unknown)
 
     def _hidden_in(self, box: AxisWeights, held: float) -> float:
         records = max(self.total, 1.0)

@@ -15,22 +15,30 @@ from sudare.noise.uniform import draw_interval
 from sudare.postprocess import nearest_point
 from sudare.schema.arrays import Codes, Reals
 
-EVENLY = 1e-9  # of the largest value, added to every value where halves are sought: nothing is halved in the middle
+SMALLEST_VALUE = (
+    1e-9  # of the largest value, added to every value where halves are sought: nothing is halved in the middle
+)
 CHUNK = 2**14
-CUTS = np.sin(np.linspace(0.0, np.pi / 2, 33)) ** 2  # what share the left half may have: rather a little or a lot
-LIKELY = np.log([10.0, *[1.0] * 31, 10.0])  # and, as likely as ten others, nothing or all
-FAINT = 25  # deviations: a part with more is cut as told, since the steps of CUTS would be coarser than the noise
+LEFT_SHARES = (
+    np.sin(np.linspace(0.0, np.pi / 2, 33)) ** 2
+)  # what share the left half may have: rather a little or a lot
+LOG_LIKELIHOODS = np.log([10.0, *[1.0] * 31, 10.0])  # and, as likely as ten others, nothing or all
+SURE_DEVIATIONS = 25  # deviations: a part with more is cut as its sums say, since LEFT_SHARES is coarser than the noise
 
 
 def inside_bins(measured: Measurements, factors: Factors, *, plain: bool = False) -> list[Reals]:
     """The share of every value within its bin, attribute by attribute; `plain` projects a bin's values at once."""
     shares = []
-    for place, (one, bins) in enumerate(zip(measured.ones, measured.bins, strict=True)):
+    for place, (one_way, bins) in enumerate(zip(measured.ones, measured.bins, strict=True)):
         totals = factors.of([place])[0]
         order = np.argsort(bins, kind="stable")
         edges = np.searchsorted(bins[order], np.arange(totals.size + 1))
-        values, mass = one.values[order], np.empty(bins.size)
-        shared = _projected(values, edges, totals) if plain else halved(values, edges, totals, variance=one.variance)
+        values, mass = one_way.values[order], np.empty(bins.size)
+        shared = (
+            _share_by_projection(values, edges, totals)
+            if plain
+            else share_by_halves(values, edges, totals, variance=one_way.variance)
+        )
         mass[order] = shared
         sums = np.bincount(bins, mass)
         even = 1.0 / np.diff(edges)
@@ -38,7 +46,7 @@ def inside_bins(measured: Measurements, factors: Factors, *, plain: bool = False
     return shares
 
 
-def halved(values: Reals, edges: Codes, totals: Reals, *, variance: float = 0.0) -> Reals:
+def share_by_halves(values: Reals, edges: Codes, totals: Reals, *, variance: float = 0.0) -> Reals:
     """Share each total out among the noisy values from one edge to the next, half by half, nobody below 0.
 
     A part is cut where its noisy values reach half their sum. What its halves get is told by the sums of their values,
@@ -50,42 +58,42 @@ def halved(values: Reals, edges: Codes, totals: Reals, *, variance: float = 0.0)
     [9.0, 3.0, 0.0, 0.0]
     """
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    least = EVENLY * (1.0 + float(np.abs(values).max(initial=0.0)))
-    ladder = np.concatenate([[0.0], np.cumsum(np.maximum(values, 0.0) + least)])
-    found = np.empty(values.size)
+    least = SMALLEST_VALUE * (1.0 + float(np.abs(values).max(initial=0.0)))
+    climbing = np.concatenate([[0.0], np.cumsum(np.maximum(values, 0.0) + least)])
+    shared = np.empty(values.size)
     low, high, total = edges[:-1], edges[1:], np.maximum(totals, 0.0)
     while low.size:
         is_one = high - low == 1
-        found[low[is_one]] = total[is_one]
+        shared[low[is_one]] = total[is_one]
         low, high, total = low[~is_one], high[~is_one], total[~is_one]
-        middle = np.clip(np.searchsorted(ladder, (ladder[low] + ladder[high]) / 2), low + 1, high - 1)
+        middle = np.clip(np.searchsorted(climbing, (climbing[low] + climbing[high]) / 2), low + 1, high - 1)
         gap = total - (sums[high] - sums[low])
-        told = sums[middle] - sums[low] + gap * (middle - low) / (high - low)
-        left = _likely(told, total, np.sqrt(variance * (middle - low) * (high - middle) / (high - low)))
+        expected = sums[middle] - sums[low] + gap * (middle - low) / (high - low)
+        left = _most_likely_share(expected, total, np.sqrt(variance * (middle - low) * (high - middle) / (high - low)))
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
         total = np.concatenate([left, total - left])
-    return found
+    return shared
 
 
-def _likely(told: Reals, total: Reals, deviation: Reals) -> Reals:
+def _most_likely_share(expected: Reals, total: Reals, deviation: Reals) -> Reals:
     """What a half has: as told, within 0 and the total; where noise counts, the mean over CUTS given what is told."""
-    left: Reals = np.clip(told, 0.0, total)
-    every = np.flatnonzero(total < FAINT * deviation)
+    left: Reals = np.clip(expected, 0.0, total)
+    every = np.flatnonzero(total < SURE_DEVIATIONS * deviation)
     for start in range(0, every.size, CHUNK):
-        faint = every[start : start + CHUNK]
-        off = (total[faint, None] * CUTS - told[faint, None]) / deviation[faint, None]
-        fits = LIKELY - off**2 / 2
+        is_unsure = every[start : start + CHUNK]
+        off = (total[is_unsure, None] * LEFT_SHARES - expected[is_unsure, None]) / deviation[is_unsure, None]
+        fits = LOG_LIKELIHOODS - off**2 / 2
         weights = np.exp(fits - fits.max(axis=1, keepdims=True))
-        left[faint] = total[faint] * np.clip((weights @ CUTS) / weights.sum(axis=1), 0.0, 1.0)
+        left[is_unsure] = total[is_unsure] * np.clip((weights @ LEFT_SHARES) / weights.sum(axis=1), 0.0, 1.0)
     return left
 
 
-def _projected(values: Reals, edges: Codes, totals: Reals) -> Reals:
-    found = np.zeros(values.size)
+def _share_by_projection(values: Reals, edges: Codes, totals: Reals) -> Reals:
+    shared = np.zeros(values.size)
     for low, high, total in zip(edges[:-1], edges[1:], totals, strict=True):
         if total > 0:
-            found[low:high] = nearest_point(values[low:high], total=float(total))
-    return found
+            shared[low:high] = nearest_point(values[low:high], total=float(total))
+    return shared
 
 
 # How sure the model is: the same fit to freshly noised tables, and how far extra pairs were from it.
@@ -96,10 +104,14 @@ def _projected(values: Reals, edges: Codes, totals: Reals) -> Reals:
 
 REPLICATES = 10
 SWEEPS = 4  # a replicate starts from the fit, and is near it
-HIDDEN = 0.6  # of the variance of a value: what the noise of values that came out as 0 may hide
-CHANCE = 0.25  # of the variance that independent records have: the part that no measured table pins down
-UNSEEN = 0.06  # of the records: how far off a model without pairs is supposed to be (Adult and electricity: .035, .045)
-OTHERS = 0.5  # of the variance found in judged pairs, which were the worst: what the pairs never looked at are given
+HIDDEN_NOISE = 0.6  # of the variance of a value: what the noise of values that came out as 0 may hide
+SAMPLING_VARIANCE = 0.25  # of the variance that independent records have: the part that no measured table pins down
+ERROR_WITHOUT_PAIRS = (
+    0.06  # of the records: how far off a model without pairs is supposed to be (Adult and electricity: .035, .045)
+)
+UNJUDGED_PAIRS = (
+    0.5  # of the variance found in judged pairs, which were the worst: what the pairs never looked at are given
+)
 LEAST_SHARE = 0.02  # of the records: smaller rectangles say little against their noise
 
 
@@ -110,7 +122,7 @@ def replicates(drawn: FittedModel, *, rng: Rng, size: int = REPLICATES) -> tuple
         again = noised(drawn.measured, drawn.factors, shares[0], rng=rng)
         fits.append(fit(again, drawn.tree, start=drawn.factors if drawn.measured.pairs else None, sweeps=SWEEPS))
         shares.append(inside_bins(again, fits[-1], plain=drawn.is_plain))
-    tables = tuple(np.concatenate(versions) for versions in zip(*(one.tables for one in fits), strict=True))
+    tables = tuple(np.concatenate(versions) for versions in zip(*(fit.tables for fit in fits), strict=True))
     return Factors(drawn.tree, tables), [np.stack(versions) for versions in zip(*shares, strict=True)]
 
 
@@ -119,10 +131,10 @@ def noised(measured: Measurements, factors: Factors, shares: list[Reals], *, rng
     total = float(factors.totals[0])
     ones = tuple(
         OneWay(
-            values=add_laplace(factors.of([place])[0][bins] * share, variance=one.variance, rng=rng),
-            variance=one.variance,
+            values=add_laplace(factors.of([place])[0][bins] * share, variance=one_way.variance, rng=rng),
+            variance=one_way.variance,
         )
-        for place, (one, bins, share) in enumerate(zip(measured.ones, measured.bins, shares, strict=True))
+        for place, (one_way, bins, share) in enumerate(zip(measured.ones, measured.bins, shares, strict=True))
     )
     pairs = tuple(
         replace(pair, values=add_laplace(factors.of(pair.ends)[0], variance=pair.variance, rng=rng))
@@ -143,18 +155,18 @@ def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
     """
     judged = [pair for pair in drawn.measured.pairs if pair.last] or _weakest(drawn)
     total = float(drawn.earlier.totals[0])
-    found = []
+    excesses = []
     for pair in judged:
         expected = drawn.earlier.joint(pair.ends)[0]
-        found += [_excess(pair, expected, total, rng) for _ in range(rectangles)]
-    kept = [one for one in found if one is not None]
-    least = (UNSEEN * total) ** 2 if drawn.is_blind else CHANCE * total
-    return max(least, OTHERS * float(np.mean(kept))) if kept else least
+        excesses += [_excess(pair, expected, total, rng) for _ in range(rectangles)]
+    kept = [excess for excess in excesses if excess is not None]
+    least = (ERROR_WITHOUT_PAIRS * total) ** 2 if drawn.is_blind else SAMPLING_VARIANCE * total
+    return max(least, UNJUDGED_PAIRS * float(np.mean(kept))) if kept else least
 
 
 def hidden_noise(drawn: FittedModel) -> float:
     """Least variance of a count: a share of that of the best known values (chosen by coverage, papers/kato_view)."""
-    return HIDDEN * min(one.variance for one in drawn.measured.ones)
+    return HIDDEN_NOISE * min(one_way.variance for one_way in drawn.measured.ones)
 
 
 def _weakest(drawn: FittedModel) -> list[Pair]:

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal
 from sudare.counts import Countable, Counts
 from sudare.errors import DomainError, ParameterError, SchemaError
 from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
-from sudare.methods.figures import as_estimates, join_clauses, write_figure
+from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.budget import ViewBudget, bins_wanted, by_size, parts, plan, share_out
+from sudare.methods.view.budget import ViewBudget, bins_wanted, by_size, parts, plan, split_epsilon
 from sudare.methods.view.cuts import AE_SENSITIVITY
 from sudare.methods.view.model import FittedModel, draw_model
 from sudare.methods.view.mondrian import costs, draw_blocks, stop_scale
@@ -29,7 +29,7 @@ from sudare.releases import Release
 from sudare.releases.frame import check_names
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema
-from sudare.text import Text, Words, text
+from sudare.text import Text, Words, join_clauses, text
 
 MOST_ROWS = 10**15
 LEAST_SHARE = 5000  # a pair of d attributes gets more than 1/(5000 d) of epsilon, however the shares come out
@@ -92,7 +92,7 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
             cells=cells, attributes=attributes, value_standard_deviation={}, block_standard_deviation=deviation
         )
     left = budget.epsilon - (budget.total_epsilon or 0)
-    shares = share_out(algorithm, left, records=float(rows or 0), sizes=schema.sizes)
+    shares = split_epsilon(algorithm, left, records=float(rows or 0), sizes=schema.sizes)
     each = by_size(shares.ones, schema.sizes)
     deviations = {
         name: math.sqrt(geometric_variance(1 / share)) for name, share in zip(schema.names, each, strict=True)
@@ -115,7 +115,7 @@ def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
         stop = AE_SENSITIVITY / plan.test if plan.test else stop_scale(plan.tests)
         largest = max(stop, 1 / plan.leaf(plan.deepest, tested=True))
     else:
-        shares = share_out("model", budget.epsilon, records=math.inf, sizes=schema.sizes)
+        shares = split_epsilon("model", budget.epsilon, records=math.inf, sizes=schema.sizes)
         least = min(*by_size(shares.ones, schema.sizes), budget.epsilon / (LEAST_SHARE * len(schema.sizes)))
         largest = 1 / least
     if largest > LARGEST_SCALE:
@@ -126,7 +126,7 @@ def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
 
 MOST_RECORDS = 2**53  # counts are added in floats, exact up to here
 MOST_VALUES = 2**20  # of all attributes together: each gets noise of its own
-SMALL = 0.1  # of what is measured: an error up to here is called small
+SMALL_ERROR = 0.1  # of what is measured: an error up to here is called small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,8 +214,8 @@ class View(EpsilonMethod):
             else text("records are too few to measure how attributes depend on each other")
         )
         shares = [found.value_standard_deviation[one] * size / rows for one, size in sizes.items()] if rows else [1.0]
-        is_small = statistics.median(shares) <= SMALL
-        return Expected(words=join_clauses(words, more, pairs), figures=found.to_dict(), is_small=is_small)
+        is_small = statistics.median(shares) <= SMALL_ERROR
+        return Expected(words=join_clauses([words, more, pairs]), figures=found.to_dict(), is_small=is_small)
 
     # --- with the data ----------------------------------------------------------------------------------------------
 
