@@ -352,11 +352,11 @@ WRONG: dict[str, dict[str, Change]] = {
     "one value where a list stands": {
         "schema": ('item = ["h2"]', 'item = "h2"', 27, 'item ("h2") must be a list in [ ], each entry a text in quotes; did you mean ["h2"]?'),
         "recipe": ('"age",\n  "sex",\n]', "5]", 16, 'by, entry 1 (5) must be one line of text in quotes; did you mean "5"?'),
-        "request": ('  ["F"],\n', '  "F",\n', 8, 'sex, entry 1 ("F") must be a list in [ ], each entry a text in quotes that is not empty; did you mean ["F"]?'),
+        "request": ('  ["F"],\n', '  "F",\n', 8, 'sex, entry 1 ("F") must be a list in [ ], each entry a text in quotes; did you mean ["F"]?'),
     },
     "a wrong entry of a list over several lines": {
         "schema": ('  "h2",', "  2,", 21, 'values, entry 2 (2) must be a text in quotes; did you mean "2"?'),
-        "request": ('  ["M"],', "  [true],", 9, "sex, entry 2.1 (true) must be a text in quotes that is not empty"),
+        "request": ('  ["M"],', "  [true],", 9, "sex, entry 2.1 (true) must be a text in quotes"),
         "recipe": ('  "sex",', "  5,", 17, 'by, entry 2 (5) must be one line of text in quotes; did you mean "5"?'),
     },
     "a table where a value stands": {

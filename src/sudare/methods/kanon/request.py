@@ -19,7 +19,7 @@ import numpy as np
 
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms import FileForm, FilledForm, Key, TableForm, read_form, read_values
-from sudare.forms.kinds import AnyText, Either, Kind, ListOf, Unfit, WholeNumber, find_near
+from sudare.forms.kinds import AnyText, Kind, ListOf, Unfit, WholeNumber, find_near
 from sudare.methods.kanon.mondrian import ValueLine
 from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes, Labels
@@ -153,7 +153,9 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelKind(AnyText):
-    """A value of an attribute, as a text or as the number that it is."""
+    """A name or a value of an attribute, as a text or as the number or day that it is."""
+
+    may_be_empty: bool = True
 
     def read(self, value: Any) -> str:
         """Take a text, a number or a day."""
@@ -201,7 +203,7 @@ FORM = FileForm(
             help=text("The request as a whole"),
             keys={
                 "name": Key(
-                    kind=Either((AnyText(may_be_empty=True, example='"commuters"'), WholeNumber())),
+                    kind=LabelKind(example='"commuters"'),
                     default="",
                     help=text("name of the request"),
                 ),
