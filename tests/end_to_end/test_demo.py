@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.cli.runs import _lines
+from sudare.cli.runs import _print_lines
 from sudare.demo.demo import KINDS, render_demo_page
 from sudare.methods.kanon.compare import ClassComparison
 from sudare.methods.table.compare import RegionComparison
@@ -33,7 +33,7 @@ INDEXES = ("index.html", "index.ja.html")
 STEWARD = ("microdata", "view", "kanon", "table")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The directory in which `sudare demo` ran, and what it said."""
     place = tmp_path_factory.mktemp("first_hour")
@@ -81,7 +81,7 @@ def test_on_a_terminal_the_lines_stand_above_a_bar(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with _lines() as tell:
+    with _print_lines() as tell:
         tell("step [1] of two", 0.5)
     out = capsys.readouterr().out
 

@@ -96,7 +96,7 @@ def test_a_request_that_cannot_be_granted_is_refused_and_still_learned_from(shop
 
     assert refused.code == 1
     assert refused.err.count("\n") == 1
-    assert "none of the 1 wishes" in refused.err
+    assert "none of the 1 options" in refused.err
     assert not (shop / "one").exists()
     assert "fails for certain" in asked.out
 
@@ -133,7 +133,7 @@ def test_a_ledger_is_not_charged_and_the_steward_is_told(shop: Path, sudare: Sud
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--k", "1"), "k (1) must be at least 2"),
+        (("--k", "1"), "k (1) must be a whole number of at least 2"),
         (("--k", "4000"), "k (4000) is larger than the table"),
         (("--k", "5", "--quasi", "item"), "quasi-identifier item has no hierarchy"),
         (("--k", "5", "--criteria", "l=31,item"), "even the whole table as one class"),
@@ -189,7 +189,7 @@ def test_presence_in_a_register_is_asked_for_with_the_register(shop: Path, sudar
 
     assert done.code == 0
     assert (without.code, too_few.code, for_nothing.code, by_value.code) == (1, 1, 1, 1)
-    assert "--register FILE" in without.err
+    assert "a register, a table of the population" in without.err
     assert "no generalisation reaches" in too_few.err or "does not keep presence" in too_few.err
     assert "give both or neither" in for_nothing.err
     assert "full recoding only" in by_value.err

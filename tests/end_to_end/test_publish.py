@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sudare.cli.publish import build_publish
+from sudare.methods.registry import find_method, method_entries
 from sudare.releases import Release
 from tests.end_to_end.conftest import SCHEMA, Ran
 
@@ -230,15 +234,34 @@ def test_every_help_page_opens(lang: str, sudare: Callable[..., object], monkeyp
         assert (("使い方" in page.out) if lang == "ja" else ("Usage:" in page.out)) or words
 
 
-def test_every_field_of_microdata_has_a_flag() -> None:
-    import dataclasses
+@pytest.mark.parametrize("name", list(method_entries()))
+def test_every_parameter_and_file_of_a_method_has_a_flag(name: str) -> None:
+    method = find_method(name)
+    flags = {flag for parameter in build_publish(method).params for flag in parameter.opts}
 
-    from sudare.cli.microdata import publish_microdata
-    from sudare.methods.microdata import Microdata
+    assert {f"--{known.replace('_', '-')}" for known in (*method.parameters(), *method.files())} - {"--map"} <= flags
 
-    flags = {option for parameter in publish_microdata.params for option in parameter.opts}
 
-    assert {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Microdata)} <= flags
+def test_an_option_keeps_its_old_name_and_says_the_new_one(place: Path, sudare: Callable[..., Ran]) -> None:
+    old = sudare(*PUBLISH, "--out", "old", "--method", "tree")
+    new = sudare(*PUBLISH, "--out", "new", "--algorithm", "tree")
+    both = sudare(*PUBLISH, "--out", "both", "--method", "tree", "--algorithm", "tree")
+
+    assert (old.code, new.code, both.code) == (0, 0, 1)
+    assert "method is now called algorithm" in old.err
+    assert new.err == ""
+    assert "given twice" in both.err
+    assert "--method" not in sudare("publish", "microdata", "--help").out
+
+
+def test_the_list_of_methods_imports_none_of_them() -> None:
+    code = (
+        "import sys; from sudare.cli import main; main(['publish', '--help']);"
+        "print([name for name in sys.modules if name.startswith('sudare.methods.') or name == 'numpy'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+
+    assert done.stdout.splitlines()[-1] == "['sudare.methods.registry']"
 
 
 def test_a_table_of_more_cells_than_records_can_fill_is_said_to_be_so(place: Path, sudare: Callable[..., Ran]) -> None:

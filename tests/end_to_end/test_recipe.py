@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sudare.demo.data import write_coast
-from sudare.recipe.ledger import alone
+from sudare.recipe.ledger import run_alone
 from tests.processes import start
 from tests.recipe_texts import HEAD, RECORDS, SCHEMA
 
@@ -280,7 +280,7 @@ def test_a_history_may_be_kept_beside_the_releases(
     assert done.code == 0, done.err
     assert (place / "members.history").exists()
     assert "done before" in again.out
-    assert "k: there 7, in the recipe 8" in other.err
+    assert "the request asks for k = 7, but at least 8 is required" in other.err
 
 
 def test_a_second_run_waits_for_nobody_and_spends_nothing(
@@ -288,7 +288,7 @@ def test_a_second_run_waits_for_nobody_and_spends_nothing(
 ) -> None:
     file = recipe(HEAD + RECORDS)
     (place / "releases").mkdir()
-    with alone(place / "releases"):
+    with run_alone(place / "releases"):
         refused = sudare("run", file)
 
     assert refused.code == 1
@@ -319,7 +319,7 @@ def test_progress_and_refusals_are_japanese_for_a_japanese_reader(
     assert "未作成" in planned.out
     assert "releases のリリース: 2 件（今回 2 件" in done.out
     assert "レシピと異なるリリースがあります" in refused.err
-    assert "recipe.toml の 15 行目：k というキーはありません" in wrong.err
+    assert 'recipe.toml の 15 行目：[[release]] records：k を使えるのは publish = "kanon" のときだけです' in wrong.err
 
 
 def test_json_is_one_document(place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]) -> None:

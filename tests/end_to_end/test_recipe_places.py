@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sudare.app import publish_kanon, publish_location, publish_release
+from sudare.app import publish
 from sudare.demo.data import write_coast
 from sudare.errors import ParameterError
+from sudare.methods.base import Method
 from sudare.methods.kanon import KAnonymity
+from sudare.methods.location import Location
 from sudare.methods.microdata import Microdata
 from sudare.privacy import Ledger
 from tests.recipe_texts import HEAD, RECORDS
@@ -38,21 +40,30 @@ def test_a_format_that_is_none_is_refused_before_the_spend(
 
     assert refused.code == 1
     assert "format (" in refused.err
-    assert 'format = "parquet" / format = "csv"' in refused.err
+    assert 'must be one of "parquet", "csv"' in refused.err
     assert spent(place / "members.ledger") == "0"
 
 
-def test_every_door_refuses_a_wrong_format_before_it_spends_or_reads(place: Path, recipe: Callable[[str], str]) -> None:
+@pytest.mark.parametrize(
+    "method",
+    [Microdata(epsilon=1), KAnonymity(k=2), Location(epsilon_per_metre="0.02")],
+    ids=lambda method: method.name,
+)
+def test_a_wrong_format_is_refused_before_anything_is_spent_or_read(
+    place: Path, recipe: Callable[[str], str], method: Method
+) -> None:
     recipe("")
-    file, wrong = place / "members.ledger", {"out": place / "never", "file_format": "xls"}
+    file = place / "members.ledger"
     Ledger.create(file, epsilon=2).close()
-    facts = {"schema_file": place / "absent.toml", **wrong}
     with pytest.raises(ParameterError, match=r"file_format \(xls\)"):
-        publish_release(Microdata(epsilon=1), "absent.csv", ledger_file=file, **facts)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match=r"file_format \(xls\)"):
-        publish_kanon(KAnonymity(k=2), "absent.csv", **facts)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match=r"file_format \(xls\)"):
-        publish_location(place / "absent.toml", epsilon_per_metre="0.02", **wrong)  # type: ignore[arg-type]
+        publish(
+            method,
+            place / "absent.csv",
+            schema_file=place / "absent.toml",
+            ledger_file=file,
+            out=place / "never",
+            file_format="xls",  # type: ignore[arg-type]
+        )
 
     assert spent(file) == "0"
 
@@ -73,22 +84,23 @@ def test_presence_in_a_register_can_be_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "line", "reason"),
     [
-        (PRESENCE, "go together"),
-        (ROWS + 'register = "members.csv"\n', "go together"),
-        (PRESENCE + 'register = "absent.csv"\n', "absent.csv"),
-        (PRESENCE + 'register = "members.csv"\nrequest = "request.toml"\n', "do not go together"),
+        (PRESENCE, 20, "go together"),
+        (ROWS + 'register = "members.csv"\n', 16, "go together"),
+        (PRESENCE + 'register = "absent.csv"\n', 16, "absent.csv"),
+        (PRESENCE + 'register = "members.csv"\nrequest = "request.toml"\n', 16, "do not go together"),
     ],
 )
 def test_a_register_that_is_missing_or_idle_is_refused_while_planning(
-    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object], rows: str, told: str
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object], rows: str, line: int, reason: str
 ) -> None:
+    (place / "request.toml").write_text("[request]\nk = 7\n[[option]]\nage = 0\n")
     refused = sudare("run", recipe(HEAD + RECORDS + rows), "--dry-run")
 
     assert refused.code == 1
-    assert told in refused.err
-    assert "recipe.toml, line 16: rows" in refused.err
+    assert reason in refused.err
+    assert f"recipe.toml, line {line}: rows" in refused.err
 
 
 def test_a_register_with_values_outside_the_schema_is_refused_before_the_first_spend(

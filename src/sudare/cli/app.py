@@ -21,7 +21,11 @@ class LazyGroup(Worded, click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order a steward meets them."""
-        return list(self.places)
+        return list(self.describe_commands())
+
+    def describe_commands(self) -> Mapping[str, Text | str]:
+        """Name every command with what it does, without importing it."""
+        return {name: words for name, (_, words) in self.places.items()}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command."""
@@ -35,9 +39,11 @@ class LazyGroup(Worded, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the commands that exist when one is not known."""
-        if args and args[0] not in self.places and not args[0].startswith("-"):
-            known = ", ".join(self.places)
-            raise click.UsageError(say("there is no command {name}; there are {known}", name=args[0], known=known), ctx)
+        known = self.describe_commands()
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(
+                say("there is no command {name}; there are {known}", name=args[0], known=", ".join(known)), ctx
+            )
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -48,7 +54,7 @@ class LazyGroup(Worded, click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a command, without importing it."""
         with formatter.section(say("Commands")):
-            formatter.write_dl([(name, str(words)) for name, (_, words) in self.places.items()])
+            formatter.write_dl([(name, str(words)) for name, words in self.describe_commands().items()])
 
 
 def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -1,200 +1,280 @@
-"""`sudare publish METHOD` and `sudare preview METHOD`: the commands, and what they share."""
+"""`sudare publish METHOD` and `sudare preview METHOD`: one command for every method that is known here.
+
+The options of a command are made of what the method declares: its parameters, the files it reads, and whether it is
+made of a table or of a map. A list of methods imports none of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from sudare.cli.app import LazyGroup
-from sudare.cli.terminal import held_interrupts, json_option, print_json, progress
+from sudare.cli.help import Worded, WordedOption
+from sudare.cli.terminal import json_parameter, print_json, print_lines, progress
 from sudare.errors import ParameterError
-from sudare.text import language, say
+from sudare.methods.registry import find_method, method_entries
+from sudare.text import Text, say, text
 
 if TYPE_CHECKING:
-    from sudare.app import Published, Publisher
+    from sudare.forms.kinds import Kind
+    from sudare.methods.base import Method
+    from sudare.methods.parameters import ExtraFile, Parameter
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-publish = LazyGroup(
-    "publish",
-    help=say(
-        "Turn a private table into a release. The spend is recorded first, then noise is drawn, then files appear."
-    ),
-    places={
-        "microdata": (
-            "sudare.cli.microdata:publish_microdata",
-            say("records with the same columns (differential privacy)"),
-        ),
-        "table": (
-            "sudare.cli.table:publish_table",
-            say("counts and sums over regions, of any size (differential privacy)"),
-        ),
-        "view": ("sudare.cli.view:publish_view", say("a compact view that answers any count (differential privacy)")),
-        "kanon": ("sudare.cli.kanon:publish_kanon_command", say("the table itself, values generalised (k-anonymity)")),
-        "location": (
-            "sudare.cli.location:publish_location",
-            say("a mechanism for devices to report a cell of a map (epsilon per metre)"),
-        ),
-    },
-)
-preview = LazyGroup(
-    "preview",
-    help=say("Cost and expected error of a release, from the schema alone; nothing is opened or spent."),
-    places={
-        "microdata": (
-            "sudare.cli.microdata:preview_microdata",
-            say("records with the same columns (differential privacy)"),
-        ),
-        "table": (
-            "sudare.cli.table:preview_table",
-            say("counts and sums over regions, of any size (differential privacy)"),
-        ),
-        "view": ("sudare.cli.view:preview_view", say("a compact view that answers any count (differential privacy)")),
-        "kanon": ("sudare.cli.kanon:preview_kanon", say("the table itself, values generalised (k-anonymity)")),
-        "location": (
-            "sudare.cli.location:preview_location",
-            say("a mechanism for devices to report a cell of a map (epsilon per metre)"),
-        ),
-    },
-)
+FILE = click.Path(path_type=Path)
+TABLE_INPUTS = ("schema_file", "ledger_file", "count_column", "encoding", "memory_limit", "spill_directory",
+                "seed_for_tests")  # fmt: skip
+MOST_DIGITS = 15  # of an estimate of the number of records
 
 
-def add_options(command: Command, *options: Callable[[Any], Any]) -> Command:
-    """Put options on a command, in the order its help shows them."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+class MethodGroup(LazyGroup):
+    """A group with one command a method, built from its class when it is asked for."""
+
+    def __init__(self, name: str, *, help: Text, build: Callable[[type[Method]], click.Command]) -> None:
+        super().__init__(name, places={}, help=help)
+        self.build = build
+
+    def describe_commands(self) -> Mapping[str, Text | str]:
+        """Name every method with what it publishes, the built-in ones first."""
+        return {name: entry.describe() for name, entry in method_entries().items()}
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one method and build its command."""
+        return self.build(find_method(cmd_name)) if cmd_name in method_entries() else None
 
 
-def epsilon_options(command: Command) -> Command:
-    """What every method under differential privacy takes."""
-    return add_options(
-        command,
-        click.option(
-            "--epsilon",
-            required=True,
-            metavar="NUMBER",
-            help=say("how much this release may tell, exactly: 1/2 or 0.1; less protects more"),
-        ),
-        click.option(
-            "--neighbours",
-            type=click.Choice(["replace", "add-remove"]),
-            help=say(
-                "what the promise compares: a person replaced by another, or there and not there"
-                " (default: the ledger's, else replace)"
-            ),
-        ),
-        click.option(
-            "--by", callback=_names, metavar="NAMES", help=say("attributes to publish, with commas (default: all)")
-        ),
-    )
+# --- options ----------------------------------------------------------------------------------------------------------
 
 
-def _names(context: click.Context, option: click.Parameter, by: str | None) -> tuple[str, ...] | None:
-    return None if by is None else tuple(name.strip() for name in by.split(","))
+def parameter_options(method: type[Method]) -> list[click.Parameter]:
+    """One option for every parameter of a method; old names are understood, and not shown."""
+    return [option for about in method.parameters().values() for option in _parameter_options(about)]
 
 
-_FILE = click.Path(path_type=Path)
+def _parameter_options(about: Parameter) -> list[click.Parameter]:
+    settings = _describe_value(about.value)
+    shown = dict(settings)
+    if about.default not in (None, False, ()):
+        shown |= {"default": about.default, "show_default": True}
+    if about.metavar is not None:
+        shown["metavar"] = about.metavar
+    old = [WordedOption(["--" + name.replace("_", "-"), name], hidden=True, **settings) for name in about.old_names]
+    return [WordedOption([about.flag, about.name], required=about.required, help=about.help, **shown), *old]
 
 
-def source_options(command: Command) -> Command:
-    """Where the rows come from and where the release goes."""
-    return add_options(
-        command,
-        click.argument("data"),
-        click.option("--schema", "schema_file", required=True, type=_FILE, help=say("schema file")),
-        click.option("-o", "--out", required=True, type=_FILE, help=say("directory to make; it must not exist yet")),
-        click.option(
-            "--ledger", "ledger_file", type=_FILE, help=say("ledger of this table; the spend is recorded there first")
-        ),
-        click.option(
-            "--count",
-            "count_column",
-            metavar="COLUMN",
-            help=say("DATA is already aggregated; this column holds the counts"),
-        ),
-        click.option("--encoding", help=say("encoding of text files, such as cp932 (default: found out)")),
-        click.option(
-            "--format",
-            "file_format",
+def _describe_value(kind: Kind | None) -> dict[str, Any]:
+    """Say how click reads a value; texts, names and exact numbers are read by the method."""
+    from sudare.forms import kinds
+
+    match kind:
+        case kinds.ChoiceOf():
+            return {"type": click.Choice(kind.choices)}
+        case kinds.Flag():
+            return {"is_flag": True}
+        case kinds.NameList():  # one text with commas
+            return {"metavar": "NAMES"}
+        case kinds.TextList():
+            return {"multiple": True}
+        case kinds.WholeNumber():
+            return {"type": click.INT}
+        case kinds.Seconds():
+            return {"type": click.FLOAT}
+        case kinds.ExactNumber():
+            return {"metavar": "NUMBER"}
+        case _:
+            return {}
+
+
+def file_options(files: tuple[ExtraFile, ...]) -> list[click.Parameter]:
+    """One option for every file that a method reads beside its input."""
+    return [
+        WordedOption(
+            [file.flag or "--" + file.name.replace("_", "-"), file.name],
+            type=click.STRING if file.content == "table" else FILE,
+            metavar=file.metavar,
+            help=file.help,
+        )
+        for file in files
+    ]
+
+
+def output_options() -> list[click.Parameter]:
+    """Where the release goes, and as what."""
+    return [
+        WordedOption(["-o", "--out"], required=True, type=FILE, help=text("directory to make; it must not exist yet")),
+        WordedOption(
+            ["--format", "file_format"],
             type=click.Choice(["parquet", "csv"]),
             default="parquet",
             show_default=True,
-            help=say("file format of the published tables"),
+            help=text("file format of the published tables"),
         ),
-        *_machine_options(),
-        json_option,
-    )
+    ]
 
 
-def _machine_options() -> tuple[Callable[[Any], Any], ...]:
-    """What the run may take of the machine, and a seed for tests."""
-    return (
-        click.option("--memory-limit", metavar="SIZE", help=say("most memory to count with, such as 4GB")),
-        click.option(
-            "--spill-directory",
-            type=_FILE,
-            help=say("directory for temporary files; they hold rows, so take a disk you trust"),
+def table_options() -> list[click.Parameter]:
+    """The table that goes in, how it is read, and the ledger that pays for it."""
+    return [
+        click.Argument(["data"]),
+        schema_option(),
+        WordedOption(
+            ["--ledger", "ledger_file"],
+            type=FILE,
+            help=text("ledger of this table; the spend is recorded there first"),
         ),
-        click.option(
-            "--seed-for-tests", type=int, help=say("for tests: repeatable noise; such a release protects nobody")
+        WordedOption(
+            ["--count", "count_column"],
+            metavar="COLUMN",
+            help=text("DATA is already aggregated; this column holds the counts"),
         ),
-    )
+        WordedOption(["--encoding"], help=text("encoding of text files, such as cp932 (default: found out)")),
+        WordedOption(["--memory-limit"], metavar="SIZE", help=text("most memory to count with, such as 4GB")),
+        WordedOption(
+            ["--spill-directory"],
+            type=FILE,
+            help=text("directory for temporary files; they hold rows, so take a disk you trust"),
+        ),
+        WordedOption(
+            ["--seed-for-tests"],
+            type=int,
+            help=text("for tests: repeatable noise; such a release protects nobody"),
+        ),
+    ]
 
 
-def publish_and_tell(method: Publisher, *, as_json: bool, **place: Any) -> Published:
-    """Run a method on the table that the options of `source_options` name, and tell what was done."""
-    with held_interrupts():
-        import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
-        from sudare.app import publish_release
-
-    with progress(say("counting")) as moved:
-        done = publish_release(method, progress=moved, **place)
-    tell(done, as_json=as_json)
-    return done
+def schema_option() -> click.Parameter:
+    """The public facts of a table."""
+    return WordedOption(["--schema", "schema_file"], required=True, type=FILE, help=text("schema file"))
 
 
-def tell(done: Published, *, as_json: bool) -> None:
-    """Print what was published, promised and spent."""
-    if as_json:
-        print_json(done.to_dict())
-        return
-    paper = done.certificate
-    if paper.method == "table":
-        click.echo(say("{rows} rows of counts published in {out}", rows=done.rows, out=done.out))
-    elif paper.method == "view":
-        click.echo(say("a view of {rows} rows published in {out}", rows=done.rows, out=done.out))
-    else:
-        click.echo(say("{rows} records published in {out}", rows=done.rows, out=done.out))
-    click.echo(say("promise: {statement}", statement=paper.guarantee["statement"][language()]))
-    if done.left is None:
-        click.echo(say("no ledger was given: nobody keeps the sum of what is spent on this table"))
-    else:
-        click.echo(
-            say("spent epsilon {cost}; {left} of {budget} is left", cost=done.cost, left=done.left, budget=done.budget)
-        )
-        click.echo(say("head of the ledger: {head} (keep it elsewhere too)", head=paper.ledger_head))
-    if not paper.private:
-        click.echo(say("NOT PRIVATE: made with a seeded generator, for tests only."))
+def map_argument() -> click.Parameter:
+    """The public facts of a method that takes a map."""
+    return click.Argument(["map_file"], metavar="MAP", type=FILE)
 
 
-def estimates(text: str | None) -> tuple[int, ...]:
-    """Read `1000` or `1000..100000`; a range is foreseen at its ends and in the middle."""
-    if text is None:
+def rows_options(method: type[Method]) -> list[click.Parameter]:
+    """An estimate of the number of records, for previews that make use of one."""
+    if method.preview_rows == "range":
+        words = text("roughly how many records the table has, or a range such as 1000..100000")
+        return [WordedOption(["--rows"], help=words)]
+    if method.preview_rows == "number":
+        return [WordedOption(["--rows"], type=int, help=text("roughly how many records the table has"))]
+    return []
+
+
+def read_estimates(rows: str | int | None) -> tuple[int, ...]:
+    """Read `1000` or `1000..100000`; a range stands for its ends and the middle between them.
+
+    >>> read_estimates("1000..100000")
+    (1000, 10000, 100000)
+    """
+    if rows is None:
         return ()
-    ends = [_whole(part) for part in text.split("..")]
-    if len(ends) == 1:
-        return (ends[0],)
-    if len(ends) != 2 or ends[0] > ends[1]:
-        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
-    return (ends[0], math.isqrt(ends[0] * ends[1]), ends[1])
+    if isinstance(rows, int):
+        return (rows,)
+    ends = rows.split("..")
+    if not all(end.strip().isdecimal() and len(end) <= MOST_DIGITS for end in ends) or len(ends) > 2:
+        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=rows)
+    low, high = int(ends[0]), int(ends[-1])
+    if low > high:
+        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=rows)
+    return (low,) if len(ends) == 1 else (low, math.isqrt(low * high), high)
 
 
-def _whole(text: str) -> int:
-    if not text.strip().isdecimal() or len(text) > 15:
-        raise ParameterError("rows ({rows}) must be a number or a range such as 1000..100000", rows=text)
-    return int(text)
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def build_publish(method: type[Method]) -> click.Command:
+    """Build `sudare publish METHOD`."""
+    inputs = [map_argument()] if method.takes == "map" else table_options()
+    return Worded(
+        method.name,
+        params=[
+            *inputs,
+            *output_options(),
+            *parameter_options(method),
+            *file_options(method.extra_files),
+            json_parameter(),
+        ],
+        help=method.publish_help or method.summary,
+        callback=partial(run_publish, method),
+    )
+
+
+def build_preview(method: type[Method]) -> click.Command:
+    """Build `sudare preview METHOD`."""
+    facts = map_argument() if method.takes == "map" else schema_option()
+    return Worded(
+        method.name,
+        params=[facts, *rows_options(method), *parameter_options(method), json_parameter()],
+        help=method.preview_help or method.summary,
+        callback=partial(run_preview, method),
+    )
+
+
+def run_publish(kind: type[Method], *, out: Path, file_format: str, as_json: bool, **given: Any) -> None:
+    """Make the method from its flags, publish, and tell what was done."""
+    from sudare.app import publish as publish_release
+
+    method = make_method(kind)
+    extras = {file.name: given[file.name] for file in kind.extra_files if given[file.name] is not None}
+    inputs = {name: given[name] for name in TABLE_INPUTS if name in given}
+    data = given["map_file"] if kind.takes == "map" else given["data"]
+    with progress(say("working")) as moved:
+        published = publish_release(
+            method, data, out=out, file_format=file_format, extras=extras, progress=moved, **inputs
+        )
+    if as_json:
+        print_json(published.to_dict())
+    else:
+        print_lines(published.lines)
+
+
+def run_preview(kind: type[Method], *, as_json: bool, rows: str | int | None = None, **given: Any) -> None:
+    """Make the method from its flags, and tell what a run would promise and cost."""
+    from sudare.app import preview as preview_release
+
+    method, facts_file = make_method(kind), given["map_file" if kind.takes == "map" else "schema_file"]
+    with progress(say("working")) as moved:
+        previewed = preview_release(method, facts_file, rows=read_estimates(rows), progress=moved)
+    if as_json:
+        print_json(previewed.to_dict())
+    else:
+        print_lines(previewed.lines)
+
+
+def make_method(kind: type[Method]) -> Method:
+    """Make a method from the flags that were given; an old name of a flag is noted on standard error."""
+    from sudare.methods.parameters import use_new_names
+
+    context = click.get_current_context()
+    names = [name for about in kind.parameters().values() for name in (about.name, *about.old_names)]
+    given = {
+        name: context.params[name]
+        for name in names
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    parameters, notes = use_new_names(kind, given)
+    for note in notes:
+        click.echo(say("note: {note}", note=note), err=True)
+    return kind(**parameters)
+
+
+publish = MethodGroup(
+    "publish",
+    help=text(
+        "Turn a private table into a release. The spend is recorded first, then noise is drawn, then files appear."
+    ),
+    build=build_publish,
+)
+preview = MethodGroup(
+    "preview",
+    help=text("Cost and expected error of a release, from the schema alone; nothing is opened or spent."),
+    build=build_preview,
+)

@@ -1,4 +1,4 @@
-"""`sudare demo`."""
+"""`sudare demo` and `sudare run RECIPE`: several releases, told step by step."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ import click
 
 from sudare.cli.help import Worded, option
 from sudare.cli.terminal import json_option, print_json, progress, table
-from sudare.text import Text, Words, say, text
+from sudare.text import Text, say, text
 
 if TYPE_CHECKING:
     from sudare.demo.demo import DemoStep
-    from sudare.recipe.plan import Plan, PlannedRelease
+    from sudare.recipe.ledger import LedgerState
+    from sudare.recipe.plan import RecipePlan
 
-TellStep = Callable[[str, float], None]
+PrintLine = Callable[[str, float], None]
 
 
 @contextlib.contextmanager
-def _lines() -> Iterator[TellStep]:
+def _print_lines() -> Iterator[PrintLine]:
     """Print lines; on a terminal a bar stays below them, and moves to the share that each line comes with."""
     if not sys.stdout.isatty():
         yield lambda line, share: click.echo(line)
@@ -44,15 +45,15 @@ def _lines() -> Iterator[TellStep]:
 
 
 @contextlib.contextmanager
-def _told_steps(steps: int, began: float) -> Iterator[DemoStep]:
-    """One line a step, with the seconds gone by."""
-    with _lines() as tell:
+def _print_steps(steps: int, began: float) -> Iterator[DemoStep]:
+    """Print one line a step, with the seconds gone by."""
+    with _print_lines() as print_line:
 
-        def tell_step(words: Text, /, *, step: int) -> None:
+        def tell(words: Text, /, *, step: int) -> None:
             gone = time.monotonic() - began
-            tell(f"{gone:5.1f} s  {step:2d}/{steps}  {words}", (step - 1) / steps)
+            print_line(f"{gone:5.1f} s  {step:2d}/{steps}  {words}", (step - 1) / steps)
 
-        yield tell_step
+        yield tell
 
 
 @click.command(cls=Worded, help=text("Do the main job on built-in data: schema, ledger and all five kinds of release."))
@@ -68,7 +69,7 @@ def demo(out: Path) -> None:
     began = time.monotonic()
     from sudare.demo.demo import STEPS, run_demo
 
-    with _told_steps(STEPS, began) as tell:
+    with _print_steps(STEPS, began) as tell:
         page = run_demo(out, tell=tell)
     seconds = f"{time.monotonic() - began:.0f}"
     click.echo(say("five releases and their pages in {out}, made in {seconds} s", out=out, seconds=seconds))
@@ -92,67 +93,60 @@ def demo(out: Path) -> None:
 @json_option
 def run(recipe: Path, dry_run: bool, as_json: bool) -> None:
     """Plan, or run and tell step by step."""
-    import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
     from sudare.recipe.plan import plan_recipe
-    from sudare.recipe.run import describe, run_recipe
+    from sudare.recipe.run import describe_plan, run_recipe
 
     if dry_run:
         plan = plan_recipe(recipe)
         if as_json:
-            print_json(describe(plan))
-            return
-        _tell_plan(plan)
+            print_json(describe_plan(plan))
+        else:
+            _print_plan(plan)
         return
-    done = run_recipe(recipe, tell=_silent if as_json else click.echo, working=partial(progress, say("counting")))
+    done = run_recipe(recipe, tell=_ignore if as_json else click.echo, working=partial(progress, say("counting")))
     if as_json:
         print_json(done.to_dict())
         return
-    made, every = len(done.published), len(done.plan.steps)
+    made, releases = len(done.published), len(done.plan.releases)
     click.echo(
         say(
             "releases in {out}: {every}; made now: {made}, made before: {before}",
             out=done.plan.recipe.out,
-            every=every,
+            every=releases,
             made=made,
-            before=every - made,
+            before=releases - made,
         )
     )
     if done.head is not None:
         click.echo(say("head of the ledger: {head} (keep it elsewhere too)", head=done.head))
 
 
-def _silent(words: Text, /) -> None:
-    """Say nothing: a program reads the JSON at the end."""
+def _ignore(line: Text) -> None:
+    """Print nothing: a program reads the JSON at the end."""
 
 
-def _tell_plan(plan: Plan) -> None:
-    for number, step in enumerate(plan.steps, start=1):
-        state = say("to do") if step.done is None else say("done")
-        click.echo(f"{number}. {step.asked.name}: {step.asked.publish} -> {step.out} ({state})")
-        click.echo(f"   {step.guarantee.describe()}")
-        for line in _errors(step):
-            click.echo(f"   {line}")
-    _tell_sum(plan)
+def _print_plan(plan: RecipePlan) -> None:
+    from sudare.recipe.run import describe_error
+
+    for number, release in enumerate(plan.releases, start=1):
+        state = say("to do") if release.done is None else say("done")
+        click.echo(f"{number}. {release.spec.name}: {release.spec.publish} -> {release.out} ({state})")
+        click.echo(f"   {release.plan.promise.describe()}")
+        error = describe_error(release, plan.ledger)
+        if error is not None:
+            click.echo(f"   {error}")
+    if plan.ledger is not None:
+        _print_sum(plan, plan.ledger)
     for note in plan.notes():
         click.echo(say("note: {note}", note=note))
 
 
-def _tell_sum(plan: Plan) -> None:
-    purse = plan.purse
-    if purse is None:
-        return
-    rows = [(step.asked.name, str(step.cost)) for step in plan.to_do if step.need is not None]
+def _print_sum(plan: RecipePlan, ledger: LedgerState) -> None:
+    rows = [(release.spec.name, str(release.cost)) for release in plan.to_do if release.is_paid]
     if rows:
         table(rows, head=(say("to do"), "epsilon"))
-    values: dict[str, Any] = {"file": purse.file, "needed": plan.needed, "left": purse.left, "budget": purse.budget}
-    if purse.exists:
+    values: dict[str, Any] = {"file": ledger.file, "needed": plan.needed, "left": ledger.left, "budget": ledger.budget}
+    if ledger.exists:
         click.echo(say("{file}: {needed} is needed, {left} of {budget} is left", **values))
     else:
         click.echo(say("{file}: {needed} is needed; the ledger is made with a budget of {budget}", **values))
-
-
-def _errors(step: PlannedRelease) -> list[Words]:
-    from sudare.advise.expected_error import error_line
-
-    told = error_line(step.method, step.schema, step.guarantee)
-    return [] if told is None else [told]

@@ -5,17 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.help import option
-from sudare.text import text
+from sudare.cli.help import WordedOption, option
+from sudare.text import Words, text
+
+if TYPE_CHECKING:
+    from sudare.report.shapes import Listing
 
 Progress = Callable[[float], None]
 
-json_option = option("--json", "as_json", is_flag=True, help=text("print JSON, for programs"))
+JSON_HELP = text("print JSON, for programs")
+json_option = option("--json", "as_json", is_flag=True, help=JSON_HELP)
+
+
+def json_parameter() -> click.Option:
+    """Give the option of commands that are built, not decorated."""
+    return WordedOption(["--json", "as_json"], is_flag=True, help=JSON_HELP)
 
 
 def print_json(value: Any) -> None:
@@ -39,12 +48,21 @@ def progress(text: str) -> Iterator[Progress | None]:
         yield lambda share: bars.update(task, completed=share)
 
 
-def table(rows: Sequence[tuple[str, ...]], *, head: tuple[str, ...]) -> None:
-    """Columns that line up, wide characters counted as two."""
+def print_lines(lines: Iterable[Words | Listing]) -> None:
+    """Print texts one a line, and tables with their columns lined up."""
+    for line in lines:
+        if hasattr(line, "rows"):
+            table(line.rows, head=line.head)
+        else:
+            click.echo(str(line))
+
+
+def table(rows: Sequence[tuple[Words, ...]], *, head: tuple[Words, ...]) -> None:
+    """Print columns that line up, wide characters counted as two."""
     from rich.console import Console
     from rich.table import Table
 
-    drawn = Table(*head, box=None, pad_edge=False)
+    drawn = Table(*map(str, head), box=None, pad_edge=False)
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(str, row))
     Console(file=sys.stdout, highlight=False, markup=False).print(drawn)

@@ -16,16 +16,15 @@ from pathlib import Path
 
 from sudare.atomic import cannot_write, replace_file
 from sudare.errors import LedgerError, ReleaseError
-from sudare.privacy import Ledger, Neighbours, Spend, exact_epsilon
-from sudare.privacy.promise import check_neighbours
-from sudare.recipe.file import AskedLedger, Recipe, at_line
+from sudare.privacy import Ledger, Neighbours, Spend
+from sudare.recipe.file import LedgerSpec, Recipe
 from sudare.schema.unit import Unit
 
 LOCK = ".sudare-run.lock"
 
 
 @contextlib.contextmanager
-def alone(out: Path) -> Iterator[None]:
+def run_alone(out: Path) -> Iterator[None]:
     """Let one run at a time write into a directory; the lock goes with the process that holds it.
 
     A file of its own is locked, not the directory: a history of k-anonymity kept there locks that.
@@ -43,7 +42,7 @@ def alone(out: Path) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(out, error) from None
     try:
-        if not _is_locked(handle, file, fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        if not _try_lock(handle, file, fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB):
             raise ReleaseError("another run is writing to {out}; wait until it has ended", out=out)
         try:
             yield
@@ -53,7 +52,7 @@ def alone(out: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _is_locked(handle: int, file: Path, flock: Callable[[int, int], object], how: int) -> bool:
+def _try_lock(handle: int, file: Path, flock: Callable[[int, int], object], how: int) -> bool:
     """Lock the file, and see that it is still the one of that name."""
     try:
         flock(handle, how)
@@ -62,14 +61,14 @@ def _is_locked(handle: int, file: Path, flock: Callable[[int, int], object], how
         return False
 
 
-def mark(out: Path, name: str) -> Path:
-    """Name the file that says that a release was begun."""
+def find_mark(out: Path, name: str) -> Path:
+    """Give the file that says that a release was begun, if it is there."""
     return out / f".{name}.begun"
 
 
 def begin(out: Path, name: str, *, entries: int) -> None:
     """Note, on the disk, how many entries the ledger has before a release; an older note is kept."""
-    file = mark(out, name)
+    file = find_mark(out, name)
     if file.exists():
         return
     replace_file(file, json.dumps({"entries": entries}))
@@ -77,10 +76,10 @@ def begin(out: Path, name: str, *, entries: int) -> None:
 
 def end(out: Path, name: str) -> None:
     """Take the note away."""
-    mark(out, name).unlink(missing_ok=True)
+    find_mark(out, name).unlink(missing_ok=True)
 
 
-def lost(
+def find_lost_spends(
     out: Path, name: str, *, parts: Mapping[str, Fraction], entries: Sequence[Spend], published: Iterable[str]
 ) -> tuple[Spend, ...]:
     """Find what was spent for a release since it was begun, without a release to show for it.
@@ -88,7 +87,7 @@ def lost(
     Spends of a release stand together, with its purposes in order. `published` are the heads of those that are in a
     certificate.
     """
-    file = mark(out, name)
+    file = find_mark(out, name)
     if not file.exists():
         return ()
     try:
@@ -96,13 +95,13 @@ def lost(
     except (OSError, ValueError, KeyError, TypeError):
         before = 0
     known, wanted = set(published), list(parts.items())
-    since = [one for one in entries if one.seq > before and one.head not in known]
-    found: list[Spend] = []
+    since = [spend for spend in entries if spend.seq > before and spend.head not in known]
+    lost: list[Spend] = []
     for first in range(len(since) - len(wanted) + 1):
-        these = since[first : first + len(wanted)]
-        if [(one.purpose, one.epsilon) for one in these] == wanted and these[0] not in found:
-            found += these
-    return tuple(found)
+        spends = since[first : first + len(wanted)]
+        if [(spend.purpose, spend.epsilon) for spend in spends] == wanted and spends[0] not in lost:
+            lost += spends
+    return tuple(lost)
 
 
 # The ledger of a recipe: as it stands, or as it will be made.
@@ -122,36 +121,32 @@ class LedgerState:
     name: str = ""
 
 
-def read_purse(recipe: Recipe) -> LedgerState | None:
-    """Read the ledger of a recipe, or foresee the one that will be made; a budget is never changed."""
-    asked = recipe.ledger
-    if asked is None:
+def read_ledger(recipe: Recipe) -> LedgerState | None:
+    """Read the ledger of a recipe, or plan the one that will be made; a budget is never changed."""
+    spec = recipe.ledger
+    if spec is None:
         return None
-    with at_line(recipe.file, {**asked.lines, "epsilon": asked.lines.get("budget", 1)}, "[ledger]"):
-        budget = None if asked.budget is None else exact_epsilon(asked.budget)
-        if asked.neighbours is not None:
-            check_neighbours(asked.neighbours)
-    if not asked.file.exists():
-        return _new_purse(recipe, asked, budget)
-    with Ledger.open(asked.file) as ledger:
-        if budget is not None and ledger.budget != budget:
+    if not spec.file.exists():
+        return _plan_ledger(recipe, spec)
+    with Ledger.open(spec.file) as ledger:
+        if spec.budget not in (None, ledger.budget):
             raise LedgerError(
                 "{file} has a budget of {found}, and the recipe says {asked}; a budget is never changed: correct the"
                 " recipe",
-                file=asked.file,
+                file=spec.file,
                 found=ledger.budget,
-                asked=budget,
+                asked=spec.budget,
             )
-        if asked.neighbours not in (None, ledger.neighbours):
+        if spec.neighbours not in (None, ledger.neighbours):
             raise LedgerError(
                 "{file} is kept for neighbours {found}, and the recipe says {asked}; correct the recipe, or keep"
                 " another ledger",
-                file=asked.file,
+                file=spec.file,
                 found=ledger.neighbours,
-                asked=asked.neighbours,
+                asked=spec.neighbours,
             )
         return LedgerState(
-            file=asked.file,
+            file=spec.file,
             budget=ledger.budget,
             left=ledger.left,
             neighbours=ledger.neighbours,
@@ -167,21 +162,23 @@ def will_be_made(folder: Path, out: Path) -> bool:
     return not out.exists() and os.path.abspath(folder) == os.path.abspath(out)
 
 
-def _new_purse(recipe: Recipe, asked: AskedLedger, budget: Fraction | None) -> LedgerState:
-    if budget is None:
+def _plan_ledger(recipe: Recipe, spec: LedgerSpec) -> LedgerState:
+    if spec.budget is None:
         raise LedgerError(
             "there is no ledger {file}; make it with `sudare ledger create`, or write budget in [ledger]",
-            file=asked.file,
+            file=spec.file,
         )
-    begun = [one.name for one in recipe.releases if mark(recipe.out, one.name).exists()]
+    begun = [release.name for release in recipe.releases if find_mark(recipe.out, release.name).exists()]
     if begun:
         raise LedgerError(
             "there is no ledger {file}, though {name} was begun with it; bring it back: a new one would forget what was"
             " spent",
-            file=asked.file,
+            file=spec.file,
             name=begun[0],
         )
-    if not asked.file.parent.is_dir() and not will_be_made(asked.file.parent, recipe.out):
-        raise LedgerError("there is no directory {directory}; make it first", directory=asked.file.parent)
-    relation: Neighbours = "add-remove" if asked.neighbours == "add-remove" else "replace"
-    return LedgerState(file=asked.file, budget=budget, left=budget, neighbours=relation, exists=False, name=asked.name)
+    if not spec.file.parent.is_dir() and not will_be_made(spec.file.parent, recipe.out):
+        raise LedgerError("there is no directory {directory}; make it first", directory=spec.file.parent)
+    relation: Neighbours = "add-remove" if spec.neighbours == "add-remove" else "replace"
+    return LedgerState(
+        file=spec.file, budget=spec.budget, left=spec.budget, neighbours=relation, exists=False, name=spec.name
+    )

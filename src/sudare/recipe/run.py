@@ -8,212 +8,211 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from sudare.advise.expected_error import error_line
-from sudare.app import publish_kanon, publish_location, publish_release, write_report
+from sudare.app import publish, write_report
 from sudare.atomic import cannot_write, check_new_directory
-from sudare.errors import LedgerError, ReleaseError, SudareError
+from sudare.errors import ReleaseError, SudareError
 from sudare.privacy import Ledger
-from sudare.recipe.ledger import LedgerState, alone, begin, end, mark
-from sudare.recipe.plan import OPENING, Plan, PlannedRelease, check_data, plan_recipe
-from sudare.schema import Schema
+from sudare.recipe.ledger import LedgerState, begin, end, find_mark, run_alone
+from sudare.recipe.plan import PlannedRelease, RecipePlan, check_data, find_reading, plan_recipe
 from sudare.sources import open as open_source
 from sudare.text import Text, Words, text
 
-Moved = Callable[[float], None] | None
-Working = Callable[[], contextlib.AbstractContextManager[Moved]]
-
-
-class TellLine(Protocol):
-    """Called before and after each step with what is done."""
-
-    def __call__(self, words: Text, /) -> None:
-        """Tell it."""
-        ...
+Progress = Callable[[float], None] | None
+Working = Callable[[], contextlib.AbstractContextManager[Progress]]
+TellLine = Callable[[Text], object]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ran:
+class RecipeRun:
     """What a run did: the plan it began with, what it published, and what is left."""
 
-    plan: Plan
+    plan: RecipePlan
     published: tuple[str, ...]
     left: Fraction | None
     head: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program."""
+        """Give plain values for a program."""
         return {
-            **describe(self.plan),
+            **describe_plan(self.plan),
             "published": list(self.published),
             "left": None if self.left is None else str(self.left),
             "ledger_head": self.head,
         }
 
 
-def describe(plan: Plan) -> dict[str, Any]:
+def describe_plan(plan: RecipePlan) -> dict[str, Any]:
     """Give a plan as plain values for a program."""
-    purse = plan.purse
+    ledger = plan.ledger
     return {
         "recipe": str(plan.recipe.file),
         "out": str(plan.recipe.out),
-        "ledger": None if purse is None else str(purse.file),
-        "budget": None if purse is None else str(purse.budget),
-        "left": None if purse is None else str(purse.left),
+        "ledger": None if ledger is None else str(ledger.file),
+        "budget": None if ledger is None else str(ledger.budget),
+        "left": None if ledger is None else str(ledger.left),
         "needed": str(plan.needed),
-        "notes": plan.notes(),
-        "releases": [
-            {
-                "name": step.asked.name,
-                "publish": step.asked.publish,
-                "guarantee": step.guarantee.to_dict(),
-                "cost": str(step.cost),
-                "expected_error": error_line(step.method, step.schema, step.guarantee),
-                "out": str(step.out),
-                "report": None if step.page is None else str(step.page),
-                "state": "to do" if step.done is None else "done",
-                "lost": [spend.to_dict() for spend in step.lost],
-            }
-            for step in plan.steps
-        ],
+        "notes": [str(note) for note in plan.notes()],
+        "releases": [_describe_release(release, ledger) for release in plan.releases],
     }
 
 
-def run_recipe(path: str | Path, *, tell: TellLine, working: Working = contextlib.nullcontext) -> Ran:
+def _describe_release(release: PlannedRelease, ledger: LedgerState | None) -> dict[str, Any]:
+    error = describe_error(release, ledger)
+    return {
+        "name": release.spec.name,
+        "publish": release.spec.publish,
+        "guarantee": release.plan.promise.to_dict(),
+        "cost": str(release.cost),
+        "expected_error": None if error is None else str(error),
+        "out": str(release.out),
+        "report": None if release.page is None else str(release.page),
+        "state": "to do" if release.done is None else "done",
+        "lost": [spend.to_dict() for spend in release.lost],
+    }
+
+
+def describe_error(release: PlannedRelease, ledger: LedgerState | None) -> Text | None:
+    """Tell the error to expect in a line; None where it takes a search or the data."""
+    return release.method.describe_error(release.facts, neighbours=None if ledger is None else ledger.neighbours)
+
+
+def run_recipe(path: str | Path, *, tell: TellLine, working: Working = contextlib.nullcontext) -> RecipeRun:
     """Make every release of a recipe that is not there yet, in order; each is whole or not there.
 
     Everything is checked before the first spend, with the data too. An error stops the run; what is done stays, and
-    the next run goes on from there. `working` is held during long work, and gives what is told the share done.
+    the next run goes on from there. `tell` is given a line before and after each release; `working` is held during
+    long work, and gives what is called with the share done.
     """
-    with _place(plan_recipe(path).recipe.out):
+    with _hold_directory(plan_recipe(path).recipe.out):
         plan = plan_recipe(path)  # once more: what another run did meanwhile counts
-        for step in plan.to_do:
-            check_new_directory(step.out)
+        for release in plan.to_do:
+            check_new_directory(release.out)
         for note in plan.notes():
             tell(text("note: {note}", note=note))
-        if reading := [step.asked.name for step in plan.to_do if step.schema is not None]:
-            tell(text("checking the data for {names}", names=", ".join(reading)))
-            with working() as moved:
-                check_data(plan, partial(_opened, progress=moved))
-        if any(step.need is not None for step in plan.to_do):
-            _make_ledger(plan.purse, tell)
-        published = tuple(_run_step(plan, number, tell, working) for number in range(len(plan.steps)))
-        return _ran(plan, tuple(name for name in published if name))
+        if names := [release.spec.name for release in plan.to_do if release.reads_table]:
+            tell(text("checking the data for {names}", names=", ".join(names)))
+            with working() as progress:
+                check_data(plan, partial(_open_table, progress=progress))
+        if any(release.is_paid for release in plan.to_do):
+            _make_ledger(plan.ledger, tell)
+        published = [_run_release(plan, number, tell, working) for number in range(len(plan.releases))]
+        return _describe_run(plan, tuple(name for name in published if name))
 
 
 @contextlib.contextmanager
-def _place(out: Path) -> Iterator[Path]:
+def _hold_directory(out: Path) -> Iterator[Path]:
     """Make the directory of the releases, and hold it; one that stays empty is taken away again."""
     try:
         out.mkdir(exist_ok=True)
     except OSError as error:
         raise cannot_write(out, error) from None
     try:
-        with alone(out):
+        with run_alone(out):
             yield out
     finally:
-        with contextlib.suppress(OSError):  # of what is in it, or is another's by now
+        with contextlib.suppress(OSError):  # it holds releases, or another run's files by now
             out.rmdir()
 
 
-def _opened(step: PlannedRelease, *, progress: Moved) -> contextlib.AbstractContextManager[Any]:
-    reading = {name: step.asked.reading[name] for name in OPENING if name in step.asked.reading}
-    schema = step.schema if step.schema is not None else Schema.read(step.asked.schema_file or "")
-    return contextlib.closing(open_source(step.asked.source, schema, progress=progress, **reading))
+def _open_table(release: PlannedRelease, *, progress: Progress) -> contextlib.AbstractContextManager[Any]:
+    reading = find_reading(release.spec)
+    return contextlib.closing(open_source(release.spec.source, release.facts, progress=progress, **reading))
 
 
-def _make_ledger(purse: LedgerState | None, tell: TellLine) -> None:
-    if purse is None or purse.exists:
+def _make_ledger(ledger: LedgerState | None, tell: TellLine) -> None:
+    if ledger is None or ledger.exists:
         return
-    Ledger.create(purse.file, epsilon=purse.budget, neighbours=purse.neighbours, name=purse.name).close()
-    made = text("{file}: a ledger with a budget of epsilon {budget} was made", file=purse.file, budget=purse.budget)
-    tell(made)
+    Ledger.create(ledger.file, epsilon=ledger.budget, neighbours=ledger.neighbours, name=ledger.name).close()
+    tell(text("{file}: a ledger with a budget of epsilon {budget} was made", file=ledger.file, budget=ledger.budget))
 
 
-def _run_step(plan: Plan, number: int, tell: TellLine, working: Working) -> str | None:
-    step = plan.steps[number]
-    place = {"number": number + 1, "all": len(plan.steps), "name": step.asked.name}
-    if step.done is not None:
+def _run_release(plan: RecipePlan, number: int, tell: TellLine, working: Working) -> str | None:
+    """Make one release, unless it is there; give its name if it was made now."""
+    release = plan.releases[number]
+    place = {"number": number + 1, "all": len(plan.releases), "name": release.spec.name}
+    if release.done is not None:
         tell(text("{number}/{all} {name}: done before", **place))
-        end(plan.recipe.out, step.asked.name)
-        _report(step)
+        end(plan.recipe.out, release.spec.name)
+        _write_page(release)
         return None
-    tell(text("{number}/{all} {name}: {kind} -> {out}", **place, kind=step.asked.publish, out=step.out))
+    tell(text("{number}/{all} {name}: {kind} -> {out}", **place, kind=release.spec.publish, out=release.out))
     try:
-        with working() as moved:
-            warnings = _publish(plan, step, moved)
-        for line in warnings:
-            tell(text("    warning: {warning}", warning=line))
-        _report(step)
+        with working() as progress:
+            warnings = _publish(plan, release, progress)
+        for warning in warnings:
+            tell(text("    warning: {warning}", warning=warning))
+        _write_page(release)
     except SudareError as error:
         raise ReleaseError(
             "{name}: {problem}; releases before it are done, and the next run goes on from here",
-            name=step.asked.name,
+            name=release.spec.name,
             problem=error,
         ) from None
-    if step.need is not None and plan.purse is not None:
-        with Ledger.open(plan.purse.file) as ledger:
-            words = text(
-                "    spent epsilon {cost}; {left} of {budget} is left",
-                cost=step.cost,
-                left=ledger.left,
-                budget=ledger.budget,
+    if release.is_paid and plan.ledger is not None:
+        with Ledger.open(plan.ledger.file) as ledger:
+            tell(
+                text(
+                    "    spent epsilon {cost}; {left} of {budget} is left",
+                    cost=release.cost,
+                    left=ledger.left,
+                    budget=ledger.budget,
+                )
             )
-            tell(words)
-    return step.asked.name
+    return release.spec.name
 
 
-def _publish(plan: Plan, step: PlannedRelease, progress: Moved) -> tuple[Words, ...]:
-    """Publish one release through the door of its method; give its warnings."""
-    asked, purse = step.asked, plan.purse
-    reading = {**asked.reading, "progress": progress}
-    if asked.publish == "location":
-        done = publish_location(asked.map_file or Path(), out=step.out, **reading, **asked.parameters)
-        return tuple(done.told.warnings)
-    place: dict[str, Any] = {"schema_file": asked.schema_file, "out": step.out}
-    if asked.publish == "kanon":
-        kept = purse.file if purse is not None and purse.file.exists() else None  # to be warned by; nothing is spent
-        return publish_kanon(step.method, asked.source or "", ledger_file=kept, **place, **reading).warnings
-    if purse is None:
-        raise LedgerError(
-            "a release with an epsilon needs a ledger, which keeps the sum; write [ledger] with its file in the recipe"
+def _publish(plan: RecipePlan, release: PlannedRelease, progress: Progress) -> list[Words]:
+    """Publish one release; give its warnings."""
+    spec, ledger = release.spec, plan.ledger
+    # a release that spends nothing is given the ledger too: its method may warn of what was spent on the same rows
+    has_ledger = ledger is not None and release.reads_table and ledger.file.exists()
+    with _mark_begun(plan, release) if release.is_paid else contextlib.nullcontext():
+        published = publish(
+            release.method,
+            (spec.source if release.reads_table else spec.map_file) or "",
+            schema_file=spec.schema_file,
+            out=release.out,
+            ledger_file=ledger.file if ledger is not None and has_ledger else None,
+            extras=spec.extras,
+            file_format=spec.reading.get("file_format", "parquet"),
+            progress=progress,
+            **find_reading(spec),
         )
-    with _noted(plan, step):
-        publish_release(step.method, asked.source or "", ledger_file=purse.file, **place, **reading)
-    return ()
+    return list(published.warnings)
 
 
 @contextlib.contextmanager
-def _noted(plan: Plan, step: PlannedRelease) -> Iterator[None]:
+def _mark_begun(plan: RecipePlan, release: PlannedRelease) -> Iterator[None]:
     """Note that a release is begun; the note stays if the run ends after the spend and before the release."""
-    out, name = plan.recipe.out, step.asked.name
-    was_begun = mark(out, name).exists()
-    before = _entries(plan.purse)
+    out, name = plan.recipe.out, release.spec.name
+    was_begun = find_mark(out, name).exists()
+    before = _count_entries(plan.ledger)
     begin(out, name, entries=before)
     try:
         yield
     except BaseException:
-        if not was_begun and _entries(plan.purse) == before:
+        if not was_begun and _count_entries(plan.ledger) == before:
             end(out, name)
         raise
     end(out, name)
 
 
-def _entries(purse: LedgerState | None) -> int:
-    if purse is None or not purse.file.exists():
+def _count_entries(ledger: LedgerState | None) -> int:
+    if ledger is None or not ledger.file.exists():
         return 0
-    with Ledger.open(purse.file) as ledger:
-        return len(ledger.entries())
+    with Ledger.open(ledger.file) as opened:
+        return len(opened.entries())
 
 
-def _report(step: PlannedRelease) -> None:
-    if step.page is not None and not step.page.exists():
-        write_report(step.out, step.page)
+def _write_page(release: PlannedRelease) -> None:
+    if release.page is not None and not release.page.exists():
+        write_report(release.out, release.page)
 
 
-def _ran(plan: Plan, published: tuple[str, ...]) -> Ran:
-    if plan.purse is None or not plan.purse.file.exists():
-        return Ran(plan=plan, published=published, left=None, head=None)
-    with Ledger.open(plan.purse.file) as ledger:
-        return Ran(plan=plan, published=published, left=ledger.left, head=ledger.head)
+def _describe_run(plan: RecipePlan, published: tuple[str, ...]) -> RecipeRun:
+    if plan.ledger is None or not plan.ledger.file.exists():
+        return RecipeRun(plan=plan, published=published, left=None, head=None)
+    with Ledger.open(plan.ledger.file) as ledger:
+        return RecipeRun(plan=plan, published=published, left=ledger.left, head=ledger.head)
