@@ -157,7 +157,7 @@ def test_messages_are_said_in_japanese_too(
     ran = sudare(*publish(epsilon="abc"))
 
     assert ran.code == 1
-    assert "にしてください" in ran.err
+    assert "を指定してください" in ran.err
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can be mounted by root only")
