@@ -15,9 +15,7 @@ from sudare.noise.uniform import draw_interval
 from sudare.postprocess import nearest_point
 from sudare.schema.arrays import Codes, Reals
 
-SMALLEST_VALUE = (
-    1e-9  # of the largest value, added to every value where halves are sought: nothing is halved in the middle
-)
+SMALLEST_VALUE = 1e-9  # of the largest value, added to every value so that a half is never empty
 CHUNK = 2**14
 LEFT_SHARES = (
     np.sin(np.linspace(0.0, np.pi / 2, 33)) ** 2
@@ -54,7 +52,7 @@ def share_by_halves(values: Reals, edges: Codes, totals: Reals, *, variance: flo
     cutting off each value at 0 would keep all that is above it. Where the noise (`variance` for a value) is not small
     against the part, the mean of what the left half may have is taken instead, empty halves being likely: see CUTS.
 
-    >>> halved(np.array([9.0, 4.0, -3.0, 2.0]), np.array([0, 4]), np.array([12.0])).tolist()
+    >>> share_by_halves(np.array([9.0, 4.0, -3.0, 2.0]), np.array([0, 4]), np.array([12.0])).tolist()
     [9.0, 3.0, 0.0, 0.0]
     """
     sums = np.concatenate([[0.0], np.cumsum(values)])
