@@ -113,13 +113,13 @@ def whole_pieces(attribute: Attribute) -> BinPieces:
 def cut_pieces(attribute: Attribute, whole: BinPieces, cuts: Sequence[Fraction]) -> BinPieces:
     """Cut the bins of an attribute at the given values, which increase."""
     edges = ends(attribute) or ()
-    inner: dict[int, list[Fraction]] = {}
+    inner_cuts: dict[int, list[Fraction]] = {}
     for cut in cuts:
         code = bisect_right(edges, cut) - 1
         if 0 <= code < len(edges) - 1 and edges[code] != cut:
-            inner.setdefault(code, []).append(cut)
-    for code in sorted(inner, reverse=True):
-        whole = _split(whole, code, (edges[code], *inner[code], edges[code + 1]), 1 if is_whole(attribute) else 0)
+            inner_cuts.setdefault(code, []).append(cut)
+    for code in sorted(inner_cuts, reverse=True):
+        whole = _split(whole, code, (edges[code], *inner_cuts[code], edges[code + 1]), 1 if is_whole(attribute) else 0)
     return whole
 
 
@@ -152,8 +152,8 @@ class Region:
         tests = list(_tests(predicate)) if predicate is not None else []
         cuts: dict[int, set[Fraction]] = {}
         for test in tests:
-            found = {end for interval in test.intervals for end in interval if end is not None}
-            cuts.setdefault(test.attribute, set()).update(found)
+            ends = {end for interval in test.intervals for end in interval if end is not None}
+            cuts.setdefault(test.attribute, set()).update(ends)
         for place in cuts:
             if place not in known:
                 known[place] = whole_pieces(schema.attributes[place])
@@ -172,7 +172,10 @@ class Region:
 
     def weights(self) -> list[dict[int, Reals]]:
         """For every box the weight of every value: 1, 0, or the share of a bin."""
-        return [{one: self._weigh(one, mask.astype(np.float64)) for one, mask in box.items()} for box in self.boxes]
+        return [
+            {attribute: self._weigh(attribute, mask.astype(np.float64)) for attribute, mask in box.items()}
+            for box in self.boxes
+        ]
 
     def numbers(self, attribute: int, *, shift: float = 0.0) -> list[dict[int, Reals]]:
         """The same, with an attribute's number (less `shift`) as its weight; nothing where it has none."""
@@ -192,7 +195,7 @@ class Region:
         return [self._times(box, attribute, (~np.isnan(pieces.middles)) * 1.0) for box in self.boxes]
 
     def _times(self, box: MaskBox, attribute: int, amount: Reals) -> dict[int, Reals]:
-        whole = {one: self._weigh(one, mask.astype(np.float64)) for one, mask in box.items() if one != attribute}
+        whole = {axis: self._weigh(axis, mask.astype(np.float64)) for axis, mask in box.items() if axis != attribute}
         mask = box.get(attribute)
         return {**whole, attribute: self._weigh(attribute, amount if mask is None else amount * mask)}
 
@@ -217,14 +220,14 @@ def _boxes(predicate: Predicate, schema: Schema, pieces: dict[int, BinPieces]) -
         mask = _mask(predicate, schema.attributes[predicate.attribute], pieces[predicate.attribute])
         return [{predicate.attribute: mask}] if mask.any() else []
     parts = [_boxes(term, schema, pieces) for term in predicate.terms]
-    found = parts[0]
+    boxes = parts[0]
     for part in parts[1:]:
-        found = _meet(found, part) if isinstance(predicate, Every) else [*found, *_minus(part, found)]
-        if len(found) > MOST_BOXES:
+        boxes = _meet(boxes, part) if isinstance(predicate, Every) else [*boxes, *_minus(part, boxes)]
+        if len(boxes) > MOST_BOXES:
             raise ParameterError(
                 "the condition falls apart into more than {most} boxes; ask in several questions", most=MOST_BOXES
             )
-    return found
+    return boxes
 
 
 def _mask(test: Test, attribute: Attribute, pieces: BinPieces) -> Booleans:
@@ -235,8 +238,8 @@ def _mask(test: Test, attribute: Attribute, pieces: BinPieces) -> Booleans:
     inside = np.isin(pieces.codes, np.array(sorted(test.codes), dtype=np.int64))
     for low, high in test.intervals:
         inside[_from(pieces, low) : pieces.counted if high is None else _from(pieces, high)] = True
-    found: Booleans = (inside != test.negated) & ~is_missing
-    return found
+    is_inside: Booleans = (inside != test.negated) & ~is_missing
+    return is_inside
 
 
 def _from(pieces: BinPieces, number: Fraction | None) -> int:
@@ -244,9 +247,9 @@ def _from(pieces: BinPieces, number: Fraction | None) -> int:
     return 0 if number is None else bisect_left(pieces.lows, number)
 
 
-def _both(one: MaskBox, other: MaskBox) -> MaskBox | None:
-    box = dict(one)
-    for attribute, mask in other.items():
+def _both(first_box: MaskBox, second_box: MaskBox) -> MaskBox | None:
+    box = dict(first_box)
+    for attribute, mask in second_box.items():
         box[attribute] = box[attribute] & mask if attribute in box else mask
         if not box[attribute].any():
             return None
@@ -254,7 +257,7 @@ def _both(one: MaskBox, other: MaskBox) -> MaskBox | None:
 
 
 def _meet(first: Sequence[MaskBox], second: Sequence[MaskBox]) -> list[MaskBox]:
-    both = (_both(one, other) for one in first for other in second)
+    both = (_both(first_box, second_box) for first_box in first for second_box in second)
     return [box for box in both if box is not None]
 
 

@@ -81,8 +81,8 @@ def score_cuts(columns: Integers, values: Integers, lows: Integers, highs: Integ
     )
     rooms = [times(parts[axis], count) for count in (left, widths[axis] - left)]
     errors = [
-        _sparse_error(each, many, room)
-        for each, many, room in zip((sums, total - sums), (filled, stored - filled), rooms, strict=True)
+        _sparse_error(part_sums, many, room)
+        for part_sums, many, room in zip((sums, total - sums), (filled, stored - filled), rooms, strict=True)
     ]
     if bool((sums > rooms[0]).any() or (total - sums > rooms[1]).any()):
         errors = _dense_errors(columns, values, lows, widths, rooms)
@@ -104,8 +104,8 @@ def shared_out(sums: Integers, many: Integers, room: Integers) -> Integers:
     array([         7, 2147483648])
     """
     if sums.size and 2 * int(sums.max()) * int(many.max()) >= 2 * BEYOND_SCORES:
-        found: Integers = (2 * sums.astype(object) * many // room).astype(np.int64)
-        return found
+        errors: Integers = (2 * sums.astype(object) * many // room).astype(np.int64)
+        return errors
     return 2 * sums * many // room
 
 
@@ -133,16 +133,16 @@ def _dense_errors(
 ) -> list[Integers]:
     """The general form: cells ranked by count, prefix sums along the attribute, then a search for the mean."""
     sizes, rank = np.unique(values, return_inverse=True)
-    found: list[list[Integers]] = [[], []]
+    sides: list[list[Integers]] = [[], []]
     start = 0
     for axis, (low, width) in enumerate(zip(lows, widths, strict=True)):
         cuts = int(width) - 1
         table = np.bincount((columns[:, axis] - low) * sizes.size + rank, minlength=int(width) * sizes.size)
         below = np.cumsum(table.reshape(int(width), sizes.size), axis=0)
         for side, many in enumerate((below[:-1], below[-1] - below[:-1])):
-            found[side].append(_ranked_error(many, sizes, rooms[side][start : start + cuts]))
+            sides[side].append(_ranked_error(many, sizes, rooms[side][start : start + cuts]))
         start += cuts
-    return [np.concatenate(side) for side in found]
+    return [np.concatenate(side) for side in sides]
 
 
 def _ranked_error(many: Integers, sizes: Integers, room: Integers) -> Integers:
@@ -154,8 +154,8 @@ def _ranked_error(many: Integers, sizes: Integers, room: Integers) -> Integers:
     after = np.concatenate([many[:, ::-1].cumsum(axis=1)[:, ::-1], none], axis=1)
     heavy = np.concatenate([weight[:, ::-1].cumsum(axis=1)[:, ::-1], none], axis=1)
     rows = np.arange(len(many))
-    found: Integers = 2 * heavy[rows, first] - 2 * after[rows, first] * total // room
-    return found
+    errors: Integers = 2 * heavy[rows, first] - 2 * after[rows, first] * total // room
+    return errors
 
 
 # All blocks of one depth, side by side in a few arrays: a level of the tree is tested and cut in one go.
@@ -192,10 +192,10 @@ class BlockLevel:
     def cells(self) -> Integers:
         """How many cells a box has; 2**62 stands for that and anything beyond."""
         widths = self.widths()
-        found = np.ones(len(self), dtype=np.int64)
+        cells = np.ones(len(self), dtype=np.int64)
         for axis in range(widths.shape[1]):
-            found = times(found, widths[:, axis])
-        return found
+            cells = times(cells, widths[:, axis])
+        return cells
 
     def slices(self) -> Integers:
         """How many cells lie at one value of an attribute, (boxes, attributes); the same bound."""
@@ -260,22 +260,22 @@ class Filled:
 
     def errors(self, cells: Integers) -> Integers:
         """ceil(AE) of every box: `cuts.aggregation_error` for all of them."""
-        found = 2 * self.sums - shared_out(self.sums, self.sizes, cells)
+        errors = 2 * self.sums - shared_out(self.sums, self.sizes, cells)
         dense = self.sums > cells
         if not bool(dense.any()):
-            return found
+            return errors
         part, room = self.of(dense), cells[dense]
         above = part.values > (part.sums // room)[part.owners]
         heavy = np.add.reduceat(np.where(above, part.values, 0), part.starts)
         many = np.add.reduceat(above, part.starts, dtype=np.int64)
-        found[dense] = 2 * heavy - shared_out(part.sums, many, room)
-        return found
+        errors[dense] = 2 * heavy - shared_out(part.sums, many, room)
+        return errors
 
     def is_flat(self, cells: Integers) -> Booleans:
         """Tell without scoring that all cuts have the score -2S: the least side has more than 2S * size cells."""
         slices = cells // self.boxes.widths().max(axis=1)
-        found: Booleans = self.sizes <= (slices - 1) // (2 * self.sums)
-        return found
+        is_small: Booleans = self.sizes <= (slices - 1) // (2 * self.sums)
+        return is_small
 
     def split(self, columns: Codes, axis: Integers, border: Integers) -> tuple[Filled, BlockLevel]:
         """Cut every box: the halves with records, and the boxes of those without."""
@@ -393,7 +393,9 @@ def _places(blocks: Filled, columns: Codes) -> _Places:
     before = [
         np.cumsum(whole) - whole for whole in (np.repeat(blocks.sizes, attributes), np.repeat(blocks.sums, attributes))
     ]
-    filled, sums = (np.cumsum(found)[place] - base[pair] for found, base in zip((at[0], at[-1]), before, strict=True))
+    filled, sums = (
+        np.cumsum(running)[place] - base[pair] for running, base in zip((at[0], at[-1]), before, strict=True)
+    )
     return _Places(pair, left, widths[pair], sums, filled)
 
 
@@ -401,8 +403,8 @@ def _spread(blocks: Filled, cuts: _Places, block: Integers) -> Integers:
     total, widths, sums = blocks.sums[block], cuts.widths, cuts.sums
     if UNIT * int(blocks.sums.max()) * int(widths.max(initial=1)) >= BEYOND_SCORES:
         total, sums = total.astype(object), sums.astype(object)
-    found: Integers = (np.abs(UNIT * (sums * widths - total * cuts.left)) // widths).astype(np.int64)
-    return found
+    errors: Integers = (np.abs(UNIT * (sums * widths - total * cuts.left)) // widths).astype(np.int64)
+    return errors
 
 
 def _errors(blocks: Filled, columns: Codes, cuts: _Places, block: Integers, axis: Integers) -> Integers:
@@ -424,9 +426,9 @@ def _errors(blocks: Filled, columns: Codes, cuts: _Places, block: Integers, axis
         crowded = _Crowded(block[at], axis[at], border, on == 1, sums[on, at], rooms[on, at])
         errors[on, at] = _crowded_errors(blocks, columns, crowded)
     scores = -errors.sum(axis=0)
-    for one in np.flatnonzero(alone):
-        first, last = np.searchsorted(block, [one, one + 1])
-        scores[first:last] = _scored_alone(blocks.between(int(one), int(one) + 1), columns)
+    for index in np.flatnonzero(alone):
+        first, last = np.searchsorted(block, [index, index + 1])
+        scores[first:last] = _scored_alone(blocks.between(int(index), int(index) + 1), columns)
     return scores
 
 
@@ -455,7 +457,7 @@ def _crowded_errors(blocks: Filled, columns: Codes, sides: _Crowded) -> Integers
     return 2 * heavy - shared_out(sides.sums, many, sides.rooms)
 
 
-def _scored_alone(one: Filled, columns: Codes) -> Integers:
+def _scored_alone(filled: Filled, columns: Codes) -> Integers:
     """A block with many crowded cuts and many cells: by ranks and prefix sums."""
-    codes, box = columns[one.rows].astype(np.int64), one.boxes
-    return score_cuts(codes, one.values, box.lows[0], box.highs[0], int(box.cells()[0]), "error").scores
+    codes, box = columns[filled.rows].astype(np.int64), filled.boxes
+    return score_cuts(codes, filled.values, box.lows[0], box.highs[0], int(box.cells()[0]), "error").scores

@@ -82,11 +82,11 @@ def _order(view: TableView) -> list[SamplingStep]:
         for place in reach(near, root):
             seen.add(place)
             clique = tree.cliques[place]
-            given = [one for one in clique if one in known]
-            fresh = [one for one in clique if one not in known]
+            given = [attribute for attribute in clique if attribute in known]
+            fresh = [attribute for attribute in clique if attribute not in known]
             if not fresh:
                 continue
-            axes = [clique.index(one) for one in (*given, *fresh)]
+            axes = [clique.index(attribute) for attribute in (*given, *fresh)]
             table = tables[place][0].transpose(axes)
             rows = int(np.prod([table.shape[axis] for axis in range(len(given))], dtype=np.int64))
             steps.append((table.reshape(rows, -1), given, fresh))
@@ -97,11 +97,11 @@ def _order(view: TableView) -> list[SamplingStep]:
 def _extend(bins: Codes, table: Reals, given: list[int], fresh: list[int], widths: list[int], rng: Rng) -> None:
     """Draw the fresh attributes of every row, given the known ones."""
     row = np.zeros(len(bins), dtype=np.int64)
-    for one in given:
-        row = row * widths[one] + bins[:, one]
+    for attribute in given:
+        row = row * widths[attribute] + bins[:, attribute]
     cell = draw_columns(row, table, rng=rng)
-    for one in reversed(fresh):
-        cell, bins[:, one] = np.divmod(cell, widths[one])
+    for attribute in reversed(fresh):
+        cell, bins[:, attribute] = np.divmod(cell, widths[attribute])
 
 
 def _values(view: TableView, bins: Codes, rng: Rng) -> Codes:
@@ -337,9 +337,12 @@ def write_records(
 ) -> None:
     """Draw records and write them as CSV, chunk by chunk."""
     attributes = view.schema.attributes
-    fields = [[_write_field(label) for label in each.labels(np.arange(each.size)).tolist()] for each in attributes]
+    fields = [
+        [_write_field(label) for label in attribute.labels(np.arange(attribute.size)).tolist()]
+        for attribute in attributes
+    ]
     records = view.records(size, rng=rng)  # refuses a size before anything is written
-    stream.write(",".join(_write_field(each.name) for each in attributes) + "\n")
+    stream.write(",".join(_write_field(attribute.name) for attribute in attributes) + "\n")
     done = 0
     for codes in records:
         columns = [np.array(labels, dtype=object)[codes[:, place]].tolist() for place, labels in enumerate(fields)]

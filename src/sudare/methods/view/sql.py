@@ -21,19 +21,21 @@ Value = str | int | float | date | Fraction | None
 
 def equal(schema: Schema, attribute: int, values: Sequence[Value]) -> Test:
     """The attribute is one of these values; None is missing."""
-    one = schema.attributes[attribute]
+    declared = schema.attributes[attribute]
     if any(value is None for value in values):
         if len(values) > 1:
-            raise ParameterError("a list of values must not hold NULL; ask for {name} IS NULL by itself", name=one.name)
+            raise ParameterError(
+                "a list of values must not hold NULL; ask for {name} IS NULL by itself", name=declared.name
+            )
         return Test(attribute=attribute, is_null=True)
     intervals: list[NumberRange] = []
     codes: set[int] = set()
     for value in values:
-        number = _number(one, value)
+        number = _number(declared, value)
         if number is None:
-            codes.update(one.codes(str(value)))  # SchemaError names what there is
+            codes.update(declared.codes(str(value)))  # SchemaError names what there is
         else:
-            intervals.append(_point(one, number))
+            intervals.append(_point(declared, number))
     return Test(attribute=attribute, intervals=tuple(intervals), codes=frozenset(codes))
 
 
@@ -41,11 +43,11 @@ def between(
     schema: Schema, attribute: int, low: Value, high: Value, *, above: bool = False, below: bool = False
 ) -> Test:
     """The attribute lies between two values, both included unless `above` or `below` says otherwise; None: no end."""
-    one = schema.attributes[attribute]
-    if ends(one) is None:
-        return _ordered(one, attribute, low, high, above, below)
-    start = None if low is None else _start(one, _needed(one, low), after=above)
-    stop = None if high is None else _start(one, _needed(one, high), after=not below)
+    declared = schema.attributes[attribute]
+    if ends(declared) is None:
+        return _ordered(declared, attribute, low, high, above, below)
+    start = None if low is None else _start(declared, _needed(declared, low), after=above)
+    stop = None if high is None else _start(declared, _needed(declared, high), after=not below)
     return Test(attribute=attribute, intervals=((start, stop),))
 
 
@@ -70,11 +72,11 @@ def _point(attribute: Attribute, number: Fraction) -> NumberRange:
     return number, number + 1
 
 
-def _ordered(one: Attribute, attribute: int, low: Value, high: Value, above: bool, below: bool) -> Test:
-    if not (isinstance(one.domain, Values) and one.is_ordered):
-        raise ParameterError("{name} has no order; use =, <> or IN", name=one.name)
-    first = 0 if low is None else one.code(str(low)) + above
-    last = one.domain.size - 1 if high is None else one.code(str(high)) - below
+def _ordered(declared: Attribute, attribute: int, low: Value, high: Value, above: bool, below: bool) -> Test:
+    if not (isinstance(declared.domain, Values) and declared.is_ordered):
+        raise ParameterError("{name} has no order; use =, <> or IN", name=declared.name)
+    first = 0 if low is None else declared.code(str(low)) + above
+    last = declared.domain.size - 1 if high is None else declared.code(str(high)) - below
     return Test(attribute=attribute, codes=frozenset(range(first, last + 1)))
 
 
@@ -135,8 +137,8 @@ def parse(text: str, schema: Schema) -> Question:
     """Read one statement; ParameterError says what is supported."""
     tree = _read(text)
     _check_shape(tree)
-    groups = tuple(_column(one, schema) for one in _grouped(tree))
-    measures = tuple(_measure(one, schema, groups) for one in tree.expressions)
+    groups = tuple(_column(node, schema) for node in _grouped(tree))
+    measures = tuple(_measure(node, schema, groups) for node in tree.expressions)
     where = tree.args.get("where")
     return Question(measures, None if where is None else _predicate(where.this, schema), groups)
 
@@ -144,10 +146,10 @@ def parse(text: str, schema: Schema) -> Question:
 def split(text: str) -> list[str]:
     """The statements of a file, one by one, as they are written there."""
     try:
-        found = sqlglot.parse(text, dialect="duckdb")
+        trees = sqlglot.parse(text, dialect="duckdb")
     except (sqlglot.errors.SqlglotError, RecursionError):
         raise ParameterError("the file is not SQL; separate statements by semicolons") from None
-    return [tree.sql(dialect="duckdb") for tree in found if tree is not None]
+    return [tree.sql(dialect="duckdb") for tree in trees if tree is not None]
 
 
 def _read(text: str) -> exp.Select:
@@ -184,26 +186,26 @@ def _grouped(tree: exp.Select) -> Sequence[exp.Expr]:
 
 
 def _measure(column: exp.Expr, schema: Schema, groups: Sequence[int]) -> AnswerColumn:
-    inner, name = (column.this, column.alias) if isinstance(column, exp.Alias) else (column, "")
-    if isinstance(inner, exp.Count) and not inner.args.get("big_int_distinct"):
-        told = inner.this
-        if isinstance(told, exp.Star):
+    expression, name = (column.this, column.alias) if isinstance(column, exp.Alias) else (column, "")
+    if isinstance(expression, exp.Count) and not expression.args.get("big_int_distinct"):
+        counted = expression.this
+        if isinstance(counted, exp.Star):
             return AnswerColumn("count", None, name or "count")
-        if isinstance(told, exp.Column):
-            return AnswerColumn("count", _column(told, schema), name or f"count_{told.name}")
+        if isinstance(counted, exp.Column):
+            return AnswerColumn("count", _column(counted, schema), name or f"count_{counted.name}")
         raise _unsupported("COUNT of anything but * or an attribute")
-    if isinstance(inner, exp.Sum | exp.Avg):
-        kind = "sum" if isinstance(inner, exp.Sum) else "avg"
-        place = _column(inner.this, schema)
+    if isinstance(expression, exp.Sum | exp.Avg):
+        kind = "sum" if isinstance(expression, exp.Sum) else "avg"
+        place = _column(expression.this, schema)
         if not isinstance(schema.attributes[place].domain, NumberBins):
             raise ParameterError("{name} is no number; only COUNT can be asked of it", name=schema.names[place])
         return AnswerColumn(kind, place, name or f"{kind}_{schema.names[place]}")
-    if isinstance(inner, exp.Column):
-        place = _column(inner, schema)
+    if isinstance(expression, exp.Column):
+        place = _column(expression, schema)
         if place not in groups:
             raise ParameterError("{name} must stand in GROUP BY to be selected", name=schema.names[place])
         return AnswerColumn("group", place, name or schema.names[place])
-    raise _unsupported(inner.sql(dialect="duckdb"))
+    raise _unsupported(expression.sql(dialect="duckdb"))
 
 
 def _column(node: exp.Expr, schema: Schema) -> int:
@@ -230,7 +232,7 @@ def _predicate(node: exp.Expr, schema: Schema) -> Predicate:
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return equal(schema, _column(node.this, schema), [None])
     if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
-        return equal(schema, _column(node.this, schema), [_value(one) for one in node.expressions])
+        return equal(schema, _column(node.this, schema), [_value(node) for node in node.expressions])
     if isinstance(node, exp.Between):
         low, high = _value(node.args["low"]), _value(node.args["high"])
         return between(schema, _column(node.this, schema), low, high)
@@ -263,9 +265,9 @@ def _value(node: exp.Expr) -> Value:
     if isinstance(node, exp.Cast):
         return _value(node.this)
     if isinstance(node, exp.Neg):
-        inner = _value(node.this)
-        if isinstance(inner, Fraction):
-            return -inner
+        value = _value(node.this)
+        if isinstance(value, Fraction):
+            return -value
     if isinstance(node, exp.Paren):
         return _value(node.this)
     if isinstance(node, exp.Literal):

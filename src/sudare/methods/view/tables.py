@@ -138,29 +138,31 @@ class TableView:
         sums = np.zeros(self.factors.versions)
         squares, hidden = 0.0, 0.0
         for box in boxes:
-            found = self._answer(box)
-            sums = sums + found
+            answers = self._answer(box)
+            sums = sums + answers
             is_plain = all(bool(np.all((weights == 0) | (weights == 1))) for weights in box.values())
-            squared = found if is_plain else self._answer({one: weights**2 for one, weights in box.items()})
+            squared = answers if is_plain else self._answer({axis: weights**2 for axis, weights in box.items()})
             squares += float(squared[0])
-            hidden = max(hidden, self._hidden_in(box, float(found[0]) if is_plain else 0.0))
+            hidden = max(hidden, self._hidden_in(box, float(answers[0]) if is_plain else 0.0))
         noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
         records = max(self.total, 1.0)
         spread = max(0.0, squares / records - (float(sums[0]) / records) ** 2)
-        asked = {one for box in boxes for one, weights in box.items() if np.ptp(weights) > 0}
-        return Moments(value=float(sums[0]), noise=noise + hidden, model=self._doubt(asked, self._known()) * spread)
+        restricted = {axis for box in boxes for axis, weights in box.items() if np.ptp(weights) > 0}
+        return Moments(
+            value=float(sums[0]), noise=noise + hidden, model=self._doubt(restricted, self._known()) * spread
+        )
 
     def _known(self) -> set[tuple[int, int]]:
         """The pairs of attributes that a clique holds."""
         return {pair for clique in self.factors.tree.cliques for pair in itertools.combinations(clique, 2)}
 
-    def _doubt(self, asked: Iterable[int], known: set[tuple[int, int]]) -> float:
+    def _doubt(self, restricted: Iterable[int], known: set[tuple[int, int]]) -> float:
         """The model's variance of a count of these attributes, in units of p(1-p).
 
         What one attribute says was measured. Of several, records fall by chance, and pairs that no clique holds may
         depend on each other; how much tau^2 tells.
         """
-        pairs = list(itertools.combinations(sorted(asked), 2))
+        pairs = list(itertools.combinations(sorted(restricted), 2))
         if not pairs:
             return 0.0
         unknown = sum(pair not in known for pair in pairs) / len(pairs)
@@ -168,7 +170,7 @@ class TableView:
 
     def _hidden_in(self, box: AxisWeights, held: float) -> float:
         records = max(self.total, 1.0)
-        masses = [float(self._counts(one) @ (weights != 0)) / records for one, weights in box.items()]
+        masses = [float(self._counts(axis) @ (weights != 0)) / records for axis, weights in box.items()]
         return self._hidden(masses, held / records) * _mean_square(box)
 
     def _counts(self, attribute: int) -> Reals:
@@ -188,7 +190,7 @@ class TableView:
         return self.floor * math.sqrt(min(1.0, inside))
 
     def _answer(self, box: AxisWeights) -> Reals:
-        return self.factors.answer({one: self._evidence(one, weights) for one, weights in box.items()})
+        return self.factors.answer({axis: self._evidence(axis, weights) for axis, weights in box.items()})
 
     def _evidence(self, attribute: int, weights: Reals) -> Reals:
         """The mean weight of every bin, (versions, bins)."""
@@ -220,13 +222,13 @@ class TableView:
         """Count boxes of codes, (queries, versions): prefix sums of the shares within bins make the evidence."""
         tops = np.array(self.schema.sizes) - 1
         prefix = [self._prefixes(place) for place in range(len(tops))]
-        found = np.empty((len(lows), self.factors.versions))
+        answers = np.empty((len(lows), self.factors.versions))
         for query, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
-            asked = [place for place, top in enumerate(tops) if low[place] > 0 or high[place] < top]
-            found[query] = self.factors.answer(
-                {place: prefix[place][high[place] + 1] - prefix[place][low[place]] for place in asked}
+            restricted = [place for place, top in enumerate(tops) if low[place] > 0 or high[place] < top]
+            answers[query] = self.factors.answer(
+                {place: prefix[place][high[place] + 1] - prefix[place][low[place]] for place in restricted}
             )
-        return found
+        return answers
 
     def _prefixes(self, attribute: int) -> Reals:
         """(values + 1, versions, bins): how much of every bin lies below a value."""
@@ -238,27 +240,27 @@ class TableView:
         versions, known = self.range_versions(lows, highs), self._known()
         noise = ((versions[:, 1:] - versions[:, :1]) ** 2).mean(axis=1)
         share = np.clip(versions[:, 0] / max(self.total, 1.0), 0.0, 1.0)
-        ladders = [self._ladder(place) for place in range(lows.shape[1])]
+        cumulated = [self._cumulate(place) for place in range(lows.shape[1])]
         tops = np.array(self.schema.sizes) - 1
         model = share * (1 - share)
         for query, (low, high) in enumerate(zip(lows, highs, strict=True)):
-            asked = np.flatnonzero((low > 0) | (high < tops)).tolist()
-            masses = [float(ladders[one][high[one] + 1] - ladders[one][low[one]]) for one in asked]
+            restricted = np.flatnonzero((low > 0) | (high < tops)).tolist()
+            masses = [float(cumulated[axis][high[axis] + 1] - cumulated[axis][low[axis]]) for axis in restricted]
             noise[query] += self._hidden(masses, float(share[query]))
-            model[query] *= self._doubt(asked, known)
+            model[query] *= self._doubt(restricted, known)
         return versions[:, 0], noise, model
 
-    def _ladder(self, attribute: int) -> Reals:
+    def _cumulate(self, attribute: int) -> Reals:
         """What share of the records lies below each value of an attribute."""
-        ladder: Reals = np.concatenate([[0.0], np.cumsum(self._counts(attribute))]) / max(self.total, 1.0)
-        return ladder
+        cumulated: Reals = np.concatenate([[0.0], np.cumsum(self._counts(attribute))]) / max(self.total, 1.0)
+        return cumulated
 
     def marginal(self, names: Sequence[str]) -> Reals:
         """Give the table of some attributes, value by value."""
         places = [self.schema.position(name) for name in names]
         table = self.factors.only(0).joint(places)[0]
         for axis, place in enumerate(places):
-            shape = [-1 if one == axis else 1 for one in range(len(places))]
+            shape = [-1 if position == axis else 1 for position in range(len(places))]
             table = np.take(table, self.bins[place], axis=axis) * self.shares[place][0].reshape(shape)
         whole: Reals = table
         return whole
