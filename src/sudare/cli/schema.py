@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from sudare.errors import SchemaError
 from sudare.text import say, text
 
 if TYPE_CHECKING:
+    from sudare.forms import FileForm
     from sudare.schema import Attribute, Schema
     from sudare.sources import Findings
 
@@ -60,7 +62,7 @@ def _lines(schema: Schema) -> list[str]:
     return lines
 
 
-# `sudare schema init|check|show|json`.
+# `sudare schema init|check|show|confirm|example|json`.
 
 
 schema = LazyGroup(
@@ -71,7 +73,8 @@ schema = LazyGroup(
         "check": ("sudare.cli.schema:check", text("tell what in a table does not fit its schema")),
         "show": ("sudare.cli.schema:show", text("show what a schema declares")),
         "confirm": ("sudare.cli.schema:confirm", text("say that every line of a draft was read and is public")),
-        "json": ("sudare.cli.schema:json_schema", text("print the JSON schema of schema files, for editors")),
+        "example": ("sudare.cli.schema:example", text("print an example of a file, with every key explained")),
+        "json": ("sudare.cli.schema:json_schema", text("print the JSON schema of files, for editors")),
     },
 )
 
@@ -150,12 +153,44 @@ def _tell(findings: Findings) -> None:
     click.echo(say("the table fits its schema") if findings.fits else say("the table does not fit its schema"))
 
 
-@click.command("json", cls=Worded, help=text("Print the JSON schema of schema files, for editors."))
-def json_schema() -> None:
-    """Print it."""
-    from sudare.schema.file import json_schema as described
+FORMS = {  # where the declared form of each file stands; a recipe's depends on the methods there are
+    "schema": "sudare.schema.file:FORM",
+    "map": "sudare.methods.location.map_file:FORM",
+    "recipe": "sudare.recipe.file:recipe_form",
+    "request": "sudare.methods.kanon.request:FORM",
+}
+form_option = option(
+    "--of",
+    "form",
+    type=click.Choice(tuple(FORMS)),
+    default="schema",
+    show_default=True,
+    help=text("which file: the schema of a table, a map of places, a recipe of releases, a request for a table"),
+)
 
-    print_json(described())
+
+def _find_form(name: str) -> FileForm:
+    module, _, attribute = FORMS[name].partition(":")
+    form = getattr(importlib.import_module(module), attribute)
+    return form() if callable(form) else form  # type: ignore[no-any-return]
+
+
+@click.command("json", cls=Worded, help=text("Print the JSON schema of files, for editors."))
+@form_option
+def json_schema(form: str) -> None:
+    """Print it."""
+    from sudare.forms.describe import write_json_schema
+
+    print_json(write_json_schema(_find_form(form)))
+
+
+@click.command(cls=Worded, help=text("Print an example of a file, with every key explained, to be changed and kept."))
+@form_option
+def example(form: str) -> None:
+    """Print it."""
+    from sudare.forms.describe import write_example
+
+    click.echo(write_example(_find_form(form)), nl=False)
 
 
 @click.command(

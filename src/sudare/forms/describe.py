@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sudare.forms.form import FileForm, Key, Keys, TableForm
+from sudare.forms.kinds import quote
 from sudare.text import Text
 
 Described = dict[str, Any]
@@ -44,7 +45,7 @@ def _describe_table(table: TableForm, lang: str | None) -> Described:
         described = _describe_keys(table, keys, lang)
         if table.variants.by in keys:
             chosen = {"const": values[0]} if len(values) == 1 else {"enum": values}
-            described["properties"][table.variants.by] |= chosen
+            described["properties"][table.variants.by] = {**_help(keys[table.variants.by].help, lang), **chosen}
         shapes.append(described)
     return {**_help(table.help, lang), "oneOf": shapes}
 
@@ -105,34 +106,38 @@ def _help(words: Text, lang: str | None) -> Described:
 
 
 def write_example(form: FileForm, *, lang: str | None = None) -> str:
-    """Write a file that can be read as it stands; what may be left out is there as a comment."""
+    """Write a file that can be read as it stands; what may be left out is a comment, and each key is explained once."""
     lines = [f"# {form.help.render(lang)}"] if form.help else []
+    explained: set[Text] = set()
     for table in form.tables:
-        for number, keys in enumerate(_examples(table)):
-            is_live = (number == 0 or table.many) and (table.required or number == 0)
-            written = _write_table(table, keys, lang, is_first=number == 0)
+        for number, keys in enumerate(_list_variants(table)):
+            written = _write_table(table, keys, lang, explained)
+            is_live = number == 0 or table.many
             lines += ["", *(written if is_live else [f"# {line}" for line in written])]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _examples(table: TableForm) -> list[Keys]:
+def _list_variants(table: TableForm) -> list[Keys]:
     """List the keys of every variant, with the value that chooses it."""
     if table.variants is None:
         return [table.keys]
-    return [_choosing(table.variants.by, values[0], keys) for values, keys in _group_variants(table)]
+    by = table.variants.by
+    return [
+        {name: replace(key, example=quote(values[0])) if name == by else key for name, key in keys.items()}
+        for values, keys in _group_variants(table)
+    ]
 
 
-def _choosing(by: str, value: str, keys: Keys) -> Keys:
-    return {name: replace(key, example=f'"{value}"') if name == by else key for name, key in keys.items()}
-
-
-def _write_table(table: TableForm, keys: Keys, lang: str | None, *, is_first: bool) -> list[str]:
-    lines = [f"# {table.help.render(lang)}"] if table.help and is_first else []
+def _write_table(table: TableForm, keys: Keys, lang: str | None, explained: set[Text]) -> list[str]:
+    lines = []
+    if table.help and table.help not in explained:
+        lines.append(f"# {table.help.render(lang)}")
+        explained.add(table.help)
     lines.append(table.header)
     for name, key in keys.items():
-        lines.append(("" if _is_needed(table, keys, name) else "# ") + _annotate(key.write(name), key, lang))
+        lines.append(_annotate(key, name, lang, explained, is_needed=_is_needed(table, keys, name)))
     if table.any_key is not None:
-        lines.append(_annotate(table.any_key.write("age"), table.any_key, lang))
+        lines.append(_annotate(table.any_key, "age", lang, explained, is_needed=True))
     return lines
 
 
@@ -141,5 +146,9 @@ def _is_needed(table: TableForm, keys: Keys, name: str) -> bool:
     return keys[name].required or keys[name].in_example or name in firsts
 
 
-def _annotate(line: str, key: Key, lang: str | None) -> str:
-    return f"{line:<46}  # {key.help.render(lang)}" if key.help else line
+def _annotate(key: Key, name: str, lang: str | None, explained: set[Text], *, is_needed: bool) -> str:
+    line = key.write(name) if is_needed else f"# {key.write(name)}"
+    if not key.help or key.help in explained:
+        return line
+    explained.add(key.help)
+    return f"{line:<48}  # {key.help.render(lang)}"
