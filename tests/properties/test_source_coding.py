@@ -22,7 +22,7 @@ import sudare.sources as sources
 from sudare.errors import DomainError
 from sudare.schema import Attribute, DateBins, MeshCells, NumberBins, Schema, Values
 from sudare.sources.query import ROW
-from sudare.sources.sql import raw
+from sudare.sources.sql import raw_column
 from sudare.sources.table import TableSource
 
 BLANK = st.sampled_from(["", "", "", " ", "\t", "\n", "\r\n", "\u3000", " \u3000", "\u00a0"])
@@ -43,10 +43,11 @@ def meant(attribute: Attribute, values: Sequence[object]) -> list[int | None]:
 def coded(source: TableSource) -> dict[str, list[int | None]]:
     """What the queries of a source make of its columns."""
     attributes = source.schema.attributes
-    codings = [source.coding(attribute) for attribute in attributes]
-    query = source.query(codings, source.places(attributes), is_numbered=True).select(raw(ROW).as_("n")).order_by("n")
-    for attribute, coding in zip(attributes, codings, strict=True):
-        query = query.select(exp.cast(coding.code, "BIGINT").as_(attribute.name))
+    codes = [source.encode_attribute(attribute) for attribute in attributes]
+    query = source.query(codes, source.column_ids(attributes), is_numbered=True)
+    query = query.select(raw_column(ROW).as_("n")).order_by("n")
+    for attribute, sql_code in zip(attributes, codes, strict=True):
+        query = query.select(exp.cast(sql_code.expression, "BIGINT").as_(attribute.name))
     found = source.engine.arrays(query)
     return {
         name: [None if code is None else int(code) for code in found[name].tolist()] for name in source.schema.names

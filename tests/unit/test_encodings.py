@@ -84,10 +84,10 @@ def test_characters_cut_by_the_edge_of_a_chunk_stay_whole(
     monkeypatch.setattr(text, "CHUNK", 7)
     path = tmp_path / "a.csv"
     path.write_bytes(TABLE.encode(codec))
-    found = text.encoding_of(path)
+    found = text.find_encoding(path)
 
     assert found == codec
-    assert text.rewrite(path, found, tmp_path).read_bytes() == TABLE.encode("utf-8")
+    assert text.rewrite_as_utf8(path, found, tmp_path).read_bytes() == TABLE.encode("utf-8")
 
 
 def test_a_packed_file_in_cp932_is_read(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_every_row_of_a_person_is_kept_equally_often() -> None:
     kept: Counter[int] = Counter()
     with sources.open(visited(), visits(2)) as source:
         for round_ in range(150):
-            source._has_excess, source._salt = False, round_.to_bytes(2, "big")
+            source._has_dropped_rows, source._salt = False, round_.to_bytes(2, "big")
             kept.update(code[0] for code in cells(source, ["place"]))
     first = np.array([kept[row] for row in range(8)])
 
@@ -182,7 +182,7 @@ def test_every_row_of_a_person_is_kept_equally_often() -> None:
 def test_a_row_without_a_person_is_refused(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "a.csv", [("1", "0", "0"), ("", "1", "1")], head=("id", "place", "half"))
 
-    assert "column id must tell the person" in refusal(path, visits(2))
+    assert "column id must name a person" in refusal(path, visits(2))
 
 
 def test_persons_may_be_texts_and_files_of_several_parts(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         for name, told in (("there.csv", "exists"), ("a.xlsx", "must end in"), ("no/where.csv", "no directory")):
             with pytest.raises(SourceError, match=told):
                 source.write(tmp_path / name)
-        with pytest.raises(ParameterError, match="labels of sex must be 2"):
+        with pytest.raises(ParameterError, match="sex needs 2 labels"):
             source.apply({"sex": np.array(["x"], dtype=object)})
         with pytest.raises(ParameterError, match="level"):
             source.recode({"sex": 4})
@@ -134,7 +134,7 @@ def slow_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, slow_file: Path) -> Path:
     """The slow file, and an engine that looks often."""
-    monkeypatch.setattr(engine_file, "_TICK", 0.002)
+    monkeypatch.setattr(engine_file, "_SECONDS_BETWEEN_PROGRESS", 0.002)
     (tmp_path / "work").mkdir()
     return slow_file
 
@@ -201,7 +201,7 @@ def test_control_c_reaches_the_caller_at_once_and_the_source_stays_usable(slow: 
         with Interrupts(), pytest.raises(KeyboardInterrupt):
             source.count()
         worked = time.process_time() - begun
-        still = source.engine._ask("SELECT 1")
+        still = source.engine._execute("SELECT 1")
 
     assert worked < AT_ONCE
     assert still == [(1,)]

@@ -1,4 +1,4 @@
-"""What a table is to be written with: other labels for its values, and other ones again for some combinations."""
+"""How a table is to be written: labels in place of its values, and overrides for some combinations."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Overrides:
     def __post_init__(self) -> None:
         lengths = {len(self.codes), len(self.groups), len(self.codes if self.sizes is None else self.sizes)}
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.names) or len(lengths) != 1:
-            raise ParameterError("exceptions need one row of codes and one group for every combination")
+            raise ParameterError("overrides need one row of codes and one group for every combination")
         top = int(self.groups.max(initial=SUPPRESSED))
         if any(len(texts) <= top for texts in self.labels.values()):
-            raise ParameterError("every group of exceptions needs a label")
+            raise ParameterError("every group of overrides needs a label")
 
     @property
     def is_cut(self) -> bool:
@@ -52,10 +52,10 @@ class Overrides:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Relabelling:
-    """Labels for the codes of attributes, and exceptions by combination; attributes without labels keep their own."""
+    """Labels for the codes of attributes, and overrides by combination; attributes without labels keep their own."""
 
     labels: Mapping[str, Callable[[Codes], Labels]]
-    exceptions: Overrides | None = None
+    overrides: Overrides | None = None
 
 
 class WritableRows(Protocol):

@@ -20,7 +20,7 @@ from sudare.recipe.file import Recipe, ReleaseSpec, read_recipe
 from sudare.recipe.ledger import LedgerState, find_lost_spends, read_ledger, will_be_made
 from sudare.releases import Certificate
 from sudare.releases.release import verify_files
-from sudare.sources.files import files_of
+from sudare.sources.files import find_files
 from sudare.text import Text, join, text
 
 UNFINISHED = ".sudare-*.partial"  # the names of releases and pages while they are written
@@ -175,10 +175,10 @@ def find_reading(spec: ReleaseSpec) -> dict[str, Any]:
 def _check_tables(method: Method, spec: ReleaseSpec) -> None:
     """See that the tables are there; they are opened when the data are checked."""
     if method.takes != "map":
-        files_of(spec.source or "")
+        find_files(spec.source or "")
     for file in method.extra_files:
         if file.content == "table" and file.name in spec.extras:
-            files_of(str(spec.extras[file.name]))
+            find_files(str(spec.extras[file.name]))
 
 
 def _is_made_by_run(method: Method, name: str, path: Path | str, recipe: Recipe) -> bool:

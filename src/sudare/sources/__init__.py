@@ -33,18 +33,19 @@ def open(
 ) -> TableSource:
     """Open a table: a path or pattern of CSV, TSV, text (also .gz) or Parquet files, or a pandas, Polars, Arrow frame.
 
-    `encoding` of text files is found out if it is not given: by its mark, else UTF-8, else CP932 (Shift_JIS).
+    `encoding` of text files is found out if it is not given: by its byte order mark, else UTF-8, else
+    CP932 (Shift_JIS).
     `count_column`: the table is already aggregated, and this column tells how many rows a row stands for.
-    `memory_limit` ("2GB") and `spill_directory` bound the engine; `progress` is told the share done of long work.
-    `salt` fixes which rows a person keeps, for tests only.
+    `memory_limit` ("2GB") and `spill_directory` bound the engine; `progress` is called with the share done of long
+    work. `salt` fixes which rows of a person are dropped, for tests only.
 
     Error: SourceError if the data cannot be read; columns that the schema declares are looked for when they are needed.
 
     >>> import tempfile
     >>> from sudare.schema import Attribute, Schema, Values
     >>> schema = Schema(name="pets", attributes=(Attribute(name="pet", domain=Values(("cat", "dog"))),))
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     path = Path(place, "pets.csv")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
     ...     _ = path.write_text("pet\\ndog\\ncat\\ndog\\n")
     ...     with open(path, schema) as source:
     ...         source.count().dense()
@@ -80,14 +81,14 @@ def describe(
     """Tell what the columns of a table hold, for `schema init` to propose a schema. Holds values of the table.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     path = Path(place, "ages.csv")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "ages.csv")
     ...     _ = path.write_text("age\\n31\\n7\\n\\n")
-    ...     [(one.name, one.type, one.low, one.high, one.has_missing) for one in describe(path)]
+    ...     [(facts.name, facts.type, facts.low, facts.high, facts.has_missing) for facts in describe(path)]
     [('age', 'integer', 7, 31, True)]
     """
     from sudare.sources.duckdb import DuckEngine
-    from sudare.sources.facts import facts
+    from sudare.sources.facts import describe_column
 
     engine = DuckEngine(
         data,
@@ -98,7 +99,7 @@ def describe(
         progress=progress,
     )
     try:
-        return [facts(engine, column) for column in engine.columns if column.name]
+        return [describe_column(engine, column) for column in engine.columns if column.name]
     finally:
         engine.close()
 
@@ -109,13 +110,13 @@ def propose_schema(data: object, *, name: str | None = None, **reading: Any) -> 
     `reading` is what `describe` takes. The draft holds values of the table, so it stays with the steward until then.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     path = Path(place, "pets.csv")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
     ...     _ = path.write_text("pet\\ndog\\ncat\\ndog\\n")
     ...     print(propose_schema(path).name)
     pets
     """
     from sudare.schema.propose import SchemaDraft, propose
 
-    known = name or (Path(str(data)).name.split(".")[0] if isinstance(data, str | Path) else "table")
-    return SchemaDraft(name=known, toml=propose(describe(data, **reading), known))
+    file_name = Path(str(data)).name.split(".")[0] if isinstance(data, str | Path) else "table"
+    return SchemaDraft(name=name or file_name, toml=propose(describe(data, **reading), name or file_name))

@@ -16,13 +16,14 @@ from sudare.errors import SourceError
 from sudare.schema import Schema
 from sudare.schema.arrays import Labels
 from sudare.sources.engine import Column
-from sudare.sources.sql import Expression, both, call, cast, choose, literal, matches, raw, try_cast
+from sudare.sources.sql import Expression, all_of, call, cast, choose, literal, matches_pattern, raw_column, try_cast
 from sudare.text import Text, text
 from sudare.text.cards import card
 
 Progress = Callable[[float], None]
-"""Told the share of the work that is done, 0 to 1."""
+"""Called with the share of the work that is done, 0 to 1."""
 
+# --- what can be wrong with rows ----------------------------------------------------------------------------------
 
 MISSING = text("missing, but missing is not declared")
 UNREADABLE = text("not a value of this kind")
@@ -37,7 +38,7 @@ REPEATS = text("an identifier that repeats, while the unit is a row")
 WRONG_TYPE = text("a type of column that cannot be read")
 
 TOLERATED = frozenset({TAKEN_AS_OTHER, CLAMPED})
-"""What the schema declares a way out for: told, but it does not keep a table from being counted."""
+"""Problems for which the schema declares what to do: they are reported, and the rows are counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,8 +90,13 @@ class Findings:
     def to_dict(self) -> dict[str, Any]:
         """Give the findings as plain values for a program; texts as English templates with their values."""
         problems = [
-            {"attribute": one.attribute, "problem": one.problem.template, "rows": one.rows, "examples": one.examples}
-            for one in self.problems
+            {
+                "attribute": misfit.attribute,
+                "problem": misfit.problem.template,
+                "rows": misfit.rows,
+                "examples": misfit.examples,
+            }
+            for misfit in self.problems
         ]
         notes = [{"text": note.template, "values": dict(note.values)} for note in self.notes]
         return {"problems": problems, "notes": notes, "fits": self.fits}
@@ -144,31 +150,30 @@ class Source(Protocol):
         """Give back memory and temporary files."""
 
 
-# The column of counts of a table that is already aggregated.
+# --- the column of counts of a table that is already aggregated -----------------------------------------------------
+
+_WHOLE_NUMBER = r"\+?[0-9]{1,18}(\.0*)?"
 
 
-_WHOLE = r"\+?[0-9]{1,18}(\.0*)?"
+def read_count(column: Column) -> Expression:
+    """Read the value of the column as a whole number, 0 or more; NULL where it is none.
 
-
-def whole_number(column: Column) -> Expression:
-    """The value of the column as a whole number, 0 or more; NULL where it is none.
-
-    >>> whole_number(Column(name="n", place="c1", family="integer", type="BIGINT")).sql("duckdb")
+    >>> read_count(Column(name="n", column_id="c1", family="integer", type="BIGINT")).sql("duckdb")
     'CASE WHEN r.c1 >= 0 THEN CAST(r.c1 AS BIGINT) END'
     """
-    value = raw(column.place)
+    value = raw_column(column.column_id)
     is_positive = exp.GTE(this=value, expression=literal(0))
     match column.family:
         case "integer":
             return choose([(is_positive, cast(value.copy(), "BIGINT"))])
         case "text":
-            return choose([(matches(value, _WHOLE), try_cast(value.copy(), "BIGINT"))])
+            return choose([(matches_pattern(value, _WHOLE_NUMBER), try_cast(value.copy(), "BIGINT"))])
         case "wide":
             return choose([(is_positive, try_cast(value.copy(), "BIGINT"))])
         case "float" | "decimal":
             is_whole = exp.EQ(this=value.copy(), expression=call("FLOOR", value.copy()))
             is_exact = exp.LT(this=value.copy(), expression=literal(2**53))
-            return choose([(both(is_positive, is_whole, is_exact), try_cast(value.copy(), "BIGINT"))])
+            return choose([(all_of(is_positive, is_whole, is_exact), try_cast(value.copy(), "BIGINT"))])
         case _:
             raise SourceError(
                 "column {column} has type {type}; a column of counts holds whole numbers",

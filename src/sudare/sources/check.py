@@ -1,4 +1,7 @@
-"""Which rows do not fit: asked of the engine in one pass, answered with numbers only."""
+"""Which rows do not fit the schema: counted in one pass each.
+
+What refuses a table names attributes and nothing else; what the steward sees (`check_rows`) also holds examples.
+"""
 
 from __future__ import annotations
 
@@ -14,49 +17,54 @@ from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins
 from sudare.schema.mesh import DIGITS, MESH_TEXT
 from sudare.schema.raw import to_date, to_number, to_text, trim
 from sudare.sources import base
-from sudare.sources import count as people
-from sudare.sources.base import Findings, Misfit, whole_number
-from sudare.sources.sql import Expression, both, in_runs, is_null, raw
+from sudare.sources.base import Findings, Misfit, read_count
+from sudare.sources.count import count_over_limit, count_unowned_rows, find_repeated_identifiers
+from sudare.sources.sql import Expression, all_of, in_runs, is_null, raw_column
 from sudare.text import Text, text
 
 if TYPE_CHECKING:
     from sudare.sources.table import TableSource
 
 
-def misfits(source: TableSource, attributes: Sequence[Attribute], *, tag: str = "", every: bool = False) -> list[int]:
-    """Count for each attribute the rows that have no code; `every`: also those that are sampled away."""
-    codings = [source.coding(attribute, tag=tag) for attribute in attributes]
-    query = source.query(codings, source.places(attributes), every=every)
-    return _lacking(source, query, [coding.code for coding in codings])
+# --- refusing a table -----------------------------------------------------------------------------------------------
 
 
-def uncounted(source: TableSource) -> int:
+def count_misfits(
+    source: TableSource, attributes: Sequence[Attribute], *, tag: str = "", all_rows: bool = False
+) -> list[int]:
+    """Count for each attribute the rows that have no code; `all_rows`: also those beyond the limit of a person."""
+    sql_codes = [source.encode_attribute(attribute, tag=tag) for attribute in attributes]
+    query = source.query(sql_codes, source.column_ids(attributes), all_rows=all_rows)
+    return _count_nulls(source, query, [sql_code.expression for sql_code in sql_codes])
+
+
+def count_unusable_counts(source: TableSource) -> int:
     """Count the rows whose number in the column of counts cannot be used."""
     if source.count_column is None:
         return 0
     column = source.column(source.count_column)
-    return _lacking(source, source.query([], [column.place]), [whole_number(column)])[0]
+    return _count_nulls(source, source.query([], [column.column_id]), [read_count(column)])[0]
 
 
-def _lacking(source: TableSource, query: exp.Select, values: Sequence[Expression]) -> list[int]:
-    told = [exp.Count(this=value).as_(f"a{index}") for index, value in enumerate(values)]
-    found = source.engine.arrays(query.select(exp.Count(this=exp.Star()).as_("n"), *told))
-    return [int(found["n"][0] - found[f"a{index}"][0]) for index in range(len(values))]
+def _count_nulls(source: TableSource, query: exp.Select, values: Sequence[Expression]) -> list[int]:
+    present = [exp.Count(this=value).as_(f"a{index}") for index, value in enumerate(values)]
+    result = source.engine.arrays(query.select(exp.Count(this=exp.Star()).as_("n"), *present))
+    return [int(result["n"][0] - result[f"a{index}"][0]) for index in range(len(values))]
 
 
-def impossible_rows(source: TableSource, boxes: Sequence[Impossible], *, every: bool = False) -> list[int]:
+def count_impossible_rows(source: TableSource, boxes: Sequence[Impossible], *, all_rows: bool = False) -> list[int]:
     """Count for each impossible combination the rows in it."""
     if not boxes:
         return []
     named = [attribute for attribute in source.schema.attributes if any(attribute.name in box.names for box in boxes)]
-    codings = {attribute.name: source.coding(attribute) for attribute in named}
-    query = source.query(list(codings.values()), source.places(named), every=every)
+    sql_codes = {attribute.name: source.encode_attribute(attribute) for attribute in named}
+    query = source.query(list(sql_codes.values()), source.column_ids(named), all_rows=all_rows)
     for index, box in enumerate(boxes):
-        inside = both(*(in_runs(codings[name].code, codes) for name, codes in box.values))
+        inside = all_of(*(in_runs(sql_codes[name].expression, codes) for name, codes in box.values))
         number = exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=inside))
         query = query.select(number.as_(f"b{index}"))
-    found = source.engine.arrays(query)
-    return [int(found[f"b{index}"][0]) for index in range(len(boxes))]
+    result = source.engine.arrays(query)
+    return [int(result[f"b{index}"][0]) for index in range(len(boxes))]
 
 
 def refuse_misfits(source: TableSource, attributes: Sequence[Attribute]) -> None:
@@ -64,24 +72,24 @@ def refuse_misfits(source: TableSource, attributes: Sequence[Attribute]) -> None
 
     Error: DomainError if there are any.
     """
-    rows = misfits(source, attributes)
-    wrong = [attribute for attribute, number in zip(attributes, rows, strict=True) if number]
+    misfits = count_misfits(source, attributes)
+    wrong = [attribute for attribute, rows in zip(attributes, misfits, strict=True) if rows]
     if wrong:
-        raise _undeclared(wrong)
-    if uncounted(source):
+        raise _name_undeclared(wrong)
+    if count_unusable_counts(source):
         raise DomainError(
             "column {column} must hold whole numbers, 0 or more, in every row; run `sudare schema check`",
             column=source.count_column,
         )
 
 
-def _undeclared(wrong: Sequence[Attribute]) -> DomainError:
+def _name_undeclared(wrong: Sequence[Attribute]) -> DomainError:
     """Say what is allowed where one line can: a mesh by its level and area."""
     domain = wrong[0].domain
     if len(wrong) == 1 and isinstance(domain, MeshCells):
         return DomainError(
             "{name} must hold mesh codes of level {level} ({digits} digits) or finer, inside the declared area; run"
-            " `sudare schema check` to see the others",
+            " `sudare schema check` to see the values that are not",
             name=wrong[0].name,
             level=domain.level,
             digits=DIGITS[domain.level - 1],
@@ -100,35 +108,34 @@ def refuse_impossible(box: Impossible) -> None:
     )
 
 
-# What a steward wants to know before a table is published: everything that does not fit its schema.
+# --- what a steward wants to know before a table is published: everything that does not fit its schema --------------
 
-
-_EXAMPLES = 5
+_MOST_EXAMPLES = 5  # of each problem
 _LONGEST_EXAMPLE = 60  # characters
-_STRICT = "_strict"
+_STRICT = "_strict"  # the tag of attributes that refuse what lies outside
 
 
-def check(source: TableSource) -> Findings:
-    """Look at every row, also those that would be sampled away, and tell what does not fit."""
-    lacking = [*_unreadable(source)]
-    wrong = {problem.attribute for problem in lacking}
+def check_rows(source: TableSource) -> Findings:
+    """Look at every row, also those beyond the limit of a person, and tell what does not fit."""
+    unusable = [*_find_unusable_columns(source)]
+    wrong = {misfit.attribute for misfit in unusable}
     attributes = [attribute for attribute in source.schema.attributes if attribute.name not in wrong]
-    problems = [*lacking, *_values(source, attributes), *_combinations(source, wrong)]
+    problems = [*unusable, *_find_misfits(source, attributes), *_find_impossible_rows(source, wrong)]
     unit = source.schema.unit.column
     if unit is not None and unit not in wrong:
-        problems += _nobodies(source)
+        problems += _find_unowned_rows(source)
     if source.schema.unit.kind == "row" and source.count_column is None:
         problems += [
             Misfit(attribute=name, problem=base.REPEATS, rows=rows)
-            for name, rows in people.repeated_identifiers(source.engine, source.schema.identifiers)
+            for name, rows in find_repeated_identifiers(source.engine, source.schema.identifiers)
         ]
     if source.count_column is not None and source.count_column not in wrong:
-        problems += _numbers(source)
-    return Findings(problems=tuple(problems), notes=tuple(_notes(source, wrong)))
+        problems += _find_unusable_counts(source)
+    return Findings(problems=tuple(problems), notes=tuple(_write_notes(source, wrong)))
 
 
-def _unreadable(source: TableSource) -> Iterator[Misfit]:
-    """Columns that are not there, or of a type that cannot be read."""
+def _find_unusable_columns(source: TableSource) -> Iterator[Misfit]:
+    """Find columns that are not there, or of a type that cannot be read."""
     needed = [*source.schema.names, source.schema.unit.column, source.count_column]
     for name in dict.fromkeys(name for name in needed if name is not None):
         if name not in source.columns:
@@ -137,39 +144,41 @@ def _unreadable(source: TableSource) -> Iterator[Misfit]:
             yield Misfit(attribute=name, problem=base.WRONG_TYPE, rows=0)
 
 
-def _values(source: TableSource, attributes: list[Attribute]) -> Iterator[Misfit]:
-    """Values that are not declared, told also where the schema gives them a way out (other, clamp)."""
+def _find_misfits(source: TableSource, attributes: list[Attribute]) -> Iterator[Misfit]:
+    """Find values that are not declared, also where the schema says what to do with them (other, clamp)."""
     if not attributes:
         return
-    strict = [dataclasses.replace(each, outside="refuse", hierarchy=None) for each in attributes]
-    numbers = misfits(source, strict, tag=_STRICT, every=True)
-    for attribute, narrow, rows in zip(attributes, strict, numbers, strict=True):
+    strict = [dataclasses.replace(attribute, outside="refuse", hierarchy=None) for attribute in attributes]
+    misfits = count_misfits(source, strict, tag=_STRICT, all_rows=True)
+    for attribute, strict_one, rows in zip(attributes, strict, misfits, strict=True):
         if rows:
-            yield from _sorted_out(source, attribute, narrow)
+            yield from _sort_misfits(source, attribute, strict_one)
 
 
-def _sorted_out(source: TableSource, attribute: Attribute, strict: Attribute) -> list[Misfit]:
+def _sort_misfits(source: TableSource, attribute: Attribute, strict: Attribute) -> list[Misfit]:
     """Say what is wrong with each distinct value, the commonest first."""
-    coding = source.coding(strict, tag=_STRICT)
-    value = raw(source.column(attribute.name).place)
-    query = source.query([coding], source.places([attribute]), every=True).where(is_null(coding.code))
+    sql_code = source.encode_attribute(strict, tag=_STRICT)
+    value = raw_column(source.column(attribute.name).column_id)
+    query = source.query([sql_code], source.column_ids([attribute]), all_rows=True)
+    query = query.where(is_null(sql_code.expression))
     query = query.select(value.as_("value"), exp.Count(this=exp.Star()).as_("n")).group_by("value")
-    found: dict[Text, Misfit] = {}
-    for one, rows in source.engine.stream(query.order_by("n DESC", "value")):
-        problem = _problem(attribute, one)
-        known = found.get(problem, Misfit(attribute=attribute.name, problem=problem, rows=0))
-        found[problem] = dataclasses.replace(known, rows=known.rows + rows, examples=_with(known.examples, one))
-    return list(found.values())
+    misfits: dict[Text, Misfit] = {}
+    for misfit_value, rows in source.engine.stream(query.order_by("n DESC", "value")):
+        problem = _name_problem(attribute, misfit_value)
+        known = misfits.get(problem, Misfit(attribute=attribute.name, problem=problem, rows=0))
+        examples = _add_example(known.examples, misfit_value)
+        misfits[problem] = dataclasses.replace(known, rows=known.rows + rows, examples=examples)
+    return list(misfits.values())
 
 
-def _with(examples: tuple[str, ...], value: object) -> tuple[str, ...]:
-    if value is None or len(examples) == _EXAMPLES:
+def _add_example(examples: tuple[str, ...], value: object) -> tuple[str, ...]:
+    if value is None or len(examples) == _MOST_EXAMPLES:
         return examples
     shown = to_text(value)
     return (*examples, shown if len(shown) <= _LONGEST_EXAMPLE else shown[: _LONGEST_EXAMPLE - 1] + "…")
 
 
-def _problem(attribute: Attribute, value: object) -> Text:
+def _name_problem(attribute: Attribute, value: object) -> Text:
     try:
         code = attribute.encode(value)
     except DomainError:
@@ -186,43 +195,43 @@ def _is_readable(attribute: Attribute, value: object) -> bool:
         case DateBins():
             return to_date(value, attribute.date_format if isinstance(value, str) else None) is not None
         case MeshCells(level=level):
-            text = trim(value)
-            return len(text) >= DIGITS[level - 1] and re.fullmatch(MESH_TEXT, text) is not None
+            code = trim(value)
+            return len(code) >= DIGITS[level - 1] and re.fullmatch(MESH_TEXT, code) is not None
         case _:
             return True
 
 
-def _combinations(source: TableSource, wrong: set[str]) -> Iterator[Misfit]:
+def _find_impossible_rows(source: TableSource, wrong: set[str]) -> Iterator[Misfit]:
     boxes = [box for box in source.schema.impossible if not wrong & set(box.names)]
-    for box, rows in zip(boxes, impossible_rows(source, boxes, every=True), strict=True):
+    for box, rows in zip(boxes, count_impossible_rows(source, boxes, all_rows=True), strict=True):
         if rows:
             yield Misfit(attribute=", ".join(box.names), problem=base.IMPOSSIBLE, rows=rows)
 
 
-def _nobodies(source: TableSource) -> Iterator[Misfit]:
+def _find_unowned_rows(source: TableSource) -> Iterator[Misfit]:
     name = source.schema.unit.column or ""
-    rows = people.nobodies(source.engine, source.column(name))
+    rows = count_unowned_rows(source.engine, source.column(name))
     if rows:
         yield Misfit(attribute=name, problem=base.NO_PERSON, rows=rows)
 
 
-def _numbers(source: TableSource) -> Iterator[Misfit]:
-    rows = uncounted(source)
+def _find_unusable_counts(source: TableSource) -> Iterator[Misfit]:
+    rows = count_unusable_counts(source)
     if rows:
         yield Misfit(attribute=source.count_column or "", problem=base.NO_COUNT, rows=rows)
 
 
-def _notes(source: TableSource, wrong: set[str]) -> Iterator[Text]:
+def _write_notes(source: TableSource, wrong: set[str]) -> Iterator[Text]:
     unit = source.schema.unit
     if unit.column is not None and unit.column not in wrong:
-        found = source.engine.arrays(people.crowd(source.column(unit.column), max_rows=unit.max_rows))
-        if persons := int(found["persons"][0]):
-            beyond = int(found["beyond"][0])
+        persons, rows = count_over_limit(source.engine, source.column(unit.column), max_rows=unit.max_rows)
+        if persons:
             yield text(
-                "{persons} persons have more than {limit} rows; {rows} rows would be sampled away",
+                "{persons} persons have more than {limit} rows; {rows} of their rows, chosen at random, would be left"
+                " out",
                 persons=persons,
                 limit=unit.max_rows,
-                rows=beyond,
+                rows=rows,
             )
     declared = {*source.schema.names, *source.schema.identifiers, unit.column, source.count_column}
     extra = [name for name in source.columns if name and name not in declared]

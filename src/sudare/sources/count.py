@@ -1,4 +1,4 @@
-"""From rows to cells: the key of a row in SQL, and the counted keys as a table of counts."""
+"""From rows to counts: the key of a row in SQL, the counted keys as a table, and at most so many rows a person."""
 
 from __future__ import annotations
 
@@ -14,43 +14,42 @@ from sudare.counts.counts import exact_sum
 from sudare.schema import Codes, Radix, Schema
 from sudare.sources.encode import SqlCode
 from sudare.sources.engine import ROWS, Column, Engine
-from sudare.sources.query import ROW, over
-from sudare.sources.sql import Expression, both, choose, either, is_null, literal, raw, words
+from sudare.sources.query import ROW, query_rows
+from sudare.sources.sql import Expression, all_of, any_of, choose, is_null, literal, pack_words, raw_column
 
 
-def keys_of(codings: Sequence[SqlCode], radix: Radix) -> list[Expression]:
-    """The words of the key of a row, NULL where a value does not fit; one guard for each word."""
-    keys = words([coding.inner.copy() for coding in codings], radix)
+def build_keys(sql_codes: Sequence[SqlCode], radix: Radix) -> list[Expression]:
+    """Build the words of the key of a row, NULL where a value does not fit; one guard for each word."""
+    keys = pack_words([sql_code.unguarded.copy() for sql_code in sql_codes], radix)
     for index, word in enumerate(radix.words):
-        guards = [guard.copy() for at in word if (guard := codings[at].guard) is not None]
+        guards = [guard.copy() for at in word if (guard := sql_codes[at].guard) is not None]
         if guards:
-            keys[index] = choose([(both(*guards), keys[index])])
+            keys[index] = choose([(all_of(*guards), keys[index])])
     return keys
 
 
-def counted(schema: Schema, keys: list[NDArray[Any]], values: Codes) -> Counts:
+def make_counts(schema: Schema, keys: list[NDArray[Any]], values: Codes) -> Counts:
     """Make a table of counts from keys that all differ, one array a word, in any order. Empties `keys`.
 
     >>> from sudare.schema import Attribute, Values
     >>> schema = Schema(name="t", attributes=(Attribute(name="a", domain=Values(("x", "y", "z"))),))
-    >>> counted(schema, [np.array([2, 0])], np.array([5, 1])).dense()
+    >>> make_counts(schema, [np.array([2, 0])], np.array([5, 1])).dense()
     array([1, 0, 5])
     """
     if len(keys) > 1:
         return Counts.build(schema, np.column_stack(keys), values)
-    codes, values = _sorted(keys.pop().astype(np.int64), values, schema.size)
+    codes, values = _sort_cells(keys.pop().astype(np.int64), values, schema.size)
     total = exact_sum(values)
     if codes.size and codes[0] >= 0 and codes[-1] < schema.size and total < 2**63 and values.all():
-        return Counts(
-            schema, codes.reshape(-1, 1), values, total
-        )  # sorted, different, inside, above 0: no need to build
+        # sorted, different, inside, above 0: nothing is left to check
+        return Counts(schema, codes.reshape(-1, 1), values, total)
     return Counts.build(schema, codes.reshape(-1, 1), values)
 
 
-def _sorted(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
+def _sort_cells(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
     """Sort cells with their counts as one number each where that fits: three times as quick as sorting positions.
 
-    >>> [part.tolist() for part in _sorted(np.array([7, 2]), np.array([1, 5]), 9)]
+    >>> [part.tolist() for part in _sort_cells(np.array([7, 2]), np.array([1, 5]), 9)]
     [[2, 7], [5, 1]]
     """
     bits = int(values.max(initial=0)).bit_length()
@@ -63,7 +62,7 @@ def _sorted(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
     return codes >> bits, codes & ((1 << bits) - 1)
 
 
-# At most so many rows a person: which rows are sampled away.
+# --- at most so many rows a person: which rows are dropped ----------------------------------------------------------
 #
 # The choice is made for each person apart: the rows of a person are put in the order of a keyed hash of their
 # numbers, under a key of 128 bits that is drawn afresh for every source, and the first `max_rows` of them stay. So
@@ -77,63 +76,67 @@ def _sorted(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
 # too.
 
 
-def nobodies(engine: Engine, column: Column) -> int:
+def count_unowned_rows(engine: Engine, column: Column) -> int:
     """Count the rows that do not say whose they are."""
-    nobody = [is_null(raw(column.place))]
+    is_unowned = [is_null(raw_column(column.column_id))]
     if column.family == "text":
-        nobody.append(exp.EQ(this=raw(column.place), expression=literal("")))
-    query = over([], [column.place]).where(either(nobody)).select(exp.Count(this=exp.Star()).as_("n"))
+        is_unowned.append(exp.EQ(this=raw_column(column.column_id), expression=literal("")))
+    query = query_rows([], [column.column_id]).where(any_of(is_unowned)).select(exp.Count(this=exp.Star()).as_("n"))
     return int(engine.arrays(query)["n"][0])
 
 
-def excess(column: Column, *, max_rows: int, salt: bytes) -> exp.Query:
-    """The numbers of the rows beyond `max_rows` of their person, as column v.
+def select_dropped_rows(column: Column, *, max_rows: int, salt: bytes) -> exp.Query:
+    """Select the numbers of the rows beyond `max_rows` of their person, as column v.
 
     Only persons with too many rows are sorted, so the work follows how many those are.
     """
     key = f"SUBSTRING(SHA256(CONCAT('{salt.hex()}:', n.{ROW})), 1, 16)"
-    return _parsed(f"""
-        WITH numbered AS ({_numbered(column)}),
-        heavy AS (SELECT person FROM numbered GROUP BY person HAVING COUNT(*) > {max_rows:d}),
+    return _parse_query(f"""
+        WITH numbered AS ({_number_rows(column)}),
+        over_limit AS (SELECT person FROM numbered GROUP BY person HAVING COUNT(*) > {max_rows:d}),
         ranked AS (
-            SELECT n.{ROW}, ROW_NUMBER() OVER (PARTITION BY n.person ORDER BY {key}, n.{ROW}) AS place
-            FROM numbered AS n JOIN heavy ON heavy.person = n.person
+            SELECT n.{ROW}, ROW_NUMBER() OVER (PARTITION BY n.person ORDER BY {key}, n.{ROW}) AS rank_
+            FROM numbered AS n JOIN over_limit ON over_limit.person = n.person
         )
-        SELECT {ROW} AS v FROM ranked WHERE place > {max_rows:d}
+        SELECT {ROW} AS v FROM ranked WHERE rank_ > {max_rows:d}
     """)
 
 
-def crowd(column: Column, *, max_rows: int) -> exp.Query:
-    """How many persons have too many rows, and how many rows too many: one row, columns persons and beyond."""
-    return _parsed(f"""
-        WITH numbered AS ({_numbered(column)}),
-        heavy AS (SELECT COUNT(*) - {max_rows:d} AS beyond FROM numbered GROUP BY person HAVING COUNT(*) > {max_rows:d})
-        SELECT COUNT(*) AS persons, CAST(COALESCE(SUM(beyond), 0) AS BIGINT) AS beyond FROM heavy
+def count_over_limit(engine: Engine, column: Column, *, max_rows: int) -> tuple[int, int]:
+    """Count the persons with more than `max_rows` rows, and the rows that are too many."""
+    query = _parse_query(f"""
+        WITH over_limit AS (
+            SELECT COUNT(*) - {max_rows:d} AS too_many FROM {ROWS}
+            GROUP BY {column.column_id} HAVING COUNT(*) > {max_rows:d}
+        )
+        SELECT COUNT(*) AS persons, CAST(COALESCE(SUM(too_many), 0) AS BIGINT) AS too_many FROM over_limit
     """)
+    result = engine.arrays(query)
+    return int(result["persons"][0]), int(result["too_many"][0])
 
 
-def repeated_identifiers(engine: Engine, identifiers: Sequence[str]) -> list[tuple[str, int]]:
-    """Name the identifiers of which a value stands in several rows, with the rows too many; no value is no person."""
-    found = []
+def find_repeated_identifiers(engine: Engine, identifiers: Sequence[str]) -> list[tuple[str, int]]:
+    """Find the identifiers of which a value stands in several rows, with the rows too many; no value is no person."""
+    repeated = []
     for column in engine.columns:
         if column.name in identifiers and column.family != "other":
-            query = _parsed(f"""
-                WITH heavy AS (
-                    SELECT COUNT(*) - 1 AS beyond FROM {ROWS}
-                    WHERE {column.place} IS NOT NULL AND CAST({column.place} AS VARCHAR) <> ''
-                    GROUP BY {column.place} HAVING COUNT(*) > 1
+            query = _parse_query(f"""
+                WITH repeated AS (
+                    SELECT COUNT(*) - 1 AS too_many FROM {ROWS}
+                    WHERE {column.column_id} IS NOT NULL AND CAST({column.column_id} AS VARCHAR) <> ''
+                    GROUP BY {column.column_id} HAVING COUNT(*) > 1
                 )
-                SELECT CAST(COALESCE(SUM(beyond), 0) AS BIGINT) AS beyond FROM heavy
+                SELECT CAST(COALESCE(SUM(too_many), 0) AS BIGINT) AS too_many FROM repeated
             """)
-            if rows := int(engine.arrays(query)["beyond"][0]):
-                found.append((column.name, rows))
-    return found
+            if rows := int(engine.arrays(query)["too_many"][0]):
+                repeated.append((column.name, rows))
+    return repeated
 
 
-def _numbered(column: Column) -> str:
-    return f"SELECT {column.place} AS person, ROW_NUMBER() OVER () AS {ROW} FROM {ROWS}"
+def _number_rows(column: Column) -> str:
+    return f"SELECT {column.column_id} AS person, ROW_NUMBER() OVER () AS {ROW} FROM {ROWS}"
 
 
-def _parsed(text: str) -> exp.Query:
+def _parse_query(text: str) -> exp.Query:
     """Read a query whose every name and number is Sudare's own."""
     return cast(exp.Query, parse_one(text, dialect="duckdb"))

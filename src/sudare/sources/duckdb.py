@@ -1,6 +1,9 @@
-"""How DuckDB reads files and frames: the FROM clause, and what the columns are really called.
+"""DuckDB, embedded: the one file of this room that imports it. How it reads files and frames, and how queries run.
 
-Names are read here and handed to the engine by position, because engines rename columns that differ only in case.
+Names of columns are read here and handed to the engine by position, because engines rename columns that differ only in
+case. Queries run in a thread of their own, so that Ctrl-C stops them at once and progress can be shown. What DuckDB
+says when it fails can quote rows; it is read for its kind and the number of a line, and never passed on, kept or
+logged.
 """
 
 from __future__ import annotations
@@ -28,13 +31,17 @@ from sqlglot import exp
 from sudare.errors import ParameterError, SourceError
 from sudare.sources.base import Progress
 from sudare.sources.engine import ROWS, Column, Family, Lookup
-from sudare.sources.files import Files, Layout, encoding_of, files_of, layout_of, rewrite
+from sudare.sources.files import Files, Layout, find_encoding, find_files, read_layout, rewrite_as_utf8
 from sudare.text import describe_refusal
 
-FRAME = "sudare_frame"
-Ask = Callable[[str], list[tuple[Any, ...]]]
+# --- what stands behind FROM ----------------------------------------------------------------------------------------
 
-_PACKAGES = ("pandas", "polars", "pyarrow")
+FRAME = "sudare_frame"
+"""The name under which a frame is registered."""
+
+RunQuery = Callable[[str], list[tuple[Any, ...]]]
+
+_FRAME_PACKAGES = ("pandas", "polars", "pyarrow")
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _FAMILIES: Mapping[str, Family] = {
     **dict.fromkeys(_INTEGERS, "integer"),
@@ -46,7 +53,7 @@ _FAMILIES: Mapping[str, Family] = {
     "BOOLEAN": "boolean",
     "DATE": "day",
 }
-_PLAIN: Mapping[Family, str] = {"text": "VARCHAR", "float": "DOUBLE", "moment": "TIMESTAMP", "wide": "HUGEINT"}
+_VIEW_TYPES: Mapping[Family, str] = {"text": "VARCHAR", "float": "DOUBLE", "moment": "TIMESTAMP", "wide": "HUGEINT"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,33 +62,35 @@ class Scan:
 
     clause: str
     names: tuple[str, ...]
-    called: str
+    data_name: str  # for messages
     kind: str
-    originals: Mapping[str, Path] = field(default_factory=dict)
-    has_rows: bool = False  # seen here; an engine that finds none has not understood the file
+    originals: Mapping[str, Path] = field(default_factory=dict)  # the file that each file of the clause was made of
+    has_rows: bool = False  # known here; an engine that finds none has not understood the file
 
-    def view(self, described: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[Column, ...]]:
-        """The SELECT of the raw rows under Sudare's own names and few types, and the columns that it gives.
+    def select(self, described: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[Column, ...]]:
+        """Write the SELECT of the raw rows under Sudare's own names and few types; give its columns too.
 
         `described` is the engine's own description of the clause: (name, type, ...) by position.
         """
         columns, selected = [], []
-        for position, (name, (engine_name, kind, *_)) in enumerate(zip(self.names, described, strict=True)):
-            column = _column(name, f"c{position}", str(kind).strip('"'))
-            quoted = exp.to_identifier(engine_name, quoted=True).sql("duckdb")
-            plain = _PLAIN.get(column.family)
-            selected.append(f"CAST({quoted} AS {plain}) AS {column.place}" if plain else f"{quoted} AS {column.place}")
+        for position, (name, (engine_name, engine_type, *_)) in enumerate(zip(self.names, described, strict=True)):
+            column = _make_column(name, f"c{position}", str(engine_type).strip('"'))
+            value = exp.to_identifier(engine_name, quoted=True).sql("duckdb")
+            if view_type := _VIEW_TYPES.get(column.family):
+                value = f"CAST({value} AS {view_type})"
+            selected.append(f"{value} AS {column.column_id}")
             columns.append(column)
         return f"SELECT {', '.join(selected)} FROM {self.clause}", tuple(columns)
 
 
-def _column(name: str, place: str, kind: str) -> Column:
-    found = re.match(r"[A-Z_]+", kind)
-    family = "other" if "[" in kind else _FAMILIES.get(found.group() if found else "", "other")
-    if re.match(r"TIMESTAMP\w* WITH TIME ZONE", kind):
+def _make_column(name: str, column_id: str, engine_type: str) -> Column:
+    word = re.match(r"[A-Z_]+", engine_type)
+    family = "other" if "[" in engine_type else _FAMILIES.get(word.group() if word else "", "other")
+    if re.match(r"TIMESTAMP\w* WITH TIME ZONE", engine_type):
         family = "other"  # on which day a moment falls depends on the zone, so the steward must say
-    digits, scale = map(int, re.findall(r"\d+", kind)) if family == "decimal" else (0, 0)
-    return Column(name=name, place=place, family=family, type=kind.split("(")[0], digits=digits, scale=scale)
+    digits, scale = map(int, re.findall(r"\d+", engine_type)) if family == "decimal" else (0, 0)
+    short_type = engine_type.split("(")[0]
+    return Column(name=name, column_id=column_id, family=family, type=short_type, digits=digits, scale=scale)
 
 
 # --- text files ---------------------------------------------------------------------------------------------------
@@ -92,16 +101,16 @@ def scan_text(files: Files, encoding: str | None, scratch: Path) -> Scan:
 
     Error: SourceError if a file is empty, cannot be decoded, or has other columns than the first.
     """
-    readable: dict[str, Path] = {}
+    originals: dict[str, Path] = {}
     layouts: dict[Layout, list[str]] = {}
     first: Layout | None = None
     has_rows = False
     for path in files.paths:
-        found = encoding_of(path, encoding)
-        utf8 = path if found == "utf-8" else rewrite(path, found, scratch)
-        readable[str(utf8)] = path
-        layout = layout_of(utf8, "utf-8", called=path)
-        first, has_rows = first or layout, has_rows or not layout.is_bare
+        codec = find_encoding(path, encoding)
+        utf8 = path if codec == "utf-8" else rewrite_as_utf8(path, codec, scratch)
+        originals[str(utf8)] = path
+        layout = read_layout(utf8, "utf-8", original=path)
+        first, has_rows = first or layout, has_rows or not layout.is_empty
         if sorted(layout.names) != sorted(first.names):
             raise SourceError(
                 "{file} has other columns than {first}; make them alike, or read the files apart",
@@ -110,16 +119,16 @@ def scan_text(files: Files, encoding: str | None, scratch: Path) -> Scan:
             )
         layouts.setdefault(layout, []).append(str(utf8))
     names = first.names if first else ()
-    parts = [_read_csv(layout, paths, names) for layout, paths in layouts.items()]
+    parts = [_write_read_csv(layout, paths, names) for layout, paths in layouts.items()]
     clause = parts[0] if len(parts) == 1 else f"({' UNION ALL '.join(f'SELECT * FROM {part}' for part in parts)})"
-    return Scan(clause=clause, names=names, called=files.called, kind="text", originals=readable, has_rows=has_rows)
+    return Scan(clause=clause, names=names, data_name=files.name, kind="text", originals=originals, has_rows=has_rows)
 
 
-def _read_csv(layout: Layout, paths: Sequence[str], names: Sequence[str]) -> str:
+def _write_read_csv(layout: Layout, paths: Sequence[str], names: Sequence[str]) -> str:
     columns = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(layout.names)))
-    delimiter = _text(layout.delimiter)
+    delimiter = _quote(layout.delimiter)
     read = (
-        f"read_csv({_list(paths)}, auto_detect = false, header = true, delim = {delimiter}, quote = '\"', "
+        f"read_csv({_quote_paths(paths)}, auto_detect = false, header = true, delim = {delimiter}, quote = '\"', "
         f"escape = '\"', nullstr = '', columns = {{{columns}}})"
     )
     if layout.names == tuple(names):
@@ -128,45 +137,45 @@ def _read_csv(layout: Layout, paths: Sequence[str], names: Sequence[str]) -> str
     return f"(SELECT {', '.join(f'c{at} AS c{position}' for position, at in enumerate(order))} FROM {read})"
 
 
-def _list(paths: Sequence[str]) -> str:
-    return f"[{', '.join(_text(glob.escape(path)) for path in paths)}]"
+def _quote_paths(paths: Sequence[str]) -> str:
+    return f"[{', '.join(_quote(glob.escape(path)) for path in paths)}]"
 
 
-def _text(value: str) -> str:
+def _quote(value: str) -> str:
     return exp.Literal.string(value).sql("duckdb")
 
 
 # --- Parquet ------------------------------------------------------------------------------------------------------
 
 
-def scan_parquet(files: Files, ask: Ask) -> Scan:
+def scan_parquet(files: Files, run_query: RunQuery) -> Scan:
     """Read Parquet files, columns matched by name.
 
     Error: SourceError if a file is empty, or has other columns than the first.
     """
     for path in files.paths:
         if path.stat().st_size == 0:
-            raise SourceError("{file} is empty; it is no Parquet file", file=path)
+            raise SourceError("{file} is empty; it is not a Parquet file", file=path)
     names: tuple[str, ...] | None = None
     for path in files.paths:
-        schema = f"SELECT name, num_children FROM parquet_schema({_list([str(path)])})"
-        found = _top_names(ask(schema))
-        names = names if names is not None else found
-        if sorted(found) != sorted(names):
+        nodes = run_query(f"SELECT name, num_children FROM parquet_schema({_quote_paths([str(path)])})")
+        own_names = _list_top_names(nodes)
+        names = names if names is not None else own_names
+        if sorted(own_names) != sorted(names):
             raise SourceError(
                 "{file} has other columns than {first}; make them alike, or read the files apart",
                 file=path,
                 first=files.paths[0],
             )
     by_name = ", union_by_name = true" if len(files.paths) > 1 else ""
-    paths = _list([str(path) for path in files.paths])
+    paths = _quote_paths([str(path) for path in files.paths])
     clause = f"read_parquet({paths}, binary_as_string = true, hive_partitioning = false{by_name})"
     originals = {str(path): path for path in files.paths}
-    return Scan(clause=clause, names=names or (), called=files.called, kind="parquet", originals=originals)
+    return Scan(clause=clause, names=names or (), data_name=files.name, kind="parquet", originals=originals)
 
 
-def _top_names(nodes: Sequence[tuple[str, int | None]]) -> tuple[str, ...]:
-    """The children of the root, from the nodes of a schema listed depth first."""
+def _list_top_names(nodes: Sequence[tuple[str, int | None]]) -> tuple[str, ...]:
+    """List the children of the root, from the nodes of a schema listed depth first."""
     names, waiting = [], 0
     for name, children in nodes[1:]:
         if waiting == 0:
@@ -180,13 +189,13 @@ def _top_names(nodes: Sequence[tuple[str, int | None]]) -> tuple[str, ...]:
 # --- frames -------------------------------------------------------------------------------------------------------
 
 
-def frame_of(data: object) -> tuple[Any, tuple[str, ...]]:
+def take_frame(data: object) -> tuple[Any, tuple[str, ...]]:
     """Give a frame as the engine takes it, and the names of its columns; its package is never imported here.
 
     Error: SourceError if it is none, or names a column twice.
     """
-    kinds = {kind.__module__.split(".")[0] for kind in type(data).__mro__}
-    package = next((name for name in _PACKAGES if name in kinds), None)
+    packages = {kind.__module__.split(".")[0] for kind in type(data).__mro__}
+    package = next((name for name in _FRAME_PACKAGES if name in packages), None)
     if package is None:
         raise SourceError(
             "data ({kind}) must be a path, a pattern, or a pandas, Polars or Arrow table", kind=type(data).__name__
@@ -205,32 +214,32 @@ def frame_of(data: object) -> tuple[Any, tuple[str, ...]]:
     return frame, names
 
 
-# DuckDB, embedded: the one file that imports it.
-#
-# Queries run in a thread of their own, so that Ctrl-C stops them at once and progress can be told. What DuckDB says
-# when it fails can quote rows; it is read for its kind and the number of a line, and never passed on, kept or logged.
-
+# --- the engine -----------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
-_TICK = 0.1  # seconds between looks at the progress
-_START = 1.0  # seconds after which a thread that has not begun never will
-_FETCH = 10_000  # rows
-_MEMORY = re.compile(r"\d+(\.\d+)? ?([KMGT]i?B|%)", re.IGNORECASE)
-_KEYS = {
+_SECONDS_BETWEEN_PROGRESS = 0.1
+_SECONDS_TO_START = 1.0  # a thread that has not begun after them never will
+_ROWS_PER_FETCH = 10_000
+_MEMORY_LIMIT = re.compile(r"\d+(\.\d+)? ?([KMGT]i?B|%)", re.IGNORECASE)
+_KEY_CASTS = {
     "text": "CAST(k AS VARCHAR)",
     "integer": "CAST(k AS BIGINT)",
     "day": "CAST('1970-01-01' AS DATE) + CAST(k AS INTEGER)",
 }
-_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "wide": "HUGEINT", "float": "DOUBLE", "day": "DATE",
+_PARAMETER_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "wide": "HUGEINT", "float": "DOUBLE", "day": "DATE",
           "moment": "TIMESTAMP", "boolean": "BOOLEAN"}  # fmt: skip
-_FORMS = {
+_COPY_OPTIONS = {
     "parquet": "FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false",
     "csv": "FORMAT csv, HEADER true, USE_TMP_FILE false",
 }
-_PROGRESS = ("SET enable_progress_bar = true", "SET enable_progress_bar_print = false", "SET progress_bar_time = 0")
+_PROGRESS_SETTINGS = (
+    "SET enable_progress_bar = true",
+    "SET enable_progress_bar_print = false",
+    "SET progress_bar_time = 0",
+)
 _MOST_THREADS = 1024
-_REMEMBERED = 1 << 16  # values whose meaning was asked
+_MOST_CACHED_VALUES = 1 << 16  # values whose code the Python function keeps
 
 
 class DuckEngine:
@@ -249,32 +258,34 @@ class DuckEngine:
         self._progress = progress
         self._lock = threading.RLock()
         self._frame: object = None  # the engine only borrows it
-        scratch = _scratch(spill_directory)
+        scratch = _make_scratch(spill_directory)
         try:
             self._connection = _connect(scratch, memory_limit, threads, has_progress=progress is not None)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
-        self._closed = weakref.finalize(self, _release, self._connection, scratch, os.getpid())
-        self._scan = Scan(clause="", names=(), called=_called(data), kind="frame")
+        self._close = weakref.finalize(self, _close_connection, self._connection, scratch, os.getpid())
+        self._scan = Scan(clause="", names=(), data_name=_name_data(data), kind="frame")
         try:
-            self._scan = self._scanned(data, encoding, scratch)
-            described = self._ask(f"DESCRIBE SELECT * FROM {self._scan.clause}")
-            view, self._columns = self._scan.view(described)
-            self._ask(f"CREATE TEMP VIEW {ROWS} AS {view}")
-            if self._scan.has_rows and not self._ask(f"SELECT 1 FROM {ROWS} LIMIT 1"):
-                raise SourceError("the lines of {data} cannot be cut; check its delimiters and quotes", data=self.name)
+            self._scan = self._scan_data(data, encoding, scratch)
+            described = self._execute(f"DESCRIBE SELECT * FROM {self._scan.clause}")
+            selection, self._columns = self._scan.select(described)
+            self._execute(f"CREATE TEMP VIEW {ROWS} AS {selection}")
+            if self._scan.has_rows and not self._execute(f"SELECT 1 FROM {ROWS} LIMIT 1"):
+                raise SourceError(
+                    "the lines of {data} cannot be split into columns; check its delimiters and quotes", data=self.name
+                )
         except BaseException:
             self.close()
             raise
 
-    def _scanned(self, data: object, encoding: str | None, scratch: Path) -> Scan:
+    def _scan_data(self, data: object, encoding: str | None, scratch: Path) -> Scan:
         if not isinstance(data, str | Path):
-            self._frame, names = frame_of(data)
+            self._frame, names = take_frame(data)
             self._run(lambda: self._connection.register(FRAME, self._frame))
-            return Scan(clause=FRAME, names=names, called=_called(data), kind="frame")
-        files = files_of(data)
-        return scan_text(files, encoding, scratch) if files.kind == "text" else scan_parquet(files, self._ask)
+            return Scan(clause=FRAME, names=names, data_name=_name_data(data), kind="frame")
+        files = find_files(data)
+        return scan_text(files, encoding, scratch) if files.kind == "text" else scan_parquet(files, self._execute)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -283,8 +294,8 @@ class DuckEngine:
 
     @property
     def name(self) -> str:
-        """What the data are called in messages."""
-        return self._scan.called
+        """The name of the data in messages."""
+        return self._scan.data_name
 
     @property
     def has_named_columns(self) -> bool:
@@ -294,97 +305,102 @@ class DuckEngine:
     def arrays(self, query: exp.Query) -> dict[str, NDArray[Any]]:
         """Run a query; columns as arrays, masked where a value is NULL."""
         text = query.sql("duckdb")
-        found: dict[str, NDArray[Any]] = self._run(lambda: self._connection.execute(text).fetchnumpy(), is_told=True)
-        return found
+        arrays: dict[str, NDArray[Any]] = self._run(
+            lambda: self._connection.execute(text).fetchnumpy(), shows_progress=True
+        )
+        return arrays
 
     def stream(self, query: exp.Query) -> Iterator[tuple[Any, ...]]:
         """Run a query; rows as Python values, a few at a time. Finish one stream before the next query."""
         text = query.sql("duckdb")
-        rows = self._run(lambda: self._connection.execute(text).fetchmany(_FETCH), is_told=True)
+        rows = self._run(lambda: self._connection.execute(text).fetchmany(_ROWS_PER_FETCH), shows_progress=True)
         while rows:
             yield from rows
-            rows = self._run(lambda: self._connection.fetchmany(_FETCH))
+            rows = self._run(lambda: self._connection.fetchmany(_ROWS_PER_FETCH))
 
     def keep(self, name: str, query: exp.Query) -> None:
         """Store the result of a query as a temporary table."""
-        self._ask(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql('duckdb')}", is_told=True)
+        self._execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql('duckdb')}", shows_progress=True)
 
     def add(self, lookup: Lookup) -> None:
         """Store a lookup as a temporary table."""
-        keys = lookup.keys.astype("int64") if lookup.key == "day" else lookup.keys
-        value = "CAST(v AS VARCHAR)" if lookup.value == "text" else "CAST(v AS BIGINT)"
+        keys = lookup.keys.astype("int64") if lookup.key_type == "day" else lookup.keys
+        value = "CAST(v AS VARCHAR)" if lookup.value_type == "text" else "CAST(v AS BIGINT)"
         with self._lock:
             self._run(lambda: self._connection.register("sudare_loaded", {"k": keys, "v": lookup.values}))
-            self._ask(
+            self._execute(
                 f"CREATE OR REPLACE TEMP TABLE {lookup.name} AS "
-                f"SELECT {_KEYS[lookup.key]} AS k, {value} AS v FROM sudare_loaded"
+                f"SELECT {_KEY_CASTS[lookup.key_type]} AS k, {value} AS v FROM sudare_loaded"
             )
             self._run(lambda: self._connection.unregister("sudare_loaded"))
 
     def define(self, name: str, meaning: Callable[[object], int | None], column: Column) -> None:
         """Make a Python function of the values of a column callable in queries."""
-        kind = f"DECIMAL({column.digits},{column.scale})" if column.family == "decimal" else _TYPES[column.family]
-        remembered = functools.lru_cache(maxsize=_REMEMBERED)(meaning)
+        is_decimal = column.family == "decimal"
+        parameter = f"DECIMAL({column.digits},{column.scale})" if is_decimal else _PARAMETER_TYPES[column.family]
+        cached = functools.lru_cache(maxsize=_MOST_CACHED_VALUES)(meaning)
         self._run(
             lambda: self._connection.create_function(
-                name, remembered, [kind], "BIGINT", null_handling=SPECIAL, side_effects=False
+                name, cached, [parameter], "BIGINT", null_handling=SPECIAL, side_effects=False
             )
         )
 
-    def save(self, query: exp.Query, path: Path, *, form: Literal["parquet", "csv"]) -> None:
+    def save(self, query: exp.Query, path: Path, *, file_format: Literal["parquet", "csv"]) -> None:
         """Write the result of a query to a file."""
-        place = exp.Literal.string(str(path)).sql("duckdb")
-        self._ask(f"COPY ({query.sql('duckdb')}) TO {place} ({_FORMS[form]})", is_told=True)
+        copy = f"COPY ({query.sql('duckdb')}) TO {_quote(str(path))} ({_COPY_OPTIONS[file_format]})"
+        self._execute(copy, shows_progress=True)
 
     def close(self) -> None:
         """Give back memory and temporary files."""
-        self._closed()
+        self._close()
         self._frame = None
 
     # --- running ------------------------------------------------------------------------------------------------
 
-    def _ask(self, text: str, *, is_told: bool = False) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self._run(lambda: self._connection.execute(text).fetchall(), is_told=is_told)
-        return found
+    def _execute(self, text: str, *, shows_progress: bool = False) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._run(
+            lambda: self._connection.execute(text).fetchall(), shows_progress=shows_progress
+        )
+        return rows
 
-    def _run(self, work: Callable[[], T], *, is_told: bool = False) -> T:
+    def _run(self, work: Callable[[], T], *, shows_progress: bool = False) -> T:
         """Do work in a thread; stop it when the caller is interrupted; translate what goes wrong.
 
-        The progress of work over the rows is told; of the rest, which is short, it is not.
+        Work over the rows shows progress; the rest is short.
         """
-        if not self._closed.alive:
+        if not self._close.alive:
             raise SourceError("the source is closed; open it again")
         done: list[T] = []
         failed: list[Exception] = []
         finished = threading.Event()  # not Thread.join: an interrupt inside it can call a running thread finished
-        worker = threading.Thread(target=_work, args=(work, done, failed, finished), daemon=True)
+        worker = threading.Thread(target=_do_work, args=(work, done, failed, finished), daemon=True)
         with self._lock:
             try:
                 worker.start()
-                while not finished.wait(_TICK):
-                    if is_told:
-                        self._tell_progress(self._connection.query_progress())
+                while not finished.wait(_SECONDS_BETWEEN_PROGRESS):
+                    if shows_progress:
+                        self._show_progress(self._connection.query_progress())
             except BaseException:
                 self._stop(worker, finished)
                 raise
         if failed:
-            raise self._translated(failed.pop())
-        if is_told:
-            self._tell_progress(100)
+            raise self._translate(failed.pop())
+        if shows_progress:
+            self._show_progress(100)
         return done.pop()
 
     def _stop(self, worker: threading.Thread, finished: threading.Event) -> None:
         """Interrupt again and again: a query that has not begun yet does not hear the first time."""
-        deadline = time.monotonic() + _START
+        deadline = time.monotonic() + _SECONDS_TO_START
         while not finished.is_set() and (worker.ident is not None or time.monotonic() < deadline):
             self._connection.interrupt()
-            finished.wait(_TICK / 2)
+            finished.wait(_SECONDS_BETWEEN_PROGRESS / 2)
 
-    def _tell_progress(self, percent: float) -> None:
+    def _show_progress(self, percent: float) -> None:
         if self._progress is not None and percent >= 0:
             self._progress(min(1.0, percent / 100))
 
-    def _translated(self, error: Exception) -> SourceError:
+    def _translate(self, error: Exception) -> SourceError:
         """Say what went wrong in one line of our own: DuckDB's may quote rows."""
         text = str(error)
         line = re.search(r"CSV Error on Line: (\d+)", text)
@@ -401,31 +417,32 @@ class DuckEngine:
             )
         if line is not None:
             return SourceError(
-                "line {line} of {file} is not cut like the first one; check its delimiters and quotes",
+                "line {line} of {file} cannot be split into the columns of the first line; check its delimiters and"
+                " quotes",
                 line=line.group(1),
-                file=self._file(text),
+                file=self._find_file(text),
             )
-        return self._damaged(error, text)
+        return self._name_damage(error, text)
 
-    def _damaged(self, error: Exception, text: str) -> SourceError:
+    def _name_damage(self, error: Exception, text: str) -> SourceError:
         if self._scan.kind == "text" and "invalid state" in text:
             return SourceError(
-                "{file} has lines that end in different ways, or a quote without end; save it again as CSV",
-                file=self._file(text),
+                "{file} has mixed line endings, or a quote that is not closed; save it again as CSV",
+                file=self._find_file(text),
             )
         if self._scan.kind == "parquet" or "arquet" in text:
-            return SourceError("{data} is damaged, or is no Parquet file; make or copy it again", data=self.name)
+            return SourceError("{data} is damaged, or is not a Parquet file; make or copy it again", data=self.name)
         return SourceError(
-            "{data} could not be read ({kind}); check that it is whole", data=self.name, kind=type(error).__name__
+            "{data} could not be read ({kind}); check that it is complete", data=self.name, kind=type(error).__name__
         )
 
-    def _file(self, text: str) -> str:
-        found = re.search(r"^\s*file ?= ?(.+)$", text, re.MULTILINE)
-        known = self._scan.originals.get(found.group(1).strip()) if found else None
-        return str(known) if known is not None else self.name
+    def _find_file(self, text: str) -> str:
+        named = re.search(r"^\s*file ?= ?(.+)$", text, re.MULTILINE)
+        original = self._scan.originals.get(named.group(1).strip()) if named else None
+        return str(original) if original is not None else self.name
 
 
-def _work(work: Callable[[], T], done: list[T], failed: list[Exception], finished: threading.Event) -> None:
+def _do_work(work: Callable[[], T], done: list[T], failed: list[Exception], finished: threading.Event) -> None:
     try:
         done.append(work())
     except Exception as error:
@@ -434,12 +451,12 @@ def _work(work: Callable[[], T], done: list[T], failed: list[Exception], finishe
         finished.set()
 
 
-def _called(data: object) -> str:
+def _name_data(data: object) -> str:
     return str(data) if isinstance(data, str | Path) else f"the {type(data).__name__}"
 
 
-def _scratch(spill_directory: str | Path | None) -> Path:
-    """A directory of our own, readable by this user only."""
+def _make_scratch(spill_directory: str | Path | None) -> Path:
+    """Make a directory of our own, readable by this user only."""
     if spill_directory is not None and not Path(spill_directory).is_dir():
         raise ParameterError("spill directory ({directory}) must be a directory that exists", directory=spill_directory)
     try:
@@ -455,7 +472,7 @@ def _scratch(spill_directory: str | Path | None) -> Path:
 def _connect(
     scratch: Path, memory_limit: str | None, threads: int | None, *, has_progress: bool
 ) -> duckdb.DuckDBPyConnection:
-    if memory_limit is not None and not _MEMORY.fullmatch(memory_limit.strip()):
+    if memory_limit is not None and not _MEMORY_LIMIT.fullmatch(memory_limit.strip()):
         raise ParameterError('memory limit ({limit}) must be like "2GB" or "500MB"', limit=memory_limit)
     if threads is not None and (isinstance(threads, bool) or threads not in range(1, _MOST_THREADS + 1)):
         raise ParameterError(
@@ -474,7 +491,7 @@ def _connect(
         settings["threads"] = threads
     try:
         connection = duckdb.connect(":memory:", config=settings)
-        for setting in _PROGRESS if has_progress else ():
+        for setting in _PROGRESS_SETTINGS if has_progress else ():
             connection.execute(setting)
         return connection
     except duckdb.Error:
@@ -485,7 +502,7 @@ def _connect(
         ) from None
 
 
-def _release(connection: duckdb.DuckDBPyConnection, scratch: Path, owner: int) -> None:
+def _close_connection(connection: duckdb.DuckDBPyConnection, scratch: Path, owner: int) -> None:
     if os.getpid() == owner:  # a forked child has a copy of the handle, not the engine
         connection.close()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -1,4 +1,8 @@
-"""One attribute over one column: the pieces that its SQL is made of."""
+"""The code of one attribute over one column, as SQL: what every kind of attribute is encoded with.
+
+The meaning of a value is `Attribute.encode`. SQL decides where it is sure to agree; the other values are looked up by
+that very function, which the engine calls.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,24 @@ from sudare.errors import DomainError
 from sudare.schema import Attribute
 from sudare.schema.raw import BLANKS
 from sudare.sources.engine import Column, Lookup
-from sudare.sources.sql import Branch, Expression, call, cast, choose, either, holds, is_in, is_null, literal, raw
+from sudare.sources.sql import (
+    Branch,
+    Expression,
+    any_of,
+    call,
+    cast,
+    choose,
+    contains_pattern,
+    is_in,
+    is_null,
+    literal,
+    raw_column,
+)
 
-LONGEST_LOOKUP = 1 << 16  # keys; a larger table costs more than a tree of comparisons
-LARGEST_TREE = 1 << 12  # leaves
-MOST_SCALE = 6  # Python prints decimals with more places as 1E-7, engines as 0.0000001
-_AT_THE_ENDS = f"^[{BLANKS}]|[{BLANKS}]$"
+MOST_LOOKUP_KEYS = 1 << 16  # a larger table costs more than a tree of comparisons
+MOST_TREE_LEAVES = 1 << 12  # of a tree of comparisons; a larger one is slow to plan for an engine
+MOST_DECIMAL_PLACES = 6  # Python prints decimals with more places as 1E-7, engines as 0.0000001
+_BLANK_AT_AN_END = f"^[{BLANKS}]|[{BLANKS}]$"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,28 +49,28 @@ class Join:
 class SqlCode:
     """The code of an attribute in SQL: NULL where a value does not fit.
 
-    `inner` is the code where `guard` holds (everywhere if there is none); elsewhere nothing fits. Kept apart, the
+    `unguarded` is the code where `guard` holds (everywhere if there is none); elsewhere no value fits. Kept apart, the
     guards of all attributes become one condition of the key, which engines check quicker than many.
-    `stages` are columns to derive first, each stage from the one before. `asks` tells that some values are put to the
-    Python function of the site.
+    `stages` are columns to derive first, each stage from the one before. `needs_lookup` tells that some values are
+    looked up by the Python function of the encoder.
     """
 
-    inner: Expression
+    unguarded: Expression
     guard: Expression | None = None
     stages: tuple[Mapping[str, Expression], ...] = ()
     joins: tuple[Join, ...] = ()
-    asks: bool = False
+    needs_lookup: bool = False
 
     @property
-    def code(self) -> Expression:
-        """The code, whole; a fresh tree at every call."""
-        inner = self.inner.copy()
-        return inner if self.guard is None else choose([(self.guard.copy(), inner)])
+    def expression(self) -> Expression:
+        """The code with its guard; a fresh tree at every call."""
+        unguarded = self.unguarded.copy()
+        return unguarded if self.guard is None else choose([(self.guard.copy(), unguarded)])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnEncoder:
-    """One attribute over one column. `prefix` keeps the names of different sites apart."""
+    """One attribute over one column. `prefix` keeps the names of different encoders apart."""
 
     attribute: Attribute
     column: Column
@@ -62,81 +78,81 @@ class ColumnEncoder:
 
     def value(self) -> Expression:
         """The raw value."""
-        return raw(self.column.place)
+        return raw_column(self.column.column_id)
 
-    def derived(self, name: str) -> Expression:
+    def derived_column(self, name: str) -> Expression:
         """A column that a stage derives."""
-        return raw(self.place(name))
+        return raw_column(self.derived_id(name))
 
-    def place(self, name: str) -> str:
-        """What a derived column is called."""
+    def derived_id(self, name: str) -> str:
+        """Name a derived column."""
         return f"{self.prefix}_{name}"
 
-    def table(self, name: str) -> str:
-        """What a lookup is called."""
+    def lookup_name(self, name: str) -> str:
+        """Name a lookup."""
         return f"sudare_{self.prefix}_{name}"
 
-    def found(self, name: str) -> Expression:
-        """What a lookup gives."""
-        return exp.column("v", table=self.table(name))
+    def lookup_value(self, name: str) -> Expression:
+        """The value that a lookup has for the key of a row; NULL if the key is not in it."""
+        return exp.column("v", table=self.lookup_name(name))
 
     @property
     def function(self) -> str:
-        """The Python function that knows the meaning of every value of this column."""
+        """Name the Python function in the engine that encodes any value of this column."""
         return f"sudare_{self.prefix}"
 
-    def ask(self) -> Expression:
-        """Ask that function; for values that are rare."""
+    def call_function(self) -> Expression:
+        """Encode the value by that function; for values that are rare."""
         return call(self.function, self.value())
 
-    def asked(self) -> SqlCode:
-        """Ask for every value: right for any column, at 0.1 to 3 million rows a second."""
-        return SqlCode(inner=self.ask(), asks=True)
+    def call_function_always(self) -> SqlCode:
+        """Encode every value by that function: right for any column, at 0.1 to 3 million rows a second."""
+        return SqlCode(unguarded=self.call_function(), needs_lookup=True)
 
-    def encoded(self, value: object) -> int | None:
-        """The meaning of a value, None if it does not fit."""
+    def encode(self, value: object) -> int | None:
+        """Encode a value in Python; None if it does not fit."""
         try:
             return self.attribute.encode(value)
         except DomainError:
             return None
 
-    def settled(self, branches: Sequence[Branch], default: Expression | None = None) -> Expression:
-        """The code: missing values first, then the branches, then the code of values outside."""
+    def choose_code(self, branches: Sequence[Branch], default: Expression | None = None) -> Expression:
+        """Put missing values before the branches, and the code of values outside behind them."""
         default = literal(self.attribute.other_code) if default is None else default
-        if not self._tells_missing:
+        if not self._needs_missing_branch:
             return choose(branches, default)
-        return choose([(either(self._missing()), literal(self.encoded(None))), *branches], default)
+        return choose([(any_of(self._missing_conditions()), literal(self.encode(None))), *branches], default)
 
-    def cut(self, inside: Branch, *, first: Sequence[Branch] = (), last: Sequence[Branch] = ()) -> SqlCode:
-        """The code of values inside the declared range, and of the others by the branches around."""
-        if first or last or self._tells_missing or self.attribute.other_code is not None:
-            return SqlCode(inner=self.settled([*first, inside, *last]))
-        return SqlCode(inner=inside[1], guard=inside[0])
+    def encode_range(self, inside: Branch, *, first: Sequence[Branch] = (), last: Sequence[Branch] = ()) -> SqlCode:
+        """Encode values inside the declared range, and others by the branches before and behind."""
+        if first or last or self._needs_missing_branch or self.attribute.other_code is not None:
+            return SqlCode(unguarded=self.choose_code([*first, inside, *last]))
+        return SqlCode(unguarded=inside[1], guard=inside[0])
 
-    def looked_up(
-        self, join: Join, found: Expression, *, first: Sequence[Branch] = (), last: Sequence[Branch] = ()
+    def encode_by_lookup(
+        self, join: Join, code: Expression, *, first: Sequence[Branch] = (), last: Sequence[Branch] = ()
     ) -> SqlCode:
-        """The same by a lookup, which finds nothing for values outside."""
-        coding = self.cut((exp.not_(is_null(found)), found.copy()), first=first, last=last)
-        return replace(coding, guard=None, joins=(join,))
+        """Encode by a lookup, which has nothing for values outside."""
+        sql_code = self.encode_range((exp.not_(is_null(code)), code.copy()), first=first, last=last)
+        return replace(sql_code, guard=None, joins=(join,))
 
     @property
-    def _tells_missing(self) -> bool:
+    def _needs_missing_branch(self) -> bool:
         """Tell whether missing values need a branch: without a code of their own, NULL fits no branch; NaN might."""
-        return self.encoded(None) is not None or self.column.family == "float"
+        return self.encode(None) is not None or self.column.family == "float"
 
-    def _missing(self) -> list[Expression]:
+    def _missing_conditions(self) -> list[Expression]:
         conditions = [is_null(self.value())]
         if self.column.family == "float":
             conditions.append(call("ISNAN", self.value()))
-        if self.marks:
+        if self.missing_values:
             # The texts of these families are compared: -0.0 is another text than 0.0.
             is_text = self.column.family in ("float", "decimal", "wide")
-            conditions.append(is_in(cast(self.value(), "VARCHAR") if is_text else self.value(), self.marks))
+            conditions.append(is_in(cast(self.value(), "VARCHAR") if is_text else self.value(), self.missing_values))
         return conditions
 
     @property
-    def marks(self) -> list[object]:
+    def missing_values(self) -> list[object]:
         """The marks of missing values that this column can hold, as its values."""
         texts = self.attribute.missing_marks
         if self.column.family == "text":
@@ -147,24 +163,26 @@ class ColumnEncoder:
     @property
     def prints_like_python(self) -> bool:
         """Tell whether the engine's text of a value is the one that a schema means."""
-        return self.column.family != "decimal" or self.column.scale <= MOST_SCALE
+        return self.column.family != "decimal" or self.column.scale <= MOST_DECIMAL_PLACES
 
-    def padded(self, text: Callable[[], Expression]) -> Expression:
-        """Tell whether a text has blanks around it, which its meaning does not have."""
-        return holds(text(), _AT_THE_ENDS)
+    def has_blanks_around(self, text: Callable[[], Expression]) -> Expression:
+        """Tell whether a text has blanks around it, which do not count."""
+        return contains_pattern(text(), _BLANK_AT_AN_END)
 
 
-def _integer(text: str) -> int | None:
+def read_integer(text: str) -> int | None:
+    """Read the text of an integer as engines print it; None if it is none, or longer than 64 bits."""
     if not re.fullmatch(r"0|-?[1-9][0-9]{0,18}", text):
         return None
     return int(text) if -(2**63) <= int(text) < 2**63 else None
 
 
-def _printed(text: str) -> str | None:
+def _keep_printed(text: str) -> str | None:
+    """Keep the text of a number as engines print it."""
     return text if re.fullmatch(r"-?[0-9.]+(e[+-][0-9]+)?|-?inf", text) else None
 
 
-def _day(text: str) -> date | None:
+def _read_day(text: str) -> date | None:
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -172,7 +190,7 @@ def _day(text: str) -> date | None:
     return day if str(day) == text else None
 
 
-def _moment(text: str) -> datetime | None:
+def _read_moment(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -181,10 +199,10 @@ def _moment(text: str) -> datetime | None:
 
 
 _READERS: Mapping[str, Callable[[str], object]] = {
-    "integer": _integer,
-    "wide": _printed,
-    "decimal": _printed,
-    "float": _printed,
-    "day": _day,
-    "moment": _moment,
+    "integer": read_integer,
+    "wide": _keep_printed,
+    "decimal": _keep_printed,
+    "float": _keep_printed,
+    "day": _read_day,
+    "moment": _read_moment,
 }

@@ -11,19 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from sudare.schema.arrays import Booleans
+
 Family = Literal["text", "integer", "wide", "decimal", "float", "boolean", "day", "moment", "other"]
 """Types as the queries see them. integer: within int64; wide: longer integers; moment: a time of a day, no zone."""
 
 ROWS = "sudare_rows"
-"""The table or view that holds the raw rows; its columns are named by `Column.place`."""
+"""The table or view that holds the raw rows; its columns are named by `Column.column_id`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Column:
-    """A column of the data: its name there, its name in `ROWS`, and what kind of values it holds."""
+    """A column of the data: its name there, its name in `ROWS` (`column_id`), and what kind of values it holds.
+
+    `digits` and `scale` are those of a decimal type: digits in all, and behind the point.
+    """
 
     name: str
-    place: str
+    column_id: str
     family: Family
     type: str
     digits: int = 0
@@ -32,13 +37,13 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lookup:
-    """A small table of unique keys and what each stands for: columns `k` and `v`."""
+    """A small table of unique keys and their values: columns `k` and `v`."""
 
     name: str
     keys: NDArray[Any]
     values: NDArray[Any]
-    key: Literal["text", "integer", "day"]
-    value: Literal["text", "integer"] = "integer"
+    key_type: Literal["text", "integer", "day"]
+    value_type: Literal["text", "integer"] = "integer"
 
 
 class Engine(Protocol):
@@ -72,19 +77,19 @@ class Engine(Protocol):
         """Store a lookup as a temporary table."""
 
     def define(self, name: str, meaning: Callable[[object], int | None], column: Column) -> None:
-        """Make a Python function of the values of a column callable in queries; it is asked once for each value."""
+        """Make a Python function of the values of a column callable in queries; it is called once for each value."""
 
-    def save(self, query: exp.Query, path: Path, *, form: Literal["parquet", "csv"]) -> None:
+    def save(self, query: exp.Query, path: Path, *, file_format: Literal["parquet", "csv"]) -> None:
         """Write the result of a query to a file."""
 
     def close(self) -> None:
         """Give back memory and temporary files."""
 
 
-def flags(array: NDArray[Any]) -> NDArray[np.bool_]:
+def find_nulls(array: NDArray[Any]) -> Booleans:
     """Tell where an array of a result is NULL.
 
-    >>> flags(np.ma.masked_array([1, 2], mask=[False, True])).tolist()
+    >>> find_nulls(np.ma.masked_array([1, 2], mask=[False, True])).tolist()
     [False, True]
     """
     return np.asarray(np.ma.getmaskarray(array), dtype=np.bool_)

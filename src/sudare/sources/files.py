@@ -1,4 +1,8 @@
-"""Which files a path or pattern stands for, and of what kind they are."""
+"""Files of tables: which ones a path or pattern names, in which encoding a text file is, and how its lines are cut.
+
+Engines read UTF-8. A file in another encoding is rewritten as a stream into a private temporary file; nothing is held
+in memory, and a byte that cannot be decoded is an error that names the line and never the bytes.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,8 @@ from typing import IO, Literal, NamedTuple, cast
 from sudare.errors import SourceError
 from sudare.text import describe_refusal
 
-TEXT = frozenset({".csv", ".tsv", ".txt"})
-PARQUET = frozenset({".parquet", ".pq"})
+TEXT_ENDINGS = frozenset({".csv", ".tsv", ".txt"})
+PARQUET_ENDINGS = frozenset({".parquet", ".pq"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,63 +35,59 @@ class Files:
 
     kind: Literal["text", "parquet"]
     paths: tuple[Path, ...]
-    called: str
+    name: str  # as the user wrote it
 
 
-def files_of(data: str | Path) -> Files:
+def find_files(data: str | Path) -> Files:
     """Find the files of a path or pattern.
 
     Error: SourceError if there is none, or one cannot be read as a table.
     """
-    called = str(data)
-    if "://" in called:
+    name = str(data)
+    if "://" in name:
         raise SourceError(
-            "{data} is not a file; give a path, a pattern or a frame", data=called.split("://")[0] + "://..."
+            "{data} is not a file; give a path, a pattern or a frame", data=name.split("://")[0] + "://..."
         )
-    literal = Path(data).expanduser()
-    paths = [literal] if literal.exists() else sorted(Path(name) for name in glob.glob(str(literal), recursive=True))
+    path = Path(data).expanduser()
+    paths = [path] if path.exists() else sorted(Path(match) for match in glob.glob(str(path), recursive=True))
     if not paths:
-        is_pattern = glob.has_magic(called)
+        is_pattern = glob.has_magic(name)
         raise SourceError(
             "no file matches {data}; check the pattern" if is_pattern else "there is no file {data}; check the path",
-            data=called,
+            data=name,
         )
-    kinds = {_kind(path) for path in paths}
+    kinds = {_find_kind(path) for path in paths}
     if len(kinds) > 1:
-        raise SourceError("{data} matches text and Parquet files; read them one kind at a time", data=called)
-    return Files(kind=kinds.pop(), paths=tuple(paths), called=called)
+        raise SourceError("{data} matches text and Parquet files; read one kind at a time", data=name)
+    return Files(kind=kinds.pop(), paths=tuple(paths), name=name)
 
 
-def _kind(path: Path) -> Literal["text", "parquet"]:
+def _find_kind(path: Path) -> Literal["text", "parquet"]:
     if path.is_dir():
         raise SourceError("{file} is a directory; give the files in it, as {file}/*.csv or {file}/*.parquet", file=path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] == [".gz"]:
         suffixes.pop()
-        if suffixes[-1:] and suffixes[-1] in PARQUET:
+        if suffixes[-1:] and suffixes[-1] in PARQUET_ENDINGS:
             raise SourceError("{file} is Parquet packed again as gzip; unpack it", file=path)
         if not suffixes:
             return "text"
-    if suffixes[-1:] and suffixes[-1] in TEXT:
+    if suffixes[-1:] and suffixes[-1] in TEXT_ENDINGS:
         return "text"
-    if suffixes[-1:] and suffixes[-1] in PARQUET:
+    if suffixes[-1:] and suffixes[-1] in PARQUET_ENDINGS:
         return "parquet"
     raise SourceError(
         "{file} is of a kind that cannot be read; save it as .csv, .tsv, .txt (also .gz) or .parquet", file=path
     )
 
 
-# Text files as offices have them: which encoding a file is in, and the same text as UTF-8.
-#
-# Engines read UTF-8. A file in another encoding is rewritten as a stream into a private temporary file; nothing is
-# held in memory, and a byte that cannot be decoded is an error that names the line and never the bytes.
+# --- encodings: text files as offices have them ---------------------------------------------------------------------
 
+CHUNK = 1 << 20  # bytes read at a time
+TRIED_ENCODINGS = ("utf-8", "cp932")
+"""Encodings of a file without a byte order mark, in this order: the first that fits every byte."""
 
-CHUNK = 1 << 20
-TRIED = ("utf-8", "cp932")
-"""What a file without a mark is taken for, in this order: the first that fits every byte."""
-
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -95,42 +95,52 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 # Bytes that Windows does not use; Python's codec lets them pass as these characters.
-_STRAY = re.compile("[\x80\xa0\uf8f1-\uf8f3]")
-_CONVINCING = 8  # characters beyond ASCII that were read before the first fault
+_NOT_CP932 = re.compile("[\x80\xa0\uf8f1-\uf8f3]")
+_CONVINCING = 8  # characters beyond ASCII before the first fault: so many are not UTF-8 by chance
 # In an office "Shift_JIS" means what Windows writes: with circled digits, wave dashes and the many forms of names.
-_WINDOWS = {"shift_jis", "shiftjis", "sjis", "s_jis", "ms_kanji", "ms932", "mskanji", "windows_31j", "csshiftjis"}
+_NAMES_OF_CP932 = {
+    "shift_jis",
+    "shiftjis",
+    "sjis",
+    "s_jis",
+    "ms_kanji",
+    "ms932",
+    "mskanji",
+    "windows_31j",
+    "csshiftjis",
+}
 
 
-def codec(encoding: str) -> str:
+def find_codec(encoding: str) -> str:
     """Find the codec of an encoding by any of its usual names.
 
-    >>> codec("Shift_JIS"), codec("UTF8"), codec("euc-jp")
+    >>> find_codec("Shift_JIS"), find_codec("UTF8"), find_codec("euc-jp")
     ('cp932', 'utf-8', 'euc_jp')
     """
     name = encoding.strip().lower().replace("-", "_").replace(" ", "_")
-    if name in _WINDOWS:
+    if name in _NAMES_OF_CP932:
         return "cp932"
     try:
-        found = codecs.lookup(encoding.strip())
+        codec = codecs.lookup(encoding.strip())
     except (LookupError, ValueError):
-        found = None
-    if found is None or not getattr(found, "_is_text_encoding", True):
+        codec = None
+    if codec is None or not getattr(codec, "_is_text_encoding", True):
         raise SourceError("encoding ({encoding}) is unknown; use one such as utf-8, cp932 or euc-jp", encoding=encoding)
-    return "utf-8" if found.name == "utf-8-sig" else found.name
+    return "utf-8" if codec.name == "utf-8-sig" else codec.name
 
 
-def encoding_of(path: Path, encoding: str | None = None) -> str:
-    """Tell in which encoding a text file is: the one given, else by its mark, else UTF-8, else CP932.
+def find_encoding(path: Path, encoding: str | None = None) -> str:
+    """Tell in which encoding a text file is: the one given, else by its byte order mark, else UTF-8, else CP932.
 
     Every byte is read, so that a file whose first kanji comes late is not mistaken. A file that was read as UTF-8
     through several kanji before a byte did not fit is damaged UTF-8, not CP932.
 
     Error: SourceError naming the file, the line and what was tried.
     """
-    choices = (codec(encoding),) if encoding is not None else _marked(path) or TRIED
+    choices = (find_codec(encoding),) if encoding is not None else _read_mark(path) or TRIED_ENCODINGS
     faults: dict[str, EncodingFault] = {}
     for name in choices:
-        fault = _first_fault(path, name)
+        fault = _find_fault(path, name)
         if fault is None:
             return name
         faults[name] = fault
@@ -145,10 +155,10 @@ def encoding_of(path: Path, encoding: str | None = None) -> str:
     )
 
 
-def _marked(path: Path) -> tuple[str, ...] | None:
+def _read_mark(path: Path) -> tuple[str, ...] | None:
     with open_bytes(path) as file:
         start = file.read(4)
-    return next(((name,) for mark, name in _MARKS if start.startswith(mark)), None)
+    return next(((name,) for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), None)
 
 
 class EncodingFault(NamedTuple):
@@ -158,45 +168,46 @@ class EncodingFault(NamedTuple):
     is_convincing: bool
 
 
-def _first_fault(path: Path, name: str) -> EncodingFault | None:
-    """Decode the whole file; tell the first byte that does not fit, or None."""
+def _find_fault(path: Path, name: str) -> EncodingFault | None:
+    """Decode the whole file; give the first byte that does not fit, or None."""
     decoder = codecs.getincrementaldecoder(name)()
     before, is_plain, foreign = 0, True, 0
-    for chunk in _chunks(path):
+    for chunk in _read_chunks(path):
         if b"\0" in chunk and not name.startswith(("utf-16", "utf-32")):  # UTF-16 without its mark, or no text at all
-            return EncodingFault(_line(path, before + chunk.index(b"\0"), "latin-1"), False)
-        if not (is_plain and chunk.isascii() and name in TRIED):
+            return EncodingFault(_find_line(path, before + chunk.index(b"\0"), "latin-1"), False)
+        if not (is_plain and chunk.isascii() and name in TRIED_ENCODINGS):
             try:
                 text = decoder.decode(chunk)
             except UnicodeDecodeError as error:
-                foreign += _foreign(error.object[: error.start].decode(name, "replace"))
+                foreign += _count_foreign(error.object[: error.start].decode(name, "replace"))
                 offset = before + len(chunk) - len(error.object) + error.start
-                return EncodingFault(_line(path, offset, error.encoding), name == "utf-8" and foreign >= _CONVINCING)
-            stray = _STRAY.search(text) if name == "cp932" else None
+                is_convincing = name == "utf-8" and foreign >= _CONVINCING
+                return EncodingFault(_find_line(path, offset, error.encoding), is_convincing)
+            stray = _NOT_CP932.search(text) if name == "cp932" else None
             if stray is not None:
-                return EncodingFault(_line(path, before, name) + text.count("\n", 0, stray.start()), False)
+                return EncodingFault(_find_line(path, before, name) + text.count("\n", 0, stray.start()), False)
             is_plain = not decoder.getstate()[0]
-            foreign += _foreign(text) if foreign < _CONVINCING else 0
+            foreign += _count_foreign(text) if foreign < _CONVINCING else 0
         before += len(chunk)
-    return _last_fault(path, decoder, before)
+    return _find_last_fault(path, decoder, before)
 
 
-def _last_fault(path: Path, decoder: codecs.IncrementalDecoder, size: int) -> EncodingFault | None:
+def _find_last_fault(path: Path, decoder: codecs.IncrementalDecoder, size: int) -> EncodingFault | None:
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        return EncodingFault(_line(path, size, error.encoding), False)
+        return EncodingFault(_find_line(path, size, error.encoding), False)
     return None
 
 
-def _foreign(text: str) -> int:
-    """How many characters are beyond ASCII."""
+def _count_foreign(text: str) -> int:
+    """Count the characters beyond ASCII."""
     return 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
 
 
-def _line(path: Path, offset: int, name: str) -> int:
+def _find_line(path: Path, offset: int, name: str) -> int:
     line, rest, decoder = 1, offset, codecs.getincrementaldecoder(name)(errors="replace")
-    for chunk in _chunks(path):
+    for chunk in _read_chunks(path):
         line += decoder.decode(chunk[:rest]).count("\n")
         rest -= len(chunk)
         if rest <= 0:
@@ -204,26 +215,26 @@ def _line(path: Path, offset: int, name: str) -> int:
     return line
 
 
-def rewrite(path: Path, name: str, directory: Path) -> Path:
+def rewrite_as_utf8(path: Path, name: str, directory: Path) -> Path:
     """Write a text file again as UTF-8, into a new file of `directory` that only this user can read.
 
     >>> import pathlib
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     file = pathlib.Path(place, "data.csv")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "data.csv")
     ...     _ = file.write_bytes("氏名,①\\n髙橋,～\\n".encode("cp932"))
-    ...     rewrite(file, "cp932", pathlib.Path(place)).read_text(encoding="utf-8")
+    ...     rewrite_as_utf8(file, "cp932", pathlib.Path(folder)).read_text(encoding="utf-8")
     '氏名,①\\n髙橋,～\\n'
     """
     decoder = codecs.getincrementaldecoder(name)()
-    handle, place = tempfile.mkstemp(prefix="text-", suffix=".csv", dir=directory)
+    handle, rewritten = tempfile.mkstemp(prefix="text-", suffix=".csv", dir=directory)
     try:
         with os.fdopen(handle, "wb") as out:
-            for chunk in _chunks(path):
+            for chunk in _read_chunks(path):
                 out.write(decoder.decode(chunk).encode("utf-8"))
             out.write(decoder.decode(b"", final=True).encode("utf-8"))
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(place)
+            os.unlink(rewritten)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise SourceError(
                 "no space is left in {directory} to rewrite {file} as UTF-8; name another spill directory",
@@ -231,7 +242,7 @@ def rewrite(path: Path, name: str, directory: Path) -> Path:
                 file=path,
             ) from None
         raise
-    return Path(place)
+    return Path(rewritten)
 
 
 @contextlib.contextmanager
@@ -241,7 +252,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         with path.open("rb") as file:
             yield cast(IO[bytes], gzip.GzipFile(fileobj=file)) if path.suffix.lower() == ".gz" else file
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise SourceError("{file} is not a whole gzip file; make or copy it again", file=path) from None
+        raise SourceError("{file} is not a complete gzip file; make or copy it again", file=path) from None
     except OSError as error:
         reason = describe_refusal(error)
         raise SourceError(
@@ -249,73 +260,74 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         ) from None
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def _read_chunks(path: Path) -> Iterator[bytes]:
     with open_bytes(path) as file:
         while chunk := file.read(CHUNK):
             yield chunk
 
 
-# The first line of a delimited text file: what divides its fields, and what its columns are called.
-
+# --- the first line of a delimited text file: its delimiter and the names of its columns ---------------------------
 
 DELIMITERS = (",", "\t", ";")
-_SAMPLE = 1 << 18  # characters
-_RECORDS = 50
+_SAMPLE_CHARACTERS = 1 << 18  # of the beginning of a file, by which the delimiter is chosen
+_SAMPLE_RECORDS = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """How a delimited file is cut: the delimiter, and the names in its first line; bare if nothing follows them."""
+    """How a delimited file is cut: the delimiter, the names in its first line, and whether nothing follows them."""
 
     delimiter: str
     names: tuple[str, ...]
-    is_bare: bool = field(default=False, compare=False)
+    is_empty: bool = field(default=False, compare=False)
 
 
-def layout_of(path: Path, encoding: str, *, called: Path | None = None) -> Layout:
+def read_layout(path: Path, encoding: str, *, original: Path | None = None) -> Layout:
     """Read the first line; the delimiter is the one that cuts the first records most evenly, then most often.
+
+    Errors name `original`, the file that `path` was rewritten from.
 
     Error: SourceError if the file is empty, has no first line of names, or names a column twice.
     """
-    called = called or path
+    named = original or path
     with open_bytes(path) as file:
         codec = "utf-8-sig" if encoding == "utf-8" else encoding
         with io.TextIOWrapper(file, encoding=codec, newline="") as decoded:
-            text = decoded.read(_SAMPLE)
+            text = decoded.read(_SAMPLE_CHARACTERS)
     if not text.strip():
         raise SourceError(
-            "{file} is empty; a table needs at least a first line with the names of its columns", file=called
+            "{file} is empty; a table needs at least a first line with the names of its columns", file=named
         )
-    layout = best_layout(text)
+    layout = find_layout(text)
     if not is_well_quoted(text, layout):
         # An engine that cannot make sense of the first line may take the file for an empty table.
-        raise SourceError("the first line of {file} has a quote in the wrong place; correct it", file=called)
+        raise SourceError("the first line of {file} has a quote in the wrong place; correct it", file=named)
     if not any(layout.names):
-        raise SourceError("the first line of {file} is blank; it must name the columns", file=called)
-    named = [name for name in layout.names if name]
-    repeated = sorted({name for name in named if named.count(name) > 1})
+        raise SourceError("the first line of {file} is blank; it must name the columns", file=named)
+    names = [name for name in layout.names if name]
+    repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise SourceError("{file} has two columns named {name}; rename one", file=called, name=repeated[0])
+        raise SourceError("{file} has two columns named {name}; rename one", file=named, name=repeated[0])
     return layout
 
 
-def best_layout(text: str) -> Layout:
+def find_layout(text: str) -> Layout:
     """Try every delimiter on the beginning of a file.
 
-    >>> best_layout("name;price\\ntea;1,5\\n")
-    Layout(delimiter=';', names=('name', 'price'), is_bare=False)
+    >>> find_layout("name;price\\ntea;1,5\\n")
+    Layout(delimiter=';', names=('name', 'price'), is_empty=False)
     """
-    whole = text if len(text) < _SAMPLE else text[: text.rfind("\n") + 1] or text
-    tables = {delimiter: _records(whole, delimiter) for delimiter in DELIMITERS}
-    best = max(DELIMITERS, key=lambda delimiter: _evenness(tables[delimiter]))
+    whole_lines = text if len(text) < _SAMPLE_CHARACTERS else text[: text.rfind("\n") + 1] or text
+    tables = {delimiter: _read_records(whole_lines, delimiter) for delimiter in DELIMITERS}
+    best = max(DELIMITERS, key=lambda delimiter: _rate_evenness(tables[delimiter]))
     first, *rest = tables[best] or [[]]
-    return Layout(delimiter=best, names=tuple(first), is_bare=not any(rest))
+    return Layout(delimiter=best, names=tuple(first), is_empty=not any(rest))
 
 
 def is_well_quoted(text: str, layout: Layout) -> bool:
     """Tell whether the quotes of the first record open and close where a field does.
 
-    >>> [is_well_quoted(text, best_layout(text)) for text in ('"a",b', '"a"x,b', '"a,b')]
+    >>> [is_well_quoted(text, find_layout(text)) for text in ('"a",b', '"a"x,b', '"a,b')]
     [True, False, False]
     """
     try:
@@ -325,19 +337,19 @@ def is_well_quoted(text: str, layout: Layout) -> bool:
     return True
 
 
-def _records(text: str, delimiter: str) -> list[list[str]]:
+def _read_records(text: str, delimiter: str) -> list[list[str]]:
     records = []
     try:
         for record in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
             records.append(record)
-            if len(records) == _RECORDS:
+            if len(records) == _SAMPLE_RECORDS:
                 break
     except csv.Error:  # a field without end: the engine will name the line
         pass
     return records
 
 
-def _evenness(records: list[list[str]]) -> tuple[bool, float, int]:
+def _rate_evenness(records: list[list[str]]) -> tuple[bool, float, int]:
     if not records:
         return False, 0.0, 0
     width = len(records[0])

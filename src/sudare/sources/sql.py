@@ -26,9 +26,9 @@ else:
 Branch = tuple[Expression, Expression]
 
 
-def raw(place: str) -> exp.Column:
+def raw_column(column_id: str) -> exp.Column:
     """Name a column of the raw rows."""
-    return exp.column(place, table=RAW)
+    return exp.column(column_id, table=RAW)
 
 
 def literal(value: object) -> Expression:
@@ -61,13 +61,13 @@ def try_cast(value: Expression, kind: str) -> Expression:
     return exp.TryCast(this=value, to=exp.DataType.build(kind))
 
 
-def matches(text: Expression, pattern: str) -> Expression:
-    """Tell whether a whole text has a form; patterns of `schema.raw` and `schema.mesh` can be used as they stand."""
+def matches_pattern(text: Expression, pattern: str) -> Expression:
+    """Tell whether a whole text matches; patterns of `schema.raw` and `schema.mesh` can be used as they stand."""
     return exp.RegexpLike(this=text, expression=exp.Literal.string(f"^({pattern})$"))
 
 
-def holds(text: Expression, pattern: str) -> Expression:
-    """Tell whether a form occurs somewhere in a text."""
+def contains_pattern(text: Expression, pattern: str) -> Expression:
+    """Tell whether a pattern occurs somewhere in a text."""
     return exp.RegexpLike(this=text, expression=exp.Literal.string(pattern))
 
 
@@ -78,15 +78,15 @@ def is_null(value: Expression) -> Expression:
 
 def is_in(value: Expression, values: Iterable[object]) -> Expression:
     """Tell whether a value is one of a few."""
-    return exp.In(this=value, expressions=[literal(one) for one in values])
+    return exp.In(this=value, expressions=[literal(listed) for listed in values])
 
 
-def either(conditions: Sequence[Expression]) -> Expression:
+def any_of(conditions: Sequence[Expression]) -> Expression:
     """Join conditions by OR."""
     return exp.or_(*conditions)
 
 
-def both(*conditions: Expression) -> Expression:
+def all_of(*conditions: Expression) -> Expression:
     """Join conditions by AND."""
     return exp.and_(*conditions)
 
@@ -111,7 +111,7 @@ def bisect(value: Callable[[], Expression], starts: Sequence[object], first: int
 
     `starts` are the inner edges; below the first of them the position is `first`.
 
-    >>> bisect(lambda: raw("c0"), [10, 20, 30]).sql("duckdb").count("CASE")
+    >>> bisect(lambda: raw_column("c0"), [10, 20, 30]).sql("duckdb").count("CASE")
     3
     """
     if not starts:
@@ -125,7 +125,7 @@ def bisect(value: Callable[[], Expression], starts: Sequence[object], first: int
 def in_runs(value: Expression, codes: Iterable[int]) -> Expression:
     """Tell whether a code is in a set, written as runs so that large sets stay short.
 
-    >>> in_runs(raw("c0"), [1, 2, 3, 7]).sql("duckdb")
+    >>> in_runs(raw_column("c0"), [1, 2, 3, 7]).sql("duckdb")
     '(r.c0 BETWEEN 1 AND 3 OR r.c0 = 7)'
     """
     runs: list[list[int]] = []
@@ -134,27 +134,27 @@ def in_runs(value: Expression, codes: Iterable[int]) -> Expression:
             runs[-1][1] = code
         else:
             runs.append([code, code])
-    return exp.paren(either([_run(value.copy(), low, high) for low, high in runs]))
+    return exp.paren(any_of([_is_in_run(value.copy(), low, high) for low, high in runs]))
 
 
-def _run(value: Expression, low: int, high: int) -> Expression:
+def _is_in_run(value: Expression, low: int, high: int) -> Expression:
     if low == high:
         return exp.EQ(this=value, expression=literal(low))
     return exp.Between(this=value, low=literal(low), high=literal(high))
 
 
-def words(codes: Sequence[Expression], radix: Radix) -> list[Expression]:
-    """Build the words of mixed-radix keys; a word is NULL where one of its codes is.
+def pack_words(codes: Sequence[Expression], radix: Radix) -> list[Expression]:
+    """Pack codes into the words of mixed-radix keys; a word is NULL where one of its codes is.
 
     A word that fits 32 bits is made so: engines group by it a fifth quicker.
 
-    >>> [word.sql("duckdb") for word in words([raw("a"), raw("b")], Radix((2, 3)))]
+    >>> [word.sql("duckdb") for word in pack_words([raw_column("a"), raw_column("b")], Radix((2, 3)))]
     ['CAST(CAST(r.a AS BIGINT) * 3 + r.b AS INT)']
     """
-    return [_word([codes[at] for at in word], [radix.sizes[at] for at in word]) for word in radix.words]
+    return [_pack([codes[at] for at in word], [radix.sizes[at] for at in word]) for word in radix.words]
 
 
-def _word(codes: Sequence[Expression], sizes: Sequence[int]) -> Expression:
+def _pack(codes: Sequence[Expression], sizes: Sequence[int]) -> Expression:
     if not codes:
         return cast(literal(0), "INT")
     first = cast(codes[0], "BIGINT")

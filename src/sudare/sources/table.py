@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,19 +16,26 @@ from sudare.errors import DomainError, ParameterError, SourceError
 from sudare.noise.uniform import draw_key
 from sudare.schema import Attribute, Codes, Schema
 from sudare.schema.arrays import Labels
-from sudare.sources import count as people
+from sudare.schema.raw import list_some
 from sudare.sources import sql
-from sudare.sources.base import Findings, Source, whole_number
-from sudare.sources.check import impossible_rows, refuse_impossible, refuse_misfits
-from sudare.sources.count import counted, keys_of
-from sudare.sources.encode import ColumnEncoder, SqlCode, code
-from sudare.sources.engine import Column, Engine, flags
-from sudare.sources.query import EXCESS, over
-from sudare.sources.recode import RecodedRows
+from sudare.sources.base import Findings, Source, read_count
+from sudare.sources.check import check_rows, count_impossible_rows, refuse_impossible, refuse_misfits
+from sudare.sources.count import (
+    build_keys,
+    count_unowned_rows,
+    find_repeated_identifiers,
+    make_counts,
+    select_dropped_rows,
+)
+from sudare.sources.encode import ColumnEncoder, SqlCode, encode_column
+from sudare.sources.engine import Column, Engine, find_nulls
+from sudare.sources.query import DROPPED_ROWS, query_rows
+from sudare.sources.recode import LabelledRows
 from sudare.text import text
 from sudare.text.cards import card
 
-_CHUNK = 1 << 18  # cells that are looked at together
+_CHUNK = 1 << 18  # cells that are checked at a time
+_MOST_NAMES = 30  # columns that an error lists
 
 
 class TableSource:
@@ -50,9 +57,9 @@ class TableSource:
         self.engine = engine
         self.count_column = count_column
         self._salt = draw_key() if salt is None else salt
-        self._codings: dict[str, SqlCode] = {}
-        self._has_excess = False
-        self._has_looked_for_persons = False
+        self._sql_codes: dict[str, SqlCode] = {}
+        self._has_dropped_rows = False
+        self._has_checked_identifiers = False
         self.columns = {column.name: column for column in engine.columns}
 
     def __repr__(self) -> str:
@@ -92,60 +99,58 @@ class TableSource:
         Error: DomainError, naming attributes and nothing else, if rows hold what the schema does not declare.
         """
         chosen = self.schema if by is None else self.schema.select(by)
-        self._refuse_persons_in_disguise()
-        codings = [self.coding(attribute) for attribute in chosen.attributes]
-        keys = keys_of(codings, chosen.radix)
+        self._refuse_repeated_identifiers()
+        sql_codes = [self.encode_attribute(attribute) for attribute in chosen.attributes]
+        keys = build_keys(sql_codes, chosen.radix)
         names = [f"w{index}" for index in range(len(keys))]
-        query = self.query(codings, self.places(chosen.attributes))
-        query = self._summed(query, keys, names).group_by(*names)
-        found = self.engine.arrays(query)
-        if any(flags(found[name]).any() for name in names):
+        query = self.query(sql_codes, self.column_ids(chosen.attributes))
+        query = self._add_up(query, keys, names).group_by(*names)
+        result = self.engine.arrays(query)
+        if any(find_nulls(result[name]).any() for name in names):
             refuse_misfits(self, chosen.attributes)
-        counts = counted(chosen, [found.pop(name) for name in names], self._totals(found.pop("n")))
-        _refuse_impossible(counts)
+        counts = make_counts(chosen, [result.pop(name) for name in names], self._check_totals(result.pop("n")))
+        _refuse_impossible_cells(counts)
         return counts
 
-    def _refuse_persons_in_disguise(self) -> None:
-        """Refuse a table of rows whose identifiers repeat: its rows belong to persons, protected too little.
+    def _refuse_repeated_identifiers(self) -> None:
+        """Refuse a table of rows whose identifiers repeat: a person has several rows, and is protected too little.
 
-        Looked at once per source.
+        Checked once per source.
         """
-        if self._has_looked_for_persons or self.schema.unit.kind == "person" or self.count_column is not None:
+        if self._has_checked_identifiers or self.schema.unit.kind == "person" or self.count_column is not None:
             return
-        for name, _ in people.repeated_identifiers(self.engine, self.schema.identifiers):
+        for name, _ in find_repeated_identifiers(self.engine, self.schema.identifiers):
             raise DomainError(
                 "identifier {column} repeats, so a person may have several rows; declare the unit as"
                 ' kind = "person", column = "{column}" with max_rows, or take the column out of the schema',
                 column=name,
             )
-        self._has_looked_for_persons = True
+        self._has_checked_identifiers = True
 
-    def _summed(self, query: exp.Select, keys: list[sql.Expression], names: list[str]) -> exp.Select:
+    def _add_up(self, query: exp.Select, keys: list[sql.Expression], names: list[str]) -> exp.Select:
         if self.count_column is None:
             number: sql.Expression = exp.Count(this=exp.Star())
         else:
-            whole = whole_number(self.column(self.count_column))
+            whole = read_count(self.column(self.count_column))
             is_whole = exp.not_(sql.is_null(whole))
-            # A row whose number cannot be used has no key, so it is found out below like any other misfit.
+            # A row whose number cannot be used has no key, so it is refused like any other misfit.
             keys[0] = sql.choose([(is_whole, keys[0])])
             number = sql.try_cast(exp.Sum(this=whole.copy()), "BIGINT")
         return query.select(*(key.as_(name) for key, name in zip(keys, names, strict=True)), number.as_("n"))
 
-    def _totals(self, found: Codes) -> Codes:
-        if flags(found).any():
+    def _check_totals(self, totals: Codes) -> Codes:
+        if find_nulls(totals).any():
             raise SourceError(
                 "the numbers of column {column} add up to more than 2**63 - 1; count in coarser units",
                 column=self.count_column,
             )
-        return np.asarray(found, dtype=np.int64)
+        return np.asarray(totals, dtype=np.int64)
 
     # --- rows -------------------------------------------------------------------------------------------------
 
     def check(self) -> Findings:
         """Tell everything that does not fit the schema, with counts and examples: for the steward's eyes only."""
-        from sudare.sources.check import check
-
-        return check(self)
+        return check_rows(self)
 
     def refuse_rows_that_do_not_fit(self) -> None:
         """Refuse what `count` over all attributes would refuse, without counting.
@@ -154,53 +159,56 @@ class TableSource:
         """
         refuse_misfits(self, self.schema.attributes)
         boxes = self.schema.impossible
-        for box, rows in zip(boxes, impossible_rows(self, boxes), strict=True):
+        for box, rows in zip(boxes, count_impossible_rows(self, boxes), strict=True):
             if rows:
                 refuse_impossible(box)
 
-    def recode(self, levels: Mapping[str, int], *, others: bool = False) -> RecodedRows:
+    def recode(self, levels: Mapping[str, int], *, others: bool = False) -> LabelledRows:
         """Replace the values of every attribute by the labels of a level of its hierarchy (0 where none is named).
 
         Identifiers and the column of persons are dropped; columns that the schema does not declare are dropped too,
-        unless `others`. Rows that a person may not keep are left out, as in `count`.
+        unless `others`. Rows beyond the limit of a person are left out, as in `count`.
         """
         self.schema.coarsen(levels)  # refuses unknown attributes and levels
-        labels = {each.name: _LevelLabels(each, levels.get(each.name, 0)) for each in self.schema.attributes}
-        return RecodedRows(source=self, labels=labels, others=others)
+        return LabelledRows(source=self, labels=self._level_labels(levels), others=others)
 
-    def apply(self, labels: Mapping[str, Labels], *, others: bool = False) -> RecodedRows:
+    def _level_labels(self, levels: Mapping[str, int]) -> dict[str, Callable[[Codes], Labels]]:
+        return {
+            attribute.name: _LevelLabels(attribute, levels.get(attribute.name, 0))
+            for attribute in self.schema.attributes
+        }
+
+    def apply(self, labels: Mapping[str, Labels], *, others: bool = False) -> LabelledRows:
         """Replace the values of every attribute by given labels, one for each of its codes (None is a missing value).
 
         Attributes without labels keep the labels of the schema. What is dropped: as in `recode`.
         """
         given = {name: _GivenLabels(self.schema.attribute(name), texts) for name, texts in labels.items()}
-        own = {each.name: _LevelLabels(each, 0) for each in self.schema.attributes}
-        return RecodedRows(source=self, labels={**own, **given}, others=others)
+        return LabelledRows(source=self, labels={**self._level_labels({}), **given}, others=others)
 
     def relabel(
         self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False
-    ) -> RecodedRows:
+    ) -> LabelledRows:
         """Replace values by labels, and those of some combinations by the labels of their group or by nothing at all.
 
         `names` chooses the attributes that are written. What is dropped: as in `recode`, and rows of a count of 0:
         they stand for nobody, so no promise about the rows of a class covers them.
         """
-        own = {each.name: _LevelLabels(each, 0) for each in self.schema.attributes}
         chosen = None if names is None else self.schema.select(names).names
-        return RecodedRows(
+        return LabelledRows(
             source=self,
-            labels={**own, **relabelling.labels},
+            labels={**self._level_labels({}), **relabelling.labels},
             others=others,
             names=chosen,
-            exceptions=relabelling.exceptions,
-            without_nobody=True,
+            overrides=relabelling.overrides,
+            drop_zero_counts=True,
         )
 
     def write(self, path: str | Path, *, shuffle: bool = True) -> Path:
         """Write the rows with values as the schema labels them: `recode({}).write(path)`."""
         return self.recode({}).write(path, shuffle=shuffle)
 
-    # --- what the parts of this room share --------------------------------------------------------------------
+    # --- what the chapters of this room share --------------------------------------------------------------------
 
     def column(self, name: str) -> Column:
         """Find a column of the data.
@@ -209,7 +217,7 @@ class TableSource:
         """
         column = self.columns.get(name)
         if column is None:
-            raise self._unknown(name, [known for known in self.columns if known])
+            raise self._name_unknown(name, [known for known in self.columns if known])
         if column.family == "other":
             raise SourceError(
                 "column {name} has type {type}, which cannot be read; make it text, a number or a date",
@@ -218,7 +226,7 @@ class TableSource:
             )
         return column
 
-    def _unknown(self, name: str, known: list[str]) -> SourceError:
+    def _name_unknown(self, name: str, known: list[str]) -> SourceError:
         if not self.engine.has_named_columns and not set(known) & set(self.schema.names):
             # The first line may be a row instead of names, so it is not shown.
             return SourceError(
@@ -226,53 +234,61 @@ class TableSource:
                 data=self.engine.name,
                 name=name,
             )
-        shown = ", ".join(known[:30]) + (", ..." if len(known) > 30 else "")
         return SourceError(
-            "there is no column {name} in {data}; it has {known}", name=name, data=self.engine.name, known=shown
+            "there is no column {name} in {data}; it has {known}",
+            name=name,
+            data=self.engine.name,
+            known=list_some(known, _MOST_NAMES),
         )
 
-    def coding(self, attribute: Attribute, *, tag: str = "") -> SqlCode:
-        """Give the code of an attribute in SQL; what it looks up or asks is put into the engine once.
+    def encode_attribute(self, attribute: Attribute, *, tag: str = "") -> SqlCode:
+        """Write the code of an attribute as SQL; its lookups and its function are put into the engine once.
 
         `tag` keeps variants of an attribute apart.
         """
         column = self.column(attribute.name)
-        prefix = column.place + tag
-        if prefix not in self._codings:
-            site = ColumnEncoder(attribute=attribute, column=column, prefix=prefix)
-            coding = code(site)
-            for join in coding.joins:
+        prefix = column.column_id + tag
+        if prefix not in self._sql_codes:
+            encoder = ColumnEncoder(attribute=attribute, column=column, prefix=prefix)
+            sql_code = encode_column(encoder)
+            for join in sql_code.joins:
                 self.engine.add(join.lookup)
-            if coding.asks:
-                self.engine.define(site.function, site.encoded, column)
-            self._codings[prefix] = coding
-        return self._codings[prefix]
+            if sql_code.needs_lookup:
+                self.engine.define(encoder.function, encoder.encode, column)
+            self._sql_codes[prefix] = sql_code
+        return self._sql_codes[prefix]
 
     def query(
-        self, codings: Sequence[SqlCode], places: Sequence[str], *, is_numbered: bool = False, every: bool = False
+        self,
+        sql_codes: Sequence[SqlCode],
+        column_ids: Sequence[str],
+        *,
+        is_numbered: bool = False,
+        all_rows: bool = False,
     ) -> exp.Select:
-        """Begin a query over the rows that count, those that each person keeps; or over every row."""
-        if not every:
-            self._choose_rows()
-        return over(codings, places, is_numbered=is_numbered, has_excess=self._has_excess and not every)
+        """Begin a query over the rows that count, at most `max_rows` of each person; or over all rows."""
+        if not all_rows:
+            self._drop_rows()
+        has_dropped_rows = self._has_dropped_rows and not all_rows
+        return query_rows(sql_codes, column_ids, is_numbered=is_numbered, has_dropped_rows=has_dropped_rows)
 
-    def places(self, attributes: Sequence[Attribute]) -> list[str]:
-        """Where the columns of attributes, and the column of counts, stand."""
+    def column_ids(self, attributes: Sequence[Attribute]) -> list[str]:
+        """Give the ids of the columns of attributes, and of the column of counts."""
         names = [attribute.name for attribute in attributes]
-        return [self.column(name).place for name in [*names, *([self.count_column] if self.count_column else [])]]
+        return [self.column(name).column_id for name in [*names, *([self.count_column] if self.count_column else [])]]
 
-    def _choose_rows(self) -> None:
-        """Choose once which rows a person keeps; see `sources.people`."""
+    def _drop_rows(self) -> None:
+        """Choose once which rows of a person are dropped; see `count.select_dropped_rows`."""
         unit = self.schema.unit
-        if unit.column is None or self._has_excess:
+        if unit.column is None or self._has_dropped_rows:
             return
         column = self.column(unit.column)
-        if people.nobodies(self.engine, column):
+        if count_unowned_rows(self.engine, column):
             raise DomainError(
-                "column {column} must tell the person in every row; run `sudare schema check`", column=unit.column
+                "column {column} must name a person in every row; run `sudare schema check`", column=unit.column
             )
-        self.engine.keep(EXCESS, people.excess(column, max_rows=unit.max_rows, salt=self._salt))
-        self._has_excess = True
+        self.engine.keep(DROPPED_ROWS, select_dropped_rows(column, max_rows=unit.max_rows, salt=self._salt))
+        self._has_dropped_rows = True
 
 
 class _LevelLabels:
@@ -294,24 +310,24 @@ class _GivenLabels:
         self._labels = np.asarray(labels, dtype=np.object_)
         if self._labels.shape != (attribute.size,):
             raise ParameterError(
-                "labels of {name} must be {size}, one for each code", name=attribute.name, size=attribute.size
+                "{name} needs {size} labels, one for each code", name=attribute.name, size=attribute.size
             )
 
     def __call__(self, codes: Codes) -> Labels:
-        found: Labels = self._labels[codes]
-        return found
+        chosen: Labels = self._labels[codes]
+        return chosen
 
 
-def _refuse_impossible(counts: Counts) -> None:
-    """Refuse cells in combinations that are declared impossible; looked at in chunks, so that memory stays small."""
+def _refuse_impossible_cells(counts: Counts) -> None:
+    """Refuse cells in combinations that are declared impossible; in chunks, so that memory stays small."""
     schema = counts.schema
     for box in schema.impossible:
         for start in range(0, counts.nonzero, _CHUNK):
             codes = counts.codes[start : start + _CHUNK]
             inside = np.ones(len(codes), dtype=np.bool_)
-            for name, wanted in box.values:
+            for name, impossible in box.values:
                 column = schema.radix.column(codes, schema.position(name))
-                inside &= np.isin(column, np.fromiter(wanted, dtype=np.int64))
+                inside &= np.isin(column, np.fromiter(impossible, dtype=np.int64))
             if inside.any():
                 refuse_impossible(box)
 

@@ -109,7 +109,7 @@ def _recode_by_groupings(pieces: Pieces, option: RequestOption, is_kept: Boolean
         label_sizes=np.column_stack([sizes[pieces.codes[:, axis]] for axis, sizes in enumerate(group_sizes)]),
         relabelling=Relabelling(
             labels={name: grouping.labels for name, grouping in zip(pieces.names, groupings, strict=False)},
-            exceptions=None if is_kept.all() else override_combinations(pieces, ~is_kept, suppressed, {}),
+            overrides=None if is_kept.all() else override_combinations(pieces, ~is_kept, suppressed, {}),
         ),
         mapping={
             "recoding": "request",

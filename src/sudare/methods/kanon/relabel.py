@@ -59,7 +59,7 @@ def recode_by_cuts(
         label_sizes=label_sizes,
         relabelling=Relabelling(
             labels={name: cut.labels for name, cut in zip(pieces.names, cuts, strict=False)},
-            exceptions=None if is_kept.all() else override_combinations(pieces, ~is_kept, group_of, group_labels),
+            overrides=None if is_kept.all() else override_combinations(pieces, ~is_kept, group_of, group_labels),
         ),
         mapping={"recoding": kind, "attributes": mapping},
     )
@@ -90,7 +90,7 @@ def recode_by_parts(parts: MondrianParts, lines: list[ValueLine], kind: str) -> 
         pieces=pieces,
         class_of=class_of,
         label_sizes=np.column_stack([sizes[parts.part_of] for _, sizes in by_attribute]),
-        relabelling=Relabelling(labels={}, exceptions=_override_all_combinations(pieces, class_of, class_labels)),
+        relabelling=Relabelling(labels={}, overrides=_override_all_combinations(pieces, class_of, class_labels)),
         mapping={"recoding": kind, "attributes": {name: {"ranges": True} for name in class_labels}},
     )
 
