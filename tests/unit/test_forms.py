@@ -37,7 +37,7 @@ from sudare.forms.kinds import (
     Unfit,
     WholeNumber,
 )
-from sudare.forms.toml import Stop, parse
+from sudare.forms.toml import SyntaxStop, parse
 from sudare.methods.kanon import request as request_file
 from sudare.methods.kanon.request import Request
 from sudare.methods.location import map_file
@@ -638,7 +638,7 @@ def test_places_are_those_of_everything_that_tomllib_reads(data: st.DataObject) 
     try:
         expected = tomllib.loads(written.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError:
-        with pytest.raises(Stop):
+        with pytest.raises(SyntaxStop):
             parse(written)
         return
     _, places = parse(written)

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 from sudare.errors import ParameterError
-from sudare.forms.exact import parse_exact
+from sudare.forms.exact import MAX_DIGITS, parse_exact
 from sudare.text import Text, text
 
 MOST_SHOWN = 40  # characters of a value that are repeated in a message
@@ -215,7 +215,7 @@ class ExactNumber(Kind):
     def read(self, value: Any) -> Fraction:
         """Take a fraction or a decimal in a text, or a number."""
         number = parse_exact(value)
-        if number is None or _is_outside(number, self.low, self.high):
+        if number is None or _is_outside(number, self.low, self.high) or number.denominator >= 10**MAX_DIGITS:
             raise Unfit(self, value)
         return number
 

@@ -23,7 +23,7 @@ from sudare.forms.kinds import ChoiceOf, Unfit, find_near, quote, show
 from sudare.forms.mistake import Mistake, find_key, locate, make_error
 from sudare.forms.syntax import explain
 from sudare.forms.textfile import read_text
-from sudare.forms.toml import Places, Stop, Trail, parse
+from sudare.forms.toml import KeyPlaces, SyntaxStop, Trail, parse
 from sudare.text import Text, text
 
 Groups = tuple[tuple[str, ...], ...]
@@ -43,7 +43,7 @@ class FilledTable:
     written: Mapping[str, Any]
     keys: Keys
     trail: Trail
-    places: Places | None  # None: not read from a file
+    places: KeyPlaces | None  # None: not read from a file
     error: type[SudareError]
 
     def __getitem__(self, key: str) -> Any:
@@ -169,7 +169,7 @@ def _read(path: Path, form: FileForm) -> tuple[FilledForm | None, tuple[Mistake,
     written = _read_toml(path, form.error)
     try:
         values, places = parse(written)
-    except Stop as stop:
+    except SyntaxStop as stop:
         return None, (explain(stop, written, form),)
     except RecursionError:
         return None, (_too_deep(written),)
@@ -203,7 +203,7 @@ class _Spot:
 class _Reader:
     """One file beside its form: collects all mistakes, in any order."""
 
-    def __init__(self, file: Path, form: FileForm, values: Mapping[str, Any], places: Places | None) -> None:
+    def __init__(self, file: Path, form: FileForm, values: Mapping[str, Any], places: KeyPlaces | None) -> None:
         self.file = file
         self.form = form
         self.values = values

@@ -13,7 +13,7 @@ import unicodedata
 from sudare.forms.form import FileForm
 from sudare.forms.kinds import find_near, quote
 from sudare.forms.mistake import Mistake
-from sudare.forms.toml import MOST_PARTS, Places, Stop, is_scalar
+from sudare.forms.toml import MOST_PARTS, KeyPlaces, SyntaxStop, is_scalar
 from sudare.text import Text, text
 
 MOST_WORD = 30  # characters of the file that are repeated in a message
@@ -39,11 +39,11 @@ _MARKS = {
 _TRUTH = {"true": "true", "false": "false", "yes": "true", "no": "false", "on": "true", "off": "false"}
 
 
-def explain(stop: Stop, written: str, form: FileForm) -> Mistake:
+def explain(stop: SyntaxStop, written: str, form: FileForm) -> Mistake:
     """Say what is wrong where the walk along a file stopped."""
     slip = _Slip(stop, written, form)
     problem = slip.explain()
-    places = Places(written)
+    places = KeyPlaces(written)
     at = min(slip.offset, len(written))
     return Mistake(problem, places.line_at(at), places.column_at(at))
 
@@ -51,7 +51,7 @@ def explain(stop: Stop, written: str, form: FileForm) -> Mistake:
 class _Slip:
     """One place where a file is not TOML. `offset` is where it is told, which may be earlier than the stop."""
 
-    def __init__(self, stop: Stop, written: str, form: FileForm) -> None:
+    def __init__(self, stop: SyntaxStop, written: str, form: FileForm) -> None:
         self.stop = stop
         self.written = written
         self.form = form

@@ -50,7 +50,7 @@ Cause = Literal[
 ]
 
 
-class Stop(Exception):  # noqa: N818  (not an error of the program: where a text ceases to be TOML)
+class SyntaxStop(Exception):  # noqa: N818  (not an error of the program: where a text ceases to be TOML)
     """Where the walk could not go on, why, and what was open there."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Stop(Exception):  # noqa: N818  (not an error of the program: where a text
 
 
 @dataclass
-class Places:
+class KeyPlaces:
     """Where the keys, tables and entries of a text stand."""
 
     text: str
@@ -105,20 +105,20 @@ class Places:
         return self.text[self._starts[line - 1] : end]
 
 
-def parse(text: str) -> tuple[dict[str, Any], Places]:
-    """Give the values of a text, decimals exact, and the place of everything; Stop where it is not TOML.
+def parse(text: str) -> tuple[dict[str, Any], KeyPlaces]:
+    """Give the values of a text, decimals exact, and the place of everything; SyntaxStop where it is not TOML.
 
     >>> values, places = parse('[grid]\\nrows = 15\\ncell_metres = 0.10\\n')
     >>> values, places.line_of(("grid", "rows"))
     ({'grid': {'rows': 15, 'cell_metres': Decimal('0.10')}}, 2)
     """
     text = text.replace("\r\n", "\n")
-    places = Places(text)
+    places = KeyPlaces(text)
     walker = _Walker(text, places.offsets)
     stop = None
     try:
         walker.walk()  # first: it is linear in the text, and stops at what would take tomllib for ever
-    except Stop as found:
+    except SyntaxStop as found:
         stop = found
     if stop is not None and stop.cause == "long key":
         raise stop
@@ -126,15 +126,15 @@ def parse(text: str) -> tuple[dict[str, Any], Places]:
         values = tomllib.loads(text, parse_float=_exact_decimal)
     except tomllib.TOMLDecodeError as error:
         is_twice = str(error).startswith(("Cannot", "Duplicate"))
-        raise stop or Stop("twice" if is_twice else "refused", _offset_in(error, text)) from None
+        raise stop or SyntaxStop("twice" if is_twice else "refused", _offset_in(error, text)) from None
     except ValueError:  # a whole number or an exponent of thousands of digits
-        raise stop or Stop("refused", _find_long_number(text)) from None
+        raise stop or SyntaxStop("refused", _find_long_number(text)) from None
     return values, places
 
 
-def walk(text: str) -> Places:
-    """Find the place of everything in a text; Stop where it is not TOML."""
-    places = Places(text)
+def walk(text: str) -> KeyPlaces:
+    """Find the place of everything in a text; SyntaxStop where it is not TOML."""
+    places = KeyPlaces(text)
     _Walker(text, places.offsets).walk()
     return places
 
@@ -191,7 +191,7 @@ class _Walker:
     def _end_of_line(self, cause: Cause) -> None:
         self._skip(_BLANK)
         if self._next() not in ("", "\n", "#"):
-            raise Stop(cause, self.at, opened=self.last_value)
+            raise SyntaxStop(cause, self.at, opened=self.last_value)
 
     def _header(self) -> None:
         begin = self.at
@@ -200,12 +200,12 @@ class _Walker:
         self._skip(_BLANK)
         try:
             parts = self._key()
-        except Stop as stop:
-            raise stop if stop.cause == "long key" else Stop("header", stop.offset, opened=begin) from None
+        except SyntaxStop as stop:
+            raise stop if stop.cause == "long key" else SyntaxStop("header", stop.offset, opened=begin) from None
         self._skip(_BLANK)
         closing = "]]" if is_array else "]"
         if not self.text.startswith(closing, self.at):
-            raise Stop("header", self.at, opened=begin, key=".".join(parts))
+            raise SyntaxStop("header", self.at, opened=begin, key=".".join(parts))
         self.at += len(closing)
         self._end_of_line("after header")
         self.table = self._open(parts, is_array=is_array, begin=begin)
@@ -224,7 +224,7 @@ class _Walker:
             self.offsets.setdefault(trail, begin)
             trail = (*trail, number - 1)
         elif trail in self.tables or trail in self.lengths:
-            raise Stop("twice", begin, opened=self.offsets.get(trail), key=".".join(parts))
+            raise SyntaxStop("twice", begin, opened=self.offsets.get(trail), key=".".join(parts))
         self.tables[trail] = begin
         self.offsets.setdefault(trail, begin)
         return trail
@@ -234,14 +234,14 @@ class _Walker:
         parts = self._key()
         self._skip(_BLANK)
         if self._next() != "=":
-            raise Stop("equals", self.at, opened=begin, key=".".join(parts))
+            raise SyntaxStop("equals", self.at, opened=begin, key=".".join(parts))
         self.at += 1
         self._skip(_BLANK)
         for length in range(1, len(parts)):
             self.offsets.setdefault((*table, *parts[:length]), begin)
         trail = (*table, *parts)
         if trail in self.offsets:
-            raise Stop("twice", begin, opened=self.offsets[trail], key=".".join(parts))
+            raise SyntaxStop("twice", begin, opened=self.offsets[trail], key=".".join(parts))
         self.offsets[trail] = begin
         self._value(trail)
 
@@ -255,7 +255,7 @@ class _Walker:
             self._skip(_BLANK)
             parts.append(self._part())
             if len(parts) > MOST_PARTS:
-                raise Stop("long key", self.at)
+                raise SyntaxStop("long key", self.at)
 
     def _part(self) -> str:
         if self._next() in ('"', "'"):
@@ -263,14 +263,14 @@ class _Walker:
             return unquote(written)
         found = _BARE.match(self.text, self.at)
         if found is None:
-            raise Stop("key", self.at)
+            raise SyntaxStop("key", self.at)
         self.at = found.end()
         return found.group()
 
     def _string(self) -> str:
         found = _STRING.match(self.text, self.at)
         if found is None:
-            raise Stop("string", self.at, opened=self.at)
+            raise SyntaxStop("string", self.at, opened=self.at)
         self.at = found.end()
         return found.group()
 
@@ -286,7 +286,7 @@ class _Walker:
         else:
             found = _SCALAR.match(self.text, self.at)
             if found is None or not is_scalar(found.group()):
-                raise Stop("value", self.at, key=_name(trail), is_entry=isinstance(trail[-1], int))
+                raise SyntaxStop("value", self.at, key=_name(trail), is_entry=isinstance(trail[-1], int))
             self.at = found.end()
 
     def _array(self, trail: Trail) -> None:
@@ -300,9 +300,9 @@ class _Walker:
             if self._next() == ",":
                 self.at += 1
             elif self._next() != "]":
-                raise Stop("array", self.at, opened=begin, key=_name(trail))
+                raise SyntaxStop("array", self.at, opened=begin, key=_name(trail))
         if self._next() != "]":
-            raise Stop("array", self.at, opened=begin, key=_name(trail))
+            raise SyntaxStop("array", self.at, opened=begin, key=_name(trail))
         self.at += 1
 
     def _inline(self, trail: Trail) -> None:
@@ -315,14 +315,14 @@ class _Walker:
         while True:
             self._skip(_BLANK)
             if self._next() in ("", "\n", "}", "#"):  # a comma before the end, or a second line
-                raise Stop("inline", self.at, opened=begin, key=_name(trail))
+                raise SyntaxStop("inline", self.at, opened=begin, key=_name(trail))
             self._pair(trail)
             self._skip(_BLANK)
             if self._next() == "}":
                 self.at += 1
                 return
             if self._next() != ",":
-                raise Stop("inline", self.at, opened=begin, key=_name(trail))
+                raise SyntaxStop("inline", self.at, opened=begin, key=_name(trail))
             self.at += 1
 
 

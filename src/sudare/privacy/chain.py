@@ -12,9 +12,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from sudare.errors import LedgerError, ParameterError, SudareError
-from sudare.privacy.exact import plain
+from sudare.forms.exact import plain
 from sudare.privacy.promise import Guarantee, Neighbours, check_neighbours, factor_between
 from sudare.schema.unit import Unit
+from sudare.text import Text
 
 MAX_WORDS = 200  # characters of a purpose or a name: a line, not a page
 
@@ -90,7 +91,7 @@ def check_parts(parts: Mapping[str, Fraction], guarantee: Guarantee) -> dict[str
     for purpose, epsilon in parts.items():
         check_words(purpose, name="purpose")
         if not isinstance(epsilon, Fraction) or epsilon <= 0:  # a part below 0 would be a refund
-            raise ParameterError("the epsilon of {purpose} must be an exact fraction above 0", purpose=purpose)
+            raise ParameterError("the epsilon of {purpose} must be an exact fraction above 0", purpose=Text(purpose))
     exactly = {purpose: plain(epsilon) for purpose, epsilon in parts.items()}
     if sum(exactly.values()) != guarantee.epsilon:
         raise ParameterError(

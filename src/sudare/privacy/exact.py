@@ -6,26 +6,17 @@ Fraction on entry, and "0.1" means one tenth.
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
 
 from sudare.errors import ParameterError
+from sudare.forms.exact import MAX_DIGITS, parse_exact, plain
 
 Number = str | int | float | Fraction | Decimal
 
 EPSILON_LOW = Fraction(1, 10**6)
 EPSILON_HIGH = Fraction(1000)
-
-# Long enough for every float and every number a person types; short enough that sums of them stay cheap.
-MAX_CHARACTERS = 100
-MAX_DIGITS = 60
-
-_FRACTION = re.compile(r"([+-]?[0-9]+)\s*/\s*([0-9]+)")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-# Digits typed in full width, as Japanese keyboards do: １／２, ０．１. A plain shift: "1²" stays no number.
-_HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}
 
 
 def exact(value: Number, *, name: str, low: Fraction, high: Fraction) -> Fraction:
@@ -41,7 +32,7 @@ def exact(value: Number, *, name: str, low: Fraction, high: Fraction) -> Fractio
     >>> exact(0.1, name="share", low=Fraction(0), high=Fraction(1))
     Fraction(1, 10)
     """
-    number = _parse(value)
+    number = parse_exact(value)
     given = {"name": name, "value": _shown(value), "low": low, "high": high}
     if number is None:
         raise ParameterError("{name} ({value}) must be a number between {low} and {high}, such as 1/2 or 0.1", **given)
@@ -66,42 +57,6 @@ def exact_epsilon(value: Number) -> Fraction:
     sudare.errors.ParameterError: epsilon (0) must be between 1/1000000 and 1000
     """
     return exact(value, name="epsilon", low=EPSILON_LOW, high=EPSILON_HIGH)
-
-
-def plain(number: Fraction) -> Fraction:
-    """Give the fraction with Python's own integers: one made of NumPy's would overflow without a word.
-
-    >>> plain(Fraction(1, 2))
-    Fraction(1, 2)
-    """
-    return Fraction(int(number.numerator), int(number.denominator))
-
-
-def _parse(value: object) -> Fraction | None:
-    """Give the exact number, or None for what is none."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, Fraction):
-        return plain(value)
-    if isinstance(value, Integral):
-        return Fraction(int(value))
-    if isinstance(value, float):
-        return _parse_text(float.__repr__(value))  # NumPy's own repr is "np.float64(0.1)"
-    if isinstance(value, Decimal):
-        return _parse_text(str(value))  # Fraction(Decimal("1e999999999")) would fill the memory
-    if isinstance(value, str):
-        return _parse_text(value)
-    return None
-
-
-def _parse_text(text: str) -> Fraction | None:
-    if len(text) > MAX_CHARACTERS:
-        return None
-    text = text.translate(_HALF_WIDTH).strip()
-    if ratio := _FRACTION.fullmatch(text):
-        above, below = int(ratio[1]), int(ratio[2])
-        return Fraction(above, below) if below else None
-    return Fraction(text) if _DECIMAL.fullmatch(text) else None
 
 
 def _shown(value: object) -> str:
