@@ -11,11 +11,11 @@ demo: $(STAMP)
 	$(BIN)/sudare demo --out demo
 
 test: $(STAMP) check
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # For daily work: the checks and the unit tests, under a minute on two idle cores.
 quick: $(STAMP) check
-	$(BIN)/python -m pytest -n auto tests/unit
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/unit
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -32,7 +32,7 @@ mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 papers: $(STAMP)
-	$(BIN)/python -m pytest -n auto papers/baselines papers/*/tests
+	$(BIN)/python -m pytest -n auto --dist loadfile papers/baselines papers/*/tests
 	$(BIN)/python -m papers
 
 bench: $(VENV)/.bench

@@ -22,8 +22,6 @@ SMALL = SIZES[0]
 TRIALS = 30
 HELD = [name for name, row in ROWS.items() if row.printed]
 
-pytestmark = pytest.mark.xdist_group("terada2017")  # the trials are run once, in one worker
-
 
 @pytest.fixture(scope="module")
 def found() -> Found:

@@ -20,8 +20,6 @@ from sudare.demo.data import mesh_census
 from sudare.errors import SourceError
 from sudare.noise import SeededRng
 
-pytestmark = pytest.mark.xdist_group("terada_tables")  # the trials are run once, in one worker
-
 
 @pytest.fixture(scope="module")
 def found() -> Found:

@@ -121,10 +121,6 @@ def _row(number: int) -> str:
     return f"p{number},{sex},{number % 80},{prefecture},{plan},{paid},{joined},{home}"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "xdist_group(name): tests that share a worker; known to pytest-xdist if there")
-
-
 @dataclass(frozen=True)
 class Ran:
     """What a command did."""

@@ -21,8 +21,6 @@ import sudare as sd
 
 from .conftest import ROWS, Published, Sudare
 
-pytestmark = pytest.mark.xdist_group("smoke")  # one set of releases serves all tests
-
 METHODS = ("microdata", "table", "view", "kanon", "location")
 SPENDING = ("microdata", "table", "view")
 TABLE = ("members.csv", "--schema", "members.toml")

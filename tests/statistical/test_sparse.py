@@ -22,7 +22,6 @@ from sudare.methods.microdata.projection import project_dense, project_sparse
 from sudare.noise import SeededRng
 from sudare.schema import Attribute, Impossible, Schema, Unit, Values
 
-pytestmark = pytest.mark.xdist_group("sparse projection")  # one process draws the dense tables
 DENSE_RUNS = 1200
 SPARSE_RUNS = 400
 LIMIT = 1e-4

@@ -22,7 +22,6 @@ from sudare.testing import Tabled
 from sudare.testing.subject import changed, even_table, schema_of
 from sudare.verify import audit
 
-pytestmark = pytest.mark.xdist_group("view audits")  # one process draws them
 RUNS = {"product": 1_500, "model": 2_000, "mondrian": 1_000, "hdpview": 1_000}
 SAME, OTHER = 1600, 40  # records with two equal values, or two others: a pair that is always chosen
 CONFIDENCE = 0.999
