@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import sudare as sd
-from sudare.advise.choose import Answers, advise
+from sudare.advise.answers import Answers
+from sudare.advise.choose import advise
 from sudare.counts import Counts
 from sudare.methods.view import open_view
 from sudare.noise import SeededRng

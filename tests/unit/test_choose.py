@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sudare.advise.choose import Answers, Choice, advise, is_crowded
-from sudare.advise.expected_error import error_line
+from sudare.advise.answers import Answers, Choice
+from sudare.advise.choose import advise, advise_kanon, advise_places, decide, is_crowded, read_facts
 from sudare.advise.next_steps import FileNames, commands, recipe_text
-from sudare.advise.other_methods import advise_kanon, advise_places, decide, read_facts
 from sudare.demo.data import write_coast
 from sudare.errors import ParameterError, SchemaError
+from sudare.methods.kanon import KAnonymity
 from sudare.methods.table import Table
 from sudare.methods.view import View
 from sudare.recipe.file import read_recipe
@@ -209,10 +209,8 @@ def test_blocks_tell_their_least_noise_and_no_verdict() -> None:
 
 
 def test_the_line_of_a_plan_is_left_out_where_it_would_take_work() -> None:
-    method = View(epsilon=1)
-
-    assert "expected error: a value of" in str(error_line(method, SMALL, method.guarantee()))
-    assert error_line(method, None, method.guarantee()) is None
+    assert "expected error: a value of" in str(View(epsilon=1).describe_error(SMALL))
+    assert KAnonymity(k=5).describe_error(quasi(hierarchy=True)) is None
 
 
 # --- true rows --------------------------------------------------------------------------------------------------------

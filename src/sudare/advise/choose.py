@@ -5,129 +5,64 @@ The rules are those of docs/how-to/choose-a-method.md, in its order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import tomllib
 from fractions import Fraction
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
-from sudare.advise.reasons import losses, otherwise, reasons, unit_notes, warnings
-from sudare.errors import ParameterError, SudareError
+from sudare.advise.answers import Advice, Answers, Choice
+from sudare.advise.candidates import (
+    BOTH,
+    CELLS,
+    MICRODATA,
+    REGIONS,
+    VIEW,
+    Candidate,
+    explain_neighbours,
+    note_unit,
+    warn_of_unit,
+)
+from sudare.errors import ParameterError, SchemaError, SudareError
+from sudare.forms.textfile import read_text
 from sudare.methods.base import Expected
-from sudare.methods.microdata import Microdata
+from sudare.methods.figures import write_figure
+from sudare.methods.kanon import KAnonymity
+from sudare.methods.location import Location
 from sudare.methods.microdata.microdata import CROWDED
-from sudare.methods.table import Table
-from sudare.methods.view import View
-from sudare.privacy import Neighbours, exact_epsilon
+from sudare.privacy import exact_epsilon
 from sudare.privacy.promise import exact_epsilon_per_metre
 from sudare.schema import MeshCells, Schema
-from sudare.text import Text, Words, join_clauses, text
+from sudare.text import Text, join_clauses, text
 
-Purpose = Literal["records", "counts", "region-sums", "queries", "sample", "places"]
-NEEDS: tuple[Purpose, ...] = ("records", "counts", "region-sums", "queries", "sample", "places")
-EPSILONS = ("1/10", "1/2", "1")
+EPSILONS = ("1/10", "1/2", "1")  # compared where none are named
 MOST_ADVISED = Fraction(4)  # beyond, the worst case protects little: docs/how-to/choosing-epsilon.md
-MANY = 4  # attributes: with more, most sums cross the levels of a tree
+MOST_TREE_ATTRIBUTES = 4  # with more, most sums cross the levels of a tree
 USUAL_CELLS = 10**6  # where no number of records is given, more cells count as too many
-MOST_EPSILONS = 5
-MOST_ROWS = 10**12
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answers:
-    """What the steward says: public facts alone."""
-
-    need: Purpose
-    rows: int | None = None
-    people_may_repeat: bool | None = None
-    truthful: bool = False
-    collector: Literal["trusted", "devices"] = "trusted"
-    epsilons: tuple[str, ...] | None = None
-    hide_number: bool = False
-
-    def __post_init__(self) -> None:
-        if self.rows is not None and not 1 <= self.rows <= MOST_ROWS:
-            raise ParameterError("rows ({rows}) must be between 1 and {most}", rows=self.rows, most=MOST_ROWS)
-        if self.epsilons is not None and not 1 <= len(self.epsilons) <= MOST_EPSILONS:
-            raise ParameterError("give 1 to {most} epsilons, with commas: 0.1,1", most=MOST_EPSILONS)
-        for one in self.epsilons or ():
-            exact_epsilon_per_metre(one) if self.wants_places else exact_epsilon(one)
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Add/remove where the number of records must not be known."""
-        return "add-remove" if self.hide_number else "replace"
-
-    @property
-    def wants_places(self) -> bool:
-        """Tell whether devices report places: then a map is asked for, not a schema."""
-        return self.need == "places" or self.collector == "devices"
+def decide(schema: Schema | None, file: Path, answers: Answers) -> Advice:
+    """Recommend a method; what does not go together is refused."""
+    if schema is None:
+        if not answers.wants_places:
+            raise ParameterError("{file} is a map: it goes with --need places; for a table give its schema", file=file)
+        return advise_places(file, answers)
+    if answers.wants_places:
+        raise ParameterError(
+            "{file} is a schema: devices that report places need a map file; see docs/how-to/location-map.md", file=file
+        )
+    return advise_kanon(schema, answers) if answers.truthful else advise(schema, answers)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
-    """A method and its parameters, as `sudare publish` and recipes call them."""
-
-    publish: str
-    parameters: Mapping[str, str | tuple[str, ...]]  # several names are a tuple: each may hold a comma
-
-    def words(self) -> str:
-        """Name it in a line."""
-        given = {name: value if isinstance(value, str) else ",".join(value) for name, value in self.parameters.items()}
-        return ", ".join([self.publish, *(f"{name} {value}" for name, value in given.items())])
+def read_facts(file: Path) -> Schema | None:
+    """Read a schema file; None stands for a map file, which has [grid] and is read by its method."""
+    try:
+        is_map = "grid" in tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError:
+        is_map = False  # the reader of schemas says what is wrong, and where
+    return None if is_map else Schema.read(file)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Advice:
-    """What is recommended, why, what is lost, and what error to expect for each epsilon or k."""
-
-    choice: Choice
-    runner_up: Choice | None
-    runner_up_if: Words
-    why: tuple[Text, ...]
-    lost: tuple[Text, ...]
-    notes: tuple[Text, ...]
-    warnings: tuple[Text, ...] = ()
-    expected: tuple[tuple[str, Expected], ...]
-    budget: Fraction | None = None
-    name: str = "epsilon"  # what `expected` goes through
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program, sentences in the current language."""
-        other = self.runner_up
-        return {
-            "recommended": {"publish": self.choice.publish, **self.choice.parameters},
-            "runner_up": None if other is None else {"publish": other.publish, **other.parameters},
-            "runner_up_if": str(self.runner_up_if),
-            "why": [str(line) for line in self.why],
-            "lost": [str(line) for line in self.lost],
-            "notes": [str(line) for line in self.notes],
-            "warnings": [str(line) for line in self.warnings],
-            "expected": [
-                {self.name: value, "words": str(one.words), "small": one.is_small, **one.figures}
-                for value, one in self.expected
-            ],
-            "budget": None if self.budget is None else str(self.budget),
-        }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
-    """A method in a mode, whose epsilon is still open."""
-
-    publish: str
-    mode: Mapping[str, str]
-
-    def method(self, epsilon: Fraction | str, neighbours: Neighbours) -> Any:
-        """Build the method."""
-        make: Any = {"microdata": Microdata, "table": Table, "view": View}[self.publish]
-        return make(epsilon=epsilon, neighbours=neighbours, **self.mode)
-
-
-MICRODATA = Candidate(publish="microdata", mode={"algorithm": "auto"})
-VIEW = Candidate(publish="view", mode={"algorithm": "model"})
-CELLS, REGIONS, BOTH = (
-    Candidate(publish="table", mode={"algorithm": "tree", "focus": focus}) for focus in ("cells", "regions", "both")
-)
+# --- differential privacy ---------------------------------------------------------------------------------------------
 
 
 def advise(schema: Schema, answers: Answers) -> Advice:
@@ -135,37 +70,37 @@ def advise(schema: Schema, answers: Answers) -> Advice:
 
     >>> from sudare.schema import Attribute, Values
     >>> sex = Attribute(name="sex", domain=Values(values=("F", "M")))
-    >>> told = advise(Schema(name="s", attributes=(sex,)), Answers(need="records", rows=10_000))
-    >>> told.choice.words()
+    >>> advise(Schema(name="s", attributes=(sex,)), Answers(need="records", rows=10_000)).choice.words()
     'microdata, epsilon 1/10, neighbours replace, algorithm auto'
     """
-    epsilons = tuple(exact_epsilon(one) for one in answers.epsilons or EPSILONS)
-    candidates = _candidates(schema, answers, epsilons)
-    admitted, notes = _admitted(candidates, schema, answers, epsilons[0])
+    epsilons = tuple(exact_epsilon(epsilon) for epsilon in answers.epsilons or EPSILONS)
+    candidates = _rank_candidates(schema, answers, epsilons)
+    admitted, notes = _admit(candidates, schema, answers, epsilons[0])
     if not admitted:
         raise ParameterError("no method takes this schema: {reasons}", reasons=join_clauses(notes))
     chosen, *others = admitted
-    expected = tuple((one, _expected(chosen, schema, answers, one)) for one in epsilons)
-    epsilon, advice = _epsilon(expected)
+    expected = tuple((epsilon, _expect(chosen, schema, answers, epsilon)) for epsilon in epsilons)
+    epsilon, advice = _choose_epsilon(expected)
     other = others[0] if others else None
     return Advice(
-        choice=_choice(chosen, epsilon, answers),
-        runner_up=None if other is None else _choice(other, epsilon, answers),
-        runner_up_if="" if other is None else otherwise(other.publish, other.mode, answers),
-        why=tuple(reasons(chosen.publish, chosen.mode, schema, answers, is_first=chosen is candidates[0])),
-        lost=tuple(losses(chosen.publish, chosen.mode, answers)),
-        notes=(*unit_notes(schema, answers), *notes, *advice),
-        warnings=warnings(schema, answers),
-        expected=tuple((str(one), told) for one, told in expected),
+        choice=chosen.choose(epsilon, answers),
+        runner_up=None if other is None else other.choose(epsilon, answers),
+        runner_up_if="" if other is None else other.say_when_better(answers),
+        why=(*chosen.explain(schema, answers, chosen is candidates[0]), explain_neighbours(answers)),
+        lost=tuple(chosen.list_losses(answers)),
+        notes=(*note_unit(schema, answers), *notes, *advice),
+        warnings=warn_of_unit(schema, answers),
+        expected=tuple((str(epsilon), error) for epsilon, error in expected),
         budget=2 * epsilon,
+        uses=chosen.list_uses(answers),
     )
 
 
-def _candidates(schema: Schema, answers: Answers, epsilons: tuple[Fraction, ...]) -> list[Candidate]:
-    """The methods that serve a need, the best first."""
+def _rank_candidates(schema: Schema, answers: Answers, epsilons: tuple[Fraction, ...]) -> list[Candidate]:
+    """List the methods that serve a need, the best first."""
     match answers.need:
         case "records":
-            return [VIEW, MICRODATA] if _drowns(schema, answers, epsilons) else [MICRODATA, VIEW]
+            return [VIEW, MICRODATA] if _is_drowned(schema, answers, epsilons) else [MICRODATA, VIEW]
         case "counts" if is_crowded(schema, answers.rows):
             return [REGIONS, VIEW] if _has_regions(schema) else [VIEW, REGIONS]
         case "counts":
@@ -183,8 +118,10 @@ def _candidates(schema: Schema, answers: Answers, epsilons: tuple[Fraction, ...]
 
 def _has_regions(schema: Schema) -> bool:
     """Tell whether a table has levels to measure: few attributes, one of them with a mesh or a hierarchy, or two."""
-    grouped = any(one.hierarchy is not None or isinstance(one.domain, MeshCells) for one in schema.attributes)
-    return len(schema.attributes) <= 2 or (grouped and len(schema.attributes) <= MANY)
+    grouped = any(
+        attribute.hierarchy is not None or isinstance(attribute.domain, MeshCells) for attribute in schema.attributes
+    )
+    return len(schema.attributes) <= 2 or (grouped and len(schema.attributes) <= MOST_TREE_ATTRIBUTES)
 
 
 def is_crowded(schema: Schema, rows: int | None) -> bool:
@@ -193,55 +130,56 @@ def is_crowded(schema: Schema, rows: int | None) -> bool:
     return schema.size > most and schema.possible_size > most
 
 
-def _drowns(schema: Schema, answers: Answers, epsilons: tuple[Fraction, ...]) -> bool:
+def _is_drowned(schema: Schema, answers: Answers, epsilons: tuple[Fraction, ...]) -> bool:
     """Tell whether noise in every cell drowns the records, at every epsilon that would be advised."""
     if answers.rows is None or is_crowded(schema, answers.rows):
         return is_crowded(schema, answers.rows)
     try:
-        return _expected(MICRODATA, schema, answers, most_advised(epsilons)).is_small is False
+        return _expect(MICRODATA, schema, answers, most_advised(epsilons)).is_small is False
     except SudareError:
         return True
 
 
-def _expected(candidate: Candidate, schema: Schema, answers: Answers, epsilon: Fraction) -> Expected:
-    found: Expected = candidate.method(epsilon, answers.neighbours).expect(schema, rows=answers.rows)
-    return found
+def _expect(candidate: Candidate, schema: Schema, answers: Answers, epsilon: Fraction) -> Expected:
+    error = candidate.make(epsilon, answers.neighbours).expect(schema, rows=answers.rows)
+    return error if error is not None else Expected(words=text("not known before the data"))
 
 
-def _admitted(
+def _admit(
     candidates: list[Candidate], schema: Schema, answers: Answers, epsilon: Fraction
 ) -> tuple[list[Candidate], list[Text]]:
     """Keep the methods that take the schema; for the others tell why they do not."""
-    good, notes = [], []
-    for one in candidates:
+    admitted, notes = [], []
+    for candidate in candidates:
         try:
-            one.method(epsilon, answers.neighbours).preview(schema)
+            candidate.make(epsilon, answers.neighbours).preview(schema)
         except SudareError as error:
-            notes.append(text("{method} was left out: {problem}", method=one.publish, problem=error))
+            notes.append(text("{method} was left out: {problem}", method=candidate.publish, problem=error))
         else:
-            good.append(one)
-    return good, notes
+            admitted.append(candidate)
+    return admitted, notes
 
 
 def most_advised(epsilons: tuple[Fraction, ...]) -> Fraction:
-    """The largest epsilon that is advised, or the smallest if none is.
+    """Find the largest epsilon that is advised, or the smallest if none is.
 
     >>> most_advised((Fraction(1, 2), Fraction(1), Fraction(10)))
     Fraction(1, 1)
     """
-    return max([one for one in epsilons if one <= MOST_ADVISED] or [min(epsilons)])
+    return max([epsilon for epsilon in epsilons if epsilon <= MOST_ADVISED] or [min(epsilons)])
 
 
-def _epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fraction, list[Text]]:
-    """The smallest epsilon with a small error; nothing above 4 is advised."""
-    allowed = [(epsilon, told) for epsilon, told in sorted(expected, key=lambda one: one[0]) if epsilon <= MOST_ADVISED]
+def _choose_epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fraction, list[Text]]:
+    """Choose the smallest epsilon with a small error; nothing above 4 is advised."""
+    ordered = sorted(expected, key=lambda pair: pair[0])
+    allowed = [(epsilon, error) for epsilon, error in ordered if epsilon <= MOST_ADVISED]
     if not allowed:
         lowest = min(epsilon for epsilon, _ in expected)
         return lowest, [text("an epsilon above 4 protects little in the worst case; ask for smaller ones")]
     if allowed[0][1].is_small is None:
         middle = allowed[len(allowed) // 2][0]
         return middle, [text("how many records there are, roughly, would tell which epsilon is enough: give --rows")]
-    small = [epsilon for epsilon, told in allowed if told.is_small]
+    small = [epsilon for epsilon, error in allowed if error.is_small]
     if small:
         return small[0], []
     return allowed[-1][0], [
@@ -251,6 +189,136 @@ def _epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fraction,
     ]
 
 
-def _choice(candidate: Candidate, epsilon: Fraction, answers: Answers) -> Choice:
-    given = {"epsilon": str(epsilon), "neighbours": answers.neighbours, **candidate.mode}
-    return Choice(publish=candidate.publish, parameters=given)
+# --- true rows: k-anonymity, with what is known of it before the data -------------------------------------------------
+
+
+K = 5  # recommended: no class of fewer rows
+KS = (5, 10, 20)  # compared
+SUPPRESSED = "0.05"  # share of the rows that may be left out
+Parameters = dict[str, str | tuple[str, ...]]
+
+
+def advise_kanon(schema: Schema, answers: Answers) -> Advice:
+    """Recommend k-anonymity: parameters that the schema can take, and what several k would ask for.
+
+    >>> from sudare.schema import Attribute, Values
+    >>> sex = Attribute(name="sex", domain=Values(values=("F", "M")), role="quasi")
+    >>> advise_kanon(Schema(name="s", attributes=(sex,)), Answers(need="records", truthful=True)).choice.words()
+    'kanon, k 5, recoding mondrian'
+    """
+    parameters = _choose_recoding(schema)
+    epsilon = most_advised(tuple(exact_epsilon(epsilon) for epsilon in answers.epsilons or EPSILONS))
+    return Advice(
+        choice=Choice(publish=KAnonymity.name, parameters={"k": str(K), **parameters}),
+        runner_up=MICRODATA.choose(epsilon, answers),
+        runner_up_if=text("if made-up records will do: the promise is then differential privacy, which composes"),
+        why=tuple(_explain_kanon(schema, parameters)),
+        lost=(
+            text("fine values: how much is lost depends on the data, and is told by the run."),
+            text("the stronger promise: k-anonymity is no differential privacy, does not compose, and does not hide"
+                 " what the rows of a class have in common."),
+        ),
+        notes=(*note_unit(schema, answers, is_noisy=False), *_note_kanon(schema, parameters)),
+        warnings=warn_of_unit(schema, answers),
+        expected=tuple((str(k), _make_kanon(k, parameters).expect(schema, rows=answers.rows)) for k in KS),
+        name="k",
+    )  # fmt: skip
+
+
+def _choose_recoding(schema: Schema) -> Parameters:
+    has_roles = any(attribute.role == "quasi" for attribute in schema.attributes)
+    others = tuple(attribute.name for attribute in schema.attributes if attribute.role != "sensitive")
+    named: Parameters = {} if has_roles else {"quasi": others}
+    if not others:
+        raise ParameterError("all attributes are sensitive: none is left that others may know; check the roles")
+    try:
+        _make_kanon(K, {"recoding": "full", **named}).preview(schema)
+    except SchemaError:  # a quasi-identifier without a hierarchy
+        return {"recoding": "mondrian", **named}
+    return {"recoding": "full", "max_suppressed": SUPPRESSED, **named}
+
+
+def _make_kanon(k: int, parameters: Parameters) -> KAnonymity:
+    given: dict[str, Any] = dict(parameters)
+    return KAnonymity(k=k, **given)
+
+
+def _explain_kanon(schema: Schema, parameters: Parameters) -> list[Text]:
+    names = ", ".join(_make_kanon(K, parameters).preview(schema).quasi)
+    lines = [
+        text("the published rows must be true ones: k-anonymity draws no noise, it makes values coarser."),
+        text("at least k rows then share every combination of {names}, which others may know.", names=names),
+    ]
+    if parameters["recoding"] == "full":
+        return [*lines, text("recoding full: every attribute has a hierarchy, and goes to one level of it as a whole.")]
+    return [*lines, text("recoding mondrian: not every attribute has a hierarchy, and ranges need none.")]
+
+
+def _note_kanon(schema: Schema, parameters: Parameters) -> list[Text]:
+    notes = [
+        text(
+            "whether a k can be kept, and at what loss, is not known without the data, or a history of earlier runs"
+            " (`sudare predict`)"
+        )
+    ]
+    if "quasi" in parameters:
+        notes.append(
+            text(
+                'no attribute has role = "quasi", so all but sensitive ones are taken as what others may know: say in'
+                " the schema which they are"
+            )
+        )
+    for attribute in schema.attributes:
+        if attribute.role == "sensitive":
+            sensitive = "{name} is sensitive: ask for l-diversity too, with --criteria l=2,{name}"
+            notes.append(text(sensitive, name=attribute.name))
+    return notes
+
+
+# --- places that devices report to somebody they do not trust ---------------------------------------------------------
+
+
+EPSILONS_PER_METRE = ("0.005", "0.02", "0.05")  # compared where none are named
+NEAR = 0.05  # of the way across the map: a report that is off by no more tells where somebody is, roughly
+
+
+def advise_places(map_file: Path, answers: Answers) -> Advice:
+    """Recommend a mode and an epsilon per metre for a map."""
+    map_facts = Location.read_facts(map_file)
+    epsilons = [exact_epsilon_per_metre(epsilon) for epsilon in answers.epsilons or EPSILONS_PER_METRE]
+    methods = [(epsilon, Location(epsilon_per_metre=epsilon, mode="sharp")) for epsilon in epsilons]
+    expected = [(epsilon, method.expect(map_facts)) for epsilon, method in methods]
+    epsilon = _choose_epsilon_per_metre(expected)
+    cells = expected[0][1].figures
+    return Advice(
+        choice=Choice(publish=Location.name, parameters={"epsilon_per_metre": str(epsilon), "mode": "sharp"}),
+        runner_up=Choice(publish=Location.name, parameters={"epsilon_per_metre": str(epsilon), "mode": "fair"}),
+        runner_up_if=text("if people at edges, on coasts and islands, must be found out no more often than others"),
+        why=(
+            text("nobody who is trusted holds the true places, so each device draws the noise itself."),
+            text("mode sharp: of all modes it has the least noise for the same promise on this map."),
+        ),
+        lost=(
+            text("single places: a report is a cell near the true one. Counts over many reports can be estimated."),
+            text("reports of one person add up: the promise is for one report."),
+        ),
+        notes=(
+            text("the map has {cells} cells, {reportable} of which can be reported", cells=write_figure(cells["cells"]),
+                reportable=write_figure(cells["reportable"])),
+            text("if an office may hold the true places, a table by mesh tells far more: choose with a schema instead"),
+        ),
+        expected=tuple((str(epsilon), error) for epsilon, error in expected),
+        name="epsilon_per_metre",
+    )  # fmt: skip
+
+
+def _choose_epsilon_per_metre(expected: list[tuple[Fraction, Expected]]) -> Fraction:
+    """Choose the smallest epsilon whose reports are near; else the largest that still hides somebody."""
+    ordered = sorted(expected, key=lambda pair: pair[0])
+    sound = [(epsilon, error.figures) for epsilon, error in ordered if error.is_small] or [
+        (epsilon, error.figures) for epsilon, error in ordered
+    ]
+    near = [
+        epsilon for epsilon, figures in sound if figures["expected_distance_metres"] <= NEAR * figures["across_metres"]
+    ]
+    return near[0] if near else sound[-1][0]

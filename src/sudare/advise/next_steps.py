@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from sudare.advise.choose import Advice, Answers, Choice
+from sudare.advise.answers import Advice, Answers, Choice
 from sudare.atomic import write_new_file
+from sudare.forms.kinds import WholeNumber
+from sudare.methods.registry import find_method
 from sudare.text import say
-
-SAMPLE = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,37 +34,32 @@ class FileNames:
 
 def commands(advice: Advice, answers: Answers, names: FileNames) -> list[str]:
     """List the commands that carry the advice out, ready for a shell."""
-    publish = advice.choice.publish
-    if publish == "location":
-        return [_line("publish", publish, str(names.facts), *_flags(advice.choice), "--out", names.out), *_look(names)]
+    publish, flags = advice.choice.publish, _flags(advice.choice)
+    if _takes_map(advice.choice):
+        return [_line("publish", publish, str(names.facts), *flags, "--out", names.out), *_look(names)]
     check = _line("schema", "check", names.data, "--schema", str(names.facts))
-    told = ("publish", publish, names.data, "--schema", str(names.facts), *_flags(advice.choice))
+    words = ("publish", publish, names.data, "--schema", str(names.facts), *flags)
     if advice.budget is None:
-        return [check, *_first(advice.choice, names), _line(*told, "--out", names.out), *_look(names)]
+        return [check, *_name_roles(advice.choice, names), _line(*words, "--out", names.out), *_look(names)]
     neighbours = ("--neighbours", answers.neighbours) if answers.hide_number else ()
     return [
         check,
         _line("ledger", "create", names.ledger, "--epsilon", str(advice.budget), *neighbours),
-        _line(*told, "--ledger", names.ledger, "--out", names.out),
-        *_use(publish, answers, names),
+        _line(*words, "--ledger", names.ledger, "--out", names.out),
+        *(_line(*(word.replace("{out}", names.out) for word in use)) for use in advice.uses),
         *_look(names, ("--ledger", names.ledger)),
     ]
 
 
-def _use(publish: str, answers: Answers, names: FileNames) -> list[str]:
-    if publish != "view":
-        return []
-    if answers.need in ("records", "sample"):
-        size = str(answers.rows or SAMPLE)
-        return [_line("sample", names.out, "-n", size, "-o", f"{names.out}.csv")]
-    return [_line("query", names.out, "SELECT COUNT(*) FROM view")]
+def _takes_map(choice: Choice) -> bool:
+    return find_method(choice.publish).takes == "map"
 
 
 def _look(names: FileNames, ledger: tuple[str, ...] = ()) -> list[str]:
     return [_line("verify", names.out, *ledger), _line("report", names.out, "-o", f"{names.out}.html")]
 
 
-def _first(choice: Choice, names: FileNames) -> list[str]:
+def _name_roles(choice: Choice, names: FileNames) -> list[str]:
     """Say, as a comment of the shell, what to write in the schema where no flag can say it."""
     return [
         "# " + say("first write role = {role} for these in {file}: {names}; a flag cannot name one with a comma",
@@ -83,8 +78,8 @@ def _flags(choice: Choice) -> list[str]:
     return words
 
 
-def _fits_a_flag(several: tuple[str, ...]) -> bool:
-    return all("," not in one and one == one.strip() for one in several)
+def _fits_a_flag(names: tuple[str, ...]) -> bool:
+    return all("," not in name and name == name.strip() for name in names)
 
 
 def _line(*words: str) -> str:
@@ -96,13 +91,12 @@ def _line(*words: str) -> str:
 
 def write_recipe(file: Path, advice: Advice, answers: Answers, names: FileNames) -> None:
     """Write a recipe with the recommended release, and the runner-up as a comment; a file is never overwritten."""
-    text = recipe_text(advice, answers, names, folder=file.parent)
-    write_new_file(file, text)
+    write_new_file(file, recipe_text(advice, answers, names, folder=file.parent))
 
 
 def recipe_text(advice: Advice, answers: Answers, names: FileNames, *, folder: Path) -> str:
     """Give the recipe as text, paths relative to its folder."""
-    is_map = advice.choice.publish == "location"
+    is_map = _takes_map(advice.choice)
     facts, data = _path(names.facts, folder), _path(names.data, folder)
     head = ["[recipe]", "version = 1"]
     if not is_map:
@@ -121,18 +115,22 @@ def recipe_text(advice: Advice, answers: Answers, names: FileNames, *, folder: P
 
 
 def _ledger(budget: Fraction, answers: Answers, names: FileNames, folder: Path) -> list[str]:
-    told = [
+    lines = [
         "[ledger]",
         f"file = {_path(names.ledger, folder)}",
         f"budget = {_quoted(budget)}  # {say('half of it is left for a correction')}",
     ]
-    return [*told, f"neighbours = {_quoted(answers.neighbours)}"] if answers.hide_number else told
+    return [*lines, f"neighbours = {_quoted(answers.neighbours)}"] if answers.hide_number else lines
 
 
 def _release(choice: Choice, more: list[str]) -> list[str]:
     given = {name: value for name, value in choice.parameters.items() if name != "neighbours"}
-    mode = [str(given[one]) for one in ("focus", "mode") if one in given]
-    keys = [f"{name} = {value if name == 'k' else _quoted(value)}" for name, value in given.items()]
+    known = find_method(choice.publish).parameters()
+    mode = [str(given[name]) for name in ("focus", "mode") if name in given]
+    keys = [
+        f"{name} = {value if isinstance(known[name].kind, WholeNumber) else _quoted(value)}"
+        for name, value in given.items()
+    ]
     return [
         "[[release]]",
         f"name = {_quoted('-'.join([choice.publish, *mode]))}",

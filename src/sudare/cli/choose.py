@@ -14,7 +14,7 @@ from sudare.cli.terminal import json_option, print_json
 from sudare.text import Text, say, text
 
 if TYPE_CHECKING:
-    from sudare.advise.choose import Advice, Answers
+    from sudare.advise.answers import Advice, Answers
     from sudare.schema import Schema
 
 NEEDS = ("records", "counts", "region-sums", "queries", "sample", "places")
@@ -47,8 +47,8 @@ YES_NO = click.Choice(["yes", "no"])
 def choose(schema_file: Path, data: str | None, recipe_file: Path | None, as_json: bool, **given: Any) -> None:
     """Ask what is open, decide, tell."""
     import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
+    from sudare.advise.choose import decide, read_facts
     from sudare.advise.next_steps import FileNames, commands, write_recipe
-    from sudare.advise.other_methods import decide, read_facts
 
     facts = read_facts(schema_file)
     answers = _answers(facts, given, may_ask=_is_terminal() and not as_json)
@@ -73,7 +73,7 @@ def _is_terminal() -> bool:
 
 
 def _answers(facts: Schema | None, given: dict[str, Any], *, may_ask: bool) -> Answers:
-    from sudare.advise.choose import Answers
+    from sudare.advise.answers import Answers
 
     is_map = facts is None
     found = dict(given)
@@ -145,7 +145,7 @@ def _yes_no(question: str, default: str) -> str:
 
 
 def _rows(question: str) -> int | None:
-    from sudare.advise.choose import MOST_ROWS
+    from sudare.advise.answers import MOST_ROWS
 
     click.echo(question)
     while True:

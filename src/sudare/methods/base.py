@@ -261,9 +261,8 @@ class Method(metaclass=Renaming):
         return Expected(words=text("a cell is off by {deviation}", deviation=deviation), figures=figures)
 
     def describe_error(self, facts: Any, /, *, neighbours: Neighbours | None = None) -> Text | None:
-        """Tell the error to expect as a line of a list; None where it is not known before the data."""
-        found = self.expect(facts, neighbours=neighbours)
-        return None if found is None else text("expected error: {words} (standard deviation)", words=found.words)
+        """Tell the error to expect in a line of a plan; None where it takes a search or the data."""
+        return None
 
     # --- with the data ----------------------------------------------------------------------------------------------
 
@@ -452,6 +451,11 @@ class EpsilonMethod(Method):
         """Tell the promise before any data is opened."""
         relation = self.neighbours or neighbours or "replace"
         return Guarantee(epsilon=Fraction(self.epsilon), neighbours=relation, unit=unit or Unit())
+
+    def describe_error(self, schema: Schema, /, *, neighbours: Neighbours | None = None) -> Text | None:
+        """Tell the noise to expect in a line of a plan."""
+        error = self.expect(schema, neighbours=neighbours)
+        return None if error is None else text("expected error: {words} (standard deviation)", words=error.words)
 
     def select(self, schema: Schema) -> Schema:
         """Choose the attributes to publish."""

@@ -60,9 +60,9 @@ def compare_release(release: Release, truth: Countable) -> ClassComparison:
     before = measure_table_risk(counts, quasi)
     if before.rows < after.rows:
         raise ReleaseError("the true table has fewer rows than the release; name the table that it was made from")
-    left_out = before.rows - after.rows
-    loss = _measure_losses(truth.schema, columns, release.certificate.measures.get("levels") or {}, left_out)
-    risk = BeforeAfter(before=before, after=after, left_out=left_out, loss=loss)
+    suppressed_rows = before.rows - after.rows
+    loss = _measure_losses(truth.schema, columns, release.certificate.measures.get("levels") or {}, suppressed_rows)
+    risk = BeforeAfter(before=before, after=after, suppressed_rows=suppressed_rows, loss=loss)
     return ClassComparison(classes=risk.to_dict(), lattice=_measure_lattice(release, counts, quasi))
 
 
@@ -106,7 +106,7 @@ def _search_again(release: Release, tuples: Tuples, lattice: Lattice) -> SearchR
 
 
 def _measure_losses(
-    schema: Schema, columns: dict[str, Coded], levels: dict[str, int], left_out: int
+    schema: Schema, columns: dict[str, Coded], levels: dict[str, int], suppressed_rows: int
 ) -> dict[str, float]:
     """The mean over all rows of (values that a label stands for - 1) / (values - 1); a row left out counts 1."""
     losses = {}
@@ -117,8 +117,8 @@ def _measure_losses(
         if any(size is None for size in sizes):
             return {}  # a label that is no group of the schema: rather no figure than a wrong one
         lost = (np.array(sizes, dtype=np.float64) - 1)[column.codes] / max(1, attribute.size - 1)
-        whole = 0.0 if attribute.size == 1 else float(left_out)
-        losses[name] = float((lost.sum() + whole) / max(1, len(column.codes) + left_out))
+        whole = 0.0 if attribute.size == 1 else float(suppressed_rows)
+        losses[name] = float((lost.sum() + whole) / max(1, len(column.codes) + suppressed_rows))
     return losses
 
 
@@ -163,8 +163,8 @@ def _size_groups(attribute: Attribute, level: int | None) -> dict[str, int]:
         return {}
     sizes: dict[str, int] = {}
     for height in range(attribute.height + 1) if level is None else (level,):
-        cut = HierarchyCut.at(attribute, height, np.arange(attribute.size))
+        cut = HierarchyCut.at_level(attribute, height, np.arange(attribute.size))
         labels = cut.labels(np.arange(attribute.size)).tolist()
-        for label, size in zip(labels, cut.spread(np.arange(attribute.size)).tolist(), strict=True):
+        for label, size in zip(labels, cut.label_sizes(np.arange(attribute.size)).tolist(), strict=True):
             sizes[label] = max(sizes.get(label, 0), int(size))
     return sizes

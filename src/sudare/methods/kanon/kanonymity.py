@@ -15,9 +15,9 @@ from sudare.counts import Countable, Counts
 from sudare.counts.relabelling import Recodable
 from sudare.errors import Infeasible, ParameterError, SchemaError
 from sudare.forms.kinds import ChoiceOf, ExactNumber, FilePath, Seconds, TextList, Unfit, WholeNumber
-from sudare.methods.base import CountedRows, Made, Method, OpenTable, Payload, Plan, Progress, Summary
+from sudare.methods.base import CountedRows, Expected, Made, Method, OpenTable, Payload, Plan, Progress, Summary
 from sudare.methods.certify import describe_difference
-from sudare.methods.figures import as_estimates
+from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
 from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence, read_criteria, read_criterion
 from sudare.methods.kanon.history import History
@@ -62,7 +62,7 @@ from sudare.privacy.promise import ClassGuarantee
 from sudare.releases import Certificate, Release
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema, Unit
-from sudare.text import Text, Words, text
+from sudare.text import Text, Words, join_clauses, text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -355,6 +355,20 @@ class KAnonymity(Method):
     def preview_entries(self, preview: KAnonymityPreview) -> dict[str, Any]:
         """Give a preview as plain values."""
         return preview.to_dict()
+
+    def expect(self, schema: Schema, /, *, rows: int | None = None, neighbours: Neighbours | None = None) -> Expected:
+        """Tell how many combinations there are; whether k can be kept, and at what loss, only the data tell."""
+        preview = self.preview(schema, rows=rows)
+        finest = write_figure(preview.finest)
+        if rows is None or preview.most_cells is None:
+            words = text("{finest} combinations are declared", finest=finest)
+            return Expected(words=words, figures=preview.to_dict())
+        mean = write_figure(rows / preview.finest)
+        words = text("{finest} combinations are declared, of {mean} rows in the mean", finest=finest, mean=mean)
+        if preview.most_cells < preview.finest:
+            most = text("at most {cells} can hold k rows each", cells=write_figure(preview.most_cells))
+            words = join_clauses([words, most])
+        return Expected(words=words, figures=preview.to_dict())
 
     def _at_the_k_of(self, request: Request | None) -> KAnonymity:
         """Take the k of a request, which may be stricter than the steward's and not weaker."""
