@@ -318,8 +318,9 @@ WRONG = [
     ({"language.toml": "name = 3"}, "name must be a text"),
     ({"language.toml": 'name = "x"\ncode = "x"'}, "must hold name"),
     ({"language.toml": 'name = "x"', "a.toml": "[table]\nx = 1"}, "table must be a text"),
-    ({"language.toml": 'name = "x"', "a.toml": '"a row" = '}, "cannot be read as TOML"),
-    ({"language.toml": 'name = "x"', "a.toml": b"\xff\xfe"}, "cannot be read as TOML"),
+    ({"language.toml": 'name = "x"', "a.toml": '"a row" = '}, "not whole TOML"),
+    ({"language.toml": 'name = "x"', "a.toml": '"a row" = "b"\nx = =\n'}, "line 2: not TOML"),
+    ({"language.toml": 'name = "x"', "a.toml": b"\xff\xfe"}, "not whole TOML"),
     ({"language.toml": 'name = "x"', "a.toml": '"{n} rows" = "{m}"'}, "asks for m"),
 ]
 

@@ -32,7 +32,7 @@ from sudare.errors import ParameterError, SourceError
 from sudare.sources.base import Progress
 from sudare.sources.engine import ROWS, Column, Family, Lookup
 from sudare.sources.files import Files, Layout, find_encoding, find_files, read_layout, rewrite_as_utf8
-from sudare.text import describe_refusal
+from sudare.text import Words, describe_refusal, text
 
 # --- what stands behind FROM ----------------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ class Scan:
 
     clause: str
     names: tuple[str, ...]
-    data_name: str  # for messages
+    data_name: Words  # for messages
     kind: str
     originals: Mapping[str, Path] = field(default_factory=dict)  # the file that each file of the clause was made of
     has_rows: bool = False  # known here; an engine that finds none has not understood the file
@@ -293,7 +293,7 @@ class DuckEngine:
         return self._columns
 
     @property
-    def name(self) -> str:
+    def name(self) -> Words:
         """The name of the data in messages."""
         return self._scan.data_name
 
@@ -436,8 +436,8 @@ class DuckEngine:
             "{data} could not be read ({kind}); check that it is complete", data=self.name, kind=type(error).__name__
         )
 
-    def _find_file(self, text: str) -> str:
-        named = re.search(r"^\s*file ?= ?(.+)$", text, re.MULTILINE)
+    def _find_file(self, message: str) -> Words:
+        named = re.search(r"^\s*file ?= ?(.+)$", message, re.MULTILINE)
         original = self._scan.originals.get(named.group(1).strip()) if named else None
         return str(original) if original is not None else self.name
 
@@ -451,8 +451,8 @@ def _do_work(work: Callable[[], T], done: list[T], failed: list[Exception], fini
         finished.set()
 
 
-def _name_data(data: object) -> str:
-    return str(data) if isinstance(data, str | Path) else f"the {type(data).__name__}"
+def _name_data(data: object) -> Words:
+    return str(data) if isinstance(data, str | Path) else text("the {kind}", kind=type(data).__name__)
 
 
 def _make_scratch(spill_directory: str | Path | None) -> Path:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sudare.schema.arrays import Booleans
+from sudare.text import Words
 
 Family = Literal["text", "integer", "wide", "decimal", "float", "boolean", "day", "moment", "other"]
 """Types as the queries see them. integer: within int64; wide: longer integers; moment: a time of a day, no zone."""
@@ -57,7 +58,7 @@ class Engine(Protocol):
         """The columns of `ROWS`, in the order of the data."""
 
     @property
-    def name(self) -> str:
+    def name(self) -> Words:
         """What the data are called in messages: a path, or the kind of frame."""
 
     @property

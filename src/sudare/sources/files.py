@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple, cast
 
 from sudare.errors import SourceError
-from sudare.text import describe_refusal
+from sudare.text import describe_refusal, join, text
 
 TEXT_ENDINGS = frozenset({".csv", ".tsv", ".txt"})
 PARQUET_ENDINGS = frozenset({".parquet", ".pq"})
@@ -151,7 +151,7 @@ def find_encoding(path: Path, encoding: str | None = None) -> str:
         "line {line} of {file} cannot be read as {tried}; name the encoding of the file, such as euc-jp",
         line=max(fault.line for fault in faults.values()),
         file=path,
-        tried=" or ".join(faults),
+        tried=join(faults, text(" or ")),
     )
 
 

@@ -19,6 +19,7 @@ import contextvars
 import functools
 import locale
 import os
+import re
 import string
 import sys
 import tomllib
@@ -491,7 +492,9 @@ def _read_toml(file: Traversable) -> dict[str, str]:
     try:
         entries: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(text("{file} cannot be read as TOML in UTF-8 ({reason})", file=file, reason=error)) from None
+        if place := re.search(r"at line (\d+), column", str(error)):
+            raise ValueError(text("{file}, line {line}: not TOML; correct it", file=file, line=place[1])) from None
+        raise ValueError(text("{file} is not whole TOML in UTF-8; correct it", file=file)) from None
     odd = [key for key, value in entries.items() if not isinstance(value, str)]
     if odd:
         raise ValueError(
