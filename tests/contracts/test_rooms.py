@@ -39,14 +39,6 @@ ORDER = (
     ("cli", "studio"),
     ("__main__",),
 )
-# On their way to the folders of the methods they speak of; nothing new may be added here.
-MOVING = {
-    "compare/distances.py",
-    "compare/truth.py",
-    "methods/kanon/compare.py",
-    "methods/registry.py",
-    "report/report.py",
-}
 RANK = {room: rank for rank, line in enumerate(ORDER) for room in line}
 WALLS = {
     ("methods", "sources"),
@@ -68,10 +60,11 @@ ENGINES = {
     "os.urandom": ("noise/*", "privacy/chain.py", "privacy/ledger_file.py"),  # the id of a ledger, and a random pause
     "secrets": ("atomic.py",),  # names of unfinished files
     "scipy": ("verify/*", "compare/*", "methods/location/*"),
-    **dict.fromkeys(("shapely", "pyproj", "pyogrio", "osmium"), ("methods/location/geo*.py",)),
-    "h3": ("methods/location/geo*.py", "methods/location/estimate_files.py"),
+    **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),
+    "osmium": ("methods/location/roads.py",),
     "vl_convert": ("methods/location/estimate_files.py", "report/*"),
 }
+BY_NAME = {"methods/registry.py"}  # imports a method by the name that its entry gives: a package may bring it
 LATE = ("scipy", "rich")  # slow to import: only inside functions
 FILES = {"errors", "atomic", "app", "__main__"}  # rooms of one file
 DOORS = {"cli", "studio", "testing", "__main__"}  # the only rooms that may use the public names of `import sudare`
@@ -100,7 +93,7 @@ def breaches(package: Path) -> list[str]:
 
 def _breaches_of(path: Path, package: Path) -> list[str]:
     relative = path.relative_to(package).as_posix()
-    if relative == "__init__.py" or relative in MOVING:  # the public names: exempt from the order
+    if relative == "__init__.py":  # the public names: exempt from the order
         return []
     room = relative.split("/")[0].removesuffix(".py")
     if room not in RANK:
@@ -178,7 +171,8 @@ def _identifiers(node: ast.AST) -> set[str]:
 
 def _verdict(found: Import) -> str | None:
     if found.target == "?":
-        return None if found.room in DOORS else "an import by a name that cannot be read from the source"
+        may_be = found.room in DOORS or found.path in BY_NAME
+        return None if may_be else "an import by a name that cannot be read from the source"
     if (found.path, found.target) in BACK and not found.at_start:
         return None
     top, *rest = found.target.split(".")
