@@ -12,7 +12,7 @@ from fractions import Fraction
 import pytest
 
 from sudare.errors import BudgetExceeded, ParameterError, RelationMismatch
-from sudare.privacy import Guarantee, Ledger, Unrecorded
+from sudare.privacy import Guarantee, Ledger, Unrecorded, ledger_file
 from sudare.privacy import ledger as ledger_module
 from sudare.schema.unit import Unit
 
@@ -256,6 +256,38 @@ def test_the_log_is_merged_before_it_grows_long(ledger, path, monkeypatch):
     log = path.with_name(path.name + "-wal").stat().st_size
 
     assert log < 40 * 4200  # 100 entries without merging: over 1 MB
+
+
+def test_a_spend_is_on_the_disk_before_it_counts(ledger):
+    """What SQLite is told of every connection that writes: wait for the disk, and never merge the log by itself."""
+    wanted = {"synchronous": 2, "fullfsync": 1, "wal_autocheckpoint": 0, "journal_mode": "wal", "trusted_schema": 0}
+    with ledger._file._using() as connection, closing(ledger_file.connect(ledger.path, mode="rw")) as guard:
+        found = [
+            {name: used.execute(f"PRAGMA {name}").fetchone()[0] for name in wanted} for used in (connection, guard)
+        ]
+
+    assert found == [wanted, wanted]
+
+
+def test_nobody_can_write_while_the_log_is_merged(ledger, path, monkeypatch):
+    """A commit in the middle of a merge could be lost (sqlite.org/wal.html, "The WAL-Reset Bug")."""
+    monkeypatch.setattr(ledger_module, "MERGE_EVERY", 1)
+    tried = []
+
+    def write_meanwhile(statement):
+        if "wal_checkpoint" in statement:
+            with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as stranger:
+                try:
+                    stranger.execute("BEGIN IMMEDIATE")
+                    tried.append("wrote")
+                except sqlite3.OperationalError as error:
+                    tried.append(str(error))
+
+    with ledger._file._using() as connection:
+        connection.set_trace_callback(write_meanwhile)
+    spend(ledger, "1/4")
+
+    assert tried == ["database is locked"]
 
 
 def test_a_log_that_cannot_be_merged_now_is_no_reason_to_fail(ledger, path, monkeypatch):
