@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,6 +28,7 @@ from sudare.text import Text, text
 
 Groups = tuple[tuple[str, ...], ...]
 
+MOST_COMPARED = 1000  # mistakes for which the nearest right name is sought; a file with more is none of ours
 MOST_MEBIBYTES = 32  # of a form: a million values listed in it still fit
 
 
@@ -224,6 +225,10 @@ class _Reader:
         line = 0 if self.places is None else self.places.line_of(spot.trail)
         self.mistakes.append(Mistake(problem, line, table=spot.title))
 
+    def _find_near(self, name: str, names: Iterable[str]) -> str:
+        """Find what was probably meant, or ""; not in a file of which nothing is right."""
+        return (find_near(name, names) or "") if len(self.mistakes) < MOST_COMPARED else ""
+
     # --- the file as a whole
 
     def _has_other_version(self) -> bool:
@@ -251,7 +256,7 @@ class _Reader:
         allowed = ", ".join(table.header for table in self.form.tables)
         is_table = isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
         owners = [] if is_table else [table.name for table in self.form.tables if name in table.all_keys]
-        near = owners[0] if owners else find_near(name, tables) or ""
+        near = owners[0] if owners else self._find_near(name, tables)
         told = {"key": name, "table": tables[near].header if near else "", "allowed": allowed}
         if owners:
             problem = text("{key} is written before the first table; move it under {table}", **told)
@@ -377,7 +382,7 @@ class _Reader:
                 ),
             )
             return inside
-        if near := find_near(name, [other for other in keys if other not in written]):
+        if near := self._find_near(name, [other for other in keys if other not in written]):
             self.refuse(here, text("unknown key {key}; did you mean {near}? allowed are {allowed}", **told, near=near))
             return near
         elsewhere = [other.header for other in self.form.tables if other is not table and name in other.all_keys]

@@ -164,6 +164,9 @@ class _Slip:
     # --- values
 
     def _explain_value(self) -> Text | None:
+        if self.stop.is_entry and (re.match(r"[\w-]+\s*=", self.here) or _HEADER.match(self.line)):
+            self.offset = self.opened  # the next key or table, swallowed by a list that was left open
+            return text("the list of {key} has no closing ]", key=self.key)
         if self.stop.is_entry and self.here.startswith(","):
             return text("an entry of the list of {key} is missing; remove the comma", key=self.key)
         if not self.here or self.here.startswith((",", "]", "}")):

@@ -294,7 +294,7 @@ class _Walker:
         self.at += 1
         while self._skip(_BLANK_LINES) < len(self.text) and self._next() != "]":
             self.offsets[*trail, number] = self.at
-            self._value((*trail, number))
+            self._entry((*trail, number), begin)
             number += 1
             self._skip(_BLANK_LINES)
             if self._next() == ",":
@@ -304,6 +304,14 @@ class _Walker:
         if self._next() != "]":
             raise SyntaxStop("array", self.at, opened=begin, key=_name(trail))
         self.at += 1
+
+    def _entry(self, trail: Trail, begin: int) -> None:
+        try:
+            self._value(trail)
+        except SyntaxStop as stop:
+            if stop.cause == "value":
+                stop.opened = begin  # of the outermost list: it may be what was not closed
+            raise
 
     def _inline(self, trail: Trail) -> None:
         begin = self.at
