@@ -149,13 +149,23 @@ def check_new_directory(path: Path) -> None:
             raise _directory_is_taken(path)
         if not path.parent.is_dir():
             raise ReleaseError("there is no directory {directory}; make it first", directory=path.parent)
-        path.mkdir()  # the very name must be possible
-        path.rmdir()
+        _try_name(path)
         with tempfile.TemporaryFile(dir=path.parent) as probe:
             probe.write(bytes(4096))
             probe.flush()
     except OSError as problem:
         raise cannot_write(path, problem) from None
+
+
+def _try_name(path: Path) -> None:
+    """Make the directory and remove it: the very name must be possible."""
+    try:
+        path.mkdir()
+        path.rmdir()
+    except KeyboardInterrupt:  # between the two: the name was free a moment ago
+        with contextlib.suppress(OSError):
+            path.rmdir()
+        raise
 
 
 def _directory_is_taken(path: Path) -> ReleaseError:

@@ -5,12 +5,17 @@ An interrupt while Python itself starts, before the first line of `main`, is Pyt
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -100,7 +105,6 @@ def test_an_interrupt_while_modules_load_is_one_line(place: Path, ready: set[str
         "after acquire 40",  # a query runs, and is waited for
         "event sqlite3.connect 1",
         "after executemany 1",  # the spend is written, not yet committed
-        "after fsync 1",  # files are written
     ],
 )
 def test_an_interrupted_publish_leaves_nothing_but_its_spend(
@@ -108,6 +112,47 @@ def test_an_interrupted_publish_leaves_nothing_but_its_spend(
 ) -> None:
     assert struck(place, step) == (1, [LINE])
     assert {path.name for path in place.iterdir()} == ready
+    assert sudare("ledger", "verify", "members.ledger").code == 0
+
+
+CHANGES = ("mkdir", "rmdir", "link", "unlink", "rename", "replace", "fsync")
+
+
+@contextlib.contextmanager
+def pressing_after(number: int) -> Iterator[list[str]]:
+    """Press Ctrl-C when the file system was changed the n-th time; the changes that were followed."""
+    changes: list[str] = []
+
+    def follow(frame: FrameType, event: str, function: Any) -> None:
+        if event == "c_return" and function.__module__ == "posix" and function.__name__ in CHANGES:
+            changes.append(function.__name__)
+            if len(changes) == number:
+                signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(follow)
+    try:
+        yield changes
+    finally:
+        sys.setprofile(None)
+
+
+def test_an_interrupt_after_any_change_of_the_file_system_leaves_a_whole_release_or_none(
+    place: Path, ready: set[str], sudare: Callable[..., Ran]
+) -> None:
+    for number in itertools.count(1):
+        with pressing_after(number) as changes:
+            ran = sudare(*PUBLISH)
+        if len(changes) < number:
+            break
+        left = {path.name for path in place.iterdir()} - ready
+        is_whole = left == {"release"} and sudare("verify", "release").code == 0
+
+        assert (ran.code, ran.err.strip()) == (1, LINE), changes[-1]
+        assert is_whole or not left, changes[-1]
+        shutil.rmtree(place / "release", ignore_errors=True)
+
+    assert ran.code == 0
+    assert number > 5
     assert sudare("ledger", "verify", "members.ledger").code == 0
 
 
