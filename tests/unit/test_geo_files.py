@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sudare.errors import ParameterError, ReleaseError
-from sudare.releases.geo import corners, roll_up, write_geojson, write_geoparquet
+from sudare.releases.geo import find_corners, roll_up, write_geojson, write_geoparquet
 from sudare.report.maps import colour_counts, draw_public_map, draw_steward_map, encode_png, write_map
 from sudare.schema import MeshCells
 
@@ -37,7 +37,7 @@ def test_corners_are_those_of_jismesh_at_every_level(level: int) -> None:
     south, west = jm.to_meshpoint(numbers, 0, 0)
     north, east = jm.to_meshpoint(numbers, 1, 1)
 
-    assert np.allclose(corners(cells, codes), np.column_stack([west, south, east, north]), atol=1e-9)
+    assert np.allclose(find_corners(cells, codes), np.column_stack([west, south, east, north]), atol=1e-9)
 
 
 @pytest.mark.parametrize("level", range(1, 7))
@@ -79,7 +79,7 @@ def test_a_geoparquet_file_holds_the_same_rectangles_and_says_so(tmp_path: Path)
 
     assert table["mesh"].to_pylist() == cells.labels(codes).tolist()
     assert table["count"].to_pylist() == counts.tolist()
-    assert np.allclose(shapely.bounds(shapes), corners(cells, codes))
+    assert np.allclose(shapely.bounds(shapes), find_corners(cells, codes))
     assert geo["version"] == "1.1.0"
     assert geo["columns"][geo["primary_column"]]["encoding"] == "WKB"
     assert np.allclose(geo["columns"]["geometry"]["bbox"], shapely.total_bounds(shapes))

@@ -116,7 +116,7 @@ def test_a_release_holds_artefact_table_and_certified_measures(tmp_path: Path) -
     } <= set(measures)
     assert measures["tight_epsilon_per_metre"] <= 0.02
     assert read.certificate.neighbours == ""
-    assert "What this map really needs, certified: epsilon 0.0" in read.certificate.words("en")
+    assert "keeps the promise, certified: 0.0" in read.certificate.words("en")
 
 
 def test_the_promise_reads_in_both_languages_and_back() -> None:

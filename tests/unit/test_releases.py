@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import importlib.metadata
 import json
 import os
 import resource
@@ -14,6 +16,7 @@ import pytest
 
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases import Certificate, Coded, Frame, Release
+from sudare.verify.checks import verify_release
 
 LABELS = np.array(["[0,5)", "東京,都", 'a "b"', None], dtype=object)
 
@@ -162,7 +165,7 @@ def test_an_added_or_missing_file_is_refused(tmp_path: Path) -> None:
     ("change", "told"),
     [
         ({"format": 2}, "format this version does not know"),
-        ({"method": "magic"}, "method .magic."),
+        ({"method": 5}, "method"),
         ({"surprise": 1}, "surprise"),
         ({"payload": None}, "payload"),
     ],
@@ -235,3 +238,38 @@ def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
         Release({}, certificate(), {"map.geojson": fail}).save(tmp_path / "out")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_release_of_a_method_that_is_not_installed_opens_and_has_no_page(tmp_path: Path) -> None:
+    made = release()
+    foreign = dataclasses.replace(made, certificate=dataclasses.replace(made.certificate, method="magic"))
+    foreign.save(tmp_path / "out")
+    opened = Release.load(tmp_path / "out")
+
+    assert opened.frames["records"].rows == made.frames["records"].rows
+    with pytest.raises(ReleaseError, match=r"method \(magic\) that is not known here; use a newer Sudare, or install"):
+        opened.report()
+
+
+def rewrite_words(directory: Path, change: str, version: str) -> None:
+    """Write the sentences of a certificate as another version would have, with the right hashes."""
+    file = directory / "certificate.json"
+    entries = json.loads(file.read_text(encoding="utf-8"))
+    entries["versions"]["sudare"] = version
+    for page in ("certificate.md", "certificate.ja.md"):
+        words = (directory / page).read_text(encoding="utf-8") + change
+        (directory / page).write_text(words, encoding="utf-8")
+        entries["payload"][page] = hashlib.sha256(words.encode("utf-8")).hexdigest()
+    file.write_text(json.dumps(entries), encoding="utf-8")
+
+
+@pytest.mark.parametrize(("version", "passes"), [("0.0.1", True), (importlib.metadata.version("sudare"), False)])
+def test_words_that_differ_are_found_unless_another_version_wrote_them(
+    tmp_path: Path, version: str, passes: bool
+) -> None:
+    release().save(tmp_path / "out")
+    rewrite_words(tmp_path / "out", "- One sentence more.\n", version)
+    check = next(check for check in verify_release(tmp_path / "out") if check.name.template == "certificate")
+
+    assert check.passed is passes
+    assert ("0.0.1" in str(check.detail)) is passes

@@ -20,7 +20,7 @@ from sudare.demo.cards import (
     find_land,
     render_overview,
 )
-from sudare.releases.certificate import expected
+from sudare.releases.certificate import describe_error
 from sudare.report.maps import draw_page_map, draw_page_scale
 from sudare.report.page import render_listing
 from sudare.report.shapes import Listing, Marginal
@@ -131,7 +131,7 @@ def test_a_page_about_several_releases_is_whole_and_escapes_what_it_is_given() -
 
 
 def test_a_figure_without_a_sentence_is_told_by_its_name() -> None:
-    lines = [str(line) for line in expected({"cells": 4, "news": [1]})]
+    lines = [str(line) for line in describe_error({"cells": 4, "news": [1]})]
 
     assert lines == ["The complete table has 4 cells.", "news: [1]"]
 
@@ -147,10 +147,10 @@ def test_the_figures_of_a_map_are_sentences_in_both_languages() -> None:
         "report_true_min": 0.00001,
         "expected_distance_metres": 178.73,
     }
-    lines = [line for line in expected(figures) if isinstance(line, Text)]
+    lines = [line for line in describe_error(figures) if isinstance(line, Text)]
     english, japanese = ([line.render(code) for line in lines] for code in ("en", "ja"))
 
-    assert "epsilon 0.0183457 per metre" in english[0]  # rounded up, never down
+    assert "0.0183457 per metre" in english[0]  # rounded up, never down
     assert "0.001% to 50.0%" in english[2]
     assert len(english) == len(japanese) == 4
     assert all("。" in line for line in japanese)

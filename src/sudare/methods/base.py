@@ -43,7 +43,7 @@ from sudare.noise import Rng, system_rng
 from sudare.privacy import Guarantee, Ledger, Neighbours, Promise, Spend, Unrecorded
 from sudare.privacy.exact import EPSILON_HIGH, EPSILON_LOW, Number
 from sudare.releases import Certificate, Frame, Release
-from sudare.releases.certificate import expected
+from sudare.releases.certificate import describe_error
 from sudare.schema import Schema, Unit
 from sudare.text import Text, Words, text
 
@@ -241,7 +241,7 @@ class Method(metaclass=Renaming):
 
     def explain(self, preview: Any) -> list[Words | Listing]:
         """Tell a preview in lines."""
-        return list(expected(preview.to_dict()))
+        return list(describe_error(preview.to_dict()))
 
     def preview_entries(self, preview: Any) -> dict[str, Any]:
         """Give a preview as plain values, beside the guarantee."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, ReleaseError
+from sudare.schema.arrays import Codes, Labels
 from sudare.text import text
 from sudare.text.cards import card
 
@@ -28,11 +29,11 @@ class Coded:
     ['M', 'F', 'M']
     """
 
-    codes: NDArray[np.int64]
-    labels: NDArray[np.object_]
+    codes: Codes
+    labels: Labels
 
-    def decode(self) -> NDArray[np.object_]:
-        """The labels, one per row."""
+    def decode(self) -> Labels:
+        """Give the labels, one per row."""
         return self.labels[self.codes]
 
 

@@ -19,14 +19,14 @@ from sudare.errors import ReleaseError
 from sudare.releases.frame import Frame
 from sudare.releases.parquet import write_frame
 from sudare.schema import MeshCells
-from sudare.schema.arrays import Codes, Integers
+from sudare.schema.arrays import Codes, Integers, Labels, Reals
 
 NamedColumns = Mapping[str, NDArray[Any]]
 
-MESH, GEOMETRY = "mesh", "geometry"
+MESH, GEOMETRY = "mesh", "geometry"  # names of the columns
 DECIMALS = 9  # of a degree: a tenth of a millimetre; the corners of the smallest cells need 8
 CHUNK = 10_000  # cells written at a time
-_HEAD = struct.pack("<BIII", 1, 3, 1, 5)  # little-endian, polygon, one ring, five points
+_WKB_HEAD = struct.pack("<BIII", 1, 3, 1, 5)  # little-endian, polygon, one ring, five points
 
 
 def roll_up(cells: MeshCells, codes: Codes, counts: Integers, *, level: int) -> tuple[MeshCells, Codes, Integers]:
@@ -37,21 +37,21 @@ def roll_up(cells: MeshCells, codes: Codes, counts: Integers, *, level: int) -> 
     >>> above.labels(codes).tolist(), sums.tolist()
     (['533900', '533945'], [7, 11])
     """
-    _check(cells, codes, {"count": counts})
+    _check_columns(cells, codes, {"count": counts})
     above = cells.coarse(level)
-    found, places = np.unique(cells.lift(codes, level), return_inverse=True)
-    sums = np.zeros(len(found), dtype=np.int64)
-    np.add.at(sums, places, counts)
-    return above, found, sums
+    coarse_codes, positions = np.unique(cells.lift(codes, level), return_inverse=True)
+    sums = np.zeros(len(coarse_codes), dtype=np.int64)
+    np.add.at(sums, positions, counts)
+    return above, coarse_codes, sums
 
 
 def write_geojson(path: Path, cells: MeshCells, codes: Codes, columns: NamedColumns) -> None:
     """Write mesh cells as GeoJSON (RFC 7946), one feature a line; `columns` become properties beside the mesh code."""
-    _check(cells, codes, columns)
+    _check_columns(cells, codes, columns)
     with path.open("w", encoding="utf-8") as file:
         file.write('{"type":"FeatureCollection","features":[\n')
         first = True
-        for feature in _features(cells, codes, columns):
+        for feature in _write_features(cells, codes, columns):
             file.write(feature if first else ",\n" + feature)
             first = False
         file.write("\n]}\n")
@@ -59,28 +59,28 @@ def write_geojson(path: Path, cells: MeshCells, codes: Codes, columns: NamedColu
 
 def write_geoparquet(path: Path, cells: MeshCells, codes: Codes, columns: NamedColumns) -> None:
     """Write mesh cells as GeoParquet 1.1: WKB rectangles and the "geo" metadata, through the engine of all tables."""
-    _check(cells, codes, columns)
+    _check_columns(cells, codes, columns)
     labels = cells.labels(codes)
-    frame = Frame({MESH: labels, **columns, GEOMETRY: _rectangles(corners(cells, codes))})
-    metadata = {"geo": json.dumps(_geo(cells, codes))}
+    frame = Frame({MESH: labels, **columns, GEOMETRY: _write_rectangles(find_corners(cells, codes))})
+    metadata = {"geo": json.dumps(_describe_geometry(cells, codes))}
     write_frame(frame, path, file_format="parquet", metadata=metadata, types={MESH: "VARCHAR", GEOMETRY: "BLOB"})
 
 
-def corners(cells: MeshCells, codes: Codes) -> NDArray[np.float64]:
+def find_corners(cells: MeshCells, codes: Codes) -> Reals:
     """Give west, south, east and north of every cell, in degrees (cells, 4).
 
-    >>> corners(MeshCells(level=1, area=("5339",)), np.array([0])).round(3).tolist()
+    >>> find_corners(MeshCells(level=1, area=("5339",)), np.array([0])).round(3).tolist()
     [[139.0, 35.333, 140.0, 36.0]]
     """
     bounds = cells.bounds(codes)
     return np.column_stack([bounds.west, bounds.south, bounds.west + bounds.width, bounds.south + bounds.height])
 
 
-def _features(cells: MeshCells, codes: Codes, columns: NamedColumns) -> Iterator[str]:
+def _write_features(cells: MeshCells, codes: Codes, columns: NamedColumns) -> Iterator[str]:
     for start in range(0, len(codes), CHUNK):
         part = slice(start, start + CHUNK)
         labels = cells.labels(codes[part]).tolist()
-        sides = corners(cells, codes[part]).round(DECIMALS).tolist()
+        sides = find_corners(cells, codes[part]).round(DECIMALS).tolist()
         values = {name: column[part].tolist() for name, column in columns.items()}
         for row, (label, (west, south, east, north)) in enumerate(zip(labels, sides, strict=True)):
             ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
@@ -92,17 +92,17 @@ def _features(cells: MeshCells, codes: Codes, columns: NamedColumns) -> Iterator
             yield json.dumps(feature, ensure_ascii=False, separators=(",", ":"))
 
 
-def _rectangles(sides: NDArray[np.float64]) -> NDArray[np.object_]:
-    """Rectangles as WKB: a head of 13 octets and five points, anticlockwise from the south-west."""
+def _write_rectangles(sides: Reals) -> Labels:
+    """Write rectangles as WKB: a head of 13 octets and five points, anticlockwise from the south-west."""
     west, south, east, north = sides.T
     points = np.column_stack([west, south, east, south, east, north, west, north, west, south]).astype("<f8")
-    found = np.empty(len(sides), dtype=np.object_)
+    geometries = np.empty(len(sides), dtype=np.object_)
     for row in range(len(sides)):
-        found[row] = _HEAD + points[row].tobytes()
-    return found
+        geometries[row] = _WKB_HEAD + points[row].tobytes()
+    return geometries
 
 
-def _geo(cells: MeshCells, codes: Codes) -> dict[str, Any]:
+def _describe_geometry(cells: MeshCells, codes: Codes) -> dict[str, Any]:
     column: dict[str, Any] = {
         "encoding": "WKB",
         "geometry_types": ["Polygon"],
@@ -110,12 +110,12 @@ def _geo(cells: MeshCells, codes: Codes) -> dict[str, Any]:
         "edges": "planar",
     }
     if len(codes):
-        sides = corners(cells, codes)
+        sides = find_corners(cells, codes)
         column["bbox"] = [*sides[:, :2].min(axis=0).tolist(), *sides[:, 2:].max(axis=0).tolist()]
     return {"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}}
 
 
-def _check(cells: MeshCells, codes: Codes, columns: NamedColumns) -> None:
+def _check_columns(cells: MeshCells, codes: Codes, columns: NamedColumns) -> None:
     """Refuse columns that do not fit, and cells outside the area: behind the cells stand missing and other places."""
     for name, column in columns.items():
         if len(column) != len(codes):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 CERTIFICATE = "certificate.json"
-WORDS = {"certificate.md": "en", "certificate.ja.md": "ja"}
+CERTIFICATE_PAGES = {"certificate.md": "en", "certificate.ja.md": "ja"}
 FORMATS = ("parquet", "csv")
 
 
@@ -50,7 +50,7 @@ class HtmlPage:
 class Release:
     """What may leave the building.
 
-    `save` writes beside the target and moves at the end, so a directory is a whole release or does not exist.
+    `save` writes a whole directory or nothing.
     `files` are written by their own functions, each given the path to fill: a table too large for memory, a map, a
     document. A name without an ending is a table and gets that of the chosen format.
     """
@@ -142,8 +142,8 @@ class Release:
             write(file)
             payload[file.name] = digest(file)
         certificate = replace(self.certificate, payload=payload)
-        for page, lang in WORDS.items():
-            (directory / page).write_text(certificate.words(lang), encoding="utf-8")
+        for page, language in CERTIFICATE_PAGES.items():
+            (directory / page).write_text(certificate.words(language), encoding="utf-8")
             payload = {**payload, page: digest(directory / page)}
         certificate = replace(certificate, payload=payload)
         (directory / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
@@ -152,43 +152,44 @@ class Release:
     @classmethod
     def load(cls, directory: str | Path) -> Release:
         """Read a release; files that changed, are missing or were added are refused."""
-        place = Path(directory)
-        certificate = verify_files(place)
-        given = [place / name for name in certificate.payload if name not in WORDS]
-        frames = {file.stem: read_frame(file) for file in given if file.suffix[1:] in FORMATS}
-        files = {file.name: partial(shutil.copyfile, file) for file in given if file.suffix[1:] not in FORMATS}
+        folder = Path(directory)
+        certificate = verify_files(folder)
+        payload = [folder / name for name in certificate.payload if name not in CERTIFICATE_PAGES]
+        frames = {file.stem: read_frame(file) for file in payload if file.suffix[1:] in FORMATS}
+        files = {file.name: partial(shutil.copyfile, file) for file in payload if file.suffix[1:] not in FORMATS}
         return cls(frames, certificate, files)
 
 
-def verify_files(place: Path) -> Certificate:
+def verify_files(directory: Path) -> Certificate:
     """Check every file of a saved release against its certificate, and return the certificate."""
     try:
-        certificate = Certificate.from_json((place / CERTIFICATE).read_text(encoding="utf-8"))
+        certificate = Certificate.from_json((directory / CERTIFICATE).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         raise ReleaseError(
-            "{place} is not a release: it has no readable certificate.json; name a directory that"
+            "{directory} is not a release: it has no readable certificate.json; name a directory that"
             " `sudare publish` made",
-            place=place,
+            directory=directory,
         ) from None
-    found = {file.name for file in place.iterdir()} - {CERTIFICATE}
-    if found != set(certificate.payload):
-        odd = ", ".join(sorted(found ^ set(certificate.payload)))
+    present = {file.name for file in directory.iterdir()} - {CERTIFICATE}
+    if present != set(certificate.payload):
+        odd = ", ".join(sorted(present ^ set(certificate.payload)))
         raise ReleaseError(
-            "{place} has files its certificate does not name, or lacks some: {odd}; take out what"
-            " does not belong there, or get the release again",
-            place=place,
+            "{directory} has files that its certificate does not name, or lacks some that it names: {odd}; take out"
+            " what does not belong there, or get the release again",
+            directory=directory,
             odd=odd,
         )
     for name, expected in certificate.payload.items():
-        if digest(place / name) != expected:
+        if digest(directory / name) != expected:
             raise ReleaseError(
-                "{file} is not the file the certificate names: its hash differs; do not use it, get the release again",
-                file=place / name,
+                "{file} is not the file that the certificate names: its hash differs; do not use it, get the release"
+                " again",
+                file=directory / name,
             )
     return certificate
 
 
 def digest(file: Path) -> str:
-    """SHA-256 of a file, as hex."""
+    """Compute the SHA-256 of a file, as hex."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

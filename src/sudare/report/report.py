@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sudare.releases import Certificate, Release
-from sudare.releases.certificate import chapters, making
+from sudare.releases.certificate import describe_making, write_chapters
 from sudare.report.page import render_page
 from sudare.report.shapes import Listing, ReportPage, Section
 from sudare.text import text
@@ -33,7 +33,7 @@ def render_report(release: Release, described: ReportPage, *, name: str, is_secr
 
 def _describe_certificate(certificate: Certificate) -> Iterator[Section]:
     """Give the chapters of the certificate; parameters and files as tables."""
-    promise, spent, errors, made, files = chapters(certificate)
+    promise, spent, errors, made, files = write_chapters(certificate)
     for title, lines in (promise, spent, errors):
         yield Section(title=title, words=tuple(lines))
     rows = [(name, str(value)) for name, value in certificate.parameters.items()]
@@ -41,4 +41,4 @@ def _describe_certificate(certificate: Certificate) -> Iterator[Section]:
     hashes = Listing(
         title=files[0], head=(text("file"), "SHA-256"), rows=list(certificate.payload.items()), is_folded=True
     )
-    yield Section(title=made[0], words=tuple(making(certificate)), parts=(parameters, hashes))
+    yield Section(title=made[0], words=tuple(describe_making(certificate)), parts=(parameters, hashes))

@@ -30,7 +30,7 @@ from sudare.privacy.promise import HIGH as EPSILON_PER_METRE_HIGH
 from sudare.privacy.promise import LOW as EPSILON_PER_METRE_LOW
 from sudare.privacy.promise import MetricGuarantee
 from sudare.releases import Certificate, Coded, Frame, Release
-from sudare.releases.certificate import rounded_up
+from sudare.releases.certificate import round_up
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Unit
 from sudare.schema.arrays import Reals
@@ -103,7 +103,7 @@ class LocationPreview:
         return [
             text(
                 "epsilon this map needs, certified: {tight} per metre (promised {epsilon})",
-                tight=rounded_up(self.tight.epsilon),
+                tight=round_up(self.tight.epsilon),
                 epsilon=f"{float(self.epsilon_per_metre):g}",
             ),
             text("expected distance of a report: {metres} m", metres=f"{figures['expected_distance_metres']:.1f}"),
