@@ -17,7 +17,7 @@ import vl_convert
 from sudare.demo.data import coast
 from sudare.methods.location import Location
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.posterior import MechanismMeasures, evaluate
+from sudare.methods.location.posterior import MechanismMeasures, measure_mechanism
 
 PLACE = Path(__file__).parent
 FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'Hiragino Sans', 'Yu Gothic', sans-serif"
@@ -47,7 +47,7 @@ def shore() -> Any:
         title: Location(grid=grid, epsilon_per_metre=EPSILON, mode=mode, weights=shares).mechanism()
         for title, mode in (("equal weights", "grid"), ("land shares", "weighted"), ("fair weights", "fair"))
     }
-    told = {title: evaluate(one) for title, one in made.items()}
+    told = {title: measure_mechanism(one) for title, one in made.items()}
     rows = [
         _row(
             {_caption(title, one): one.posterior for title, one in told.items()}, "orangered", [0.2, 0.8], "posterior"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # this file loads no module: a command hears Ctrl-C only after it (sudare/cli/interrupt.py)
 if TYPE_CHECKING:
-    from sudare import demo, errors, noise, testing
+    from sudare import errors, noise, testing
     from sudare.counts import Counts
+    from sudare.demo import data as demo
     from sudare.errors import (
         BudgetExceeded,
         DomainError,
@@ -25,27 +26,39 @@ if TYPE_CHECKING:
         SourceError,
         SudareError,
     )
+    from sudare.methods.base import Method
     from sudare.methods.kanon import KAnonymity
-    from sudare.methods.location import Location
+    from sudare.methods.kanon.risk import compare_recoding
+    from sudare.methods.location import DeviceFile, Location, load_device_file
+    from sudare.methods.location.collector import Collector
+    from sudare.methods.location.device import Device
+    from sudare.methods.location.geo import find_cell
+    from sudare.methods.location.roads import RoadGraph
     from sudare.methods.microdata import Microdata
     from sudare.methods.table import Table
-    from sudare.methods.view import Estimate, OpenedView, View, open_view
+    from sudare.methods.table.maps import steward_map
+    from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
     from sudare.privacy import Guarantee, Ledger, Spend
     from sudare.releases import Certificate, Coded, Frame, Release
     from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins, Schema, Unit, Values
     from sudare.schema import hierarchy_rules as hierarchies
+    from sudare.schema.mesh import measure_mesh_cell
     from sudare.schema.propose import SchemaDraft
     from sudare.sources import Findings, Source, open, propose_schema
     from sudare.text import add_language, languages, use_language
 
 # Names are loaded when first used, so that `import sudare` and `sudare --help` stay quick.
 _PUBLIC = {
+    "AnswerTable": "sudare.methods.view",
     "Attribute": "sudare.schema",
     "BudgetExceeded": "sudare.errors",
     "Certificate": "sudare.releases",
     "Coded": "sudare.releases",
+    "Collector": "sudare.methods.location.collector",
     "Counts": "sudare.counts",
     "DateBins": "sudare.schema",
+    "Device": "sudare.methods.location.device",
+    "DeviceFile": "sudare.methods.location",
     "DomainError": "sudare.errors",
     "Estimate": "sudare.methods.view",
     "Findings": "sudare.sources",
@@ -59,6 +72,7 @@ _PUBLIC = {
     "LedgerError": "sudare.errors",
     "Location": "sudare.methods.location",
     "MeshCells": "sudare.schema",
+    "Method": "sudare.methods.base",
     "Microdata": "sudare.methods.microdata",
     "NotConfirmed": "sudare.errors",
     "NumberBins": "sudare.schema",
@@ -67,6 +81,7 @@ _PUBLIC = {
     "RelationMismatch": "sudare.errors",
     "Release": "sudare.releases",
     "ReleaseError": "sudare.errors",
+    "RoadGraph": "sudare.methods.location.roads",
     "Schema": "sudare.schema",
     "SchemaDraft": "sudare.schema.propose",
     "SchemaError": "sudare.errors",
@@ -79,15 +94,20 @@ _PUBLIC = {
     "Values": "sudare.schema",
     "View": "sudare.methods.view",
     "add_language": "sudare.text",
+    "compare_recoding": "sudare.methods.kanon.risk",
+    "find_cell": "sudare.methods.location.geo",
     "languages": "sudare.text",
+    "load_device_file": "sudare.methods.location",
+    "measure_mesh_cell": "sudare.schema.mesh",
     "open": "sudare.sources",
     "open_view": "sudare.methods.view",
     "propose_schema": "sudare.sources",
+    "steward_map": "sudare.methods.table.maps",
     "use_language": "sudare.text",
 }
 # Rooms that people use by name: `sd.noise.geometric_variance`, `sd.hierarchies.intervals`.
 _ROOMS = {
-    "demo": "sudare.demo",
+    "demo": "sudare.demo.data",
     "errors": "sudare.errors",
     "hierarchies": "sudare.schema.hierarchy_rules",
     "noise": "sudare.noise",
@@ -95,12 +115,16 @@ _ROOMS = {
 }
 
 __all__ = [
+    "AnswerTable",
     "Attribute",
     "BudgetExceeded",
     "Certificate",
     "Coded",
+    "Collector",
     "Counts",
     "DateBins",
+    "Device",
+    "DeviceFile",
     "DomainError",
     "Estimate",
     "Findings",
@@ -114,6 +138,7 @@ __all__ = [
     "LedgerError",
     "Location",
     "MeshCells",
+    "Method",
     "Microdata",
     "NotConfirmed",
     "NumberBins",
@@ -122,6 +147,7 @@ __all__ = [
     "RelationMismatch",
     "Release",
     "ReleaseError",
+    "RoadGraph",
     "Schema",
     "SchemaDraft",
     "SchemaError",
@@ -134,14 +160,19 @@ __all__ = [
     "Values",
     "View",
     "add_language",
+    "compare_recoding",
     "demo",
     "errors",
+    "find_cell",
     "hierarchies",
     "languages",
+    "load_device_file",
+    "measure_mesh_cell",
     "noise",
     "open",
     "open_view",
     "propose_schema",
+    "steward_map",
     "testing",
     "use_language",
 ]

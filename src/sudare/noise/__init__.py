@@ -17,12 +17,16 @@ proofs/randomness.md, proofs/rows.md.
 
 from sudare.noise.exponential import bernoulli_exp, exponential, permute_and_flip
 from sudare.noise.geometric import geometric, geometric_noise, geometric_tail, geometric_variance
+from sudare.noise.laws import TwoSidedGeometric
+from sudare.noise.machine import TableMachine
 from sudare.noise.rng import Rng, SeededRng, SystemRng, system_rng
 
 __all__ = [
     "Rng",
     "SeededRng",
     "SystemRng",
+    "TableMachine",
+    "TwoSidedGeometric",
     "bernoulli_exp",
     "exponential",
     "geometric",
