@@ -8,313 +8,44 @@ files and lines; `Unfit` tells which entry of a list is wrong, and the reader of
 from __future__ import annotations
 
 import re
-import unicodedata
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime
 from decimal import Decimal
-from difflib import get_close_matches
-from fractions import Fraction
 from typing import Any
 
-from sudare.errors import ParameterError
-from sudare.forms.exact import MAX_DIGITS, parse_exact
+from sudare.forms.kind import Kind, Unfit, find_near, quote, show
+from sudare.forms.numbers import ExactNumber, PlainNumber, Seconds, WholeNumber
 from sudare.text import Text, text
 
-MOST_SHOWN = 40  # characters of a value that are repeated in a message
-MOST_PLACES = 30  # digits before or behind the point of a plain number; beyond them it is a slip of the pen
+__all__ = [
+    "AnyText",
+    "CalendarDay",
+    "ChoiceOf",
+    "Either",
+    "ExactNumber",
+    "FilePath",
+    "Flag",
+    "FolderName",
+    "Kind",
+    "ListOf",
+    "NameList",
+    "PlainNumber",
+    "Seconds",
+    "TextLine",
+    "TextList",
+    "Unfit",
+    "WholeNumber",
+    "find_near",
+    "quote",
+    "show",
+]
+
 MOST_NAME_BYTES = 200  # of a directory: file systems take 255, and .NAME.begun and NAME.html are longer
 _FOLDER = re.compile(r"(?!.*\.html$)[^\s./\\:][^/\\:]*")  # one part of a path: not hidden, no page
 _DAY = re.compile(
     r"(?:([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})|([0-9]{4})/([0-9]{1,2})/([0-9]{1,2})|([0-9]{4})([0-9]{2})([0-9]{2}))"
     r"(?:[ T][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?))?)?"
 )
-
-
-class Unfit(Exception):  # noqa: N818  (reads as a fact in `except Unfit`)
-    """A value is not of its kind. `kind` and `value` tell of the innermost one, `entry` which entries lead to it."""
-
-    def __init__(self, kind: Kind, value: object, entry: tuple[int, ...] = ()) -> None:
-        super().__init__()
-        self.kind = kind
-        self.value = value
-        self.entry = entry
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind(ABC):
-    """The face that all kinds share; `example` is a value as it is written in TOML."""
-
-    example: str = '"..."'
-
-    @abstractmethod
-    def read(self, value: Any) -> Any:
-        """Give the plain value; Unfit if this is none."""
-
-    @abstractmethod
-    def describe(self) -> Text:
-        """Say in words what is allowed, to stand behind "must be"."""
-
-    @abstractmethod
-    def json_schema(self) -> dict[str, Any]:
-        """Describe the values for editors."""
-
-    def parse(self, written: str) -> Any:
-        """Read a value from the text of a command line or of a page."""
-        return self.read(written)
-
-    def suggest(self, value: object) -> str | None:
-        """Offer what was probably meant, as it is written in TOML: here, what stands in needless quotes."""
-        try:
-            return None if not isinstance(value, str) else show(self.read(self.parse(value)))
-        except Unfit:
-            return None
-
-    def check(self, name: str, value: Any) -> Any:
-        """Read a parameter given in Python; ParameterError with its name and what is allowed.
-
-        >>> WholeNumber(low=2).check("k", 1)
-        Traceback (most recent call last):
-        sudare.errors.ParameterError: k (1) must be a whole number of at least 2
-        """
-        try:
-            return self.read(value)
-        except Unfit as unfit:
-            shown, allowed = show(unfit.value), unfit.kind.describe()
-            raise ParameterError(
-                "{name} ({value}) must be {allowed}", name=name, value=shown, allowed=allowed
-            ) from None
-
-
-def show(value: object) -> str:
-    r"""Show a value as its author wrote it, cut to a few characters; what cannot be printed is written as \u....
-
-    >>> show("a\tb"), show(True), show(Decimal("1.50")), show([1, 2]), show({"start": 0}), show("x" * 50)
-    ('"a\\u0009b"', 'true', '1.50', '[1, 2]', '{...}', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
-    """
-    if isinstance(value, str):
-        start = "".join(mark if mark.isprintable() else _escape(mark) for mark in value[:MOST_SHOWN])
-        return f'"{start}{"..." if len(value) > MOST_SHOWN else ""}"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping):
-        return "{...}" if value else "{}"
-    if isinstance(value, list | tuple):
-        entries = ", ".join(show(entry) for entry in value[:3])
-        return f"[{entries}]" if len(value) <= 3 and len(entries) < MOST_SHOWN else "[...]"
-    if isinstance(value, date | time):
-        return value.isoformat()
-    return _show_number(value)
-
-
-def _show_number(value: object) -> str:
-    if isinstance(value, Decimal) and not value.is_finite():
-        return "nan" if value.is_nan() else "-inf" if value < 0 else "inf"
-    if isinstance(value, int | Decimal | float | Fraction):
-        if isinstance(value, int | Fraction) and max(map(abs, value.as_integer_ratio())) >= 10**MOST_SHOWN:
-            return "..."  # Python refuses to print integers of over 4300 digits, and nobody wants to read 50
-        digits = str(value)
-        return digits if len(digits) <= MOST_SHOWN else f"{digits[:MOST_SHOWN]}..."
-    return "..."  # an object of Python may hold data
-
-
-def quote(words: str) -> str:
-    r"""Write a text as TOML does.
-
-    >>> print(quote('a "b"'), quote("C:\\data"))
-    "a \"b\"" "C:\\data"
-    """
-    escaped = words.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(mark if mark.isprintable() else _escape(mark) for mark in escaped) + '"'
-
-
-def _escape(mark: str) -> str:
-    return f"\\u{ord(mark):04x}" if ord(mark) <= 0xFFFF else f"\\U{ord(mark):08x}"
-
-
-def find_near(written: str, allowed: Iterable[str]) -> str | None:
-    """Find what was probably meant: another width, case or hyphen of a name, else the closest spelling.
-
-    >>> find_near("max-rows", ["max_rows"]), find_near("ＫＩＮＤ", ["kind"]), find_near("widht", ["start", "width"])
-    ('max_rows', 'kind', 'width')
-    >>> find_near("x", ["start", "width"]) is None
-    True
-    """
-    names = {_fold(name): name for name in allowed}
-    folded = _fold(written[:100])
-    close = [folded] if folded in names else get_close_matches(folded, names, n=1)
-    return names[close[0]] if close else None
-
-
-def _fold(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).strip().casefold().replace("-", "_").replace(" ", "_")
-
-
-# --- numbers ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class WholeNumber(Kind):
-    """A whole number; both ends of the range belong to it. With `takes_text` it may stand in quotes.
-
-    >>> WholeNumber(low=1).read(5), WholeNumber().parse("７")
-    (5, 7)
-    """
-
-    low: int | None = None
-    high: int | None = None
-    takes_text: bool = False
-    example: str = "5"
-
-    def read(self, value: Any) -> int:
-        """Take what is whole by its type: 5.0 and true are not."""
-        if self.takes_text and isinstance(value, str):
-            return self.parse(value)
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise Unfit(self, value)
-        number = int(value.__index__())
-        if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
-            raise Unfit(self, value)
-        return number
-
-    def parse(self, written: str) -> int:
-        """Take decimal digits."""
-        number = parse_exact(written)
-        if number is None or number.denominator != 1:
-            raise Unfit(self, written)
-        return self.read(int(number))
-
-    def describe(self) -> Text:
-        """Name the range."""
-        bounds = {"low": self.low, "high": self.high}
-        if self.low is None:
-            return text("a whole number") if self.high is None else text("a whole number up to {high}", **bounds)
-        if self.high is None:
-            return text("a whole number of at least {low}", **bounds)
-        return text("a whole number from {low} to {high}", **bounds)
-
-    def json_schema(self) -> dict[str, Any]:
-        """Describe it as an integer."""
-        limits = {"minimum": self.low, "maximum": self.high}
-        return {"type": "integer", **{name: limit for name, limit in limits.items() if limit is not None}}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExactNumber(Kind):
-    """A number kept as the exact fraction that was written, in a text or as a number of TOML.
-
-    >>> ExactNumber(low=Fraction(0), high=Fraction(1)).read("1/3"), ExactNumber().read(Decimal("0.10"))
-    (Fraction(1, 3), Fraction(1, 10))
-    """
-
-    low: Fraction | int | None = None
-    high: Fraction | int | None = None
-    example: str = '"1/2"'
-
-    def read(self, value: Any) -> Fraction:
-        """Take a fraction or a decimal in a text, or a number."""
-        number = parse_exact(value)
-        if number is None or _is_outside(number, self.low, self.high) or number.denominator >= 10**MAX_DIGITS:
-            raise Unfit(self, value)
-        return number
-
-    def describe(self) -> Text:
-        """Name the range, and that fractions are taken."""
-        told = {"low": self.low, "high": self.high, "example": self.example.strip('"')}
-        if self.low is None:
-            return text("a number such as {example}", **told)
-        if self.high is None:
-            return text("a number of at least {low}, such as {example}", **told)
-        return text("a number between {low} and {high}, such as {example}", **told)
-
-    def json_schema(self) -> dict[str, Any]:
-        """Describe it as a number or a text."""
-        return {"type": ["number", "string"]}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlainNumber(Kind):
-    """A number of TOML, exact: not a text, not infinite, and of a sensible length.
-
-    >>> PlainNumber().read(Decimal("0.1"))
-    Fraction(1, 10)
-    """
-
-    low: Fraction | int | None = None
-    high: Fraction | int | None = None
-    example: str = "0.5"
-
-    def read(self, value: Any) -> Fraction:
-        """Take a whole or a decimal number."""
-        if isinstance(value, bool) or not isinstance(value, int | Decimal | Fraction):
-            raise Unfit(self, value)
-        if not isinstance(value, Fraction):
-            number = Decimal(value)
-            if not number.is_finite() or (number and abs(number.adjusted()) > MOST_PLACES):
-                raise Unfit(self, value)
-        if _is_outside(Fraction(value), self.low, self.high):
-            raise Unfit(self, value)
-        return Fraction(value)
-
-    def parse(self, written: str) -> Fraction:
-        """Take the number that the text writes."""
-        number = parse_exact(written)
-        if number is None:
-            raise Unfit(self, written)
-        return self.read(number)
-
-    def describe(self) -> Text:
-        """Name the range."""
-        bounds = {"low": self.low, "high": self.high}
-        if self.low is None:
-            return text("a number without quotes, such as 5 or 0.5")
-        if self.high is None:
-            return text("a number of at least {low}", **bounds)
-        return text("a number between {low} and {high}", **bounds)
-
-    def json_schema(self) -> dict[str, Any]:
-        """Describe it as a number."""
-        limits = {"minimum": self.low, "maximum": self.high}
-        return {"type": "number", **{name: _json_number(limit) for name, limit in limits.items() if limit is not None}}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seconds(Kind):
-    """A number of seconds: a time to wait, not a promise, so a float will do."""
-
-    low: int | None = None
-    example: str = "60"
-
-    def read(self, value: Any) -> float:
-        """Take a whole or a decimal number."""
-        number = parse_exact(value) if not isinstance(value, str) else None
-        if number is None or _is_outside(number, self.low, 10**9):
-            raise Unfit(self, value)
-        return float(number)
-
-    def parse(self, written: str) -> float:
-        """Take the number that the text writes."""
-        number = parse_exact(written)
-        if number is None:
-            raise Unfit(self, written)
-        return self.read(number)
-
-    def describe(self) -> Text:
-        """Name the unit."""
-        return text("a number of seconds")
-
-    def json_schema(self) -> dict[str, Any]:
-        """Describe it as a number."""
-        return {"type": "number"} if self.low is None else {"type": "number", "minimum": self.low}
-
-
-def _is_outside(number: Fraction, low: Fraction | int | None, high: Fraction | int | None) -> bool:
-    return (low is not None and number < low) or (high is not None and number > high)
-
-
-def _json_number(number: Fraction | int) -> int | float:
-    return int(number) if Fraction(number).denominator == 1 else float(number)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

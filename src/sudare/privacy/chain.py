@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from sudare.errors import LedgerError, ParameterError, SudareError
-from sudare.forms.exact import plain
+from sudare.forms.numbers import plain
 from sudare.privacy.promise import Guarantee, Neighbours, check_neighbours, factor_between
 from sudare.schema.unit import Unit
 from sudare.text import Text

@@ -11,7 +11,7 @@ from fractions import Fraction
 from numbers import Integral
 
 from sudare.errors import ParameterError
-from sudare.forms.exact import MAX_DIGITS, parse_exact, plain
+from sudare.forms.numbers import MAX_DIGITS, parse_exact, plain
 
 Number = str | int | float | Fraction | Decimal
 
