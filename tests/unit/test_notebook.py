@@ -181,3 +181,11 @@ def test_a_release_with_several_tables_asks_which_one_to_convert() -> None:
         several.to_pandas()
     with pytest.raises(sd.SudareError, match="has no table c; it has a, b"):
         several.to_pandas("c")
+
+
+@pytest.mark.parametrize("method", [sd.Microdata(epsilon=1), sd.Table(epsilon=1), sd.View(epsilon=1)])
+def test_a_preview_shows_its_lines(method: sd.Method) -> None:
+    shown = words(method.preview(schema_of(8, 3), rows=1000)._repr_html_())
+
+    assert "Before anything is spent" in shown
+    assert "24" in shown

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
-from sudare.text import Text, text
+from sudare.text import Words, text
+from sudare.text.cards import card
 
 
 def write_figure(value: float | Fraction) -> str:
@@ -20,18 +23,6 @@ def write_figure(value: float | Fraction) -> str:
     return f"{short:,.10f}".rstrip("0").rstrip(".")
 
 
-def join_clauses(first: Text | str, *others: Text | str) -> Text:
-    """Put parts of a line one after the other, with the marks of the reader's language.
-
-    >>> join_clauses("one", "two").render("en")
-    'one; two'
-    """
-    line = first if isinstance(first, Text) else text("{line}", line=first)
-    for part in others:
-        line = text("{first}; {second}", first=line, second=part)
-    return line
-
-
 def as_estimates(rows: int | tuple[int, ...] | None) -> tuple[int, ...]:
     """Take one estimate of the number of records as several, and none as none.
 
@@ -39,3 +30,22 @@ def as_estimates(rows: int | tuple[int, ...] | None) -> tuple[int, ...]:
     ((1000,), ())
     """
     return () if rows is None else (rows,) if isinstance(rows, int) else tuple(rows)
+
+
+class ShownPreview:
+    """A preview that shows itself in a notebook: its lines, and its advice or warnings on top."""
+
+    __slots__ = ()
+
+    def lines(self) -> Sequence[Words]:
+        """Tell it in a few lines."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """Show the lines in a notebook."""
+        preview: Any = self
+        advice = preview.advice() if hasattr(preview, "advice") else None
+        warnings = getattr(preview, "warnings", ())
+        return card(
+            text("Before anything is spent"), notes=self.lines(), warning=advice or (warnings[0] if warnings else "")
+        )

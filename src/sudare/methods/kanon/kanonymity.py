@@ -17,7 +17,7 @@ from sudare.errors import Infeasible, ParameterError, SchemaError
 from sudare.forms.kinds import ChoiceOf, ExactNumber, FilePath, Seconds, TextList, Unfit, WholeNumber
 from sudare.methods.base import CountedRows, Expected, Made, Method, OpenTable, Payload, Plan, Progress, Summary
 from sudare.methods.certify import describe_difference
-from sudare.methods.figures import as_estimates, write_figure
+from sudare.methods.figures import ShownPreview, as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
 from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence, read_criteria, read_criterion
 from sudare.methods.kanon.history import History
@@ -66,7 +66,7 @@ from sudare.text import Text, Words, join_clauses, text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KAnonymityPreview:
+class KAnonymityPreview(ShownPreview):
     """The size of the search, and what is published unchanged.
 
     `finest` and `coarsest` count the combinations of quasi-identifiers at the ends of the lattice. `most_cells`, for

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.forms.kinds import ChoiceOf, ExactNumber, WholeNumber
-from sudare.methods.base import Made, Method, Payload, Plan, Progress, Summary
+from sudare.methods.base import Expected, Made, Method, Payload, Plan, Progress, Summary
 from sudare.methods.certify import to_plain
-from sudare.methods.location.device_file import FILE, MOST_FRESH, Artefact, Repeat, load_artefact
-from sudare.methods.location.grid import Places, PlaneGrid, metres_from
+from sudare.methods.figures import ShownPreview, write_figure
+from sudare.methods.location.device_file import DEVICE_FILE, MAX_FRESH_REPORTS, DeviceFile, RepeatUse, load_device_file
+from sudare.methods.location.grid import Places, PlaneGrid, distances_from
 from sudare.methods.location.map_file import Inputs, Map, read_map
 from sudare.methods.location.mechanism import Mechanism
-from sudare.methods.location.posterior import PosteriorModel, evaluate, worst_posterior
-from sudare.methods.location.tight import Tight, tight_epsilon
-from sudare.methods.location.weights import Mode, Slack, build
+from sudare.methods.location.posterior import PosteriorModel, find_worst_posterior, measure_mechanism
+from sudare.methods.location.tight import TightEpsilon, certify_epsilon
+from sudare.methods.location.weights import Mode, Slack, build_mechanism
 from sudare.methods.parameters import parameter, write_parameters
 from sudare.methods.registry import summary_of
 from sudare.noise import Rng
@@ -34,31 +34,32 @@ from sudare.releases.certificate import round_up
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Unit
 from sudare.schema.arrays import Reals
-from sudare.text import Text, Words, text
+from sudare.text import Text, Words, join_clauses, text
 
-NEARLY_ALWAYS = 0.98  # the share of true reports from which on nobody is hidden
-WIDE = 0.3  # of the way across the map: from there on a report says nearly nothing
+# Warnings of a preview; both limits are rules of thumb.
+MAX_TRUE_REPORTS = 0.98  # share of the reports that are the true cell, in every cell: beyond it nobody is hidden
+MAX_DISTANCE_SHARE = 0.3  # expected distance over the width of the map: beyond it a report says nearly nothing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LocationPreview:
+class LocationPreview(ShownPreview):
     """Public figures: nothing here depends on where anybody is."""
 
     cells: int
     reportable: int
     beta_per_metre: Fraction
     epsilon_per_metre: Fraction
-    tight: Tight
+    tight: TightEpsilon
     figures: dict[str, float]
     across_metres: float
 
     @property
     def warnings(self) -> list[Text]:
-        """What looks like a mistake: an epsilon per kilometre, or one that hides everything."""
+        """Warn of what looks like a mistake: an epsilon per kilometre, or one that hides everything."""
         epsilon = float(self.epsilon_per_metre)
-        found = []
-        if self.reportable > 1 and self.figures["report_true_min"] > NEARLY_ALWAYS:
-            found.append(
+        warnings = []
+        if self.reportable > 1 and self.figures["report_true_min"] > MAX_TRUE_REPORTS:
+            warnings.append(
                 text(
                     "at least {share} of the reports are the true cell: epsilon {epsilon} per metre hides nobody in"
                     " cells of this size. If it was meant per kilometre, give {meant}",
@@ -67,8 +68,8 @@ class LocationPreview:
                     meant=f"{epsilon / 1000:g}",
                 )
             )
-        if self.reportable > 1 and self.figures["expected_distance_metres"] > WIDE * self.across_metres:
-            found.append(
+        if self.reportable > 1 and self.figures["expected_distance_metres"] > MAX_DISTANCE_SHARE * self.across_metres:
+            warnings.append(
                 text(
                     "a report is {metres} m from the truth, on a map {across} m across: it says nearly nothing. Raise"
                     " epsilon per metre, or use a larger map",
@@ -76,10 +77,10 @@ class LocationPreview:
                     across=f"{self.across_metres:.0f}",
                 )
             )
-        return found
+        return warnings
 
     def measures(self) -> dict[str, Any]:
-        """The figures a certificate holds, rounded so that the promise is never rounded down."""
+        """Give the figures that a certificate holds; the certified epsilon is never rounded down."""
         return {
             "tight_epsilon_per_metre": self.tight.epsilon,
             "tight_epsilon_is_exact": self.tight.is_exact,
@@ -87,7 +88,7 @@ class LocationPreview:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program."""
+        """Give plain values for a program."""
         return {
             "cells": self.cells,
             "reportable": self.reportable,
@@ -116,33 +117,33 @@ class LocationPreview:
         ]
 
 
-def foresee(
+def preview_mechanism(
     mechanism: Mechanism, epsilon: Fraction, *, model: PosteriorModel = "uniform", prior: Reals | None = None
 ) -> LocationPreview:
     """Measure a mechanism before it is published.
 
     With a prior, the largest posterior is that of the likeliest place, which need not be the reported one.
     """
-    figures = evaluate(mechanism, model=model, prior=prior).measures()
+    figures = measure_mechanism(mechanism, model=model, prior=prior).measures()
     if prior is not None:
-        figures["posterior_max"] = float(np.nanmax(worst_posterior(mechanism, prior=prior)))
+        figures["posterior_max"] = float(np.nanmax(find_worst_posterior(mechanism, prior=prior)))
     return LocationPreview(
         cells=mechanism.places.size,
         reportable=int((mechanism.weights > 0).sum()),
         beta_per_metre=mechanism.beta_per_metre,
         epsilon_per_metre=epsilon,
-        tight=tight_epsilon(mechanism),
+        tight=certify_epsilon(mechanism),
         figures=figures,
-        across_metres=_across(mechanism),
+        across_metres=_measure_width(mechanism),
     )
 
 
-def _across(mechanism: Mechanism) -> float:
-    """The way across the map, roughly: from corner to corner, or twice the mean from one place."""
+def _measure_width(mechanism: Mechanism) -> float:
+    """Measure the map, roughly: from corner to corner, or the farthest from one place."""
     places = mechanism.places
     if isinstance(places, PlaneGrid):
-        return float(metres_from(places, 0).max())
-    return float(metres_from(places, int(np.flatnonzero(mechanism.can_enter)[0])).max())
+        return float(distances_from(places, 0).max())
+    return float(distances_from(places, int(np.flatnonzero(mechanism.can_enter)[0])).max())
 
 
 # --- the method ------------------------------------------------------------------------------------------------------
@@ -163,8 +164,8 @@ class Location(Method):
 
     >>> from sudare.methods.location.grid import PlaneGrid
     >>> grid = PlaneGrid(rows=15, columns=15, cell_height_metres="115.6", cell_width_metres="141.5")
-    >>> told = Location(grid=grid, epsilon_per_metre="0.02", mode="sharp").preview()
-    >>> round(told.figures["expected_distance_metres"], 1)
+    >>> preview = Location(grid=grid, epsilon_per_metre="0.02", mode="sharp").preview()
+    >>> round(preview.figures["expected_distance_metres"], 1)
     46.9
     """
 
@@ -198,13 +199,13 @@ class Location(Method):
     )
     reports_per_day: int = parameter(
         text("how many times a day a device may draw"),
-        kind=WholeNumber(low=1, high=MOST_FRESH, example="1"),
+        kind=WholeNumber(low=1, high=MAX_FRESH_REPORTS, example="1"),
         default=1,
     )
     # The map, where it is given with the parameters.
     grid: Places | None = None
-    weights: NDArray[np.float64] | None = None  # in [0, 1], one per cell: the share of it where a person can be
-    prior: NDArray[np.float64] | None = None  # how many people are where, for the measures; even by default
+    weights: Reals | None = None  # in [0, 1], one per cell: the share of it where a person can be
+    prior: Reals | None = None  # how many people are where, for the measures; even by default
     inputs: Inputs = "reportable"  # "all": people can also be where nothing is reported
 
     def __post_init__(self) -> None:
@@ -287,10 +288,26 @@ class Location(Method):
         """Give a preview as plain values."""
         return preview.to_dict()
 
+    def expect(
+        self, map: Map | None = None, /, *, rows: int | None = None, neighbours: Neighbours | None = None
+    ) -> Expected:
+        """Tell how far a report is from the truth and what it gives away; not small if it looks like a mistake."""
+        preview = self.preview(map)
+        words = text(
+            "a report is {metres} m from the truth in the mean; a collector can be {share} sure of the reported cell",
+            metres=write_figure(preview.figures["expected_distance_metres"]),
+            share=f"{preview.figures['posterior_median']:.0%}",
+        )
+        return Expected(
+            words=join_clauses([words, *preview.warnings]),
+            figures={**preview.to_dict(), "across_metres": preview.across_metres},
+            is_small=not preview.warnings,
+        )
+
     def mechanism(self, *, progress: Progress | None = None) -> Mechanism:
         """Build the mechanism: weights of the mode, beta, both exact."""
         reportable = np.ones(self.places.size, dtype=np.bool_) if self.weights is None else self.weights > 0
-        return build(
+        return build_mechanism(
             self.places,
             Fraction(self.epsilon_per_metre),
             mode=self.mode,
@@ -307,21 +324,21 @@ class Location(Method):
         """Build and measure: `mechanism.json` for devices, a table of cells for people. Nothing is drawn here."""
         bound: Location = plan.steps
         mechanism = bound.mechanism(progress=plan.progress)
-        found = bound._measure(mechanism)
-        require_kept(found)
-        device = Artefact(
+        measured = bound._measure(mechanism)
+        require_kept(measured)
+        device_file = DeviceFile(
             mechanism=mechanism,
-            epsilon_per_metre=found.epsilon_per_metre,
-            tight_epsilon_per_metre=found.tight.epsilon,
-            repeat=Repeat(fresh_reports=self.reports_per_day),
+            epsilon_per_metre=measured.epsilon_per_metre,
+            tight_epsilon_per_metre=measured.tight.epsilon,
+            repeat=RepeatUse(fresh_reports=self.reports_per_day),
         )
-        decided = {**plan.decided, "beta_per_metre": mechanism.beta_per_metre, "id": device.identity}
+        decided = {**plan.decided, "beta_per_metre": mechanism.beta_per_metre, "id": device_file.identity}
         return Payload(
-            frames={"weights": table_of_cells(mechanism, model=self.posterior_model, prior=bound.prior)},
-            files={FILE: device.write},
-            measures=found.measures(),
-            plan=replace(plan, expected_error=found.measures(), decided=decided),
-            steward=found,
+            frames={"weights": make_cell_table(mechanism, model=self.posterior_model, prior=bound.prior)},
+            files={DEVICE_FILE: device_file.write},
+            measures=measured.measures(),
+            plan=replace(plan, expected_error=measured.measures(), decided=decided),
+            steward=measured,
         )
 
     def entries(self, plan: Plan) -> dict[str, str]:
@@ -330,22 +347,22 @@ class Location(Method):
 
     def summarise(self, made: Made, *, out: Path) -> Summary:
         """Tell for how many cells, and what was certified."""
-        found: LocationPreview = made.payload.steward
+        measured: LocationPreview = made.payload.steward
         headline = text(
             "a mechanism for {cells} cells published in {out}; devices read {file}",
-            cells=found.reportable,
+            cells=measured.reportable,
             out=out,
-            file=FILE,
+            file=DEVICE_FILE,
         )
-        return Summary(headline=headline, rows=found.cells, lines=found.lines(), warnings=found.warnings)
+        return Summary(headline=headline, rows=measured.cells, lines=measured.lines(), warnings=measured.warnings)
 
     def differences(self, certificate: Certificate, plan: Plan, *, place: Path) -> list[Text]:
         """Tell in what a finished release differs; if in nothing else, whether it is for another map."""
-        found = Method.differences(self, certificate, plan, place=place)
-        if found:
-            return found
+        differences = Method.differences(self, certificate, plan, place=place)
+        if differences:
+            return differences
         bound: Location = plan.steps
-        built = load_artefact(place).mechanism
+        built = load_device_file(place).mechanism
         is_same = to_plain(built.places.to_dict()) == to_plain(bound.places.to_dict())
         reportable = np.ones(bound.places.size, dtype=np.bool_) if bound.weights is None else bound.weights > 0
         if is_same and bool(((built.weights > 0) == reportable).all()):
@@ -363,38 +380,36 @@ class Location(Method):
 
     def _measure(self, mechanism: Mechanism) -> LocationPreview:
         epsilon = Fraction(self.epsilon_per_metre)
-        return foresee(mechanism, epsilon, model=self.posterior_model, prior=self.prior)
+        return preview_mechanism(mechanism, epsilon, model=self.posterior_model, prior=self.prior)
 
     @property
     def _slack(self) -> Literal["epsilon", "noise"]:
         return self.slack or ("noise" if self.mode == "sharp" else "epsilon")
 
 
-def require_kept(told: LocationPreview) -> None:
+def require_kept(measured: LocationPreview) -> None:
     """Refuse a mechanism whose certificate is above its promise; the triangle inequality alone proves 2 beta."""
-    is_proven = 2 * told.beta_per_metre <= told.epsilon_per_metre
-    if not is_proven and told.tight.epsilon > float(told.epsilon_per_metre):
+    is_proven = 2 * measured.beta_per_metre <= measured.epsilon_per_metre
+    if not is_proven and measured.tight.epsilon > float(measured.epsilon_per_metre):
         raise ParameterError(
             "the mechanism needs epsilon {tight} per metre, more than the {epsilon} promised; please report it",
-            tight=told.tight.epsilon,
-            epsilon=told.epsilon_per_metre,
+            tight=measured.tight.epsilon,
+            epsilon=measured.epsilon_per_metre,
         )
 
 
-def table_of_cells(
-    mechanism: Mechanism, *, model: PosteriorModel = "uniform", prior: NDArray[np.float64] | None = None
-) -> Frame:
-    """Every cell with its weight and what a report of it tells: for people who look at maps, not for devices."""
-    found, cells = evaluate(mechanism, model=model, prior=prior), np.arange(mechanism.places.size)
+def make_cell_table(mechanism: Mechanism, *, model: PosteriorModel = "uniform", prior: Reals | None = None) -> Frame:
+    """Make the table of cells with their weights and what a report of each tells: for people, not for devices."""
+    measured, cells = measure_mechanism(mechanism, model=model, prior=prior), np.arange(mechanism.places.size)
     grid = mechanism.places
     if isinstance(grid, PlaneGrid) and grid.corner is None:
         names: dict[str, Any] = dict(zip(("row", "column"), np.divmod(cells, grid.columns), strict=True))
     else:
         names = {"place": Coded(cells, grid.labels(cells))}
     measures = {
-        "posterior": found.posterior,
-        "report_true": found.report_true,
-        "expected_distance_metres": found.distance,
+        "posterior": measured.posterior,
+        "report_true": measured.report_true,
+        "expected_distance_metres": measured.distance,
     }
     return Frame(
         {**names, "weight": mechanism.shares}
@@ -402,7 +417,7 @@ def table_of_cells(
     )
 
 
-def _check_weights(weights: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _check_weights(weights: Reals, size: int) -> Reals:
     given = np.asarray(weights, dtype=np.float64).reshape(-1)
     if given.shape != (size,):
         raise ParameterError("weights ({found}) must be one per cell ({cells})", found=given.size, cells=size)

@@ -16,6 +16,7 @@ import numpy as np
 
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
+from sudare.methods.figures import ShownPreview
 from sudare.noise import geometric_variance
 from sudare.schema import Schema
 from sudare.schema.arrays import Reals
@@ -117,7 +118,7 @@ MOST_ROWS = 10**15
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MicrodataPreview:
+class MicrodataPreview(ShownPreview):
     """Expected error before anything is spent.
 
     `cell_standard_deviation` and `l2_before_repair` are exact for the noisy table. `outlooks` foresee the published

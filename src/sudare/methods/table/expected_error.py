@@ -13,6 +13,7 @@ import numpy as np
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
+from sudare.methods.figures import ShownPreview
 from sudare.methods.table.haar import rows_of, wavelet_scale
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.tree import level_epsilons, table_tree
@@ -134,7 +135,7 @@ BAD_SHARE = 0.5  # of the published cells: from here on advice is given
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TablePreview:
+class TablePreview(ShownPreview):
     """Expected error before anything is spent.
 
     `regions` pairs a number of cells with the standard deviation of the sum over such a region, if it lies well in the

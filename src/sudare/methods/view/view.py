@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from sudare.counts import Countable, Counts
 from sudare.errors import DomainError, ParameterError, SchemaError
 from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
-from sudare.methods.figures import as_estimates, write_figure
+from sudare.methods.figures import ShownPreview, as_estimates, write_figure
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
 from sudare.methods.view.blocks import BlockView
@@ -36,7 +36,7 @@ LEAST_SHARE = 5000  # a pair of d attributes gets more than 1/(5000 d) of epsilo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ViewPreview:
+class ViewPreview(ShownPreview):
     """The noise of what is measured, before anything is fitted.
 
     `value_standard_deviation`: of a value of each attribute as if the product were published (blocks: None).
@@ -243,6 +243,17 @@ class View(EpsilonMethod):
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> FittedModel | BlockView:
         """Turn private counts into what is measured: the step that the promise is about. Does not spend; for audits."""
         return self._draw(counts, self._budget(counts.schema, neighbours), rng)
+
+    def observe(self, drawn: FittedModel | BlockView, counts: Counts) -> list[float]:
+        """Read off what was measured of the first two cells, by attribute or in their blocks, and the total."""
+        cells = counts.columns()[:2]
+        if isinstance(drawn, BlockView):
+            inside = [((drawn.lows <= cell) & (cell <= drawn.highs)).all(axis=1) for cell in cells]
+            return [*(float(drawn.counts[block].sum()) for block in inside), float(drawn.counts.sum())]
+        values = [
+            float(each.values[code]) for cell in cells for each, code in zip(drawn.measured.ones, cell, strict=True)
+        ]
+        return [*values, float(drawn.measured.total)]
 
     def summarise(self, made: Made, *, out: Path) -> Summary:
         """Tell how many rows the view has."""
