@@ -261,7 +261,7 @@ def test_the_log_is_merged_before_it_grows_long(ledger, path, monkeypatch):
 def test_a_spend_is_on_the_disk_before_it_counts(ledger):
     """What SQLite is told of every connection that writes: wait for the disk, and never merge the log by itself."""
     wanted = {"synchronous": 2, "fullfsync": 1, "wal_autocheckpoint": 0, "journal_mode": "wal", "trusted_schema": 0}
-    with ledger._file._using() as connection, closing(ledger_file.connect(ledger.path, mode="rw")) as guard:
+    with ledger._file._connected() as connection, closing(ledger_file.connect(ledger.path, mode="rw")) as guard:
         found = [
             {name: used.execute(f"PRAGMA {name}").fetchone()[0] for name in wanted} for used in (connection, guard)
         ]
@@ -283,7 +283,7 @@ def test_nobody_can_write_while_the_log_is_merged(ledger, path, monkeypatch):
                 except sqlite3.OperationalError as error:
                     tried.append(str(error))
 
-    with ledger._file._using() as connection:
+    with ledger._file._connected() as connection:
         connection.set_trace_callback(write_meanwhile)
     spend(ledger, "1/4")
 

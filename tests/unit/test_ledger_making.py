@@ -92,11 +92,11 @@ def test_a_file_system_without_links_gets_its_ledger_too(path, monkeypatch):
     assert os.listdir(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("rest", ["-wal", "-shm", "-journal"])
-def test_the_rests_of_another_ledger_are_not_taken_over(path, rest):
-    path.with_name(path.name + rest).write_text("old")
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_the_side_files_of_another_ledger_are_not_taken_over(path, ending):
+    path.with_name(path.name + ending).write_text("old")
 
-    with pytest.raises(LedgerError, match="is left of another ledger"):
+    with pytest.raises(LedgerError, match="was left by another ledger"):
         Ledger.create(path, epsilon=1)
 
 
@@ -125,7 +125,7 @@ def test_odd_names_are_only_names(tmp_path, name):
     assert os.listdir(tmp_path) == [name]
 
 
-def test_a_ledger_left_with_its_passing_name_opens_and_drops_it(ledger, path):
+def test_a_ledger_left_with_its_temporary_name_opens_and_drops_it(ledger, path):
     ledger.close()
     os.link(path, path.with_name(".sudare-new-abc123"))
     with Ledger.open(path) as again:

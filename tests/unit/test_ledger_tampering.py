@@ -128,7 +128,7 @@ def test_the_head_of_another_ledger_is_not_in_the_chain(ledger, tmp_path):
 def test_a_ledger_replaced_while_open_is_refused(ledger, path, reopens):
     Ledger.create(path.with_name("fresh.ledger"), epsilon=1).close()
     if reopens:
-        ledger._file.let_go()
+        ledger._file.disconnect()
     os.replace(path.with_name("fresh.ledger"), path)
 
     with pytest.raises(LedgerError, match="was replaced by another file while open"):

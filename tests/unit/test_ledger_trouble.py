@@ -201,7 +201,7 @@ def test_a_full_disk_spends_nothing_and_harms_nothing(path):
 
 
 def test_a_full_database_says_that_the_disk_is_full(ledger):
-    with ledger._file._using() as connection:
+    with ledger._file._connected() as connection:
         connection.execute("PRAGMA max_page_count = 1")
 
     with pytest.raises(LedgerError, match="the disk is full, so nothing was written"):

@@ -1,4 +1,10 @@
-"""What is spent, and the purse of a run that keeps no ledger."""
+"""What is spent, and the hash chain of a ledger: every entry seals all before it.
+
+The head of an entry is the SHA-256 of the canonical JSON of the entry and of the head before it; the first head covers
+what the ledger is: budget, neighbours, unit, name, time, a random id. Whoever changes, drops, swaps or inserts an entry
+changes every later head, so one head kept elsewhere (in a certificate) gives them away. The hash is over the text that
+is stored, not over what it means: "2/4" is not "1/2" here.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,9 @@ from sudare.privacy.promise import Guarantee, Neighbours, check_neighbours, fact
 from sudare.schema.unit import Unit
 from sudare.text import Text
 
-MAX_WORDS = 200  # characters of a purpose or a name: a line, not a page
+# --- what is spent --------------------------------------------------------------------------------------------------
+
+LONGEST_LINE = 200  # characters of a purpose or a name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +55,7 @@ class Spend:
 
 
 class Unrecorded:
-    """The purse of a run without a ledger: it refuses nothing, and the certificate says that nobody keeps count.
+    """Stands for the ledger of a run that keeps none: it refuses nothing, and the certificate says so.
 
     >>> from sudare.schema.unit import Unit
     >>> promise = Guarantee(epsilon=Fraction(1, 2), neighbours="replace", unit=Unit())
@@ -68,7 +76,7 @@ class Unrecorded:
         parts = check_parts(parts, guarantee)
         first = len(self._entries) + 1
         spends = tuple(
-            Spend(seq=seq, time=now(), purpose=purpose, epsilon=epsilon, cost=epsilon, head=None)
+            Spend(seq=seq, time=read_clock(), purpose=purpose, epsilon=epsilon, cost=epsilon, head=None)
             for seq, (purpose, epsilon) in enumerate(parts.items(), first)
         )
         self._entries += spends
@@ -89,7 +97,7 @@ def check_parts(parts: Mapping[str, Fraction], guarantee: Guarantee) -> dict[str
     if not parts:
         raise ParameterError("a spend must have at least one part")
     for purpose, epsilon in parts.items():
-        check_words(purpose, name="purpose")
+        check_line(purpose, name="purpose")
         if not isinstance(epsilon, Fraction) or epsilon <= 0:  # a part below 0 would be a refund
             raise ParameterError("the epsilon of {purpose} must be an exact fraction above 0", purpose=Text(purpose))
     exactly = {purpose: plain(epsilon) for purpose, epsilon in parts.items()}
@@ -101,33 +109,28 @@ def check_parts(parts: Mapping[str, Fraction], guarantee: Guarantee) -> dict[str
     return exactly
 
 
-def check_words(words: str, *, name: str) -> None:
+def check_line(line: str, *, name: str) -> None:
     """Refuse what would not print as one line in a list of spends."""
-    is_line = isinstance(words, str) and words.strip() != "" and len(words) <= MAX_WORDS
-    if not is_line or not words.replace("\u3000", " ").isprintable():  # the wide space of Japanese prints too
-        raise ParameterError("{name} must be one line of 1 to {most} printable characters", name=name, most=MAX_WORDS)
+    is_line = isinstance(line, str) and line.strip() != "" and len(line) <= LONGEST_LINE
+    if not is_line or not line.replace("\u3000", " ").isprintable():  # the wide space of Japanese prints too
+        raise ParameterError(
+            "{name} must be one line of 1 to {most} printable characters", name=name, most=LONGEST_LINE
+        )
 
 
-def now() -> str:
+def read_clock() -> str:
     """Tell the time as ledgers store it.
 
-    >>> now()[-1]
+    >>> read_clock()[-1]
     'Z'
     """
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-# The hash chain of a ledger: every entry seals all before it.
-#
-# The head of an entry is the SHA-256 of the canonical JSON of the entry and of the head before it; the first head
-# covers what the ledger is: budget, neighbours, unit, name, time, a random id. Whoever changes, drops, swaps or
-# inserts an entry changes every later head, so one head kept elsewhere (in a certificate) gives them away.
-#
-# The hash is over the text that is stored, not over what it means: "2/4" is not "1/2" here.
-
+# --- the chain ------------------------------------------------------------------------------------------------------
 
 FORMAT = 1
-MAX_FRACTION_BITS = 3000  # above and below the line of a running total: some 900 digits each
+MAX_FRACTION_BITS = 3000  # of the numerator and the denominator of a running total: some 900 digits each
 
 _FRACTION_TEXT = re.compile(r"[1-9][0-9]*(?:/[1-9][0-9]*)?")
 
@@ -182,27 +185,27 @@ class Entry(NamedTuple):
         return Tip(seq=self.seq, total=Fraction(self.total), head=self.head)
 
 
-def begin(*, name: str, budget: Fraction, neighbours: str, unit: Unit | None) -> Genesis:
+def begin_chain(*, name: str, budget: Fraction, neighbours: str, unit: Unit | None) -> Genesis:
     """Start a chain.
 
-    >>> first = begin(name="", budget=Fraction(2), neighbours="replace", unit=None)
+    >>> first = begin_chain(name="", budget=Fraction(2), neighbours="replace", unit=None)
     >>> check_genesis(first, where="a ledger")
     """
     unsealed = Genesis(
         id=os.urandom(16).hex(),
         name=name,
-        created=now(),
+        created=read_clock(),
         budget=str(budget),
         neighbours=neighbours,
-        unit=None if unit is None else unit_text(unit),
+        unit=None if unit is None else write_unit(unit),
         head="",
     )
     return unsealed._replace(head=seal(unsealed, previous=""))
 
 
-def extend(tip: Tip, parts: Mapping[str, Fraction], *, guarantee: Guarantee, factor: int) -> list[Entry]:
+def extend_chain(tip: Tip, parts: Mapping[str, Fraction], *, guarantee: Guarantee, factor: int) -> list[Entry]:
     """Add one entry a part behind the tip; the caller has checked that the budget allows it."""
-    time, unit, entries = now(), unit_text(guarantee.unit), []
+    time, unit, entries = read_clock(), write_unit(guarantee.unit), []
     for purpose, epsilon in parts.items():
         unsealed = Entry(
             seq=tip.seq + 1,
@@ -210,9 +213,9 @@ def extend(tip: Tip, parts: Mapping[str, Fraction], *, guarantee: Guarantee, fac
             purpose=purpose,
             neighbours=guarantee.neighbours,
             unit=unit,
-            epsilon=fraction_text(epsilon),
-            cost=fraction_text(factor * epsilon),
-            total=fraction_text(tip.total + factor * epsilon),
+            epsilon=write_fraction(epsilon),
+            cost=write_fraction(factor * epsilon),
+            total=write_fraction(tip.total + factor * epsilon),
             head="",
         )
         entries.append(unsealed._replace(head=seal(unsealed, previous=tip.head)))
@@ -281,7 +284,7 @@ def read_tip(genesis: Genesis, newest: list[Entry], *, where: object) -> Tip:
     try:
         read_fraction(last.total)
     except ValueError:
-        raise _wrong(last, where) from None
+        raise _name_wrong_entry(last, where) from None
     return last.to_tip()
 
 
@@ -323,11 +326,11 @@ def _follow(genesis: Genesis, tip: Tip, entry: Entry, unit: Unit | None, where: 
     except (ValueError, SudareError):
         is_right = False
     if not is_right or protected is None or not protected.protects_the_same(unit or protected):
-        raise _wrong(entry, where)
+        raise _name_wrong_entry(entry, where)
     return entry.to_tip(), unit or protected
 
 
-def _wrong(entry: Entry, where: object) -> LedgerError:
+def _name_wrong_entry(entry: Entry, where: object) -> LedgerError:
     return LedgerError(
         "{where} was altered: the sums or the unit of entry {seq} are wrong; restore a copy whose"
         " head a certificate names",
@@ -336,13 +339,13 @@ def _wrong(entry: Entry, where: object) -> LedgerError:
     )
 
 
-def unit_text(unit: Unit) -> str:
+def write_unit(unit: Unit) -> str:
     """Write a unit as canonical JSON."""
     return json.dumps(unit.to_dict(), sort_keys=True, separators=(",", ":"))
 
 
 def read_unit(text: str | None) -> Unit | None:
-    """Read what `unit_text` wrote; ValueError or SudareError for anything else."""
+    """Read what `write_unit` wrote; ValueError or SudareError for anything else."""
     if text is None:
         return None
     try:
@@ -354,17 +357,17 @@ def read_unit(text: str | None) -> Unit | None:
     return Unit.from_dict(facts)
 
 
-def fraction_text(number: Fraction) -> str:
+def write_fraction(number: Fraction) -> str:
     """Write a fraction, unless sums of odd denominators have made it longer than any reader wants."""
     if max(number.numerator, number.denominator).bit_length() > MAX_FRACTION_BITS:
         raise ParameterError(
-            "the fractions in the ledger need too many digits together; spend decimals or simple fractions"
+            "the sum of the fractions in the ledger has too many digits; spend decimals or simple fractions"
         )
     return str(number)
 
 
 def read_fraction(text: str) -> Fraction:
-    """Read what `fraction_text` wrote; ValueError for anything else.
+    """Read what `write_fraction` wrote; ValueError for anything else.
 
     >>> read_fraction("1/2")
     Fraction(1, 2)

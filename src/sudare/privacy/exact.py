@@ -17,6 +17,8 @@ Number = str | int | float | Fraction | Decimal
 
 EPSILON_LOW = Fraction(1, 10**6)
 EPSILON_HIGH = Fraction(1000)
+_MOST_SHOWN = 40  # characters of a value that an error shows
+_MOST_SHOWN_BITS = 128  # of a number that an error shows in full
 
 
 def exact(value: Number, *, name: str, low: Fraction, high: Fraction) -> Fraction:
@@ -33,7 +35,7 @@ def exact(value: Number, *, name: str, low: Fraction, high: Fraction) -> Fractio
     Fraction(1, 10)
     """
     number = parse_exact(value)
-    given = {"name": name, "value": _shown(value), "low": low, "high": high}
+    given = {"name": name, "value": _show(value), "low": low, "high": high}
     if number is None:
         raise ParameterError("{name} ({value}) must be a number between {low} and {high}, such as 1/2 or 0.1", **given)
     if not low <= number <= high:
@@ -59,21 +61,21 @@ def exact_epsilon(value: Number) -> Fraction:
     return exact(value, name="epsilon", low=EPSILON_LOW, high=EPSILON_HIGH)
 
 
-def _shown(value: object) -> str:
-    """Show what was given in at most 40 characters; of a foreign object only its type, it may hold data."""
+def _show(value: object) -> str:
+    """Show a value in at most 40 characters; of a foreign object only its type, it may hold data."""
     if isinstance(value, Fraction | Integral) and not isinstance(value, bool):
-        return _shown_number(plain(Fraction(value)))
+        return _show_number(plain(Fraction(value)))
     if not isinstance(value, str | float | Decimal | bool | None):
         return type(value).__name__
     text = value if isinstance(value, str) else str(value)
-    start = "".join(letter if letter.isprintable() else "?" for letter in text[:40])
-    return start if len(text) <= 40 else start + "…"
+    start = "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_SHOWN])
+    return start if len(text) <= _MOST_SHOWN else start + "…"
 
 
-def _shown_number(number: Fraction) -> str:
-    # Python refuses to print integers of over 4300 digits, and nobody wants to read 100.
+def _show_number(number: Fraction) -> str:
+    """Show a number; one of many digits by its size, since Python refuses to print over 4300 of them."""
     above, below = number.numerator.bit_length(), number.denominator.bit_length()
-    if max(above, below) <= 128:
+    if max(above, below) <= _MOST_SHOWN_BITS:
         return str(number)
     sign = "-" if number < 0 else ""
     return f"{sign}2^{above}" if below == 1 else f"{sign}2^{above}/2^{below}"

@@ -13,13 +13,13 @@ from sudare.privacy.chain import (
     Spend,
     Tip,
     Unrecorded,
-    begin,
+    begin_chain,
     check_genesis,
     check_history,
+    check_line,
     check_parts,
     check_seal,
-    check_words,
-    extend,
+    extend_chain,
     read_tip,
     read_unit,
 )
@@ -32,8 +32,8 @@ from sudare.text.cards import bar, card
 
 __all__ = ["Ledger", "Spend", "Unrecorded"]
 
-WAIT_SECONDS = 30.0
-MERGE_EVERY = 500  # entries: a log of about 4 MB, SQLite's own measure
+WAIT_SECONDS = 30.0  # for a lock that another process holds
+MERGE_EVERY = 500  # entries: a log of about 4 MB, at which SQLite would merge it by itself
 
 
 class Ledger:
@@ -49,13 +49,13 @@ class Ledger:
     Guarantee: all releases together keep `budget` for every unit. Proof: proofs/composition.md
 
     >>> import tempfile
-    >>> place = tempfile.TemporaryDirectory()
+    >>> folder = tempfile.TemporaryDirectory()
     >>> promise = Guarantee(epsilon=Fraction(1, 2), neighbours="replace", unit=Unit())
-    >>> with Ledger.create(Path(place.name) / "people.ledger", epsilon="0.6") as ledger:
+    >>> with Ledger.create(Path(folder.name) / "people.ledger", epsilon="0.6") as ledger:
     ...     spends = ledger.spend({"noise in every cell": Fraction(1, 2)}, guarantee=promise)
     ...     print(ledger.left, "of", ledger.budget, "is left")
     1/10 of 3/5 is left
-    >>> place.cleanup()
+    >>> folder.cleanup()
     """
 
     def __init__(self, path: str | Path, *, wait_seconds: float = WAIT_SECONDS) -> None:
@@ -65,8 +65,8 @@ class Ledger:
             self._genesis = self._file.genesis()
             check_genesis(self._genesis, where=self.path)
             self._unit = read_unit(self._genesis.unit)
-            self._seen = Tip(seq=0, total=Fraction(), head=self._genesis.head)
-            self._seen = self._tip()
+            self._known = Tip(seq=0, total=Fraction(), head=self._genesis.head)
+            self._known = self._tip()
         except BaseException:
             self._file.close()
             raise
@@ -88,8 +88,8 @@ class Ledger:
         budget = exact_epsilon(epsilon)
         check_neighbours(neighbours)
         if name:
-            check_words(name, name="name")
-        make_file(Path(path), begin(name=name, budget=budget, neighbours=neighbours, unit=unit))
+            check_line(name, name="name")
+        make_file(Path(path), begin_chain(name=name, budget=budget, neighbours=neighbours, unit=unit))
         return cls(path)
 
     @classmethod
@@ -128,7 +128,7 @@ class Ledger:
         )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     @property
@@ -190,10 +190,10 @@ class Ledger:
                 tip = self._tip()
                 self._check_unit(guarantee.unit)
                 self._check_left(tip, parts, factor)
-                entries = extend(tip, parts, guarantee=guarantee, factor=factor)
+                entries = extend_chain(tip, parts, guarantee=guarantee, factor=factor)
                 self._file.append(entries)
-            self._seen = entries[-1].to_tip()
-            if tip.seq // MERGE_EVERY != self._seen.seq // MERGE_EVERY:
+            self._known = entries[-1].to_tip()
+            if tip.seq // MERGE_EVERY != self._known.seq // MERGE_EVERY:
                 self._file.merge()
         return tuple(entry.to_spend() for entry in entries)
 
@@ -211,29 +211,29 @@ class Ledger:
 
         Error: LedgerError that names the first thing that does not fit.
         """
-        seen = self._seen.head  # before the entries are read: another thread may add some meanwhile
+        known_head = self._known.head  # before the entries are read: another thread may add some meanwhile
         self._file.check_pages()
         heads = check_history(self._file.genesis(), self._file.entries(), where=self.path)
-        for kept in (seen, head):
-            if kept is not None and kept.strip().lower() not in heads:
+        for wanted in (known_head, head):
+            if wanted is not None and wanted.strip().lower() not in heads:
                 raise LedgerError(
                     "{where} does not hold the head {head}: entries were removed, or it is another"
                     " ledger; look for the copy that holds it",
                     where=self.path,
-                    head=kept.strip()[:64],
+                    head=wanted.strip()[:64],
                 )
 
     def _tip(self) -> Tip:
         """Read the end of the chain, sure that it fits and still holds what this process saw before."""
         with self._file.lock:
             tip = read_tip(self._genesis, self._file.last_two(), where=self.path)
-            if tip.seq < self._seen.seq or self._head_at(self._seen.seq, tip) != self._seen.head:
+            if tip.seq < self._known.seq or self._head_at(self._known.seq, tip) != self._known.head:
                 raise LedgerError(
                     "{where} was altered: entries that were there are gone; restore a copy that holds the head {head}",
                     where=self.path,
-                    head=self._seen.head,
+                    head=self._known.head,
                 )
-            self._seen = tip
+            self._known = tip
             return tip
 
     def _head_at(self, seq: int, tip: Tip) -> str | None:

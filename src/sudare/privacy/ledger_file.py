@@ -1,4 +1,10 @@
-"""The form of a ledger file: what is in it, how one is made, and how to tell one from anything else."""
+"""A ledger as a SQLite file: what is in it, how one is made, and how an open one is read and written.
+
+One writer at a time, patient with others, safe across forks. Never read a ledger with plain file calls while it may be
+open here: closing such a handle drops the locks that this process holds on the file (POSIX locks belong to the process,
+not to the handle), and SQLite keeps its promises by those locks. For the same reason a connection must not cross a
+fork: all are closed before it, and opened again on use.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x53756461  # "Suda" in the header of the file
 
 # SQLite stores these texts as they stand, and a file whose texts differ is not opened.
-OBJECTS = {
+TABLES_AND_TRIGGERS = {
     "genesis": (
         "CREATE TABLE genesis (id TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL,"
         " budget TEXT NOT NULL, neighbours TEXT NOT NULL, unit TEXT, head TEXT NOT NULL)"
@@ -66,7 +72,7 @@ BUSY, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB = 5, 8, 10, 11,
 def make_file(path: Path, genesis: Genesis) -> None:
     """Make a ledger under a temporary name and give it its own at the end, never over another file."""
     _check_free(path)
-    with explained(path):
+    with explain_errors(path):
         try:
             with unfinished_file(path) as temporary:
                 _fill(temporary, genesis)
@@ -108,7 +114,7 @@ def check_format(connection: sqlite3.Connection, path: Path) -> None:
             version=version,
             known=FORMAT,
         )
-    if dict(connection.execute("SELECT name, sql FROM sqlite_master")) != OBJECTS:
+    if dict(connection.execute("SELECT name, sql FROM sqlite_master")) != TABLES_AND_TRIGGERS:
         raise LedgerError(
             "{where} was altered: its tables and triggers are not those of a ledger; "
             "restore a copy whose head a certificate names",
@@ -118,34 +124,34 @@ def check_format(connection: sqlite3.Connection, path: Path) -> None:
         raise LedgerError("{where} cannot be shared by processes here; keep it on a local disk", where=path)
 
 
-def check_place(path: Path) -> tuple[int, int]:
+def identify_file(path: Path) -> tuple[int, int]:
     """Refuse what is no plain file with one name, and tell which file it is."""
     try:
-        found = os.stat(path)
-        if found.st_nlink > 1:
+        status = os.stat(path)
+        if status.st_nlink > 1:
             _drop_temporary_names(path)
-            found = os.stat(path)
+            status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise LedgerError("{where} does not exist; make it with: sudare ledger create", where=path) from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise LedgerError("{where} is not a file; name the file of a ledger", where=path)
-    if found.st_nlink > 1:  # each name would have its own log beside it, so each could spend it all
+    if status.st_nlink > 1:  # each name would have its own log beside it, so each could spend it all
         raise LedgerError(
             "{where} has a second name (a hard link), and spends under it would not be seen; remove one name",
             where=path,
         )
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system report into one line that says what to do."""
     import sqlite3
 
     try:
         yield
     except sqlite3.Error as error:
-        raise _told(path, error) from None
+        raise _explain(path, error) from None
     except UnicodeError:  # the text of a damaged file, quoted in what SQLite reports about it
         raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=path) from None
     except OSError as error:
@@ -154,11 +160,11 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def result_code(error: sqlite3.Error) -> int:
-    """Tell the primary result code; 0 where Python itself complained."""
+    """Give the primary result code; 0 where Python itself raised the error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def _told(path: Path, error: sqlite3.Error) -> LedgerError:
+def _explain(path: Path, error: sqlite3.Error) -> LedgerError:
     code = result_code(error)
     if code in (BUSY, PROTOCOL):
         return LedgerError("{where} is locked by another process; try again when it is done", where=path)
@@ -195,14 +201,14 @@ def _drop_temporary_names(path: Path) -> None:
 
 
 def _check_free(path: Path) -> None:
-    """Refuse a name that is taken, or where SQLite would mistake the rests of another ledger for its own."""
+    """Refuse a name that is taken, or where SQLite would take the side files of another ledger for its own."""
     if os.path.lexists(path):
         raise LedgerError("{where} exists already, and a ledger is never overwritten; choose another name", where=path)
     if "\0" in path.name or not path.parent.is_dir():
         raise LedgerError("there is no directory {directory}; make it first", directory=path.parent)
-    for rest in _side_files(path):
-        if os.path.lexists(rest):
-            raise LedgerError("{where} is left of another ledger; move it away first", where=rest)
+    for side_file in _side_files(path):
+        if os.path.lexists(side_file):
+            raise LedgerError("{where} was left by another ledger; move it away first", where=side_file)
 
 
 def _fill(path: Path, genesis: Genesis) -> None:
@@ -210,20 +216,14 @@ def _fill(path: Path, genesis: Genesis) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("BEGIN IMMEDIATE")
-        for text in OBJECTS.values():
-            connection.execute(text)
+        for statement in TABLES_AND_TRIGGERS.values():
+            connection.execute(statement)
         connection.execute("INSERT INTO genesis VALUES (?, ?, ?, ?, ?, ?, ?)", genesis)
         connection.execute("COMMIT")
         check_format(connection, path)
 
 
-# An open ledger file: one writer at a time, patient with others, safe across forks.
-#
-# Never read a ledger with plain file calls while it may be open here: closing such a handle drops the locks that this
-# process holds on the file (POSIX locks belong to the process, not to the handle), and SQLite keeps its promises by
-# those locks. For the same reason a connection must not cross a fork: all are closed before it, and opened again on
-# use.
-
+# --- an open file ---------------------------------------------------------------------------------------------------
 
 Result = TypeVar("Result")
 
@@ -233,11 +233,11 @@ LONGEST_PAUSE_SECONDS = 0.002
 
 
 class LedgerFile:
-    """Few questions, one way to write, every error in one line."""
+    """An open ledger file: few queries, one way to write, every error in one line."""
 
     def __init__(self, path: Path, *, wait_seconds: float) -> None:
         self.path = path  # as it was given, for messages
-        self._place = path.absolute()  # as it stays when the process changes its directory
+        self._absolute = path.absolute()  # as it stays when the process changes its directory
         self._wait_seconds = wait_seconds
         self.lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
@@ -246,7 +246,7 @@ class LedgerFile:
         self._closed = False
         with _forking:
             _files.add(self)
-        with self._using():
+        with self._connected():
             pass
 
     def __del__(self) -> None:
@@ -255,33 +255,33 @@ class LedgerFile:
 
     def genesis(self) -> Genesis:
         """Read what the ledger is."""
-        rows = self._ask("SELECT id, name, created, budget, neighbours, unit, head FROM genesis LIMIT 2")
+        rows = self._query("SELECT id, name, created, budget, neighbours, unit, head FROM genesis LIMIT 2")
         if len(rows) != 1:
             raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=self.path)
         return Genesis(*rows[0])
 
     def last_two(self) -> list[Entry]:
         """Read the end of the chain, newest first: the last entry and the one it builds on."""
-        return [Entry(*row) for row in self._ask("SELECT * FROM spends ORDER BY seq DESC LIMIT 2")]
+        return [Entry(*row) for row in self._query("SELECT * FROM spends ORDER BY seq DESC LIMIT 2")]
 
     def entry(self, seq: int) -> Entry | None:
         """Read one entry."""
-        return next((Entry(*row) for row in self._ask("SELECT * FROM spends WHERE seq = ?", seq)), None)
+        return next((Entry(*row) for row in self._query("SELECT * FROM spends WHERE seq = ?", seq)), None)
 
     def entries(self) -> list[Entry]:
         """Read the whole chain as it stood at one moment."""
-        return [Entry(*row) for row in self._ask("SELECT * FROM spends ORDER BY seq")]
+        return [Entry(*row) for row in self._query("SELECT * FROM spends ORDER BY seq")]
 
     def check_pages(self) -> None:
-        """Let SQLite check its own pages, and the form of the file once more."""
-        with self._using() as connection:
+        """Let SQLite check its own pages, and check the format of the file once more."""
+        with self._connected() as connection:
             check_format(connection, self.path)
-        if self._ask("PRAGMA integrity_check") != [("ok",)]:
+        if self._query("PRAGMA integrity_check") != [("ok",)]:
             raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=self.path)
 
     def append(self, entries: list[Entry]) -> None:
         """Add entries at the end; only inside `writing`."""
-        with self._using() as connection:
+        with self._connected() as connection:
             connection.executemany("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entries)
 
     @contextmanager
@@ -290,7 +290,7 @@ class LedgerFile:
 
         A COMMIT is never tried twice: whoever gets an error draws no noise, whether or not the spend arrived.
         """
-        with self._using() as connection:
+        with self._connected() as connection:
             try:
                 self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
                 self._check_identity()
@@ -310,8 +310,8 @@ class LedgerFile:
         """
         import sqlite3
 
-        with self._using() as connection, suppress(sqlite3.Error):
-            guard = connect(self._place, mode="rw")
+        with self._connected() as connection, suppress(sqlite3.Error):
+            guard = connect(self._absolute, mode="rw")
             try:
                 self._patiently(lambda: guard.execute("BEGIN IMMEDIATE"))
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -319,24 +319,24 @@ class LedgerFile:
                 guard.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self.lock:
             self._closed = True
-            self.let_go()
+            self.disconnect()
 
-    def let_go(self) -> None:
-        """Close the connection; the next question opens another."""
+    def disconnect(self) -> None:
+        """Close the connection; the next query opens another."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         if self._process == os.getpid():
             connection.close()
         else:
-            _foreign.append(connection)  # its locks are another process's: not even closing it is safe
+            _of_other_processes.append(connection)  # its locks are another process's: not even closing it is safe
 
     @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        with self.lock, explained(self.path):
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        with self.lock, explain_errors(self.path):
             if self._closed:
                 raise LedgerError("{where} is closed; open it again", where=self.path)
             if self._connection is None:
@@ -348,7 +348,7 @@ class LedgerFile:
 
     def _open(self) -> sqlite3.Connection:
         self._check_identity()
-        connection = connect(self._place, mode="rw")
+        connection = connect(self._absolute, mode="rw")
         try:
             check_format(connection, self.path)
         except BaseException:
@@ -357,14 +357,14 @@ class LedgerFile:
         return connection
 
     def _check_identity(self) -> None:
-        found = check_place(self._place)
-        self._identity = self._identity or found
-        if found != self._identity:
+        identity = identify_file(self._absolute)
+        self._identity = self._identity or identity
+        if identity != self._identity:
             raise LedgerError("{where} was replaced by another file while open; open it again", where=self.path)
 
-    def _ask(self, question: str, *values: object) -> list[Any]:
-        with self._using() as connection:
-            return self._patiently(lambda: connection.execute(question, values).fetchall())
+    def _query(self, statement: str, *values: object) -> list[Any]:
+        with self._connected() as connection:
+            return self._patiently(lambda: connection.execute(statement, values).fetchall())
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
         """Try until the lock is free. Each waits a random while, else those who came together collide again."""
@@ -383,23 +383,23 @@ class LedgerFile:
 
 _files: weakref.WeakSet[LedgerFile] = weakref.WeakSet()
 _forking = threading.RLock()  # held from before a fork to after it, and while a file is added
-_held: list[LedgerFile] = []
-_foreign: list[sqlite3.Connection] = []
+_locked_for_fork: list[LedgerFile] = []
+_of_other_processes: list[sqlite3.Connection] = []
 
 
 def _before_fork() -> None:
     _forking.acquire()
-    _held[:] = list(_files)
-    for file in _held:
+    _locked_for_fork[:] = list(_files)
+    for file in _locked_for_fork:
         file.lock.acquire()
         with suppress(Exception):
-            file.let_go()
+            file.disconnect()
 
 
 def _after_fork() -> None:
-    for file in _held:
+    for file in _locked_for_fork:
         file.lock.release()
-    _held.clear()
+    _locked_for_fork.clear()
     _forking.release()
 
 

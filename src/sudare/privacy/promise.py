@@ -1,4 +1,4 @@
-"""What a release promises: epsilon, for whom, and between which tables."""
+"""What a release promises: differential privacy, k-anonymity, or epsilon per metre; for whom, and what it costs."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Guarantee:
 def _exp_rounded_up(epsilon: Fraction) -> str:
     """Print exp(epsilon) so that the figure is never below it: three digits of what it has above 1.
 
-    >>> [_exp_rounded_up(Fraction(one)) for one in ("1/1000", "1/2", "3", "1000")]
+    >>> [_exp_rounded_up(Fraction(epsilon)) for epsilon in ("1/1000", "1/2", "3", "1000")]
     ['1.00101', '1.649', '20.1', '1.98E+434']
     """
     fine = Context(prec=50, rounding=ROUND_CEILING)
@@ -174,7 +174,7 @@ def _exp_rounded_up(epsilon: Fraction) -> str:
     return f"{rounded:f}" if rounded < 10**6 else f"{rounded:.2E}"
 
 
-# The promise of k-anonymity: about the classes of one release, and about nothing else.
+# --- k-anonymity: about the classes of one release, and about nothing else ------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,7 +196,7 @@ class ClassGuarantee:
 
     @property
     def neighbours(self) -> str:
-        """None: the promise is about one table."""
+        """Empty: the promise is about one table."""
         return ""
 
     @property
@@ -288,20 +288,19 @@ def recognise_criterion(words: str) -> Text:
     return Text("{words}", {"words": words})
 
 
-# The promise of a location mechanism: epsilon per metre, for one report.
+# --- a location mechanism: epsilon per metre, for one report --------------------------------------------------------
 
-
-LOW, HIGH = Fraction(1, 10**9), Fraction(10)
+EPSILON_PER_METRE_LOW, EPSILON_PER_METRE_HIGH = Fraction(1, 10**9), Fraction(10)
 METRICS = ("plane", "points", "graph", "elastic")
 
 
 def exact_epsilon_per_metre(value: Number) -> Fraction:
-    """Read an epsilon per metre, between 1e-9 (a country is one blur) and 10 (a step outside shows).
+    """Read an epsilon per metre, between 1e-9 (a whole country cannot be told apart) and 10 (a few steps can).
 
     >>> exact_epsilon_per_metre("0.02")
     Fraction(1, 50)
     """
-    return exact(value, name="epsilon_per_metre", low=LOW, high=HIGH)
+    return exact(value, name="epsilon_per_metre", low=EPSILON_PER_METRE_LOW, high=EPSILON_PER_METRE_HIGH)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -354,7 +353,7 @@ class MetricGuarantee:
         return text("the straight distance between the centres of two cells")
 
     def to_dict(self) -> dict[str, Any]:
-        """The promise as JSON-able facts, and in words for those who read no JSON."""
+        """Give the promise as JSON-able facts, and in words for those who read no JSON."""
         return {
             "epsilon_per_metre": str(self.epsilon_per_metre),
             "metric": self.metric,

@@ -26,9 +26,7 @@ from sudare.methods.registry import summary_of
 from sudare.noise import Rng
 from sudare.privacy import Neighbours
 from sudare.privacy.exact import Number
-from sudare.privacy.promise import HIGH as EPSILON_PER_METRE_HIGH
-from sudare.privacy.promise import LOW as EPSILON_PER_METRE_LOW
-from sudare.privacy.promise import MetricGuarantee
+from sudare.privacy.promise import EPSILON_PER_METRE_HIGH, EPSILON_PER_METRE_LOW, MetricGuarantee
 from sudare.releases import Certificate, Coded, Frame, Release
 from sudare.releases.certificate import round_up
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
