@@ -9,7 +9,7 @@ import pytest
 
 from sudare.advise.answers import Answers, Choice
 from sudare.advise.choose import advise, advise_kanon, advise_places, decide, is_crowded, read_facts
-from sudare.advise.next_steps import FileNames, commands, recipe_text
+from sudare.advise.next_steps import FileNames, list_commands, write_recipe_text
 from sudare.demo.data import write_coast
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.kanon import KAnonymity
@@ -295,9 +295,9 @@ def test_names_with_blanks_are_quoted_for_a_shell_and_for_toml(tmp_path: Path) -
     advice = advise(SMALL, answers)
     names = FileNames.of(Path('my "facts".toml'), "microdata", "the data.csv")
     file = tmp_path / "r.toml"
-    file.write_text(recipe_text(advice, answers, names, folder=Path()), encoding="utf-8")
+    file.write_text(write_recipe_text(advice, answers, names, folder=Path()), encoding="utf-8")
 
-    assert commands(advice, answers, names)[0] == "sudare schema check 'the data.csv' --schema 'my \"facts\".toml'"
+    assert list_commands(advice, answers, names)[0] == "sudare schema check 'the data.csv' --schema 'my \"facts\".toml'"
     assert read_recipe(file).releases[0].schema_file == tmp_path / 'my "facts".toml'
 
 
@@ -307,8 +307,8 @@ def test_an_attribute_with_a_comma_goes_into_the_recipe_and_for_a_flag_into_the_
     advice = advise_kanon(Schema(name="s", attributes=(SEX, comma)), answers)
     names = FileNames.of(Path("s.toml"), "kanon", None)
     file = tmp_path / "r.toml"
-    file.write_text(recipe_text(advice, answers, names, folder=Path()), encoding="utf-8")
-    lines = commands(advice, answers, names)
+    file.write_text(write_recipe_text(advice, answers, names, folder=Path()), encoding="utf-8")
+    lines = list_commands(advice, answers, names)
 
     assert read_recipe(file).releases[0].parameters["quasi"] == ("sex", "age, in years")
     assert lines[1].startswith('# first write role = "quasi" for these in s.toml: sex / age, in years;')
@@ -318,7 +318,7 @@ def test_an_attribute_with_a_comma_goes_into_the_recipe_and_for_a_flag_into_the_
 def test_data_that_are_no_file_are_named_as_they_are() -> None:
     answers = Answers(need="records", rows=10**5)
     names = FileNames.of(Path("s.toml"), "microdata", "s3://b/x.parquet")
-    text = recipe_text(advise(SMALL, answers), answers, names, folder=Path("elsewhere"))
+    text = write_recipe_text(advise(SMALL, answers), answers, names, folder=Path("elsewhere"))
 
     assert 'source = "s3://b/x.parquet"' in text
     assert 'schema = "../s.toml"' in text

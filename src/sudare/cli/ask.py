@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @json_option
 def query(directory: Path, sql: str | None, file: Path | None, level: float, as_json: bool) -> None:
     """Answer one statement, or those of a file."""
-    from sudare.app import ask
+    from sudare.app import query as ask_view
 
     if (sql is None) == (file is None):
         raise click.UsageError(say("give either a statement or --file"), click.get_current_context())
@@ -36,33 +36,33 @@ def query(directory: Path, sql: str | None, file: Path | None, level: float, as_
         text = sql if file is None else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise ParameterError("{file} cannot be read as text", file=file) from None
-    answered = ask(directory, text or "", level=level, many=file is not None)
+    answers = ask_view(directory, text or "", level=level, many=file is not None)
     if as_json:
-        print_json([found.to_dict(statement) for statement, found in answered])
+        print_json([answer.to_dict(statement) for statement, answer in answers])
         return
-    for statement, found in answered:
+    for statement, answer in answers:
         if file is not None:
             click.echo(statement)
-        _show(found)
+        _print_answer(answer)
 
 
-def _show(found: AnswerTable) -> None:
-    table([tuple(_text(cell) for cell in row) for row in found.rows], head=found.columns)
+def _print_answer(answer: AnswerTable) -> None:
+    table([tuple(_write_cell(cell) for cell in row) for row in answer.rows], head=answer.columns)
     click.echo(
         say(
             "intervals of level {level}: the part of the noise is exact, that of the model is estimated",
-            level=found.level,
+            level=answer.level,
         )
     )
 
 
-def _text(cell: str | Estimate | None) -> str:
+def _write_cell(cell: str | Estimate | None) -> str:
     if cell is None or isinstance(cell, str):
         return "" if cell is None else cell
-    return f"{_number(cell.value)} [{_number(cell.low)}, {_number(cell.high)}]"
+    return f"{_write_number(cell.value)} [{_write_number(cell.low)}, {_write_number(cell.high)}]"
 
 
-def _number(value: float) -> str:
+def _write_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
 
 

@@ -48,19 +48,19 @@ def choose(schema_file: Path, data: str | None, recipe_file: Path | None, as_jso
     """Ask what is open, decide, tell."""
     import sudare.schema.file  # noqa: F401  (read late, and a half-made model cannot be used)
     from sudare.advise.choose import decide, read_facts
-    from sudare.advise.next_steps import FileNames, commands, write_recipe
+    from sudare.advise.next_steps import FileNames, list_commands, write_recipe
 
     facts = read_facts(schema_file)
-    answers = _answers(facts, given, may_ask=_is_terminal() and not as_json)
+    answers = _collect_answers(facts, given, may_ask=_is_terminal() and not as_json)
     advice = decide(facts, schema_file, answers)
     names = FileNames.of(schema_file, advice.choice.publish, data)
-    lines = commands(advice, answers, names)
+    lines = list_commands(advice, answers, names)
     if recipe_file is not None:
         write_recipe(recipe_file, advice, answers, names)
     if as_json:
         print_json({**advice.to_dict(), "commands": lines})
         return
-    tell(advice, lines)
+    print_advice(advice, lines)
     if recipe_file is not None:
         click.echo(say("{file} written: look at it, then `sudare run {file} --dry-run`", file=recipe_file))
 
@@ -72,14 +72,14 @@ def _is_terminal() -> bool:
 # --- the questions ----------------------------------------------------------------------------------------------
 
 
-def _answers(facts: Schema | None, given: dict[str, Any], *, may_ask: bool) -> Answers:
+def _collect_answers(facts: Schema | None, given: dict[str, Any], *, may_ask: bool) -> Answers:
     from sudare.advise.answers import Answers
 
     is_map = facts is None
-    found = dict(given)
-    if is_map and found["need"] is None:
-        found["need"] = "places"
-    if found["need"] is None and not may_ask:
+    answers = dict(given)
+    if is_map and answers["need"] is None:
+        answers["need"] = "places"
+    if answers["need"] is None and not may_ask:
         raise click.UsageError(
             say(
                 "this is no terminal to ask on: say with --need what people need ({needs}); --rows, --truthful,"
@@ -89,37 +89,39 @@ def _answers(facts: Schema | None, given: dict[str, Any], *, may_ask: bool) -> A
             click.get_current_context(),
         )
     if may_ask and facts is not None:
-        _ask(facts, found)
-    yes = {name: None if found[name] is None else found[name] == "yes"
+        _ask_what_is_open(facts, answers)
+    yes = {name: None if answers[name] is None else answers[name] == "yes"
            for name in ("people_may_repeat", "truthful", "hide_number")}  # fmt: skip
     return Answers(
-        need=found["need"],
-        rows=found["rows"],
+        need=answers["need"],
+        rows=answers["rows"],
         people_may_repeat=yes["people_may_repeat"],
         truthful=bool(yes["truthful"]),
-        collector=found["collector"] or "trusted",
-        epsilons=None if found["epsilons"] is None else tuple(one.strip() for one in found["epsilons"].split(",")),
+        collector=answers["collector"] or "trusted",
+        epsilons=None
+        if answers["epsilons"] is None
+        else tuple(epsilon.strip() for epsilon in answers["epsilons"].split(",")),
         hide_number=bool(yes["hide_number"]),
     )
 
 
-def _ask(schema: Schema, found: dict[str, Any]) -> None:
+def _ask_what_is_open(schema: Schema, answers: dict[str, Any]) -> None:
     """Ask for every answer that no flag gave."""
-    if found["need"] is None:
-        found["need"] = _one_of(say("What do people need?"), _needs())
-    if found["need"] == "places" or found["collector"] == "devices":
+    if answers["need"] is None:
+        answers["need"] = _ask_one_of(say("What do people need?"), _describe_needs())
+    if answers["need"] == "places" or answers["collector"] == "devices":
         return
-    if found["truthful"] is None and found["need"] == "records":
-        found["truthful"] = _yes_no(say("Must the published rows be true rows, made coarser?"), "no")
-    if found["rows"] is None:
-        found["rows"] = _rows(say("Roughly how many records has the table? A public number; Enter if none is."))
-    if found["people_may_repeat"] is None and schema.unit.kind == "row":
-        found["people_may_repeat"] = _yes_no(say("Can a person have several rows?"), "no")
-    if found["hide_number"] is None and found["truthful"] != "yes":
-        found["hide_number"] = _yes_no(say("Must the number of records be protected too?"), "no")
+    if answers["truthful"] is None and answers["need"] == "records":
+        answers["truthful"] = _ask_yes_no(say("Must the published rows be true rows, made coarser?"), "no")
+    if answers["rows"] is None:
+        answers["rows"] = _ask_rows(say("Roughly how many records has the table? A public number; Enter if none is."))
+    if answers["people_may_repeat"] is None and schema.unit.kind == "row":
+        answers["people_may_repeat"] = _ask_yes_no(say("Can a person have several rows?"), "no")
+    if answers["hide_number"] is None and answers["truthful"] != "yes":
+        answers["hide_number"] = _ask_yes_no(say("Must the number of records be protected too?"), "no")
 
 
-def _needs() -> dict[str, str]:
+def _describe_needs() -> dict[str, str]:
     return {
         "records": say("records with the same columns, for tools of their own"),
         "counts": say("a table of counts, single cells"),
@@ -130,21 +132,21 @@ def _needs() -> dict[str, str]:
     }
 
 
-def _one_of(question: str, options: dict[str, str]) -> str:
+def _ask_one_of(question: str, options: dict[str, str]) -> str:
     click.echo(question)
     for number, (name, words) in enumerate(options.items(), start=1):
         click.echo(f"  {number}  {name}: {words}")
     known = [*options, *(str(number) for number in range(1, len(options) + 1))]
-    answer = _read(known, "")
+    answer = _read_answer(known, "")
     return [*options][int(answer) - 1] if answer.isdecimal() else answer
 
 
-def _yes_no(question: str, default: str) -> str:
+def _ask_yes_no(question: str, default: str) -> str:
     click.echo(question + " (yes/no) [" + default + "]")
-    return {"y": "yes", "n": "no"}.get(answer := _read(["yes", "no", "y", "n", ""], default), answer)
+    return {"y": "yes", "n": "no"}.get(answer := _read_answer(["yes", "no", "y", "n", ""], default), answer)
 
 
-def _rows(question: str) -> int | None:
+def _ask_rows(question: str) -> int | None:
     from sudare.advise.answers import MOST_ROWS
 
     click.echo(question)
@@ -157,29 +159,29 @@ def _rows(question: str) -> int | None:
         click.echo(say("a whole number between 1 and {most}, or Enter", most=f"{MOST_ROWS:,}"))
 
 
-def _read(known: list[str], default: str) -> str:
+def _read_answer(known: list[str], default: str) -> str:
     while True:
         answer = str(click.prompt(">", default=default, show_default=False, prompt_suffix=" ")).strip().lower()
         if answer in known:
             return answer or default
-        click.echo(say("one of {known}", known=", ".join(one for one in known if one)))
+        click.echo(say("one of {known}", known=", ".join(word for word in known if word)))
 
 
 # --- the advice -------------------------------------------------------------------------------------------------
 
 
-def tell(advice: Advice, lines: list[str]) -> None:
+def print_advice(advice: Advice, lines: list[str]) -> None:
     """Print the advice for people."""
     click.echo(say("recommended: {choice}", choice=advice.choice.words()))
-    _list(say("why:"), advice.why)
-    _list(say("what is lost:"), advice.lost)
+    _print_list(say("why:"), advice.why)
+    _print_list(say("what is lost:"), advice.lost)
     click.echo(
         say("expected error (standard deviations), by {name}:", name=advice.name)
         if advice.name == "epsilon"
         else say("what to expect, by {name}:", name=advice.name)
     )
-    for value, one in advice.expected:
-        click.echo(f"  {value}: {one.words}")
+    for value, error in advice.expected:
+        click.echo(f"  {value}: {error.words}")
     if advice.runner_up is not None:
         click.echo(say("second choice: {choice}", choice=advice.runner_up.words()))
         click.echo(f"  {advice.runner_up_if}")
@@ -192,7 +194,7 @@ def tell(advice: Advice, lines: list[str]) -> None:
         click.echo(f"  {line}")
 
 
-def _list(title: str, lines: Iterable[Text]) -> None:
+def _print_list(title: str, lines: Iterable[Text]) -> None:
     click.echo(title)
     for line in lines:
         click.echo(f"  - {line}")

@@ -87,7 +87,7 @@ def show(file: Path, as_json: bool) -> None:
         click.echo(line)
     if spends:
         table(
-            [(str(one.seq), one.time, str(one.epsilon), str(one.cost), say(one.purpose)) for one in spends],
+            [(str(spend.seq), spend.time, str(spend.epsilon), str(spend.cost), say(spend.purpose)) for spend in spends],
             head=("#", say("time"), "epsilon", say("charged"), say("purpose")),
         )
 

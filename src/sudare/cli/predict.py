@@ -33,29 +33,29 @@ if TYPE_CHECKING:
 def predict(request_file: Path, schema_file: Path, history_file: Path, as_json: bool) -> None:
     """Read request, schema and history, and answer."""
     from sudare.methods.kanon.history import read_history
-    from sudare.methods.kanon.predict import predict as foretell
+    from sudare.methods.kanon.predict import predict as predict_request
     from sudare.methods.kanon.request import Request
     from sudare.schema import Schema
 
     schema = Schema.read(schema_file)
-    found = foretell(Request.read(request_file, schema), schema, read_history(history_file))
+    prediction = predict_request(Request.read(request_file, schema), schema, read_history(history_file))
     if as_json:
-        print_json(found.to_dict())
+        print_json(prediction.to_dict())
         return
-    _tell(found)
+    _print_prediction(prediction)
 
 
-def _tell(found: Prediction) -> None:
-    request = found.request
+def _print_prediction(prediction: Prediction) -> None:
+    request = prediction.request
     click.echo(
         say(
             "request {name}: k = {k}; {points} measurements known",
             name=request.name or "-",
             k=request.k,
-            points=found.measurement_count,
+            points=prediction.measurement_count,
         )
     )
-    for number, (answer, nearest) in enumerate(zip(found.answers, found.nearest, strict=True), 1):
+    for number, (answer, nearest) in enumerate(zip(prediction.answers, prediction.nearest, strict=True), 1):
         click.echo(say("option {number}: {groupings}", number=number, groupings=answer.describe_groupings()))
         click.echo(f"  {answer.describe()}")
         for near in nearest:

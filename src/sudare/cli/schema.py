@@ -30,14 +30,12 @@ if TYPE_CHECKING:
 @json_option
 def show(schema_file: Path, as_json: bool) -> None:
     """Read the schema, which also checks it, and tell it."""
-    from sudare.schema import Schema
-
-    schema = Schema.read(schema_file)
+    schema = _read_schema(schema_file)
     if as_json:
         print_json(schema.to_dict())
         return
     head = (say("attribute"), say("values"), say("order"), say("role"), say("levels above"), say("missing"))
-    table([_row(one) for one in schema.attributes], head=head)
+    table([_row(attribute) for attribute in schema.attributes], head=head)
     for line in _lines(schema):
         click.echo(line)
 
@@ -119,13 +117,11 @@ def check(
     data: str, schema_file: Path, encoding: str | None, count_column: str | None, no_examples: bool, as_json: bool
 ) -> None:
     """Print the findings; exit 1 when something does not fit."""
-    from sudare.schema import Schema
     from sudare.sources import open as open_source
 
+    declared = _read_schema(schema_file)
     with progress(say("checking")) as moved:
-        source = open_source(
-            data, Schema.read(schema_file), encoding=encoding, count_column=count_column, progress=moved
-        )
+        source = open_source(data, declared, encoding=encoding, count_column=count_column, progress=moved)
         with contextlib.closing(source):
             findings = source.check()
     if no_examples:
@@ -143,8 +139,8 @@ def _tell(findings: Findings) -> None:
         click.echo(say("NOT FOR PUBLICATION: counts and values of the table, for the steward's eyes only."))
         table(
             [
-                (one.attribute, str(one.problem), str(one.rows), ", ".join(map(str, one.examples)))
-                for one in findings.problems
+                (misfit.attribute, str(misfit.problem), str(misfit.rows), ", ".join(map(str, misfit.examples)))
+                for misfit in findings.problems
             ],
             head=(say("attribute"), say("problem"), say("rows"), say("examples")),
         )
@@ -167,6 +163,19 @@ form_option = option(
     show_default=True,
     help=text("which file: the schema of a table, a map of places, a recipe of releases, a request for a table"),
 )
+
+
+def _read_schema(schema_file: Path) -> Schema:
+    """Read a schema; of a file with several mistakes all are told, one a line."""
+    from sudare.forms import find_mistakes
+    from sudare.schema import Schema
+
+    mistakes = find_mistakes(schema_file, _find_form("schema"))
+    if len(mistakes) < 2:
+        return Schema.read(schema_file)
+    for mistake in mistakes:
+        click.echo(f"sudare: {mistake.describe(schema_file)}", err=True)
+    raise click.exceptions.Exit(1)
 
 
 def _find_form(name: str) -> FileForm:

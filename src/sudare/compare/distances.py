@@ -79,7 +79,7 @@ def l2_distance(true: Counts, published: Counts) -> Evaluation:
     >>> l2_distance(Counts.build(schema, [0], [3]), Counts.build(schema, [1], [4]))
     <Evaluation, not for publication: L2 distance 5>
     """
-    first, second = _aligned(true, published)
+    first, second = _align(true, published)
     return Evaluation("L2 distance", math.sqrt(_sum_of_squares(first - second)))
 
 
@@ -96,7 +96,7 @@ def ks_distance(true: Counts, published: Counts) -> Evaluation:
     >>> ks_distance(Counts.build(schema, [0, 2], [3, 1]), Counts.build(schema, [1, 2], [3, 1]))
     <Evaluation, not for publication: KS distance 0.75>
     """
-    first, second = _aligned(true, published)
+    first, second = _align(true, published)
     if true.total == published.total:
         # whole numbers until the one division: the figure of the paper, exactly
         worst = int(np.abs(np.cumsum(first - second)).max(initial=0))
@@ -113,12 +113,12 @@ def empty_cell_share(true: Counts, published: Counts) -> Evaluation:
     >>> empty_cell_share(Counts.build(schema, [0], [9]), Counts.build(schema, [0, 1], [6, 2]))
     <Evaluation, not for publication: share of records in truly empty cells 0.25>
     """
-    first, second = _aligned(true, published)
+    first, second = _align(true, published)
     misplaced = int(second[first == 0].sum())
     return Evaluation("share of records in truly empty cells", misplaced / max(published.total, 1))
 
 
-def _aligned(true: Counts, published: Counts) -> tuple[Integers, Integers]:
+def _align(true: Counts, published: Counts) -> tuple[Integers, Integers]:
     """The counts of both tables over the cells that either stores, in flattened order."""
     if (true.schema.names, true.schema.sizes) != (published.schema.names, published.schema.sizes):
         raise ParameterError(
@@ -161,12 +161,12 @@ def rollup_errors(true: Counts, published: Counts, name: str) -> dict[int, Evalu
     <Evaluation, not for publication: RMSE of mesh at level 0 1.41421>
     """
     first, second = true.project([name]), published.project([name])
-    found = {}
+    errors = {}
     for level in range(first.schema.attribute(name).height + 1):
-        one, other = first.coarsen({name: level}), second.coarsen({name: level})
-        distance = l2_distance(one, other).value
-        found[level] = Evaluation(f"RMSE of {name} at level {level}", distance / math.sqrt(one.schema.size))
-    return found
+        groups = first.coarsen({name: level})
+        distance = l2_distance(groups, second.coarsen({name: level})).value
+        errors[level] = Evaluation(f"RMSE of {name} at level {level}", distance / math.sqrt(groups.schema.size))
+    return errors
 
 
 def block_errors(
@@ -178,11 +178,11 @@ def block_errors(
     <Evaluation, not for publication: RMSE of sums over 2 cells 1.41421>
     """
     errors = np.asarray(published, dtype=np.float64) - np.asarray(true, dtype=np.float64)
-    found = {}
+    means = {}
     for block in blocks:
         sums = np.add.reduceat(errors, np.arange(0, len(errors), block))
-        found[block] = name_block_error(block, math.sqrt(float(np.mean(sums**2))))
-    return found
+        means[block] = name_block_error(block, math.sqrt(float(np.mean(sums**2))))
+    return means
 
 
 def name_block_error(block: int, value: float) -> Evaluation:
@@ -222,13 +222,13 @@ class TrueTable:
         """Count boxes, each over the attributes that it restricts only."""
         columns = np.ascontiguousarray(self.counts.columns().T.astype(np.int32))
         tops = np.array(self.counts.schema.sizes) - 1
-        found = np.empty(len(lows))
+        totals = np.empty(len(lows))
         for query, (low, high) in enumerate(zip(lows, highs, strict=True)):
             inside = np.ones(self.counts.nonzero, dtype=bool)
             for place in np.flatnonzero((low > 0) | (high < tops)):
                 inside &= (columns[place] >= low[place]) & (columns[place] <= high[place])
-            found[query] = self.counts.values[inside].sum()
-        return found
+            totals[query] = self.counts.values[inside].sum()
+        return totals
 
 
 def random_ranges(schema: Schema, dimensions: int, *, queries: int, rng: Rng) -> tuple[Codes, Codes]:

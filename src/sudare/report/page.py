@@ -143,8 +143,8 @@ def render_page(
         f'<p class="promise">{escape(promise)}</p>',
         f'<p class="notes">{escape(join_sentences(notes))}</p>' if notes else "",
         render_facts(facts),
-        *map(_section, sections),
-        f"<footer>{escape(_foot(is_secret))}</footer>",
+        *map(_render_section, sections),
+        f"<footer>{escape(_describe_origin(is_secret))}</footer>",
         f'<div class="printed" aria-hidden="true">{escape(text("not for publication"))}</div>' if stamp else "",
     ]
     return render_document(title=title, body=body)
@@ -160,7 +160,7 @@ def render_document(*, title: Words, body: Iterable[str]) -> str:
     )
 
 
-def _foot(is_secret: bool) -> Text:
+def _describe_origin(is_secret: bool) -> Text:
     if is_secret:
         return text("Made by Sudare from the release and the true table; keep it with the steward.")
     return text("Made by Sudare from the release alone; it tells nothing that the release does not.")
@@ -168,7 +168,7 @@ def _foot(is_secret: bool) -> Text:
 
 def render_facts(facts: Sequence[tuple[Words, Words]]) -> str:
     """Figures with their names, side by side."""
-    return '<dl class="facts">' + "".join(map(_fact, facts)) + "</dl>"
+    return '<dl class="facts">' + "".join(map(_render_fact, facts)) + "</dl>"
 
 
 def render_words(words: Sequence[Words]) -> str:
@@ -182,21 +182,21 @@ def render_words(words: Sequence[Words]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in words)
 
 
-def _fact(fact: tuple[Words, Words]) -> str:
+def _render_fact(fact: tuple[Words, Words]) -> str:
     return f"<div><dt>{escape(fact[0])}</dt><dd>{escape(fact[1])}</dd></div>"
 
 
-def _section(section: Section) -> str:
-    told = render_words(section.words)
-    pictures = "".join(_picture(part) for part in section.parts if isinstance(part, Picture))
+def _render_section(section: Section) -> str:
+    words = render_words(section.words)
+    pictures = "".join(_render_picture(part) for part in section.parts if isinstance(part, Picture))
     tables = "".join(render_listing(part) for part in section.parts if isinstance(part, Listing))
     drawn = f'<div class="pictures">{pictures}</div>' if pictures else ""
     marked = f' class="secret" data-stamp="{escape(text("not for publication"))}"' if section.is_secret else ""
     heading = f' data-stamp="{escape(text("not for publication"))}"' if section.is_secret else ""
-    return f"<section{marked}><h2{heading}>{escape(section.title)}</h2>{told}{drawn}{tables}</section>"
+    return f"<section{marked}><h2{heading}>{escape(section.title)}</h2>{words}{drawn}{tables}</section>"
 
 
-def _picture(part: Picture) -> str:
+def _render_picture(part: Picture) -> str:
     drawn = part.draw()
     if not drawn:
         return ""
@@ -208,7 +208,7 @@ def _picture(part: Picture) -> str:
 def render_listing(part: Listing) -> str:
     """A table to be read and copied; a folded one opens on its title."""
     is_number = [bool(part.rows) and all(_is_number(str(row[at])) for row in part.rows) for at in range(len(part.head))]
-    kinds = [' class="n"' if one else _width(part, at) for at, one in enumerate(is_number)]
+    kinds = [' class="n"' if is_one else _choose_width(part, at) for at, is_one in enumerate(is_number)]
     head = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(part.head, kinds, strict=True))
     rows = "".join(
         "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True)) + "</tr>"
@@ -223,16 +223,16 @@ def render_listing(part: Listing) -> str:
     return f"<details><summary>{escape(part.title)}</summary>{table}</details>" if part.is_folded else table
 
 
-def _width(part: Listing, at: int) -> str:
+def _choose_width(part: Listing, at: int) -> str:
     """Sentences get room; the table scrolls on a narrow screen."""
-    longest = max((_read_length(str(row[at])) for row in part.rows[:MOST_ROWS]), default=0)
+    longest = max((_measure_sentence(str(row[at])) for row in part.rows[:MOST_ROWS]), default=0)
     return ' class="long"' if longest > LONG else ""
 
 
-def _read_length(cell: str) -> int:
+def _measure_sentence(cell: str) -> int:
     """Count letters, wide ones twice; a hash or a code is looked up, not read.
 
-    >>> _read_length("two words"), _read_length("言葉"), _read_length("9f86d081884c7d65")
+    >>> _measure_sentence("two words"), _measure_sentence("言葉"), _measure_sentence("9f86d081884c7d65")
     (9, 4, 0)
     """
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in cell)

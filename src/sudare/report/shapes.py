@@ -80,15 +80,15 @@ class Marginal:
         ends = np.minimum(starts + step, len(self.labels)) - 1
         pairs = [(self.labels[first], self.labels[last]) for first, last in zip(starts, ends, strict=True)]
         names = [first if first == last else f"{first} … {last}" for first, last in pairs]
-        return self._summed(tuple(names), lambda counts: np.add.reduceat(counts, starts))
+        return self._add_up(tuple(names), lambda counts: np.add.reduceat(counts, starts))
 
     def _by_size(self) -> Marginal:
         kept = np.sort(np.argsort(-self.published, kind="stable")[: MOST_NAMES - 1])
         rest = np.setdiff1d(np.arange(len(self.labels)), kept)
         names = (*(self.labels[at] for at in kept), text("{count} others", count=len(rest)))
-        return self._summed(names, lambda counts: np.append(counts[kept], counts[rest].sum()))
+        return self._add_up(names, lambda counts: np.append(counts[kept], counts[rest].sum()))
 
-    def _summed(self, labels: tuple[Words, ...], add: Any) -> Marginal:
+    def _add_up(self, labels: tuple[Words, ...], add: Any) -> Marginal:
         true = None if self.true is None else add(self.true)
         # intervals of sums are not the sums of intervals: none is shown
         return replace(self, labels=labels, published=add(self.published), true=true, low=None, high=None)
