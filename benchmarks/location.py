@@ -10,13 +10,13 @@ from fractions import Fraction
 import numpy as np
 
 from sudare.demo.data import coast
-from sudare.methods.location.grid import PlaneGrid, metres_from
-from sudare.methods.location.kernel import kernel_of
-from sudare.methods.location.mechanism import Mechanism, quantised, uniform
-from sudare.methods.location.posterior import evaluate, posterior
-from sudare.methods.location.sharp import sharp_mechanism
-from sudare.methods.location.tight import tight_epsilon
-from sudare.methods.location.weights import fair_weights
+from sudare.methods.location.grid import PlaneGrid, distances_from
+from sudare.methods.location.kernel import make_kernel
+from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
+from sudare.methods.location.posterior import find_posterior, measure_mechanism
+from sudare.methods.location.sharp import build_sharp_mechanism
+from sudare.methods.location.tight import certify_epsilon
+from sudare.methods.location.weights import find_fair_weights
 
 EPSILON = Fraction(1, 50)
 SIDES = (15, 32, 50, 70, 100, 316, 1000)
@@ -29,7 +29,7 @@ def square(side):
 
 
 def plain(grid):
-    return Mechanism(places=grid, beta_per_metre=EPSILON / 2, weights=uniform(np.ones(grid.size, dtype=bool)))
+    return Mechanism(places=grid, beta_per_metre=EPSILON / 2, weights=equal_weights(np.ones(grid.size, dtype=bool)))
 
 
 def timed(work, *arguments, **options):
@@ -39,24 +39,24 @@ def timed(work, *arguments, **options):
 
 
 def dense_posterior(grid):
-    near = kernel_of(grid, float(EPSILON) / 2, way="dense").near
+    near = make_kernel(grid, float(EPSILON) / 2, algorithm="dense").decay
     alpha = 1 / near.sum(axis=1)
     return alpha / (near @ alpha)
 
 
 def growth():
     """Seconds by number of cells: posterior (FFT and dense), certificate, sharp weights."""
-    posterior(plain(square(20)))  # the first FFT pays for its import
+    find_posterior(plain(square(20)))  # the first FFT pays for its import
     rows = []
     for side in SIDES:
         grid = square(side)
-        fast, seconds = timed(lambda grid=grid: posterior(plain(grid)))
+        fast, seconds = timed(lambda grid=grid: find_posterior(plain(grid)))
         row = {"cells": grid.size, "posterior": seconds}
         if side <= MOST_DENSE:
             slow, row["dense"] = timed(dense_posterior, grid)
             row["difference"] = float(np.abs(fast - slow).max())
-        _, row["certificate"] = timed(tight_epsilon, plain(grid))
-        _, row["sharp"] = timed(sharp_mechanism, grid, EPSILON, cells=np.ones(grid.size, dtype=bool))
+        _, row["certificate"] = timed(certify_epsilon, plain(grid))
+        _, row["sharp"] = timed(build_sharp_mechanism, grid, EPSILON, cells=np.ones(grid.size, dtype=bool))
         rows.append(row)
     return rows
 
@@ -68,13 +68,14 @@ def fairness():
         ("100 x 100 cells", square(100), np.ones(10_000, dtype=bool)),
         (f"coast, {int((shore > 0).sum()):,} land cells", square(COAST), shore > 0),
     ):
-        before = evaluate(Mechanism(places=grid, beta_per_metre=EPSILON / 2, weights=uniform(cells)))
-        weights, seconds = timed(fair_weights, grid, EPSILON / 2, cells=cells, extra_distance=0.1)
-        after = evaluate(Mechanism(places=grid, beta_per_metre=EPSILON / 2, weights=weights))
+        before = measure_mechanism(Mechanism(places=grid, beta_per_metre=EPSILON / 2, weights=equal_weights(cells)))
+        weights, seconds = timed(find_fair_weights, grid, EPSILON / 2, cells=cells, extra_distance=0.1)
+        after = measure_mechanism(Mechanism(places=grid, beta_per_metre=EPSILON / 2, weights=weights))
         yield f"{name}: {seconds:.1f} s, gap {before.gap:.3f} -> {after.gap:.4f}, distance {_more(after, before):+.1%}"
         ratios = [np.nanmax(one.posterior) / np.nanmedian(one.posterior) for one in (before, after)]
         yield f"{name}: largest posterior over median {ratios[0]:.2f} -> {ratios[1]:.2f}"
-    share = evaluate(Mechanism(places=square(COAST), beta_per_metre=EPSILON / 2, weights=quantised(shore)))
+    by_land = Mechanism(places=square(COAST), beta_per_metre=EPSILON / 2, weights=quantise_weights(shore))
+    share = measure_mechanism(by_land)
     yield f"the same coast, land shares as weights: {np.nanmax(share.posterior) / np.nanmedian(share.posterior):.2f}"
 
 
@@ -91,10 +92,10 @@ def peer():
         return
     for side in (5, 15, 30):
         grid = square(side)
-        distance = np.array([metres_from(grid, cell) for cell in range(grid.size)])
+        distance = np.array([distances_from(grid, cell) for cell in range(grid.size)])
         made = plain(grid)
-        law = np.array([made.row(cell) for cell in range(grid.size)])
-        ours, quick = timed(tight_epsilon, made)
+        law = np.array([made.report_law(cell) for cell in range(grid.size)])
+        ours, quick = timed(certify_epsilon, made)
         theirs, slow = timed(qif.measure.d_privacy.smallest_epsilon, law, lambda a, b, d=distance: d[a, b])
         yield (
             f"certificate, {grid.size} cells: {ours.epsilon:.12f} in {quick:.3f} s; qif {theirs:.12f} in {slow:.3f} s"
@@ -105,9 +106,9 @@ def peer():
 def _optimum(qif):
     for side in (4, 5):
         grid = square(side)
-        distance = np.array([metres_from(grid, cell) for cell in range(grid.size)])
-        sharp = sharp_mechanism(grid, EPSILON, cells=np.ones(grid.size, dtype=bool))
-        law = np.array([sharp.row(cell) for cell in range(grid.size)])
+        distance = np.array([distances_from(grid, cell) for cell in range(grid.size)])
+        sharp = build_sharp_mechanism(grid, EPSILON, cells=np.ones(grid.size, dtype=bool))
+        law = np.array([sharp.report_law(cell) for cell in range(grid.size)])
 
         def allowed(a, b, distance=distance):
             return float(EPSILON) * distance[a, b]
@@ -119,7 +120,7 @@ def _optimum(qif):
         even = np.full(grid.size, 1 / grid.size)
         best, seconds = timed(qif.mechanism.d_privacy.min_loss_given_d, even, grid.size, allowed, loss)
         least = (np.asarray(best) * distance).sum(axis=1).mean()
-        ours = evaluate(sharp).expected_distance
+        ours = measure_mechanism(sharp).expected_distance
         yield f"sharp law, {grid.size} cells: differs from qif's tight constraints by {np.abs(law - tight).max():.1e}"
         yield f"sharp, {grid.size} cells: {ours:.3f} m; optimum of the linear programme {least:.3f} m ({seconds:.1f} s)"
 

@@ -19,12 +19,12 @@ import numpy as np
 from papers.baselines.krr import RandomisedResponse
 from papers.baselines.planar_laplace import PlainGrid, PlanarLaplace
 
-from sudare.methods.location.collector import Collector, estimate
+from sudare.methods.location.collector import Collector, estimate_people
 from sudare.methods.location.device import short_identity
-from sudare.methods.location.device_file import Artefact, Repeat
+from sudare.methods.location.device_file import DeviceFile, RepeatUse
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.kernel import kernel_of
-from sudare.methods.location.mechanism import ONE, Mechanism
+from sudare.methods.location.kernel import make_kernel
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.reports import count_reports
 from sudare.methods.location.sampler import Sampler
 from sudare.noise import SystemRng
@@ -45,10 +45,10 @@ def seconds(work: Callable[[], object], rounds: int = 3) -> float:
     return best
 
 
-def artefact(side: int) -> Artefact:
+def device_file(side: int) -> DeviceFile:
     grid = PlaneGrid(rows=side, columns=side, cell_height_metres=100, cell_width_metres=100)
-    mechanism = Mechanism(places=grid, beta_per_metre=EPSILON / 2, weights=np.full(grid.size, ONE))
-    return Artefact(mechanism=mechanism, epsilon_per_metre=EPSILON, tight_epsilon_per_metre=0.01, repeat=Repeat())
+    mechanism = Mechanism(places=grid, beta_per_metre=EPSILON / 2, weights=np.full(grid.size, FULL_WEIGHT))
+    return DeviceFile(mechanism=mechanism, epsilon_per_metre=EPSILON, tight_epsilon_per_metre=0.01, repeat=RepeatUse())
 
 
 def town(side: int, *, rough: bool = False, seed: int = 3) -> np.ndarray:
@@ -67,7 +67,7 @@ def town(side: int, *, rough: bool = False, seed: int = 3) -> np.ndarray:
 def run() -> list[dict]:
     rows = []
     for side in SIDES:
-        made = artefact(side)
+        made = device_file(side)
         cells = np.random.default_rng(1).choice(side * side, PEOPLE, p=town(side))
         sampler, rng = Sampler(mechanism=made.mechanism), SystemRng()
         reports = sampler.draw(cells, rng=rng)
@@ -81,7 +81,7 @@ def run() -> list[dict]:
                 "cells": side * side,
                 "draw": seconds(lambda sampler=sampler, cells=cells, rng=rng: sampler.draw(cells, rng=rng)),
                 "read": seconds(lambda file=file, made=made: count_reports(file, made)),
-                "estimate": seconds(lambda made=made, counts=counts: estimate(made, counts), 1)
+                "estimate": seconds(lambda made=made, counts=counts: estimate_people(made, counts), 1)
                 if is_estimated
                 else float("nan"),
             }
@@ -92,11 +92,11 @@ def run() -> list[dict]:
 
 def fft_and_dense(side: int = 60) -> tuple[float, float]:
     """CPU seconds of one sum over the map, by FFT and by a matrix."""
-    places = artefact(side).mechanism.places
+    places = device_file(side).mechanism.places
     values = town(side)
     return tuple(
         seconds(lambda kernel=kernel: [kernel.smooth(values) for _ in range(20)]) / 20
-        for kernel in (kernel_of(places, 0.005, way="fft"), kernel_of(places, 0.005, way="dense"))
+        for kernel in (make_kernel(places, 0.005, algorithm="fft"), make_kernel(places, 0.005, algorithm="dense"))
     )
 
 
@@ -107,13 +107,13 @@ def total_variation(one: np.ndarray, two: np.ndarray, side: int = 100, block: in
 
 def accuracy(side: int = 100) -> list[tuple[str, str, float, float]]:
     """(town, way, total variation per cell, per block of 10 x 10 cells), against the shares of the million people."""
-    made, rng = artefact(side), SystemRng()
+    made, rng = device_file(side), SystemRng()
     rows = []
     for rough in (False, True):
         cells = np.random.default_rng(1).choice(side * side, PEOPLE, p=town(side, rough=rough))
         truth = np.bincount(cells, minlength=side * side) / PEOPLE
         counts = np.bincount(Sampler(mechanism=made.mechanism).draw(cells, rng=rng), minlength=side * side)
-        found = estimate(made, counts).cells.people / PEOPLE
+        found = estimate_people(made, counts).cells.people / PEOPLE
         long = Collector.of(made.mechanism).estimate(counts[None], steps=200)[0]
         grid = PlainGrid(rows=side, columns=side, height=100.0, width=100.0)
         moved = PlanarLaplace(epsilon_per_metre=EPSILON).draw_cells(cells, grid=grid, rng=rng)

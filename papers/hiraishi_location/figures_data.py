@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.hiraishi_location.greedy import reduce_weights
-from sudare.methods.location.grid import PlaneGrid, metres_from
-from sudare.methods.location.mechanism import ONE
+from sudare.methods.location.grid import PlaneGrid, distances_from
+from sudare.methods.location.mechanism import FULL_WEIGHT
 
 EXPECTED: dict[str, Any] = tomllib.loads(Path(__file__).with_name("expected.toml").read_text(encoding="utf-8"))
 GRID = PlaneGrid(
@@ -26,7 +26,7 @@ EPSILONS: list[str] = EXPECTED["epsilons"]
 READINGS: tuple[Literal["uniform", "weights"], ...] = ("uniform", "weights")
 STEPS = (0.1, 0.05, 0.01)
 FIGURE_STEP = 0.05
-DISTANCE = np.array([metres_from(GRID, cell) for cell in range(GRID.size)])
+DISTANCE = np.array([distances_from(GRID, cell) for cell in range(GRID.size)])
 
 Numbers = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def after(
 ) -> tuple[Numbers, Seen]:
     """Algorithm 1 under one reading of the posterior: weights, and what they lead to under the same reading."""
     found = reduce_weights(GRID, Fraction(epsilon) / 2, step=step, tie_tolerance=tie_tolerance, posterior_model=reading)
-    weights = found.weights / ONE
+    weights = found.weights / FULL_WEIGHT
     return weights, seen(epsilon, weights, reading)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import Places
 from sudare.methods.location.kernel import DenseKernel
-from sudare.methods.location.mechanism import quantised
-from sudare.methods.location.posterior import PosteriorModel, check_model
+from sudare.methods.location.mechanism import quantise_weights
+from sudare.methods.location.posterior import PosteriorModel
 from sudare.schema.arrays import Integers, Reals
 
 MOST_CELLS = 2000
@@ -69,10 +69,11 @@ def reduce_weights(
     True
     """
     _check(places, step, tie_tolerance)
-    check_model(posterior_model)
+    if posterior_model not in get_args(PosteriorModel):
+        raise ParameterError(f"posterior_model ({posterior_model}) must be uniform or weights")
     weights = np.ones(places.size) if start is None else np.asarray(start, dtype=np.float64).copy()
     cells = weights > 0
-    seen = _Posterior(DenseKernel.of(places, float(beta)).near, cells, posterior_model)
+    seen = _Posterior(DenseKernel.of(places, float(beta)).decay, cells, posterior_model)
     best, rounds = objective(seen(weights)[cells]), 0
     while True:
         ranks = seen(weights) if order is None else np.asarray(order(weights))
@@ -87,7 +88,7 @@ def reduce_weights(
                 weights, best, rounds = tried, found, rounds + 1
                 break
         else:
-            return Reduced(quantised(np.where(weights < step * 1e-6, 0.0, weights)), best, rounds)
+            return Reduced(quantise_weights(np.where(weights < step * 1e-6, 0.0, weights)), best, rounds)
 
 
 def tied_sets(ranks: Reals, tolerance: float) -> list[Integers]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from papers.hiraishi_location.figures_data import EPSILONS, GRID, READINGS, Numbers, after, before
 from sudare.methods.location import Location
-from sudare.methods.location.posterior import evaluate
+from sudare.methods.location.posterior import measure_mechanism
 
 FOLDER = Path(__file__).with_name("pictures")
 COLOURS = {"before": "#000000", "after, uniform": "#0072b2", "after, weights": "#d55e00", "fair": "#009e73"}
@@ -46,7 +46,7 @@ def figure2() -> Any:
     left, right = [], []
     for epsilon in EPSILONS:
         cases = {"before": before(epsilon)} | {f"after, {one}": after(epsilon, one)[1] for one in READINGS}
-        fair = evaluate(Location(grid=GRID, epsilon_per_metre=epsilon, mode="fair").mechanism())
+        fair = measure_mechanism(Location(grid=GRID, epsilon_per_metre=epsilon, mode="fair").mechanism())
         for name, one in (cases | {"fair": fair}).items():
             left += [point(epsilon, value, name, which) for which, value in ends(one.posterior)]
             right.append(point(epsilon, float(one.distance.mean()), name, "map"))
@@ -69,7 +69,7 @@ def figure3() -> Any:
 
 def maps() -> Any:
     """Posterior and expected distance of every cell at epsilon = 0.02."""
-    fair = evaluate(Location(grid=GRID, epsilon_per_metre="0.02", mode="fair").mechanism())
+    fair = measure_mechanism(Location(grid=GRID, epsilon_per_metre="0.02", mode="fair").mechanism())
     cases = {"before": before("0.02"), "after, uniform prior": after("0.02", "uniform")[1], "fair": fair}
     told = [_map(one.posterior, f"posterior, {name}", "orangered", [0.2, 0.6]) for name, one in cases.items()]
     far = [_map(one.distance, f"distance, {name}", "purples", [100, 260]) for name, one in cases.items()]

@@ -10,8 +10,8 @@ import numpy as np
 from papers.hiraishi_location.figures_data import EPSILONS, EXPECTED, GRID, READINGS, after, before, figures
 from papers.hiraishi_location.pictures_draw import draw
 from sudare.methods.location import Location
-from sudare.methods.location.posterior import evaluate
-from sudare.methods.location.tight import tight_epsilon
+from sudare.methods.location.posterior import measure_mechanism
+from sudare.methods.location.tight import certify_epsilon
 
 RESULTS = Path(__file__).with_name("results.md")
 HEADER = """# Hiraishi and others: results of one run
@@ -101,8 +101,8 @@ def our_lines(share: float) -> list[str]:
         cells = []
         for mode in ("grid", "fair", "sharp"):
             made = Location(grid=GRID, epsilon_per_metre=epsilon, mode=mode).mechanism()
-            told = evaluate(made)
-            cells.append(f"{told.gap:.4f} / {told.expected_distance:.1f} / {tight_epsilon(made).epsilon:.5f}")
+            told = measure_mechanism(made)
+            cells.append(f"{told.gap:.4f} / {told.expected_distance:.1f} / {certify_epsilon(made).epsilon:.5f}")
         lines.append(f"| {epsilon} | {' | '.join(cells)} |")
     return [*lines, ""]
 
@@ -110,5 +110,5 @@ def our_lines(share: float) -> list[str]:
 def fairness(epsilon: str) -> tuple[float, float]:
     """Gap of fair weights, and the share by which their expected distance is above GridE's."""
     plain = before(epsilon)
-    told = evaluate(Location(grid=GRID, epsilon_per_metre=epsilon, mode="fair").mechanism())
+    told = measure_mechanism(Location(grid=GRID, epsilon_per_metre=epsilon, mode="fair").mechanism())
     return told.gap, told.expected_distance / float(np.mean(plain.distance)) - 1

@@ -1,4 +1,4 @@
-"""From a map to the people on it: publish the artefact, draw reports, estimate; and what is refused on the way."""
+"""From a map to the people on it: publish the device file, draw reports, estimate; and what is refused on the way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ bounds = [35.60, 139.60, 35.70, 139.75]
 
 
 @pytest.fixture
-def artefact(place: Path, sudare: Callable[..., Any]) -> Path:
+def released(place: Path, sudare: Callable[..., Any]) -> Path:
     """A released map of 26 x 25 cells, at most two draws a day."""
     (place / "map.toml").write_text(MAP)
     ran = sudare("publish", "location", "map.toml", "--epsilon-per-metre", "0.01", "--reports-per-day", "2",
@@ -29,12 +29,12 @@ def artefact(place: Path, sudare: Callable[..., Any]) -> Path:
 
 
 def drawn(sudare: Callable[..., Any], *words: str) -> Any:
-    return sudare("locate", "draw", "--artefact", "released", *words)
+    return sudare("locate", "draw", "--device-file", "released", *words)
 
 
-def people(place: Path, artefact: Path) -> None:
+def people(place: Path, released: Path) -> None:
     """Most people in the south-west quarter."""
-    grid = json.loads((artefact / "mechanism.json").read_text())["grid"]
+    grid = json.loads((released / "mechanism.json").read_text())["grid"]
     numbers = np.random.default_rng(1)
     cells = numbers.integers(0, grid["rows"] * grid["columns"], 6000)
     cells[:4000] = numbers.integers(0, 12, 4000) * grid["columns"] + numbers.integers(0, 12, 4000)
@@ -48,8 +48,8 @@ def refused(ran: Any, *told: str) -> None:
         assert text in ran.err
 
 
-def test_reports_become_people_per_cell_and_block(artefact: Path, place: Path, sudare: Callable[..., Any]) -> None:
-    people(place, artefact)
+def test_reports_become_people_per_cell_and_block(released: Path, place: Path, sudare: Callable[..., Any]) -> None:
+    people(place, released)
     many = drawn(sudare, "--cells", "cells.csv", "--out", "reports.csv")
 
     ran = sudare("locate", "estimate", "reports.csv", "--artefact", "released", "--blocks", "13", "--out", "estimate")
@@ -65,7 +65,7 @@ def test_reports_become_people_per_cell_and_block(artefact: Path, place: Path, s
     assert (place / "estimate" / "cells.geojson").exists()
 
 
-def test_one_person_is_drawn_once_a_day_and_cell(artefact: Path, sudare: Callable[..., Any]) -> None:
+def test_one_person_is_drawn_once_a_day_and_cell(released: Path, sudare: Callable[..., Any]) -> None:
     where = ("--latitude", "35.65", "--longitude", "139.7", "--state", "state.json", "--day", "2026-11-16")
 
     first, again = drawn(sudare, *where), drawn(sudare, *where)
@@ -74,7 +74,7 @@ def test_one_person_is_drawn_once_a_day_and_cell(artefact: Path, sudare: Callabl
     assert len(json.loads(first.out)["artefact"]) == 16
 
 
-def test_a_third_place_on_one_day_gives_no_report(artefact: Path, sudare: Callable[..., Any]) -> None:
+def test_a_third_place_on_one_day_gives_no_report(released: Path, sudare: Callable[..., Any]) -> None:
     for cell in ("1", "2"):
         drawn(sudare, "--cell", cell, "--state", "state.json", "--day", "2026-11-16")
 
@@ -94,7 +94,7 @@ def test_a_third_place_on_one_day_gives_no_report(artefact: Path, sudare: Callab
     ],
 )
 def test_a_place_that_cannot_be_reported_is_refused(
-    artefact: Path, place: Path, sudare: Callable[..., Any], words: tuple[str, ...], told: str
+    released: Path, place: Path, sudare: Callable[..., Any], words: tuple[str, ...], told: str
 ) -> None:
     (place / "broken.json").write_text("{")
 
@@ -107,32 +107,32 @@ def test_a_place_that_cannot_be_reported_is_refused(
     [
         ("", "first line"),
         ("artefact,cell\n", "no report"),
-        ("artefact,cell\n0123456789abcdef,3\n", "another artefact"),
+        ("artefact,cell\n0123456789abcdef,3\n", "another device file"),
         ("artefact,cell\n{name},999999\n", "outside the map"),
         ("latitude,longitude\n35.6,139.7\n", "artefact and cell"),
     ],
 )
 def test_reports_that_do_not_fit_are_refused_and_nothing_is_written(
-    artefact: Path, place: Path, sudare: Callable[..., Any], reports: str, told: str
+    released: Path, place: Path, sudare: Callable[..., Any], reports: str, told: str
 ) -> None:
-    name = json.loads((artefact / "mechanism.json").read_text())["id"][:16]
+    name = json.loads((released / "mechanism.json").read_text())["id"][:16]
     (place / "reports.csv").write_text(reports.format(name=name))
 
-    ran = sudare("locate", "estimate", "reports.csv", "--artefact", "released", "--out", "estimate")
+    ran = sudare("locate", "estimate", "reports.csv", "--device-file", "released", "--out", "estimate")
 
     refused(ran, told, "reports.csv")
     assert not (place / "estimate").exists()
 
 
-def test_an_artefact_that_was_changed_is_refused(artefact: Path, sudare: Callable[..., Any]) -> None:
-    file = artefact / "mechanism.json"
+def test_a_device_file_that_was_changed_is_refused(released: Path, sudare: Callable[..., Any]) -> None:
+    file = released / "mechanism.json"
     file.write_text(file.read_text().replace('"beta_per_metre":"1/200"', '"beta_per_metre":"1/2"'))
 
     refused(drawn(sudare, "--cell", "1"), "hash differs")
 
 
-def test_an_artefact_that_is_not_there_is_refused(place: Path, sudare: Callable[..., Any]) -> None:
-    refused(drawn(sudare, "--cell", "1"), "no artefact")
+def test_a_device_file_that_is_not_there_is_refused(place: Path, sudare: Callable[..., Any]) -> None:
+    refused(drawn(sudare, "--cell", "1"), "no device file")
 
 
 def test_options_that_belong_together_are_asked_for(place: Path, sudare: Callable[..., Any]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sudare.demo.data import write_coast
-from sudare.methods.location import load_artefact
+from sudare.methods.location import load_device_file
 from sudare.releases import Release
 from tests.end_to_end.conftest import Ran
 from tests.unit.location_maps import worst_ratio
@@ -34,7 +34,7 @@ def test_a_published_mechanism_keeps_its_promise_and_never_reports_the_sea(
     mode: str, coast: Path, place: Path, sudare: Callable[..., Ran]
 ) -> None:
     ran = sudare("publish", "location", str(coast), "--epsilon-per-metre", "0.02", "--mode", mode, "--out", "out")
-    made = load_artefact(place / "out")
+    made = load_device_file(place / "out")
     cells = Release.load(place / "out").frames["weights"].decode()
     listed = np.loadtxt(place / "land.csv", delimiter=",", skiprows=1)
     land = np.zeros((14, 14), dtype=bool)
@@ -62,7 +62,7 @@ def test_the_same_map_gives_the_same_law_twice(coast: Path, place: Path, sudare:
     for out in ("one", "two"):
         sudare("publish", "location", str(coast), "--epsilon-per-metre", "1/50", "--mode", "sharp", "--out", out)
 
-    assert load_artefact(place / "one").identity == load_artefact(place / "two").identity
+    assert load_device_file(place / "one").identity == load_device_file(place / "two").identity
 
 
 @pytest.mark.parametrize(

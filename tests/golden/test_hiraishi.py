@@ -8,7 +8,7 @@ from papers.hiraishi_location.figures_data import EXPECTED, GRID, STEPS, after, 
 from papers.hiraishi_location.reproduce import fairness, surprises
 
 from sudare.methods.location import Location
-from sudare.methods.location.posterior import evaluate
+from sudare.methods.location.posterior import measure_mechanism
 
 UNIFORM = {0.1: 0.2628, 0.05: 0.2671, 0.01: 0.2689}
 WEIGHTS = {0.1: 0.1853, 0.05: 0.1759, 0.01: 0.1786}
@@ -41,7 +41,7 @@ def test_the_corner_moves_away_under_the_second_reading_only() -> None:
 
 def test_the_library_finds_what_full_matrices_find() -> None:
     plain = before("0.02")
-    told = evaluate(Location(grid=GRID, epsilon_per_metre="0.02").mechanism())
+    told = measure_mechanism(Location(grid=GRID, epsilon_per_metre="0.02").mechanism())
 
     assert told.posterior == pytest.approx(plain.posterior, rel=1e-12)
     assert told.report_true == pytest.approx(plain.report_true, rel=1e-12)

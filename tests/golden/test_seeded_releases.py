@@ -19,7 +19,7 @@ import pytest
 
 import sudare as sd
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.metrics import RoadGraph
+from sudare.methods.location.roads import RoadGraph
 from sudare.noise import SeededRng
 
 RECORDED = Path(__file__).with_name("seeded_releases.json")

@@ -18,10 +18,10 @@ import pytest
 from numpy.typing import NDArray
 
 import sudare.methods.location
-from sudare.methods.location.device_file import Artefact, Repeat
-from sudare.methods.location.grid import Places, PlaneGrid, PointPlaces
-from sudare.methods.location.mechanism import ONE, Mechanism
-from sudare.methods.location.metrics import ElasticGrid, RoadGraph
+from sudare.methods.location.device_file import DeviceFile, RepeatUse
+from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, PointPlaces
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.methods.location.roads import RoadGraph
 from sudare.methods.location.sampler import Sampler
 from sudare.noise import SeededRng
 from sudare.noise.selfcheck import fit
@@ -51,7 +51,7 @@ DRAWS = 300_000
 def paper() -> Mechanism:
     """The paper's map with uneven weights and a cell of sea."""
     grid = PlaneGrid(rows=15, columns=15, cell_height_metres="115.6", cell_width_metres="141.5")
-    weights = np.random.default_rng(1).integers(1, ONE, grid.size)
+    weights = np.random.default_rng(1).integers(1, FULL_WEIGHT, grid.size)
     weights[3] = 0
     return _law(grid, weights)
 
@@ -60,7 +60,7 @@ def roads() -> Mechanism:
     """A made-up town: a ring with a bridge and a dead end."""
     edges = [("a", "b", 120), ("b", "c", 80), ("c", "d", 200), ("d", "a", 90), ("b", "d", 60), ("d", "e", 300)]
     graph = RoadGraph.of_metres([(start, end, Fraction(metres)) for start, end, metres in edges])
-    return _law(graph, np.array([ONE, ONE // 3, ONE, ONE // 2, ONE]))
+    return _law(graph, np.array([FULL_WEIGHT, FULL_WEIGHT // 3, FULL_WEIGHT, FULL_WEIGHT // 2, FULL_WEIGHT]))
 
 
 def levels() -> Mechanism:
@@ -68,13 +68,13 @@ def levels() -> Mechanism:
     grid = PlaneGrid(rows=5, columns=6, cell_height_metres="50.5", cell_width_metres=60)
     strict = np.full(grid.size, 1000)
     strict[[7, 8, 20]] = 250, 250, 600
-    return _law(ElasticGrid(grid=grid, levels=strict), np.full(grid.size, ONE), "1/20")
+    return _law(ElasticGrid(grid=grid, levels=strict), np.full(grid.size, FULL_WEIGHT), "1/20")
 
 
 def points() -> Mechanism:
     """Cells by their centres, in three dimensions."""
     centres = np.random.default_rng(2).integers(0, 400_000, (40, 3))
-    return _law(PointPlaces(points=centres, names=tuple(map(str, range(40)))), np.full(40, ONE))
+    return _law(PointPlaces(points=centres, names=tuple(map(str, range(40)))), np.full(40, FULL_WEIGHT))
 
 
 def _law(places: Places, weights: NDArray[np.int64], beta: str = "1/100") -> Mechanism:
@@ -101,13 +101,13 @@ def run_node(mechanism: Mechanism, **asked: object) -> dict[str, object]:
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed; device.js is not run")
-    artefact = Artefact(
+    file = DeviceFile(
         mechanism=mechanism,
         epsilon_per_metre=2 * mechanism.beta_per_metre,
         tight_epsilon_per_metre=0.02,
-        repeat=Repeat(fresh_reports=2),
+        repeat=RepeatUse(fresh_reports=2),
     )
-    question = json.dumps({"artefact": artefact.to_dict(), "device": str(DEVICE), **asked})
+    question = json.dumps({"artefact": file.to_dict(), "device": str(DEVICE), **asked})
     command = [node, "--input-type=module", "-e", SCRIPT]
     done = subprocess.run(command, input=question, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -122,7 +122,7 @@ def by_node(mechanism: Mechanism, cell: int, draws: int, margin: float | None = 
 def p_value(counts: NDArray[np.int64], mechanism: Mechanism, cell: int) -> float:
     can = mechanism.weights > 0
     assert counts[~can].sum() == 0
-    return fit(counts[can], mechanism.row(cell)[can]).p_value
+    return fit(counts[can], mechanism.report_law(cell)[can]).p_value
 
 
 MAPS = [paper, roads, levels, points]
@@ -143,7 +143,7 @@ def test_reports_have_the_law_and_not_one_of_an_epsilon_a_twentieth_off(make: ty
 @pytest.mark.parametrize("beta", ["1/100000", "1/1000", "1/20"])
 def test_reports_have_the_law_where_proposals_are_even_and_where_they_hardly_move(beta: str) -> None:
     grid = PlaneGrid(rows=4, columns=30, cell_height_metres=50, cell_width_metres=40)
-    mechanism = _law(grid, np.random.default_rng(3).integers(1, ONE, grid.size), beta)
+    mechanism = _law(grid, np.random.default_rng(3).integers(1, FULL_WEIGHT, grid.size), beta)
 
     counts = by_python(mechanism, 61, DRAWS)
 
@@ -153,7 +153,7 @@ def test_reports_have_the_law_where_proposals_are_even_and_where_they_hardly_mov
 @pytest.mark.parametrize("beta", ["1/100000", "1/1000", "1/20"])
 def test_device_js_has_the_law_where_proposals_are_even_and_where_they_hardly_move(beta: str) -> None:
     grid = PlaneGrid(rows=4, columns=30, cell_height_metres=50, cell_width_metres=40)
-    mechanism = _law(grid, np.random.default_rng(3).integers(1, ONE, grid.size), beta)
+    mechanism = _law(grid, np.random.default_rng(3).integers(1, FULL_WEIGHT, grid.size), beta)
 
     counts = by_node(mechanism, 61, DRAWS)
 
@@ -162,7 +162,7 @@ def test_device_js_has_the_law_where_proposals_are_even_and_where_they_hardly_mo
 
 def test_a_sampler_that_forgets_the_weights_is_found() -> None:
     mechanism = paper()
-    even = _law(mechanism.places, np.where(mechanism.weights > 0, ONE, 0))
+    even = _law(mechanism.places, np.where(mechanism.weights > 0, FULL_WEIGHT, 0))
 
     counts = by_python(even, 112, 20_000)
 

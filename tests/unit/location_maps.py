@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sudare.methods.location.grid import Places, PlaneGrid, PointPlaces, metres_from
+from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, PointPlaces, distances_from
 from sudare.methods.location.mechanism import Mechanism
-from sudare.methods.location.metrics import ElasticGrid, RoadGraph
+from sudare.methods.location.roads import RoadGraph
 
 PAPER = PlaneGrid(rows=15, columns=15, cell_height_metres="115.6", cell_width_metres="141.5")
 SMALL = PlaneGrid(rows=5, columns=4, cell_height_metres="115.6", cell_width_metres="141.5")
@@ -43,10 +43,10 @@ def land_of(places: Places) -> np.ndarray:
 def worst_ratio(mechanism: Mechanism) -> float:
     """max over inputs x, x' and reports y of (log P(y|x) - log P(y|x')) / d(x, x'), from the rows alone."""
     inputs, told = np.flatnonzero(mechanism.can_enter), mechanism.weights > 0
-    logs = np.log(np.array([mechanism.row(int(cell)) for cell in inputs])[:, told])
+    logs = np.log(np.array([mechanism.report_law(int(cell)) for cell in inputs])[:, told])
     worst = 0.0
     for place, cell in enumerate(inputs.tolist()):
-        distance = metres_from(mechanism.places, cell)[inputs]
+        distance = distances_from(mechanism.places, cell)[inputs]
         apart = distance > 0
         worst = max(worst, float(((logs[place] - logs)[apart].max(axis=1) / distance[apart]).max(initial=0.0)))
     return worst

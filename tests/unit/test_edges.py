@@ -33,7 +33,7 @@ from sudare.schema.hierarchy_rules import masking
 from sudare.sources import open as open_source
 from sudare.testing import Tabled
 from sudare.testing.subject import even_table
-from tests.unit.test_location_sampler import artefact
+from tests.unit.test_location_sampler import device_file
 
 LINE = NumberBins.of_width(0, 1000, 1)
 
@@ -219,7 +219,7 @@ def test_bounds_that_are_no_numbers_are_refused(tmp_path: Path, bounds: str) -> 
 
 @pytest.mark.parametrize("day", ["2026-13-99", "2026-02-30", "today"])
 def test_a_day_that_is_not_in_the_calendar_does_not_begin_a_new_budget(day: str) -> None:
-    device = Device.start(artefact())
+    device = Device.start(device_file())
 
     with pytest.raises(ReleaseError, match="must be written like"):
         device.report(0, day=day, rng=SeededRng(1))

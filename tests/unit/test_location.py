@@ -24,7 +24,6 @@ from sudare.methods.location.posterior import (
 from sudare.methods.location.tight import certify_epsilon, search_all_pairs
 from tests.unit.location_maps import LAND, MAPS, PAPER, SMALL, land_of, mechanism, worst_ratio
 
-pytestmark = pytest.mark.xdist_group("location mechanisms")  # one process makes them
 MODES = ("grid", "weighted", "fair", "sharp")
 SLACKS = ("epsilon", "noise")
 ROUNDING = 1e-11
@@ -118,7 +117,7 @@ def test_the_certificate_of_a_large_grid_is_that_of_all_pairs() -> None:
 
 def test_convolution_and_matrix_agree() -> None:
     values = np.abs(np.sin(np.arange(PAPER.size)))
-    fast, slow = (make_kernel(PAPER, 0.01, way=way) for way in ("fft", "dense"))  # type: ignore[arg-type]
+    fast, slow = (make_kernel(PAPER, 0.01, algorithm=way) for way in ("fft", "dense"))  # type: ignore[arg-type]
 
     assert np.abs(fast.smooth(values) - slow.smooth(values)).max() < 1e-13
     assert np.abs(fast.smooth_distance(values) - slow.smooth_distance(values)).max() < 1e-10
@@ -132,13 +131,13 @@ def test_tiny_weights_far_from_others_are_summed_directly() -> None:
     weights[:200], weights[-1] = FULL_WEIGHT, 2
     made = mechanism(grid, "0.02", weights)
 
-    assert measure_mechanism(made).report_true[-1] == pytest.approx(made.row(grid.size - 1)[-1], rel=1e-9)
+    assert measure_mechanism(made).report_true[-1] == pytest.approx(made.report_law(grid.size - 1)[-1], rel=1e-9)
 
 
 def test_measures_are_those_of_the_rows() -> None:
     made = mechanism(SMALL, "0.01", quantise_weights(LAND))
     inputs = np.flatnonzero(made.can_enter)
-    law = np.array([made.row(int(cell)) for cell in inputs])
+    law = np.array([made.report_law(int(cell)) for cell in inputs])
     distance = np.array([distances_from(SMALL, int(cell)) for cell in inputs])
 
     found = measure_mechanism(made)

@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
 from sudare.methods.location import geo
-from sudare.methods.location.collector import Collector, estimate
+from sudare.methods.location.collector import Collector, estimate_people
 from sudare.methods.location.device import short_identity
-from sudare.methods.location.device_file import Artefact, Repeat
-from sudare.methods.location.estimate_files import blocks, has_pictures, read_prior, read_regions, write_estimate
+from sudare.methods.location.device_file import DeviceFile, RepeatUse
+from sudare.methods.location.estimate_files import has_pictures, make_blocks, read_prior, read_regions, write_estimate
 from sudare.methods.location.grid import Places, PlaneGrid
-from sudare.methods.location.mechanism import ONE, Mechanism
-from sudare.methods.location.metrics import RoadGraph
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.reports import count_reports
+from sudare.methods.location.roads import RoadGraph
 from sudare.methods.location.sampler import Sampler
 from sudare.noise import SeededRng
 
 Floats = NDArray[np.float64]
 
 
-def artefact(places: Places, beta: str = "1/200", *, weights: NDArray[np.int64] | None = None) -> Artefact:
-    chosen = np.full(places.size, ONE) if weights is None else weights
+def device_file(places: Places, beta: str = "1/200", *, weights: NDArray[np.int64] | None = None) -> DeviceFile:
+    chosen = np.full(places.size, FULL_WEIGHT) if weights is None else weights
     mechanism = Mechanism(places=places, beta_per_metre=Fraction(beta), weights=chosen)
-    return Artefact(
-        mechanism=mechanism, epsilon_per_metre=Fraction(beta) * 2, tight_epsilon_per_metre=0.01, repeat=Repeat()
+    return DeviceFile(
+        mechanism=mechanism, epsilon_per_metre=Fraction(beta) * 2, tight_epsilon_per_metre=0.01, repeat=RepeatUse()
     )
 
 
@@ -52,7 +52,7 @@ def town(side: int, seed: int) -> Floats:
     return shares
 
 
-def reports_of(made: Artefact, shares: Floats, people: int, seed: int) -> NDArray[np.int64]:
+def reports_of(made: DeviceFile, shares: Floats, people: int, seed: int) -> NDArray[np.int64]:
     cells = np.random.default_rng(seed).choice(len(shares), people, p=shares)
     return np.bincount(Sampler(mechanism=made.mechanism).draw(cells, rng=SeededRng(seed)), minlength=len(shares))
 
@@ -62,9 +62,9 @@ def reports_of(made: Artefact, shares: Floats, people: int, seed: int) -> NDArra
 
 @pytest.mark.parametrize("side", [5, 20])  # a matrix, and transforms
 def test_a_step_is_the_bayesian_update_of_the_definition(side: int) -> None:
-    weights = np.random.default_rng(1).integers(1, ONE, side * side)
-    made = artefact(square(side), "1/300", weights=weights)
-    rows = np.array([made.mechanism.row(cell) for cell in range(side * side)])
+    weights = np.random.default_rng(1).integers(1, FULL_WEIGHT, side * side)
+    made = device_file(square(side), "1/300", weights=weights)
+    rows = np.array([made.mechanism.report_law(cell) for cell in range(side * side)])
     counts = np.random.default_rng(2).integers(0, 50, side * side)
     theta = np.full(side * side, 1 / side**2)
     for _ in range(7):
@@ -76,10 +76,10 @@ def test_a_step_is_the_bayesian_update_of_the_definition(side: int) -> None:
 
 
 def test_the_estimate_is_nearer_to_the_truth_than_the_reports_are() -> None:
-    made, truth = artefact(square(40)), town(40, 3)
+    made, truth = device_file(square(40)), town(40, 3)
     counts = reports_of(made, truth, 100_000, 4)
 
-    found = estimate(made, counts)
+    found = estimate_people(made, counts)
 
     raw = np.abs(counts / counts.sum() - truth).sum() / 2
     better = np.abs(found.cells.people / counts.sum() - truth).sum() / 2
@@ -87,10 +87,10 @@ def test_the_estimate_is_nearer_to_the_truth_than_the_reports_are() -> None:
 
 
 def test_steps_end_where_held_out_reports_say_and_many_more_are_worse() -> None:
-    made, truth = artefact(square(40)), town(40, 3)
+    made, truth = device_file(square(40)), town(40, 3)
     counts = reports_of(made, truth, 100_000, 4)
 
-    found = estimate(made, counts)
+    found = estimate_people(made, counts)
     later = Collector.of(made.mechanism).estimate(counts[None], steps=300)[0]
 
     chosen = np.abs(found.cells.people / counts.sum() - truth).sum()
@@ -112,15 +112,15 @@ def edge(side: int, seed: int) -> Floats:
 def test_intervals_of_95_percent_hold_in_smooth_towns_and_nearly_at_the_sharpest_edges(
     make: Callable[[int, int], Floats], least: float, people: int
 ) -> None:
-    made = artefact(square(30))
+    made = device_file(square(30))
     held: dict[int, list[float]] = {1: [], 5: [], 10: []}
     for seed in range(8):
         truth = make(30, 100 + seed)
         law = Collector.of(made.mechanism).law_of_reports(truth)
-        found = estimate(made, np.random.default_rng(seed).multinomial(people, law), regions=_every_block(made))
+        found = estimate_people(made, np.random.default_rng(seed).multinomial(people, law), regions=_every_block(made))
         held[1].append(float(((found.cells.low <= truth * people) & (truth * people <= found.cells.high)).mean()))
         for side in (5, 10):
-            true = {name: float(truth[cells].sum()) * people for name, cells in blocks(made, side).items()}
+            true = {name: float(truth[cells].sum()) * people for name, cells in make_blocks(made, side).items()}
             told = {name: found.regions[f"{side}: {name}"] for name in true}
             held[side].append(float(np.mean([low <= true[name] <= high for name, (_, low, high) in told.items()])))
 
@@ -129,14 +129,14 @@ def test_intervals_of_95_percent_hold_in_smooth_towns_and_nearly_at_the_sharpest
     assert min(shares.values()) >= least, shares
 
 
-def _every_block(made: Artefact) -> dict[str, NDArray[np.int64]]:
-    return {f"{side}: {name}": cells for side in (5, 10) for name, cells in blocks(made, side).items()}
+def _every_block(made: DeviceFile) -> dict[str, NDArray[np.int64]]:
+    return {f"{side}: {name}": cells for side in (5, 10) for name, cells in make_blocks(made, side).items()}
 
 
 def test_intervals_without_their_room_would_be_found_out() -> None:
-    made, truth = artefact(square(30)), town(30, 100)
+    made, truth = device_file(square(30)), town(30, 100)
     law = Collector.of(made.mechanism).law_of_reports(truth)
-    found = estimate(made, np.random.default_rng(1).multinomial(100_000, law), level="0.5").cells
+    found = estimate_people(made, np.random.default_rng(1).multinomial(100_000, law), level="0.5").cells
 
     held = ((found.low <= truth * 1e5) & (truth * 1e5 <= found.high)).mean()
 
@@ -144,49 +144,49 @@ def test_intervals_without_their_room_would_be_found_out() -> None:
 
 
 def test_a_lower_level_has_narrower_intervals() -> None:
-    made = artefact(square(20))
+    made = device_file(square(20))
     counts = reports_of(made, town(20, 1), 5_000, 1)
 
-    wide, narrow = estimate(made, counts, level="0.99"), estimate(made, counts, level="0.5")
+    wide, narrow = estimate_people(made, counts, level="0.99"), estimate_people(made, counts, level="0.5")
 
     assert bool((narrow.cells.high <= wide.cells.high).all())
 
 
 def test_the_same_reports_give_the_same_estimate() -> None:
-    made = artefact(square(20))
+    made = device_file(square(20))
     counts = reports_of(made, town(20, 1), 5_000, 1)
 
-    assert estimate(made, counts).cells.high.tolist() == estimate(made, counts).cells.high.tolist()
+    assert estimate_people(made, counts).cells.high.tolist() == estimate_people(made, counts).cells.high.tolist()
 
 
 def test_people_are_found_on_roads_too() -> None:
     edges = [(str(place), str(place + 1), Fraction(100)) for place in range(30)]
-    made = artefact(RoadGraph.of_metres(edges))
+    made = device_file(RoadGraph.of_metres(edges))
     shares = np.full(31, 0.2 / 30)
     shares[12] = 0.8
 
-    found = estimate(made, reports_of(made, shares, 50_000, 2))
+    found = estimate_people(made, reports_of(made, shares, 50_000, 2))
 
     assert int(np.argmax(found.cells.people)) == 12
 
 
 def test_nobody_is_put_into_the_sea() -> None:
-    weights = np.full(400, ONE)
+    weights = np.full(400, FULL_WEIGHT)
     weights[:100] = 0
-    made = artefact(square(20), weights=weights)
+    made = device_file(square(20), weights=weights)
     shares = np.where(weights > 0, 1 / 300, 0.0)
 
-    found = estimate(made, reports_of(made, shares, 5_000, 3))
+    found = estimate_people(made, reports_of(made, shares, 5_000, 3))
 
     assert found.cells.people[:100].tolist() == [0.0] * 100
     assert found.cells.people.sum() == pytest.approx(5_000)
 
 
 def test_a_population_prior_helps_few_reports() -> None:
-    made, truth = artefact(square(40)), town(40, 6)
+    made, truth = device_file(square(40)), town(40, 6)
     counts = reports_of(made, truth, 500, 7)
 
-    alone, helped = estimate(made, counts), estimate(made, counts, prior=truth * 1e6)
+    alone, helped = estimate_people(made, counts), estimate_people(made, counts, prior=truth * 1e6)
 
     assert np.abs(helped.cells.people / 500 - truth).sum() < np.abs(alone.cells.people / 500 - truth).sum()
 
@@ -194,19 +194,19 @@ def test_a_population_prior_helps_few_reports() -> None:
 @pytest.mark.parametrize("reports", [[3] * 3, [0] * 400])
 def test_reports_that_are_none_or_not_of_the_map_are_refused(reports: list[int]) -> None:
     with pytest.raises(ParameterError):
-        estimate(artefact(square(20)), np.array(reports))
+        estimate_people(device_file(square(20)), np.array(reports))
 
 
 def test_one_report_is_enough_to_get_an_answer() -> None:
     counts = np.zeros(400, dtype=np.int64)
     counts[7] = 1
 
-    assert estimate(artefact(square(20)), counts).cells.people.sum() == pytest.approx(1)
+    assert estimate_people(device_file(square(20)), counts).cells.people.sum() == pytest.approx(1)
 
 
 def test_a_prior_of_nothing_is_refused() -> None:
     with pytest.raises(ParameterError, match="prior"):
-        estimate(artefact(square(20)), np.ones(400, dtype=np.int64), prior=np.zeros(400))
+        estimate_people(device_file(square(20)), np.ones(400, dtype=np.int64), prior=np.zeros(400))
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def written(folder: Path, text: str) -> Path:
     ],
 )
 def test_reports_are_counted_in_every_form(tmp_path: Path, form: str) -> None:
-    made = artefact(square(3))
+    made = device_file(square(3))
     file = written(tmp_path, form.format(name=short_identity(made)))
 
     counts = count_reports(file, made)
@@ -243,7 +243,7 @@ def test_reports_are_counted_in_every_form(tmp_path: Path, form: str) -> None:
         ("", "first line|no report"),
         ("artefact,cell\n", "no report"),
         ("cell\n3\n", "first line must name"),
-        ("artefact,cell\n{name},3\n0123456789abcdef,3\n", "line 3: a report of another artefact"),
+        ("artefact,cell\n{name},3\n0123456789abcdef,3\n", "line 3: a report drawn with another device file"),
         ("artefact,cell\n{name},9\n", "outside the map"),
         ("artefact,cell\n{name},99999999999999999999\n", "whole number"),
         ("artefact,cell\n{name},-1\n", "whole number"),
@@ -255,9 +255,9 @@ def test_reports_are_counted_in_every_form(tmp_path: Path, form: str) -> None:
     ],
 )
 def test_a_file_with_a_wrong_report_is_refused(tmp_path: Path, text: str, reason: str) -> None:
-    weights = np.full(9, ONE)
+    weights = np.full(9, FULL_WEIGHT)
     weights[0] = 0
-    made = artefact(square(3), weights=weights)
+    made = device_file(square(3), weights=weights)
 
     with pytest.raises(SourceError, match=reason):
         count_reports(written(tmp_path, text.format(name=short_identity(made))), made)
@@ -267,15 +267,15 @@ def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reports.csv").write_bytes(b"\xff\xfe\x00")
 
     with pytest.raises(SourceError, match="UTF-8"):
-        count_reports(tmp_path / "reports.csv", artefact(square(3)))
+        count_reports(tmp_path / "reports.csv", device_file(square(3)))
     with pytest.raises(SourceError, match="cannot be read"):
-        count_reports(tmp_path / "none.csv", artefact(square(3)))
+        count_reports(tmp_path / "none.csv", device_file(square(3)))
 
 
 def test_an_estimate_is_written_whole(tmp_path: Path) -> None:
-    grid = geo.mesh_grid(5, south_west=(53 * 320, 39 * 320), shape=(8, 6))
-    made = artefact(grid)
-    found = estimate(made, np.arange(48), regions=blocks(made, 4))
+    grid = geo.make_mesh_grid(5, south_west=(53 * 320, 39 * 320), shape=(8, 6))
+    made = device_file(grid)
+    found = estimate_people(made, np.arange(48), regions=make_blocks(made, 4))
 
     done = write_estimate(found, made, tmp_path / "out")
 
@@ -290,19 +290,19 @@ def test_an_estimate_is_written_whole(tmp_path: Path) -> None:
 
 
 def test_an_estimate_is_not_written_over_another(tmp_path: Path) -> None:
-    made = artefact(square(3))
+    made = device_file(square(3))
     (tmp_path / "out").mkdir()
 
     with pytest.raises(ReleaseError, match="exists"):
-        write_estimate(estimate(made, np.ones(9, dtype=np.int64)), made, tmp_path / "out")
+        write_estimate(estimate_people(made, np.ones(9, dtype=np.int64)), made, tmp_path / "out")
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
 
 
 def test_pictures_are_left_out_where_they_cannot_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sudare.methods.location.estimate_files.has_pictures", lambda: False)
-    made = artefact(square(3))
+    made = device_file(square(3))
 
-    done = write_estimate(estimate(made, np.ones(9, dtype=np.int64)), made, tmp_path / "out")
+    done = write_estimate(estimate_people(made, np.ones(9, dtype=np.int64)), made, tmp_path / "out")
 
     assert done.without_pictures
     assert done.files == ("cells.csv", "estimate.json")
@@ -311,16 +311,16 @@ def test_pictures_are_left_out_where_they_cannot_be_drawn(tmp_path: Path, monkey
 def test_a_large_map_is_drawn_in_blocks(tmp_path: Path) -> None:
     if not has_pictures():
         pytest.skip("the extra [pictures] is not installed")
-    made = artefact(PlaneGrid(rows=300, columns=20, cell_height_metres=100, cell_width_metres=100))
+    made = device_file(PlaneGrid(rows=300, columns=20, cell_height_metres=100, cell_width_metres=100))
 
-    write_estimate(estimate(made, np.ones(6000, dtype=np.int64)), made, tmp_path / "out")
+    write_estimate(estimate_people(made, np.ones(6000, dtype=np.int64)), made, tmp_path / "out")
 
     assert (tmp_path / "out" / "map.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "out" / "map.svg").stat().st_size < 1_000_000
 
 
 def test_regions_and_priors_are_read_by_label_and_by_row_and_column(tmp_path: Path) -> None:
-    made = artefact(square(3))
+    made = device_file(square(3))
     (tmp_path / "regions.csv").write_text('region,label\nwest,"0,0"\nwest,"1,0"\neast,"0,2"\n', encoding="utf-8")
     (tmp_path / "people.csv").write_text("row,column,people\n1,1,10\n2,2,2.5\n", encoding="utf-8")
 
@@ -335,7 +335,7 @@ def test_regions_that_are_not_on_the_map_are_refused(tmp_path: Path, text: str) 
     (tmp_path / "regions.csv").write_text(text, encoding="utf-8")
 
     with pytest.raises(SourceError):
-        read_regions(tmp_path / "regions.csv", artefact(square(3)))
+        read_regions(tmp_path / "regions.csv", device_file(square(3)))
 
 
 @pytest.mark.parametrize("text", ["", "cell\n1\n", "cell,people\n1,many\n"])
@@ -343,11 +343,11 @@ def test_a_population_that_cannot_be_read_is_refused(tmp_path: Path, text: str) 
     (tmp_path / "people.csv").write_text(text, encoding="utf-8")
 
     with pytest.raises(SourceError):
-        read_prior(tmp_path / "people.csv", artefact(square(3)))
+        read_prior(tmp_path / "people.csv", device_file(square(3)))
 
 
 def test_blocks_need_rows_and_columns() -> None:
     roads = RoadGraph.of_metres([("a", "b", Fraction(100))])
 
     with pytest.raises(SourceError, match="rows and columns"):
-        blocks(artefact(roads), 2)
+        make_blocks(device_file(roads), 2)

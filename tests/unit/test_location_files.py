@@ -1,4 +1,4 @@
-"""Map files in, artefacts out: what is read, what is refused, and that a device reads the law that was certified."""
+"""Map files in, device files out: what is read, what is refused, and that a device reads the law that was certified."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from sudare.demo.data import write_coast
 from sudare.errors import ReleaseError, SudareError
-from sudare.methods.location import Artefact, Location, load_artefact
-from sudare.methods.location.device_file import Repeat, places_from
-from sudare.methods.location.grid import MeshCorner, PlaneGrid, mesh_code
+from sudare.methods.location import DeviceFile, Location, load_device_file
+from sudare.methods.location.device_file import RepeatUse, read_places
+from sudare.methods.location.grid import MeshCorner, PlaneGrid, write_mesh_code
 from sudare.methods.location.map_file import read_map
-from sudare.methods.location.mechanism import quantised
+from sudare.methods.location.mechanism import quantise_weights
 from sudare.privacy.promise import MetricGuarantee
 from sudare.releases import Release
 from sudare.schema.mesh import MeshCells
@@ -37,30 +37,30 @@ def written(folder: Path, text: str = MAP, **files: str) -> Path:
     return folder / "map.toml"
 
 
-def artefact(kind: str = "plane") -> Artefact:
+def device_file(kind: str = "plane") -> DeviceFile:
     places = MAPS[kind]
-    return Artefact(
-        mechanism=mechanism(places, "0.01", quantised(land_of(places))),
+    return DeviceFile(
+        mechanism=mechanism(places, "0.01", quantise_weights(land_of(places))),
         epsilon_per_metre=Fraction(1, 50),
         tight_epsilon_per_metre=0.0195,
-        repeat=Repeat(fresh_reports=3),
+        repeat=RepeatUse(fresh_reports=3),
     )
 
 
 @pytest.mark.parametrize("kind", MAPS)
 def test_a_device_reads_the_very_law_that_was_written(kind: str, tmp_path: Path) -> None:
-    made = artefact(kind)
+    made = device_file(kind)
     made.write(tmp_path / "mechanism.json")
 
-    read = load_artefact(tmp_path)
+    read = load_device_file(tmp_path)
 
     assert read.identity == made.identity
     assert read.to_dict() == made.to_dict()
-    assert all((read.mechanism.row(cell) == made.mechanism.row(cell)).all() for cell in (0, 1))
+    assert all((read.mechanism.report_law(cell) == made.mechanism.report_law(cell)).all() for cell in (0, 1))
 
 
 def test_every_number_of_the_law_is_exact_for_javascript() -> None:
-    facts = artefact().to_dict()
+    facts = device_file().to_dict()
 
     assert facts["beta_per_metre"] == "1/100"
     assert facts["grid"]["cell_height_metres"] == "578/5"
@@ -82,30 +82,30 @@ def test_every_number_of_the_law_is_exact_for_javascript() -> None:
         ("surprise", 1),
     ],
 )
-def test_an_artefact_that_was_changed_is_refused(change: str, value: object, tmp_path: Path) -> None:
+def test_a_device_file_that_was_changed_is_refused(change: str, value: object, tmp_path: Path) -> None:
     file = tmp_path / "mechanism.json"
-    file.write_text(json.dumps(artefact().to_dict() | {change: value}), encoding="utf-8")
+    file.write_text(json.dumps(device_file().to_dict() | {change: value}), encoding="utf-8")
 
     with pytest.raises(ReleaseError):
-        load_artefact(file)
+        load_device_file(file)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "\x00"])
-def test_what_is_no_artefact_is_refused(text: str, tmp_path: Path) -> None:
+def test_what_is_no_device_file_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "mechanism.json").write_text(text, encoding="utf-8")
 
     with pytest.raises(ReleaseError):
-        load_artefact(tmp_path)
+        load_device_file(tmp_path)
 
 
-def test_a_release_holds_artefact_table_and_certified_measures(tmp_path: Path) -> None:
+def test_a_release_holds_device_file_table_and_certified_measures(tmp_path: Path) -> None:
     Location(grid=SMALL, epsilon_per_metre="0.02", mode="weighted", weights=LAND).publish().save(tmp_path / "out")
 
     read = Release.load(tmp_path / "out")
     measures = read.certificate.measures
 
     assert read.frames["weights"].rows == SMALL.size
-    assert load_artefact(tmp_path / "out").epsilon_per_metre == Fraction(1, 50)
+    assert load_device_file(tmp_path / "out").epsilon_per_metre == Fraction(1, 50)
     assert {
         "tight_epsilon_per_metre",
         "posterior_max",
@@ -237,7 +237,9 @@ def test_mesh_codes_of_a_grid_are_those_of_the_standard(level: int) -> None:
 
     rows, columns = cells.grid(some)
 
-    assert [mesh_code(level, int(r), int(c)) for r, c in zip(rows, columns, strict=True)] == cells.labels(some).tolist()
+    codes = [write_mesh_code(level, int(row), int(column)) for row, column in zip(rows, columns, strict=True)]
+
+    assert codes == cells.labels(some).tolist()
 
 
 def test_a_grid_with_a_corner_reports_mesh_codes() -> None:
@@ -245,16 +247,19 @@ def test_a_grid_with_a_corner_reports_mesh_codes() -> None:
     grid = PlaneGrid(rows=2, columns=2, cell_height_metres=900, cell_width_metres=1100, corner=corner)
 
     assert grid.labels(np.arange(4)).tolist() == ["53390000", "53390001", "53390010", "53390011"]
-    assert places_from(grid.to_dict()) == grid
+    assert read_places(grid.to_dict()) == grid
 
 
-def test_people_in_some_cells_that_are_never_reported_are_kept_in_the_artefact(tmp_path: Path) -> None:
+def test_people_in_some_cells_that_are_never_reported_are_kept_in_the_device_file(tmp_path: Path) -> None:
     inputs = LAND > 0
     inputs[3] = True
-    law = mechanism(SMALL, "0.01", quantised(LAND), inputs=inputs)
-    made = Artefact(
-        mechanism=law, epsilon_per_metre=Fraction(1, 50), tight_epsilon_per_metre=0.02, repeat=Repeat(fresh_reports=1)
+    law = mechanism(SMALL, "0.01", quantise_weights(LAND), inputs=inputs)
+    made = DeviceFile(
+        mechanism=law,
+        epsilon_per_metre=Fraction(1, 50),
+        tight_epsilon_per_metre=0.02,
+        repeat=RepeatUse(fresh_reports=1),
     )
     made.write(tmp_path / "mechanism.json")
 
-    assert load_artefact(tmp_path).mechanism.can_enter.tolist() == inputs.tolist()
+    assert load_device_file(tmp_path).mechanism.can_enter.tolist() == inputs.tolist()

@@ -12,12 +12,11 @@ import pytest
 
 from sudare.errors import SchemaError
 from sudare.methods.location import geo
-from sudare.methods.location.estimate_files import outlines
-from sudare.methods.location.geo import read_roads
+from sudare.methods.location.geo import outline_cells
 from sudare.methods.location.grid import PlaneGrid, PointPlaces
 from sudare.methods.location.map_file import read_map
-from sudare.methods.location.mechanism import ONE, Mechanism
-from sudare.methods.location.metrics import RoadGraph
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.methods.location.roads import RoadGraph, read_roads
 from sudare.schema.mesh import MeshCells, find_mesh_place, measure_mesh_cell
 
 NEEDS_GEO = "the extra [geo] is not installed"
@@ -63,15 +62,15 @@ def test_the_cell_at_a_place_has_the_code_of_the_standard(level: int) -> None:
     numbers = np.random.default_rng(1)
     for latitude, longitude in zip(numbers.uniform(34, 36, 20), numbers.uniform(138.2, 140.8, 20), strict=True):
         row, column = find_mesh_place(level, float(latitude), float(longitude))
-        grid = geo.mesh_grid(level, south_west=(row, column), shape=(1, 1))
+        grid = geo.make_mesh_grid(level, south_west=(row, column), shape=(1, 1))
 
         assert grid.labels(np.array([0])).tolist() == [str(jismesh.to_meshcode(latitude, longitude, level))]
 
 
 def test_a_metre_of_the_map_is_never_more_than_a_metre_of_ground() -> None:
     pyproj = pytest.importorskip("pyproj", reason=NEEDS_GEO)
-    grid = geo.mesh_grid(2, south_west=(51 * 8, 38 * 8), shape=(40, 24))
-    west, south, _, _ = geo.mesh_box(grid)
+    grid = geo.make_mesh_grid(2, south_west=(51 * 8, 38 * 8), shape=(40, 24))
+    west, south, _, _ = geo.mesh_bounds(grid)
     numbers = np.random.default_rng(2)
     rows, columns = numbers.integers(0, 40, (2, 4000)), numbers.integers(0, 24, (2, 4000))
     on_map = np.hypot(
@@ -114,13 +113,13 @@ def test_a_mesh_map_that_cannot_be_is_refused(tmp_path: Path, text: str, reason:
 
 
 def test_a_place_is_found_and_swapped_degrees_are_told() -> None:
-    grid = geo.mesh_grid(3, south_west=(53 * 80, 39 * 80), shape=(80, 80))
+    grid = geo.make_mesh_grid(3, south_west=(53 * 80, 39 * 80), shape=(80, 80))
 
-    assert grid.labels(np.array([geo.cell_at(grid, 35.68, 139.76)])).tolist() == ["53394610"]
+    assert grid.labels(np.array([geo.find_cell(grid, 35.68, 139.76)])).tolist() == ["53394610"]
     with pytest.raises(SchemaError, match="swapped"):
-        geo.cell_at(grid, 139.76, 35.68)
+        geo.find_cell(grid, 139.76, 35.68)
     with pytest.raises(SchemaError, match="outside"):
-        geo.cell_at(grid, 34.0, 139.76)
+        geo.find_cell(grid, 34.0, 139.76)
 
 
 # --- land ---------------------------------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ def test_the_shares_of_a_jagged_coast_add_up_to_its_area() -> None:
     radii = 3 + np.sin(7 * angles) + 0.3 * np.sin(53 * angles)
     land = shapely.Polygon(np.column_stack([5 + radii * np.cos(angles), 5 + radii * np.sin(angles)]))
 
-    shares = geo.shares_of(land, (0.0, 0.0, 10.0, 10.0), (37, 50))
+    shares = geo.find_land_shares(land, (0.0, 0.0, 10.0, 10.0), (37, 50))
 
     assert shares.sum() * (10 / 37) * (10 / 50) == pytest.approx(land.area, rel=1e-9)
 
@@ -337,8 +336,8 @@ def test_takagi_s_mechanism_keeps_epsilon_per_metre_of_road_and_straight_lines_d
     # two banks of a river, 20 m apart, with one bridge 300 m away
     edges = [("a", "b", 150), ("b", "bridge", 150), ("bridge", "c", 20), ("c", "d", 150), ("d", "e", 150)]
     roads = RoadGraph.of_metres([(start, end, Fraction(metres)) for start, end, metres in edges])
-    mechanism = Mechanism(places=roads, beta_per_metre=Fraction(1, 100), weights=np.full(roads.size, ONE))
-    law = np.log([mechanism.row(cell) for cell in range(roads.size)])
+    mechanism = Mechanism(places=roads, beta_per_metre=Fraction(1, 100), weights=np.full(roads.size, FULL_WEIGHT))
+    law = np.log([mechanism.report_law(cell) for cell in range(roads.size)])
     way = np.array([np.sqrt(roads.squares(cell).astype(float)) for cell in range(roads.size)]) / 1000
 
     losses = np.abs(law[:, None, :] - law[None, :, :]).max(axis=2)
@@ -353,12 +352,12 @@ def test_hexagons_and_crossings_have_shapes_and_named_places_have_none(tmp_path:
     (tmp_path / "roads.geojson").write_text(json.dumps(LINES), encoding="utf-8")
     crossings = read_roads(tmp_path / "roads.geojson")
 
-    hexagons = outlines(read_map(write_map(tmp_path, text)).places, np.array([0]))
+    hexagons = outline_cells(read_map(write_map(tmp_path, text)).places, np.array([0]))
 
     assert hexagons is not None
     assert len(hexagons[0]["coordinates"][0]) == 7
-    assert outlines(crossings, np.array([0])) == [{"type": "Point", "coordinates": [139.70, 35.66]}]
-    assert outlines(RoadGraph.of_metres([("a", "b", Fraction(1))]), np.array([0, 1])) is None
+    assert outline_cells(crossings, np.array([0])) == [{"type": "Point", "coordinates": [139.70, 35.66]}]
+    assert outline_cells(RoadGraph.of_metres([("a", "b", Fraction(1))]), np.array([0, 1])) is None
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,12 +367,12 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(geo.importlib, "import_module", missing)
 
     with pytest.raises(SchemaError, match=r"needs the package shapely; install it with: pip install 'sudare\[geo\]'"):
-        geo.shares_of(None, (0.0, 0.0, 1.0, 1.0), (1, 1))
+        geo.find_land_shares(None, (0.0, 0.0, 1.0, 1.0), (1, 1))
 
 
 def test_a_map_without_latitudes_says_so() -> None:
     grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
 
     with pytest.raises(SchemaError, match="no latitudes"):
-        geo.cell_at(grid, 35.0, 139.0)
-    assert math.isclose(geo.mesh_box(geo.mesh_grid(1, south_west=(53, 39), shape=(1, 1)))[1], 53 / 1.5)
+        geo.find_cell(grid, 35.0, 139.0)
+    assert math.isclose(geo.mesh_bounds(geo.make_mesh_grid(1, south_west=(53, 39), shape=(1, 1)))[1], 53 / 1.5)

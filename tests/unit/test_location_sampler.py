@@ -11,10 +11,10 @@ import pytest
 
 from sudare.errors import BudgetExceeded, ParameterError, ReleaseError
 from sudare.methods.location.device import Device, short_identity
-from sudare.methods.location.device_file import Artefact, Repeat
+from sudare.methods.location.device_file import DeviceFile, RepeatUse
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.mechanism import ONE, Mechanism
-from sudare.methods.location.sampler import Sampler, make_plane, make_row
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.methods.location.sampler import Sampler, make_plane_sampler, make_row_sampler
 from sudare.noise import SeededRng
 from sudare.noise.distance import MARGIN, SLOPE, Chance, PlaneSampler
 
@@ -23,19 +23,19 @@ EVERYWHERE = 2.0  # a margin that no float reaches: integers decide every draw
 
 
 def law(beta: str = "1/100", *, grid: PlaneGrid = GRID, sea: tuple[int, ...] = (3,)) -> Mechanism:
-    weights = np.random.default_rng(1).integers(1, ONE, grid.size)
+    weights = np.random.default_rng(1).integers(1, FULL_WEIGHT, grid.size)
     weights[list(sea)] = 0
     return Mechanism(
         places=grid, beta_per_metre=Fraction(beta), weights=weights, inputs=np.ones(grid.size, dtype=np.bool_)
     )
 
 
-def artefact(*, fresh: int = 2) -> Artefact:
-    return Artefact(
+def device_file(*, fresh: int = 2) -> DeviceFile:
+    return DeviceFile(
         mechanism=law(),
         epsilon_per_metre=Fraction(1, 50),
         tight_epsilon_per_metre=0.02,
-        repeat=Repeat(fresh_reports=fresh),
+        repeat=RepeatUse(fresh_reports=fresh),
     )
 
 
@@ -58,7 +58,7 @@ def test_bounds_enclose_the_probability_and_narrow(bits: int, square: str, shift
 
 
 def test_the_float_guess_is_nearer_to_the_probability_than_a_quarter_of_the_margin() -> None:
-    sampler = make_plane(law(), GRID)
+    sampler = make_plane_sampler(law(), GRID)
     steps = [(down, across) for down in range(15) for across in range(15)]
     rates = [float(axis.rate) for axis in sampler._axes()]
     furthest = 0.0
@@ -93,15 +93,15 @@ def test_floats_and_integers_draw_the_same_reports_from_the_same_words() -> None
 
 
 def test_rows_by_floats_and_by_integers_draw_the_same_reports_from_the_same_words() -> None:
-    by_floats = make_row(law(), 17).draw(1000, SeededRng(6))
-    by_integers = make_row(law(), 17, margin=EVERYWHERE).draw(1000, SeededRng(6))
+    by_floats = make_row_sampler(law(), 17).draw(1000, SeededRng(6))
+    by_integers = make_row_sampler(law(), 17, margin=EVERYWHERE).draw(1000, SeededRng(6))
 
     assert by_floats.tolist() == by_integers.tolist()
 
 
 @pytest.mark.parametrize("beta", ["1/1000000", "1/200", "1/10"])
 def test_the_integers_of_a_row_lie_above_its_terms(beta: str) -> None:
-    row = make_row(law(beta), 100)
+    row = make_row_sampler(law(beta), 100)
 
     assert all(row._chance(place).bounds(64)[1] <= 2**64 for place in range(len(row.reports)))
 
@@ -115,7 +115,7 @@ def test_a_cell_of_weight_0_is_never_reported_even_from_inside_it() -> None:
 def test_a_cell_with_one_island_far_away_is_drawn_by_its_row() -> None:
     grid = PlaneGrid(rows=60, columns=60, cell_height_metres=100, cell_width_metres=100)
     weights = np.zeros(grid.size, dtype=np.int64)
-    weights[[0, 3599]] = ONE
+    weights[[0, 3599]] = FULL_WEIGHT
     mechanism = Mechanism(
         places=grid, beta_per_metre=Fraction(1, 20), weights=weights, inputs=np.ones(grid.size, dtype=np.bool_)
     )
@@ -130,17 +130,17 @@ def test_a_row_too_far_from_any_report_is_refused() -> None:
     mechanism = Mechanism(
         places=grid,
         beta_per_metre=Fraction(2),
-        weights=np.array([ONE, 0, 0]),
+        weights=np.array([FULL_WEIGHT, 0, 0]),
         inputs=np.ones(grid.size, dtype=np.bool_),
     )
 
     with pytest.raises(ParameterError, match="decays away"):
-        make_row(mechanism, 2)
+        make_row_sampler(mechanism, 2)
 
 
 def test_memory_follows_the_map_and_not_its_square() -> None:
     grid = PlaneGrid(rows=1500, columns=1500, cell_height_metres=100, cell_width_metres=100)
-    weights = np.full(grid.size, ONE)
+    weights = np.full(grid.size, FULL_WEIGHT)
     sampler = PlaneSampler(
         rows=1500, columns=1500, height=Fraction(100), width=Fraction(100), beta=Fraction(1, 100), weights=weights
     )
@@ -167,7 +167,7 @@ def test_a_cell_where_nobody_can_be_is_refused() -> None:
 
 
 def test_the_same_cell_gives_the_same_report_all_day() -> None:
-    device = Device.start(artefact())
+    device = Device.start(device_file())
 
     reports = {device.report(40, day="2026-11-16").cell for _ in range(30)}
 
@@ -175,16 +175,16 @@ def test_the_same_cell_gives_the_same_report_all_day() -> None:
 
 
 def test_a_stored_state_keeps_the_answers() -> None:
-    first = Device.start(artefact())
+    first = Device.start(device_file())
     report = first.report(40, day="2026-11-16")
 
-    second = Device.start(artefact(), state=first.state.to_dict())
+    second = Device.start(device_file(), state=first.state.to_dict())
 
     assert second.report(40, day="2026-11-16") == report
 
 
 def test_a_new_cell_beyond_the_budget_gives_no_report() -> None:
-    device = Device.start(artefact(fresh=2))
+    device = Device.start(device_file(fresh=2))
     device.report(40, day="2026-11-16")
     device.report(41, day="2026-11-16")
 
@@ -193,7 +193,7 @@ def test_a_new_cell_beyond_the_budget_gives_no_report() -> None:
 
 
 def test_the_next_day_has_a_budget_of_its_own_and_an_earlier_one_has_not() -> None:
-    device = Device.start(artefact(fresh=1))
+    device = Device.start(device_file(fresh=1))
     device.report(40, day="2026-11-16")
 
     device.report(41, day="2026-11-17")
@@ -202,8 +202,8 @@ def test_the_next_day_has_a_budget_of_its_own_and_an_earlier_one_has_not() -> No
         device.report(42, day="2026-11-15")
 
 
-def test_a_report_names_its_artefact() -> None:
-    assert Device.start(artefact()).report(40).artefact == short_identity(artefact())
+def test_a_report_names_its_device_file() -> None:
+    assert Device.start(device_file()).report(40).device_file == short_identity(device_file())
 
 
 @pytest.mark.parametrize(
@@ -216,6 +216,6 @@ def test_a_report_names_its_artefact() -> None:
         {"artefact": "0123456789abcdef", "period": "", "answers": {}},
     ],
 )
-def test_a_state_that_is_damaged_or_of_another_artefact_is_refused(state: dict[str, object]) -> None:
+def test_a_state_that_is_damaged_or_of_another_device_file_is_refused(state: dict[str, object]) -> None:
     with pytest.raises(ReleaseError):
-        Device.start(artefact(), state=state)
+        Device.start(device_file(), state=state)

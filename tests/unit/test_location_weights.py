@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from sudare.demo.data import coast
 from sudare.methods.location import Location
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.kernel import kernel_of
-from sudare.methods.location.mechanism import quantised, uniform
-from sudare.methods.location.posterior import evaluate
-from sudare.methods.location.sharp import calibrated, level_weights, nearly_level_weights
-from sudare.methods.location.tight import brute_force, tight_epsilon
-from sudare.methods.location.weights import _Goal, fair_weights
+from sudare.methods.location.kernel import make_kernel
+from sudare.methods.location.mechanism import equal_weights, quantise_weights
+from sudare.methods.location.posterior import measure_mechanism
+from sudare.methods.location.sharp import calibrate_beta, solve_level_weights, solve_nearly_level_weights
+from sudare.methods.location.tight import certify_epsilon, search_all_pairs
+from sudare.methods.location.weights import FairnessObjective, find_fair_weights
 from tests.unit.location_maps import mechanism, worst_ratio
 
 GRID = PlaneGrid(rows=24, columns=20, cell_height_metres="115.6", cell_width_metres="141.5")
@@ -27,40 +27,40 @@ LAND = coast(24, 20).reshape(-1) > 0
 @pytest.mark.parametrize("way", ["fft", "dense"])
 @pytest.mark.parametrize("budget", [1e9, 50.0])  # without and with the penalty of distance
 def test_the_gradient_of_fairness_is_that_of_finite_differences(way: str, budget: float) -> None:
-    goal = _Goal(kernel_of(GRID, 0.01, way=way), LAND, budget=budget, t=40.0)  # type: ignore[arg-type]
+    goal = FairnessObjective(make_kernel(GRID, 0.01, algorithm=way), LAND, max_distance=budget, t=40.0)  # type: ignore[arg-type]
     logs = 0.3 * np.sin(np.arange(int(LAND.sum())))
-    slope = goal.value_and_slope(logs)[1]
+    slope = goal.value_and_gradient(logs)[1]
     for cell in (0, 7, len(logs) - 1):
         step = np.zeros_like(logs)
         step[cell] = 1e-5
-        difference = (goal.value_and_slope(logs + step)[0] - goal.value_and_slope(logs - step)[0]) / 2e-5
+        difference = (goal.value_and_gradient(logs + step)[0] - goal.value_and_gradient(logs - step)[0]) / 2e-5
 
         assert slope[cell] == pytest.approx(difference, rel=1e-4, abs=1e-9)
 
 
 def test_level_weights_by_fft_are_those_of_the_matrix() -> None:
-    fast, slow = (level_weights(kernel_of(GRID, 0.01, way=way), LAND) for way in ("fft", "dense"))  # type: ignore[arg-type]
+    fast, slow = (solve_level_weights(make_kernel(GRID, 0.01, algorithm=way), LAND) for way in ("fft", "dense"))  # type: ignore[arg-type]
 
     assert fast == pytest.approx(slow, abs=1e-8)
     assert (fast[~LAND] == 0).all()
 
 
 def test_level_weights_make_every_row_of_one_norm() -> None:
-    kernel = kernel_of(GRID, 0.02, way="fft")
+    kernel = make_kernel(GRID, 0.02, algorithm="fft")
 
-    assert kernel.smooth(level_weights(kernel, LAND))[LAND] == pytest.approx(np.ones(int(LAND.sum())), abs=1e-9)
+    assert kernel.smooth(solve_level_weights(kernel, LAND))[LAND] == pytest.approx(np.ones(int(LAND.sum())), abs=1e-9)
 
 
 def test_weights_of_small_cells_stay_positive_and_certified_by_fft_too() -> None:
     grid = PlaneGrid(rows=20, columns=20, cell_height_metres=20, cell_width_metres=20)
     cells = np.ones(400, dtype=bool)
-    weights = nearly_level_weights(grid, 0.008, cells)
-    found = calibrated(grid, Fraction(1, 100), quantised(weights))
+    weights = solve_nearly_level_weights(grid, 0.008, cells)
+    found = calibrate_beta(grid, Fraction(1, 100), quantise_weights(weights))
 
-    assert level_weights(kernel_of(grid, 0.01), cells).min() < 0 < weights.min()
+    assert solve_level_weights(make_kernel(grid, 0.01), cells).min() < 0 < weights.min()
     assert Fraction(1, 200) < found.beta_per_metre
-    assert tight_epsilon(found).epsilon <= 0.01
-    assert brute_force(found) <= 0.01
+    assert certify_epsilon(found).epsilon <= 0.01
+    assert search_all_pairs(found) <= 0.01
 
 
 def test_sharp_on_a_coast_needs_its_epsilon_and_no_more() -> None:
@@ -71,9 +71,9 @@ def test_sharp_on_a_coast_needs_its_epsilon_and_no_more() -> None:
 
 
 def test_fair_on_a_coast_brings_the_largest_posterior_near_the_median() -> None:
-    before = evaluate(mechanism(GRID, "0.01", uniform(LAND)))
-    after = evaluate(
-        mechanism(GRID, "0.01", fair_weights(GRID, Fraction(1, 100), cells=LAND, extra_distance=0.15, steps=100))
+    before = measure_mechanism(mechanism(GRID, "0.01", equal_weights(LAND)))
+    after = measure_mechanism(
+        mechanism(GRID, "0.01", find_fair_weights(GRID, Fraction(1, 100), cells=LAND, extra_distance=0.15, steps=100))
     )
 
     assert np.nanmax(before.posterior) > 2.2 * np.nanmedian(before.posterior)
@@ -106,7 +106,7 @@ def test_any_weights_on_any_grid_need_what_the_certificate_says_and_at_most_twic
     numbers = st.lists(st.integers(0, 2**40), min_size=grid.size, max_size=grid.size).filter(any)
     made = mechanism(grid, beta, np.array(data.draw(numbers), dtype=np.int64))
 
-    found, worst = tight_epsilon(made), worst_ratio(made)
+    found, worst = certify_epsilon(made), worst_ratio(made)
 
     assert worst <= found.epsilon * (1 + 1e-9) + 1e-13
     assert found.epsilon <= 2 * made.beta * (1 + 1e-12)

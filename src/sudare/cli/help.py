@@ -109,9 +109,22 @@ class WordedOption(click.Option):
 
     words: Text | str | None = None
 
-    def __init__(self, *declarations: Any, help: Text | str | None = None, **settings: Any) -> None:
-        super().__init__(*declarations, **settings)
+    def __init__(
+        self, names: list[str], *, help: Text | str | None = None, old_names: tuple[str, ...] = (), **settings: Any
+    ) -> None:
+        super().__init__([*names, *old_names], **settings)
         self.words = help
+        self.old_names = old_names  # accepted, and not shown
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Give the row of the help, without names of the version before."""
+        row = super().get_help_record(ctx)
+        if row is None:
+            return None
+        names = row[0]
+        for name in self.old_names:
+            names = names.replace(f", {name}", "")
+        return names, row[1]
 
     @property
     def help(self) -> str | None:
@@ -239,4 +252,7 @@ def _ends(kind: click.IntRange | click.FloatRange) -> str:
 
 
 def _called(parameter: click.Parameter) -> str:
-    return "/".join(parameter.opts) if isinstance(parameter, click.Option) else (parameter.name or "").upper()
+    if not isinstance(parameter, click.Option):
+        return (parameter.name or "").upper()
+    old_names = getattr(parameter, "old_names", ())
+    return "/".join(name for name in parameter.opts if name not in old_names)

@@ -13,7 +13,7 @@ from sudare.cli.terminal import json_option, print_json
 from sudare.text import say, text
 
 if TYPE_CHECKING:
-    from sudare.methods.location.reports import Estimated
+    from sudare.methods.location.estimate_files import SavedEstimate
 
 SHOWN = 10  # regions on the terminal; all are in regions.csv
 
@@ -26,8 +26,9 @@ locate = LazyGroup(
     },
 )
 
-artefact_option = option(
-    "--artefact",
+device_file_option = option(
+    "--device-file",
+    old_names=("--artefact",),
     required=True,
     type=click.Path(path_type=Path),
     help=text("directory of a location release, or its mechanism.json"),
@@ -35,7 +36,7 @@ artefact_option = option(
 
 
 @click.command("draw", cls=Worded, help=text("Draw the report of one person, with the randomness of this machine."))
-@artefact_option
+@device_file_option
 @option("--cell", help=text("where the person is: number or label of a cell"))
 @option("--latitude", type=float, help=text("where the person is, in degrees (maps of kind mesh)"))
 @option("--longitude", type=float, help=text("where the person is, in degrees (maps of kind mesh)"))
@@ -49,7 +50,7 @@ artefact_option = option(
 @option("-o", "--out", type=click.Path(path_type=Path), help=text("file for the reports of --cells"))
 @option("--seed-for-tests", type=int, help=text("for tests: repeatable noise; such a release protects nobody"))
 def draw(
-    artefact: Path,
+    device_file: Path,
     cell: str | None,
     latitude: float | None,
     longitude: float | None,
@@ -64,20 +65,20 @@ def draw(
         raise click.UsageError(say("--cells and --out go together"), click.get_current_context())
     if (latitude is None) != (longitude is None):
         raise click.UsageError(say("--latitude and --longitude go together"), click.get_current_context())
-    from sudare.methods.location.reports import draw_many, draw_one
+    from sudare.methods.location.reports import draw_report, draw_reports
 
     if cells is not None and out is not None:
-        drawn = draw_many(artefact, cells, out=out, seed_for_tests=seed_for_tests)
+        drawn = draw_reports(device_file, cells, out=out, seed_for_tests=seed_for_tests)
         click.echo(say("{reports} reports written to {out}", reports=drawn, out=out))
         return
     place = None if latitude is None or longitude is None else (latitude, longitude)
-    report = draw_one(artefact, cell=cell, place=place, state=state, day=day, seed_for_tests=seed_for_tests)
+    report = draw_report(device_file, cell=cell, place=place, state=state, day=day, seed_for_tests=seed_for_tests)
     print_json(report.to_dict())
 
 
 @click.command("estimate", cls=Worded, help=text("Estimate how many of the people who sent REPORTS are where."))
 @click.argument("reports", type=click.Path(path_type=Path))
-@artefact_option
+@device_file_option
 @option(
     "-o",
     "--out",
@@ -92,7 +93,7 @@ def draw(
 @json_option
 def estimate(
     reports: Path,
-    artefact: Path,
+    device_file: Path,
     out: Path,
     regions: Path | None,
     block_side: int | None,
@@ -101,10 +102,10 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate, write tables, map and pictures, and tell the regions."""
-    from sudare.methods.location.reports import estimate_files
+    from sudare.methods.location.estimate_files import estimate_from_files
 
-    done = estimate_files(
-        reports, artefact=artefact, out=out, regions=regions, block_side=block_side, prior=prior, level=level
+    done = estimate_from_files(
+        reports, device_file=device_file, out=out, regions=regions, block_side=block_side, prior=prior, level=level
     )
     if as_json:
         print_json(done.to_dict())
@@ -112,7 +113,7 @@ def estimate(
         _tell(done)
 
 
-def _tell(done: Estimated) -> None:
+def _tell(done: SavedEstimate) -> None:
     found = done.estimate
     click.echo(say("{reports} reports, {steps} steps (by held-out reports)", reports=found.total, steps=found.steps))
     for name, (people, low, high) in list(found.regions.items())[:SHOWN]:

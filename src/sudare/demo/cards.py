@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from sudare.demo.data import city_grounds
-from sudare.methods.location import load_artefact
+from sudare.methods.location import load_device_file
 from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.view import open_view
 from sudare.methods.view.page import read_view_marginal
@@ -430,14 +430,14 @@ def draw_city(out: Path) -> str:
 
 
 def _load_grid(out: Path) -> PlaneGrid:
-    grid = load_artefact(out / "location").mechanism.places
+    grid = load_device_file(out / "location").mechanism.places
     if not isinstance(grid, PlaneGrid):
         raise AssertionError
     return grid
 
 
 def _describe_mechanism(out: Path, release: Release) -> Card:
-    mechanism, grid = load_artefact(out / "location").mechanism, _load_grid(out)
+    mechanism, grid = load_device_file(out / "location").mechanism, _load_grid(out)
     grounds = city_grounds(*grid.shape)
     row, column = find_land(grounds, *DEVICE_PLACE)
     chances = mechanism.row(row * grid.columns + column).reshape(grid.shape)

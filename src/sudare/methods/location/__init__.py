@@ -1,14 +1,16 @@
-"""A mechanism a device uses to report a cell of a map, with epsilon per metre (Hiraishi and others).
+"""A mechanism by which a device reports a cell of a map, with epsilon per metre (Hiraishi and others).
 
-grid, graph, elastic   cells and metrics: one protocol, `Places`
-mechanism, kernel      the law P(y|x) = alpha(x) w(y) exp(-beta d(x, y)), and sums over the map
-posterior              what a collector learns from a report, and how far reports are from the truth
-greedy, fair, sharp    weights: the paper's algorithm 1, fairness by a smooth optimiser, less noise
-tight                  the epsilon a map really needs
-artefact, map_file     what goes in and what comes out
+location, map_file        the method, and the map it starts from
+grid, roads, geo          cells and metrics: one protocol, `Places`; road networks; JIS mesh, H3, coasts
+mechanism, kernel         the law P(y|x) = alpha(x) w(y) exp(-beta d(x, y)), and sums over the map
+posterior, tight          what a collector learns from a report, and the epsilon that a map really needs
+weights, sharp            weights of the modes: fair ones by a smooth optimiser, those with the least noise
+device_file, device       what a device gets, and how it draws its reports (sampler; device.js for a browser)
+reports, collector        reports as files, and how many people are where (estimate_files)
+page                      the page about a release
 """
 
-from sudare.methods.location.device_file import Artefact, load_artefact
+from sudare.methods.location.device_file import DeviceFile, load_device_file
 from sudare.methods.location.location import Location, LocationPreview
 
-__all__ = ["Artefact", "Location", "LocationPreview", "load_artefact"]
+__all__ = ["DeviceFile", "Location", "LocationPreview", "load_device_file"]

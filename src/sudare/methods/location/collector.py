@@ -18,32 +18,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.methods.location.device_file import Artefact
+from sudare.methods.location.device_file import DeviceFile
 from sudare.methods.location.kernel import ConvolutionKernel, DenseKernel, Kernel
 from sudare.methods.location.mechanism import Mechanism
-from sudare.methods.location.posterior import norms
+from sudare.methods.location.posterior import find_norms
 from sudare.noise.public import Simulation
-from sudare.schema.arrays import Integers, Reals
+from sudare.schema.arrays import Booleans, Integers, Reals
 
 Smooth = Callable[[Reals], Reals]
 
-MOST_STEPS = 300
-PATIENCE = 10  # steps without a better held-out likelihood before it is given up
-AT_ONCE = 2**22  # numbers in one batch of transforms
+MAX_STEPS = 300
+STEPS_WITHOUT_GAIN = 10  # in held-out likelihood, after which no later step is expected to gain
+MAX_BATCH = 2**22  # numbers in one batch of transforms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Collector:
-    """The arithmetic of one artefact; arrays are (samples, cells), so that replicates go through one transform.
+    """The arithmetic of one mechanism; arrays are (samples, cells), so that replicates go through one transform.
 
     >>> from fractions import Fraction
     >>> from sudare.methods.location.grid import PlaneGrid
-    >>> from sudare.methods.location.mechanism import ONE
+    >>> from sudare.methods.location.mechanism import FULL_WEIGHT
     >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
-    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([ONE, ONE]))
+    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
     >>> Collector.of(law).estimate(np.array([[600, 400]]), steps=100).round(3).tolist()
     [[0.716, 0.284]]
     """
@@ -56,20 +55,21 @@ class Collector:
     @classmethod
     def of(cls, mechanism: Mechanism, *, prior: Reals | None = None) -> Collector:
         """Prepare a map; `prior` (default: even over where people can be) is where the steps start."""
-        inside = mechanism.can_enter
-        alpha = np.where(inside, 1 / norms(mechanism)[0], 0.0)
-        start = _start(inside, prior)
+        can_enter = mechanism.can_enter
         return cls(
-            alpha=alpha, weights=mechanism.shares, start=start, smooth=smoother(mechanism.kernel, mechanism.places.size)
+            alpha=np.where(can_enter, 1 / find_norms(mechanism)[0], 0.0),
+            weights=mechanism.shares,
+            start=_choose_start(can_enter, prior),
+            smooth=make_smoother(mechanism.kernel),
         )
 
     def law_of_reports(self, shares: Reals) -> Reals:
-        """The probability of every report if people are spread like `shares` (cells)."""
+        """Give the probability of every report if people are spread like `shares` (cells)."""
         law = np.maximum(self.weights * self.smooth((self.alpha * shares)[None])[0], 0.0)
         normed: Reals = law / law.sum()
         return normed
 
-    def estimate(self, counts: NDArray[np.int64], *, steps: int) -> Reals:
+    def estimate(self, counts: Integers, *, steps: int) -> Reals:
         """Run so many steps for every row of counts; rows of the result add up to 1."""
         shares = counts / counts.sum(axis=1, keepdims=True)
         theta = np.broadcast_to(self.start, shares.shape).copy()
@@ -78,43 +78,43 @@ class Collector:
         normed: Reals = theta / theta.sum(axis=1, keepdims=True)
         return normed
 
-    def steps_by(self, seen: NDArray[np.int64], held_out: NDArray[np.int64], *, most: int = MOST_STEPS) -> int:
+    def choose_steps(self, seen: Integers, held_out: Integers, *, most: int = MAX_STEPS) -> int:
         """Count the steps on `seen` after which the reports held out are likeliest, over all rows together."""
         shares = seen / seen.sum(axis=1, keepdims=True)
         theta = np.broadcast_to(self.start, shares.shape).copy()
-        places = np.nonzero(held_out)
+        occurring = np.nonzero(held_out)
         best, best_step = -np.inf, 0
         for step in range(most + 1):
             mix = self._mix(theta)
-            likelihood = float((held_out[places] * np.log(mix[places])).sum())
+            likelihood = float((held_out[occurring] * np.log(mix[occurring])).sum())
             if likelihood > best:
                 best, best_step = likelihood, step
-            if step - best_step >= PATIENCE:
+            if step - best_step >= STEPS_WITHOUT_GAIN:
                 break
             theta = self._step(theta, shares, mix)
         return best_step
 
     def _mix(self, theta: Reals) -> Reals:
         """E(alpha theta); never less than its own term, which an FFT's absolute error could drown."""
-        inner = self.alpha * theta
-        return np.maximum(np.maximum(self.smooth(inner), inner), np.finfo(np.float64).tiny)
+        weighted = self.alpha * theta
+        return np.maximum(np.maximum(self.smooth(weighted), weighted), np.finfo(np.float64).tiny)
 
     def _step(self, theta: Reals, shares: Reals, mix: Reals) -> Reals:
         moved: Reals = theta * self.alpha * np.maximum(self.smooth(shares / mix), 0.0)
         return moved
 
 
-def smoother(kernel: Kernel, cells: int) -> Smooth:
-    """Give E v for many v at once, (samples, cells) -> (samples, cells)."""
+def make_smoother(kernel: Kernel) -> Smooth:
+    """Make E v for many v at once, (samples, cells) -> (samples, cells)."""
     if isinstance(kernel, DenseKernel):
-        near = kernel.near
-        return lambda values: values @ near.T
+        decay = kernel.decay
+        return lambda values: values @ decay.T
     if not isinstance(kernel, ConvolutionKernel):
-        return lambda values: np.array([kernel.smooth(one) for one in values])
-    rows = max(1, AT_ONCE // (kernel.padded[0] * kernel.padded[1]))
+        return lambda values: np.array([kernel.smooth(sample) for sample in values])
+    rows = max(1, MAX_BATCH // (kernel.padded[0] * kernel.padded[1]))
 
     def smooth(values: Reals) -> Reals:
-        return np.concatenate([_convolve(kernel, values[k : k + rows]) for k in range(0, len(values), rows)])
+        return np.concatenate([_convolve(kernel, values[at : at + rows]) for at in range(0, len(values), rows)])
 
     return smooth
 
@@ -124,33 +124,34 @@ def _convolve(kernel: ConvolutionKernel, values: Reals) -> Reals:
 
     height, width = kernel.shape
     spectrum = fft.rfft2(values.reshape(-1, height, width), kernel.padded, axes=(1, 2), workers=-1)
-    spectrum *= kernel.near
-    whole: NDArray[Any] = fft.irfft2(spectrum, kernel.padded, axes=(1, 2), workers=-1)
-    back: Reals = whole[:, :height, :width].reshape(len(values), -1)
-    return back
+    spectrum *= kernel.decay
+    whole: Reals = fft.irfft2(spectrum, kernel.padded, axes=(1, 2), workers=-1)
+    sums: Reals = whole[:, :height, :width].reshape(len(values), -1)
+    return sums
 
 
-def _start(inside: NDArray[np.bool_], prior: Reals | None) -> Reals:
+def _choose_start(can_enter: Booleans, prior: Reals | None) -> Reals:
     if prior is None:
-        even: Reals = inside / inside.sum()
+        even: Reals = can_enter / can_enter.sum()
         return even
-    given = np.where(inside, np.asarray(prior, dtype=np.float64), 0.0)
-    if len(prior) != len(inside) or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
+    given = np.where(can_enter, np.asarray(prior, dtype=np.float64), 0.0)
+    if len(prior) != len(can_enter) or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
         raise ParameterError("the prior must have one number of at least 0 per cell, and one above 0 where people are")
     # a cell of prior 0 could never be found; a little everywhere lets reports speak against the prior
-    mixed: Reals = 0.99 * given / given.sum() + 0.01 * inside / inside.sum()
+    mixed: Reals = 0.99 * given / given.sum() + 0.01 * can_enter / can_enter.sum()
     return mixed
 
 
-# Estimate densities and region counts from the reports of devices.
+# --- people per cell and region, with intervals -----------------------------------------------------------------------
+#
+# How often the intervals hold is measured in tests/unit/test_location_collector.py.
 
-
-REPLICATES = 12
-FOLDS = 3
-LONGER = 3  # times the chosen steps for intervals and sums: more noise, less blur; see the measured coverage
-BLUR = 2.0  # times the change by the longer steps: about what they leave of the blur of a sharp edge
-LEAST_PEOPLE = 1.0  # nobody is found nowhere more surely than to one person
+REPLICATES = 12  # sets of reports simulated under the estimate
+FOLDS = 3  # random splits into reports seen and held out
 HELD_OUT = 0.2  # share of the reports that judge when to stop
+LONGER = 3  # times the chosen steps for intervals and sums: more noise, less blur
+BLUR = 2.0  # times the change by the longer steps: about what they leave of the blur of a sharp edge
+MIN_SPREAD = 1.0  # people: no interval says more exactly that nobody is there
 SEED = 20130715  # the same reports give the same estimate; nothing private is drawn with it
 # two-sided 50 %, 80 %, 90 %, 95 % and 99 % points of Student's t with REPLICATES - 1 degrees of freedom
 STUDENT = {"0.5": 0.697, "0.8": 1.363, "0.9": 1.796, "0.95": 2.201, "0.99": 3.106}
@@ -166,7 +167,7 @@ class PeopleEstimate:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Estimate:
+class DensityEstimate:
     """Where the people are who sent the reports.
 
     `cells` holds one figure per cell, from the steps that held-out reports chose. `regions` holds sums of an estimate
@@ -184,11 +185,11 @@ class Estimate:
 
     @property
     def total(self) -> int:
-        """How many reports there were."""
+        """Count the reports."""
         return int(self.reports.sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as JSON-able facts."""
+        """Give the summary as JSON-able facts."""
         return {
             "reports": self.total,
             "steps": self.steps,
@@ -199,14 +200,14 @@ class Estimate:
         }
 
 
-def estimate(
-    artefact: Artefact,
+def estimate_people(
+    device_file: DeviceFile,
     reports: Integers,
     *,
     regions: Mapping[str, Integers] | None = None,
     prior: Reals | None = None,
     level: str = "0.95",
-) -> Estimate:
+) -> DensityEstimate:
     """Estimate how many of the reporting people are in every cell, and in every region (name -> cells).
 
     `reports` counts the reports of every cell. The number of steps is chosen by held-out reports, the intervals by 12
@@ -214,37 +215,37 @@ def estimate(
     """
     if level not in STUDENT:
         raise ParameterError("level ({level}) must be one of {levels}", level=level, levels=", ".join(STUDENT))
-    counts = _checked(artefact, reports)
-    collector = Collector.of(artefact.mechanism, prior=prior)
+    counts = _check_counts(device_file, reports)
+    collector = Collector.of(device_file.mechanism, prior=prior)
     simulation = Simulation(SEED)
-    steps = collector.steps_by(*_folds(counts, simulation))
+    steps = collector.choose_steps(*_split_reports(counts, simulation))
     total = float(counts.sum())
-    found = total * collector.estimate(counts[None], steps=steps)[0]
+    people = total * collector.estimate(counts[None], steps=steps)[0]
     longer = collector.estimate(counts[None], steps=LONGER * steps)[0]
     simulated = simulation.resample(int(counts.sum()), collector.law_of_reports(longer), times=REPLICATES)
-    again = total * collector.estimate(simulated, steps=LONGER * steps)
-    return Estimate(
+    replicates = total * collector.estimate(simulated, steps=LONGER * steps)
+    return DensityEstimate(
         reports=counts,
         steps=steps,
         level=level,
-        cells=_interval(found, longer * total, again, STUDENT[level]),
-        regions=_regions(found, longer * total, again, STUDENT[level], regions or {}),
+        cells=_make_intervals(people, longer * total, replicates, STUDENT[level]),
+        regions=_sum_regions(people, longer * total, replicates, STUDENT[level], regions or {}),
     )
 
 
-def _checked(artefact: Artefact, reports: Integers) -> Integers:
+def _check_counts(device_file: DeviceFile, reports: Integers) -> Integers:
     counts = np.asarray(reports, dtype=np.int64)
-    size = artefact.mechanism.places.size
+    size = device_file.mechanism.places.size
     if counts.shape != (size,) or counts.min() < 0:
         raise ParameterError("reports must be counted for each of the {cells} cells of the map", cells=size)
     if not counts.any():
         raise ParameterError("there is no report to estimate from; collect some first")
-    if counts[artefact.mechanism.weights == 0].any():
-        raise ParameterError("a report names a cell that this artefact never reports; reports are damaged or forged")
+    if counts[device_file.mechanism.weights == 0].any():
+        raise ParameterError("a report names a cell that this device file never reports; reports are damaged or forged")
     return counts
 
 
-def _folds(counts: Integers, simulation: Simulation) -> tuple[Integers, Integers]:
+def _split_reports(counts: Integers, simulation: Simulation) -> tuple[Integers, Integers]:
     """Split the reports at random, three times; a split that leaves nothing on a side keeps one report there."""
     held_out = simulation.split(counts, share=HELD_OUT, times=FOLDS)
     busiest = int(np.argmax(counts))
@@ -254,20 +255,24 @@ def _folds(counts: Integers, simulation: Simulation) -> tuple[Integers, Integers
     return counts - held_out, held_out
 
 
-def _interval(found: Reals, longer: Reals, again: Reals, student: float, blur: float = 0.0) -> PeopleEstimate:
-    spread = np.maximum(again.std(axis=0, ddof=1), LEAST_PEOPLE)
-    room = student * spread + np.abs(again.mean(axis=0) - longer) + blur
-    low, high = np.maximum(longer - room, 0.0), longer + room
-    return PeopleEstimate(people=found, low=np.minimum(low, found), high=np.maximum(high, found))
+def _make_intervals(
+    people: Reals, longer: Reals, replicates: Reals, student: float, blur: float = 0.0
+) -> PeopleEstimate:
+    """Lay intervals around the longer estimate, wide enough to hold the figures they belong to."""
+    spread = np.maximum(replicates.std(axis=0, ddof=1), MIN_SPREAD)
+    half_width = student * spread + np.abs(replicates.mean(axis=0) - longer) + blur
+    low, high = np.maximum(longer - half_width, 0.0), longer + half_width
+    return PeopleEstimate(people=people, low=np.minimum(low, people), high=np.maximum(high, people))
 
 
-def _regions(
-    found: Reals, longer: Reals, again: Reals, student: float, regions: Mapping[str, Integers]
+def _sum_regions(
+    people: Reals, longer: Reals, replicates: Reals, student: float, regions: Mapping[str, Integers]
 ) -> dict[str, tuple[float, float, float]]:
-    told = {}
+    """Give people, low and high of every region."""
+    sums = {}
     for name, cells in regions.items():
-        people = longer[cells].sum(keepdims=True)
-        blur = BLUR * abs(float(people[0] - found[cells].sum()))
-        one = _interval(people, people, again[:, cells].sum(axis=1, keepdims=True), student, blur)
-        told[name] = float(one.people[0]), float(one.low[0]), float(one.high[0])
-    return told
+        total = longer[cells].sum(keepdims=True)
+        blur = BLUR * abs(float(total[0] - people[cells].sum()))
+        region = _make_intervals(total, total, replicates[:, cells].sum(axis=1, keepdims=True), student, blur)
+        sums[name] = float(region.people[0]), float(region.low[0]), float(region.high[0])
+    return sums

@@ -1,13 +1,13 @@
-// Draw reports of a Sudare location artefact (mechanism.json) on the device of a person. No dependencies.
+// Draw reports by a device file of Sudare (mechanism.json) on the device of a person. No dependencies.
 //
 //   import { Device, Sampler, cellAt } from "./device.js";
-//   const device = new Device(artefact, JSON.parse(localStorage.getItem("sudare") ?? "null"));
-//   const report = device.report(cellAt(artefact, 35.68, 139.76));    // {artefact: "...", cell: 123}
+//   const device = new Device(deviceFile, JSON.parse(localStorage.getItem("sudare") ?? "null"));
+//   const report = device.report(cellAt(deviceFile, 35.68, 139.76));    // {artefact: "...", cell: 123}
 //   localStorage.setItem("sudare", JSON.stringify(device.state));     // before the report is sent
 //
 // The law is P(y|x) = alpha(x) w(y) exp(-beta d(x, y)), drawn exactly: floats decide only where they are further from
 // the random word than their error can be, BigInt enclosures and more random bits decide the rest. It is the law that
-// sudare.methods.location.sampler draws. Proof and assumptions: proofs/location-sampling.md
+// sudare.noise.distance draws. Proof and assumptions: proofs/location-sampling.md
 
 const MARGIN = 2 ** -28; // how far a float must be from the random word to decide
 const LARGEST_EXPONENT = 2 ** 14; // beyond it the error of a float exponent is not bounded well enough
@@ -225,18 +225,18 @@ class Axis {
   }
 }
 
-/** Draws reports of an artefact: `new Sampler(artefact).draw(cell)` gives the number of a cell. */
+/** Draws reports by a device file: `new Sampler(deviceFile).draw(cell)` gives the number of a cell. */
 export class Sampler {
-  constructor(artefact, { fill, margin = MARGIN } = {}) {
-    checkArtefact(artefact);
-    this.artefact = artefact;
+  constructor(deviceFile, { fill, margin = MARGIN } = {}) {
+    checkDeviceFile(deviceFile);
+    this.deviceFile = deviceFile;
     this.words = new Words(fill);
     this.margin = margin; // tests send every draw the exact way
-    this.beta = parse(artefact.beta_per_metre);
+    this.beta = parse(deviceFile.beta_per_metre);
     this.roughBeta = float(this.beta);
-    this.weights = artefact.weights;
+    this.weights = deviceFile.weights;
     this.heaviest = this.weights.reduce((most, weight) => Math.max(most, weight), 0);
-    this.map = mapOf(artefact.grid);
+    this.map = mapOf(deviceFile.grid);
     if (this.map.isPlane) {
       const isExact = margin > 1;
       this.down = new Axis(this.map.rows, this.map.height, this.beta, this.words, isExact);
@@ -245,7 +245,7 @@ export class Sampler {
   }
 
   draw(cell) {
-    checkCell(this.artefact, cell);
+    checkCell(this.deviceFile, cell);
     for (let round = 0; this.map.isPlane && round < ROUNDS; round++) {
       const found = this.propose(cell);
       if (found >= 0) return found;
@@ -504,28 +504,28 @@ function gcd(a, b) {
 const MESH_UNITS = [640, 80, 8, 4, 2, 1]; // sides of the levels of JIS X 0410 in sides of the smallest cell
 
 /** The number of the cell at a place, for maps on the JIS mesh; null outside the map. */
-export function cellAt(artefact, latitude, longitude) {
-  const mesh = artefact.grid.mesh;
+export function cellAt(deviceFile, latitude, longitude) {
+  const mesh = deviceFile.grid.mesh;
   if (!mesh) throw new Error("this map has no latitudes; find the row and column of the place yourself");
   if (!(Math.abs(latitude) <= 90)) throw new Error("the latitude is beyond 90 degrees; are latitude and longitude swapped?");
   const units = MESH_UNITS[mesh.level - 1];
   const row = Math.floor((latitude * 960) / units) - mesh.row;
   const column = Math.floor(((longitude - 100) * 640) / units) - mesh.column;
-  const isInside = row >= 0 && row < artefact.grid.rows && column >= 0 && column < artefact.grid.columns;
-  return isInside ? row * artefact.grid.columns + column : null;
+  const isInside = row >= 0 && row < deviceFile.grid.rows && column >= 0 && column < deviceFile.grid.columns;
+  return isInside ? row * deviceFile.grid.columns + column : null;
 }
 
-function checkArtefact(artefact) {
-  if (artefact?.sudare !== "location mechanism" || artefact.format !== FORMAT)
-    throw new Error(`this is no location artefact of format ${FORMAT}; give the content of mechanism.json`);
+function checkDeviceFile(deviceFile) {
+  if (deviceFile?.sudare !== "location mechanism" || deviceFile.format !== FORMAT)
+    throw new Error(`this is no device file of format ${FORMAT}; give the content of mechanism.json`);
 }
 
-function checkCell(artefact, cell) {
-  const size = artefact.weights.length;
+function checkCell(deviceFile, cell) {
+  const size = deviceFile.weights.length;
   if (!Number.isInteger(cell) || cell < 0 || cell >= size)
     throw new Error(`the cell is outside the map; its cells are numbered from 0 to ${size - 1}`);
-  const { inputs } = artefact;
-  const canEnter = inputs === "all" || (inputs === "reportable" ? artefact.weights[cell] > 0 : inputs.includes(cell));
+  const { inputs } = deviceFile;
+  const canEnter = inputs === "all" || (inputs === "reportable" ? deviceFile.weights[cell] > 0 : inputs.includes(cell));
   if (!canEnter) throw new Error("nobody can be in this cell; take the nearest cell in which people can be");
 }
 
@@ -533,15 +533,15 @@ function checkCell(artefact, cell) {
 
 /** One person's reports: a budget a day, the same answer for the same cell. Store `state` before a report is sent. */
 export class Device {
-  constructor(artefact, state = null, options = {}) {
-    this.artefact = artefact;
-    this.sampler = new Sampler(artefact, options);
-    const name = artefact.id.slice(0, IDENTITY_SHOWN);
+  constructor(deviceFile, state = null, options = {}) {
+    this.deviceFile = deviceFile;
+    this.sampler = new Sampler(deviceFile, options);
+    const name = deviceFile.id.slice(0, IDENTITY_SHOWN);
     this.state = state ?? { artefact: name, period: "", answers: {} };
     if (typeof this.state.answers !== "object" || typeof this.state.period !== "string")
       throw new Error("the stored state of the device is damaged; report nothing until the next day");
     if (this.state.artefact !== name)
-      throw new Error(`the stored state belongs to another artefact (${this.state.artefact}); this one is ${name}`);
+      throw new Error(`the stored state belongs to another device file (${this.state.artefact}); this one is ${name}`);
   }
 
   /** The report for a cell, or null where the draws of the day are used up and nothing may be sent. */
@@ -551,7 +551,7 @@ export class Device {
     if (day > this.state.period) this.state = { ...this.state, period: day, answers: {} };
     const { answers } = this.state;
     if (!Object.hasOwn(answers, String(cell))) {
-      if (Object.keys(answers).length >= this.artefact.repeat.fresh_reports) return null;
+      if (Object.keys(answers).length >= this.deviceFile.repeat.fresh_reports) return null;
       this.state = { ...this.state, answers: { ...answers, [cell]: this.sampler.draw(cell) } };
     }
     return { artefact: this.state.artefact, cell: this.state.answers[cell] };

@@ -9,51 +9,53 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sudare.errors import BudgetExceeded, ReleaseError
-from sudare.methods.location.device_file import Artefact
+from sudare.methods.location.device_file import DeviceFile
 from sudare.methods.location.sampler import Sampler
 from sudare.noise.rng import Rng, system_rng
 
-IDENTITY_SHOWN = 16  # characters of the artefact's hash that a report carries: 64 bits tell maps apart
+SHORT_IDENTITY = 16  # characters of the hash of a device file that a report carries: 64 bits tell maps apart
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """What leaves the device: which artefact it was drawn with, and a cell.
+    """What leaves the device: the short identity of the device file it was drawn with, and a cell.
 
-    >>> Report(artefact="9f0c", cell=3).to_dict()
+    In files the identity is called `artefact`, its name in the first version of the format.
+
+    >>> Report(device_file="9f0c", cell=3).to_dict()
     {'artefact': '9f0c', 'cell': 3}
     """
 
-    artefact: str
+    device_file: str
     cell: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-able facts."""
-        return {"artefact": self.artefact, "cell": self.cell}
+        """Give the report as JSON-able facts."""
+        return {"artefact": self.device_file, "cell": self.cell}
 
 
-def short_identity(artefact: Artefact) -> str:
-    """Give the name of an artefact that reports carry: the first 16 characters of its hash."""
-    return artefact.identity[:IDENTITY_SHOWN]
+def short_identity(device_file: DeviceFile) -> str:
+    """Give the name of a device file that reports carry: the first 16 characters of its hash."""
+    return device_file.identity[:SHORT_IDENTITY]
 
 
 @dataclass(kw_only=True, slots=True)
 class DeviceState:
     """What an app keeps between reports, and never sends: the day, and the answers given on it.
 
-    >>> DeviceState(artefact="9f0c", period="2026-11-16", answers={4: 7}).to_dict()
+    >>> DeviceState(device_file="9f0c", period="2026-11-16", answers={4: 7}).to_dict()
     {'artefact': '9f0c', 'period': '2026-11-16', 'answers': {'4': 7}}
     """
 
-    artefact: str
+    device_file: str
     period: str = ""
     answers: dict[int, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The state as JSON-able facts; device.js writes the same."""
+        """Give the state as JSON-able facts; device.js writes the same."""
         return {
-            "artefact": self.artefact,
+            "artefact": self.device_file,
             "period": self.period,
             "answers": {str(cell): report for cell, report in self.answers.items()},
         }
@@ -63,13 +65,13 @@ class DeviceState:
         """Read what `to_dict` gave; anything else is refused, since a lost state would give the budget anew."""
         try:
             answers = {int(cell): int(report) for cell, report in facts["answers"].items()}
-            made = cls(artefact=str(facts["artefact"]), period=str(facts["period"]), answers=answers)
-            is_sound = made.to_dict() == dict(facts)
+            state = cls(device_file=str(facts["artefact"]), period=str(facts["period"]), answers=answers)
+            is_sound = state.to_dict() == dict(facts)
         except (KeyError, TypeError, ValueError, AttributeError):
             is_sound = False
         if not is_sound:
             raise ReleaseError("the stored state of the device is damaged; report nothing until the next day")
-        return made
+        return state
 
 
 @dataclass(kw_only=True, slots=True)
@@ -80,40 +82,40 @@ class Device:
     the first did not, except that the person was in one cell twice. Days add up. Proof: proofs/location-sampling.md
     """
 
-    artefact: Artefact
+    device_file: DeviceFile
     state: DeviceState
 
     @classmethod
-    def start(cls, artefact: Artefact, *, state: Mapping[str, Any] | None = None) -> Device:
-        """Begin, or go on from a stored state; a state of another artefact is refused."""
-        name = short_identity(artefact)
-        kept = DeviceState(artefact=name) if state is None else DeviceState.from_dict(state)
-        if kept.artefact != name:
+    def start(cls, device_file: DeviceFile, *, state: Mapping[str, Any] | None = None) -> Device:
+        """Begin, or go on from a stored state; a state of another device file is refused."""
+        name = short_identity(device_file)
+        kept = DeviceState(device_file=name) if state is None else DeviceState.from_dict(state)
+        if kept.device_file != name:
             raise ReleaseError(
-                "the stored state belongs to another artefact ({other}); this one is {name}",
-                other=kept.artefact,
+                "the stored state belongs to another device file ({other}); this one is {name}",
+                other=kept.device_file,
                 name=name,
             )
-        return cls(artefact=artefact, state=kept)
+        return cls(device_file=device_file, state=kept)
 
     def report(self, cell: int, *, day: datetime.date | str | None = None, rng: Rng | None = None) -> Report:
         """Give the report for a cell on a day (default: today, UTC); store `state` before sending it.
 
         Error: BudgetExceeded where the draws of the day are used up; then nothing may be sent for this cell.
         """
-        self._turn(str(day if day is not None else datetime.datetime.now(datetime.UTC).date()))
+        self._begin_day(str(day if day is not None else datetime.datetime.now(datetime.UTC).date()))
         if cell not in self.state.answers:
-            most = self.artefact.repeat.fresh_reports
+            most = self.device_file.repeat.fresh_reports
             if len(self.state.answers) >= most:
                 raise BudgetExceeded(
                     "the {most} draws of this day are used up; report nothing for a new cell until tomorrow", most=most
                 )
-            drawn = Sampler(mechanism=self.artefact.mechanism).draw([cell], rng=rng or system_rng())
+            drawn = Sampler(mechanism=self.device_file.mechanism).draw([cell], rng=rng or system_rng())
             self.state.answers[cell] = int(drawn[0])
-        return Report(artefact=self.state.artefact, cell=self.state.answers[cell])
+        return Report(device_file=self.state.device_file, cell=self.state.answers[cell])
 
-    def _turn(self, day: str) -> None:
-        """Begin a new day; a clock that was set back does not bring the budget back."""
+    def _begin_day(self, day: str) -> None:
+        """Begin a new day, if it is one; a clock that was set back does not bring the budget back."""
         if not _is_day(day):
             raise ReleaseError("the day ({day}) must be written like 2026-11-16", day=day)
         if day > self.state.period:

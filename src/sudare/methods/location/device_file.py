@@ -1,11 +1,11 @@
-"""What a device gets: `mechanism.json`, the exact law in one file, and how often it may be used.
+"""The device file, `mechanism.json`: the exact law in one file, and how often a device may use it.
 
     {
       "sudare": "location mechanism",     what this file is
       "format": 1,
       "id": "9f0c...",                    hash of the law; a report names it, so that a collector takes no other's
       "law": "P(y|x) = alpha(x) * w(y) * exp(-beta * d(x, y))",
-      "grid": {"kind": "plane", ...},     cells and metric: d = unit * sqrt(integer), see grid.py, graph.py, elastic.py
+      "grid": {"kind": "plane", ...},     cells and metric: d = unit * sqrt(integer), see grid.py and roads.py
       "beta_per_metre": "1/100",          exact
       "weight_bits": 40,                  w(y) = weights[y] / 2**weight_bits
       "weights": [1099511627776, ...],    one integer per cell; 0 is never reported
@@ -35,22 +35,23 @@ from typing import Any
 
 import numpy as np
 
-from sudare.errors import ParameterError, ReleaseError
-from sudare.methods.location.grid import MeshCorner, Places, PlaneGrid, PointPlaces
+from sudare.errors import ParameterError, ReleaseError, SourceError
+from sudare.methods.location.grid import ElasticGrid, MeshCorner, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.mechanism import WEIGHT_BITS, Mechanism
-from sudare.methods.location.metrics import ElasticGrid, RoadGraph
+from sudare.methods.location.roads import RoadGraph
+from sudare.releases.release import CERTIFICATE, verify_files
 
-FILE = "mechanism.json"
-WHAT, FORMAT = "location mechanism", 1
+DEVICE_FILE = "mechanism.json"
+KIND_OF_FILE, FORMAT = "location mechanism", 1  # the entries "sudare" and "format"
 LAW = "P(y|x) = alpha(x) * w(y) * exp(-beta * d(x, y))"
-MOST_FRESH = 10_000
+MAX_FRESH_REPORTS = 10_000  # a day
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Repeat:
+class RepeatUse:
     """How often a device may draw: at most `fresh_reports` a day, the same cell always with the same report.
 
-    >>> Repeat(fresh_reports=3).to_dict()
+    >>> RepeatUse(fresh_reports=3).to_dict()
     {'period': 'day', 'fresh_reports': 3, 'memoised': True}
     """
 
@@ -58,39 +59,41 @@ class Repeat:
 
     def __post_init__(self) -> None:
         count = self.fresh_reports
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_FRESH:
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_FRESH_REPORTS:
             raise ParameterError(
-                "reports_per_day ({value}) must be a whole number between 1 and {most}", value=count, most=MOST_FRESH
+                "reports_per_day ({value}) must be a whole number between 1 and {most}",
+                value=count,
+                most=MAX_FRESH_REPORTS,
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The rule as JSON-able facts."""
+        """Give the rule as JSON-able facts."""
         return {"period": "day", "fresh_reports": self.fresh_reports, "memoised": True}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class Artefact:
+class DeviceFile:
     """A mechanism with its promise and its rule of repeat use; what `mechanism.json` holds."""
 
     mechanism: Mechanism
     epsilon_per_metre: Fraction
     tight_epsilon_per_metre: float
-    repeat: Repeat
+    repeat: RepeatUse
 
     @property
     def identity(self) -> str:
-        """Hash of the law: grid, beta, weights, inputs. Two artefacts with one identity draw the same reports."""
-        text = json.dumps(law_facts(self.mechanism), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        """Hash the law: grid, beta, weights, inputs. Two device files with one identity draw the same reports."""
+        facts = json.dumps(describe_law(self.mechanism), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(facts.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """The file's content."""
+        """Give the content of the file."""
         return {
-            "sudare": WHAT,
+            "sudare": KIND_OF_FILE,
             "format": FORMAT,
             "id": self.identity,
             "law": LAW,
-            **law_facts(self.mechanism),
+            **describe_law(self.mechanism),
             "epsilon_per_metre": str(self.epsilon_per_metre),
             "tight_epsilon_per_metre": self.tight_epsilon_per_metre,
             "repeat": self.repeat.to_dict(),
@@ -101,36 +104,36 @@ class Artefact:
         path.write_text(json.dumps(self.to_dict(), separators=(",", ":")) + "\n", encoding="utf-8")
 
     @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Artefact:
+    def from_dict(cls, facts: Mapping[str, Any]) -> DeviceFile:
         """Read what `to_dict` gave; anything unknown, missing or changed is refused."""
-        if facts.get("sudare") != WHAT or facts.get("format") != FORMAT:
+        if facts.get("sudare") != KIND_OF_FILE or facts.get("format") != FORMAT:
             raise ReleaseError(
                 "{file} is of a format this version does not know (it knows {known}); use a newer Sudare",
-                file=FILE,
+                file=DEVICE_FILE,
                 known=FORMAT,
             )
         try:
-            made = cls(
-                mechanism=_mechanism(facts),
+            device_file = cls(
+                mechanism=_read_mechanism(facts),
                 epsilon_per_metre=Fraction(facts["epsilon_per_metre"]),
                 tight_epsilon_per_metre=float(facts["tight_epsilon_per_metre"]),
-                repeat=Repeat(fresh_reports=facts["repeat"]["fresh_reports"]),
+                repeat=RepeatUse(fresh_reports=facts["repeat"]["fresh_reports"]),
             )
-            is_same = made.to_dict() == dict(facts)
+            is_same = device_file.to_dict() == dict(facts)
         except (KeyError, TypeError, ValueError, OverflowError, ParameterError):
             is_same = False
         if not is_same:
             raise ReleaseError(
                 "{file} is not what Sudare writes: an entry is missing, unknown or changed; get the release again",
-                file=FILE,
+                file=DEVICE_FILE,
             )
-        return made
+        return device_file
 
 
-def load_artefact(directory: str | Path) -> Artefact:
-    """Read the artefact of a saved release, or a `mechanism.json` by itself."""
+def load_device_file(directory: str | Path) -> DeviceFile:
+    """Read the device file of a saved release, or a `mechanism.json` by itself."""
     place = Path(directory)
-    file = place / FILE if place.is_dir() else place
+    file = place / DEVICE_FILE if place.is_dir() else place
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError):
@@ -138,37 +141,46 @@ def load_artefact(directory: str | Path) -> Artefact:
             "{place} is not a location release: it has no readable {file}; name a directory that"
             " `sudare publish location` made",
             place=place,
-            file=FILE,
+            file=DEVICE_FILE,
         ) from None
     if not isinstance(facts, dict):
         raise ReleaseError(
             "{file} is not what Sudare writes: an entry is missing, unknown or changed; get the release again",
-            file=FILE,
+            file=DEVICE_FILE,
         )
-    return Artefact.from_dict(facts)
+    return DeviceFile.from_dict(facts)
 
 
-def law_facts(mechanism: Mechanism) -> dict[str, Any]:
-    """Everything the drawn law depends on, exact."""
+def open_device_file(directory: Path) -> DeviceFile:
+    """Read the device file of a release, every file checked against the certificate, or a mechanism.json by itself."""
+    if (directory / CERTIFICATE).is_file():
+        verify_files(directory)
+    elif not directory.exists():
+        raise SourceError("there is no device file {place}; give the directory of a location release", place=directory)
+    return load_device_file(directory)
+
+
+def describe_law(mechanism: Mechanism) -> dict[str, Any]:
+    """Give everything that the drawn law depends on, exactly."""
     return {
         "grid": mechanism.places.to_dict(),
         "beta_per_metre": str(mechanism.beta_per_metre),
         "weight_bits": WEIGHT_BITS,
         "weights": mechanism.weights.tolist(),
-        "inputs": _inputs(mechanism),
+        "inputs": _describe_inputs(mechanism),
     }
 
 
-def _inputs(mechanism: Mechanism) -> str | list[int]:
+def _describe_inputs(mechanism: Mechanism) -> str | list[int]:
     if bool((mechanism.can_enter == (mechanism.weights > 0)).all()):
         return "reportable"
     return "all" if bool(mechanism.can_enter.all()) else np.flatnonzero(mechanism.can_enter).tolist()
 
 
-def _mechanism(facts: Mapping[str, Any]) -> Mechanism:
+def _read_mechanism(facts: Mapping[str, Any]) -> Mechanism:
     if facts["weight_bits"] != WEIGHT_BITS:
         raise ValueError
-    places = places_from(facts["grid"])
+    places = read_places(facts["grid"])
     inputs = None
     if facts["inputs"] == "all":
         inputs = np.ones(places.size, dtype=np.bool_)
@@ -179,11 +191,11 @@ def _mechanism(facts: Mapping[str, Any]) -> Mechanism:
     return Mechanism(places=places, beta_per_metre=Fraction(facts["beta_per_metre"]), weights=weights, inputs=inputs)
 
 
-def places_from(facts: Mapping[str, Any]) -> Places:
+def read_places(facts: Mapping[str, Any]) -> Places:
     """Read a map from the facts its `to_dict` gave.
 
     >>> grid = PlaneGrid(rows=2, columns=3, cell_height_metres="115.6", cell_width_metres="141.5")
-    >>> places_from(grid.to_dict()) == grid
+    >>> read_places(grid.to_dict()) == grid
     True
     """
     if facts["kind"] == "plane":
@@ -193,13 +205,15 @@ def places_from(facts: Mapping[str, Any]) -> Places:
     if facts["kind"] == "points":
         return PointPlaces(points=np.array(facts["points"], dtype=np.int64), names=tuple(facts["names"]))
     if facts["kind"] == "graph":
-        return RoadGraph(names=tuple(facts["names"]), edges=tuple((a, b, length) for a, b, length in facts["edges"]))
+        return RoadGraph(
+            names=tuple(facts["names"]), edges=tuple((start, end, length) for start, end, length in facts["edges"])
+        )
     if facts["kind"] == "elastic":
-        grid = places_from(facts["grid"])
+        grid = read_places(facts["grid"])
         if isinstance(grid, PlaneGrid):
             return ElasticGrid(grid=grid, levels=np.array(facts["levels"], dtype=np.int64))
     raise ReleaseError(
         "{file} has a map of a kind ({kind}) this version does not know; use a newer Sudare",
-        file=FILE,
+        file=DEVICE_FILE,
         kind=facts["kind"],
     )

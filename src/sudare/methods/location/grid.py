@@ -1,28 +1,32 @@
-"""Where a person can be: cells with exact distances. One protocol for plane grids, points, roads and levels.
+"""Where a person can be: cells with exact distances, and one protocol for all maps.
 
-    Places           what the mechanism asks of a map: how many cells, their labels, exact squared distances
-    PlaneGrid        rows x columns of equal cells; a JIS mesh area is one, with the size of its smallest cell
+    Places         what the mechanism needs of a map: how many cells, their labels, exact squared distances
+    PlaneGrid      rows x columns of equal cells; a JIS mesh area is one, with the size of its smallest cell
+    PointPlaces    cells given by their centres: hexagons, or points on the globe
+    ElasticGrid    a plane grid with stricter cells, around which distances are shortened
+    RoadGraph      crossings and roads between them, in roads.py
 
 Distances are square roots of integers times a rational unit, so that a device can compare exp(-beta * d) with random
-bits exactly; floats appear only where a map is evaluated. Road networks are in graph.py, levels in elastic.py.
+bits exactly; floats appear only where a map is evaluated.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.privacy.exact import Number, exact
-from sudare.schema.arrays import Integers, Reals
+from sudare.schema.arrays import Integers, Labels, Reals
 
-MOST_CELLS = 2**26
-LEAST_METRES, MOST_METRES = Fraction(1, 1000), Fraction(10**6)
+MAX_CELLS = 2**26
+MIN_METRES, MAX_METRES = Fraction(1, 1000), Fraction(10**6)  # of the side of a cell, or of a road
+MILLIMETRE = Fraction(1, 1000)  # in metres
 
 
 class Places(Protocol):
@@ -33,26 +37,26 @@ class Places(Protocol):
 
     @property
     def size(self) -> int:
-        """How many cells there are, numbered from 0."""
+        """Count the cells, which are numbered from 0."""
 
     @property
     def unit_metres(self) -> Fraction:
-        """What one unit of the root of `squares` is worth, in metres."""
+        """Give the length of one unit of the root of `squares`, in metres."""
 
     def squares(self, cell: int) -> Integers:
-        """Squared distances from a cell to every cell, exact integers in squared units."""
+        """Give the squared distances from a cell to every cell, exact integers in squared units."""
 
-    def labels(self, cells: Integers) -> NDArray[np.object_]:
-        """Names of cells: what a report says."""
+    def labels(self, cells: Integers) -> Labels:
+        """Name cells, for people: a report says the number."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The map as JSON-able facts, with `kind`; `places_from` of artefact.py reads it back."""
+        """Give the map as JSON-able facts, with `kind`; `read_places` of device_file.py reads it back."""
 
 
-def metres_from(places: Places, cell: int) -> Reals:
-    """Distances from a cell to every cell, in metres.
+def distances_from(places: Places, cell: int) -> Reals:
+    """Give the distances from a cell to every cell, in metres.
 
-    >>> metres_from(PlaneGrid(rows=1, columns=3, cell_height_metres=100, cell_width_metres=50), 0).tolist()
+    >>> distances_from(PlaneGrid(rows=1, columns=3, cell_height_metres=100, cell_width_metres=50), 0).tolist()
     [0.0, 50.0, 100.0]
     """
     return np.sqrt(places.squares(cell).astype(np.float64)) * float(places.unit_metres)
@@ -73,26 +77,26 @@ class MeshCorner:
     column: int
 
     def label(self, row: int, column: int) -> str:
-        """The JIS code of a cell of the grid."""
-        return mesh_code(self.level, self.row + row, self.column + column)
+        """Give the JIS code of a cell of the grid."""
+        return write_mesh_code(self.level, self.row + row, self.column + column)
 
 
-def mesh_code(level: int, row: int, column: int) -> str:
+def write_mesh_code(level: int, row: int, column: int) -> str:
     """Write the JIS code of a cell, counted in cells of its level from 0 N, 100 E.
 
-    >>> mesh_code(1, 53, 39), mesh_code(6, 53 * 640 + 639, 39 * 640 + 639)
+    >>> write_mesh_code(1, 53, 39), write_mesh_code(6, 53 * 640 + 639, 39 * 640 + 639)
     ('5339', '53397799444')
     """
-    text = ""
+    digits = ""
     for side in (2, 2, 2)[: max(0, level - 3)]:
         row, north = divmod(row, side)
         column, east = divmod(column, side)
-        text = f"{2 * north + east + 1}{text}"
+        digits = f"{2 * north + east + 1}{digits}"
     for side in (10, 8)[3 - min(level, 3) :]:
         row, north = divmod(row, side)
         column, east = divmod(column, side)
-        text = f"{north}{east}{text}"
-    return f"{row:02d}{column:02d}{text}"
+        digits = f"{north}{east}{digits}"
+    return f"{row:02d}{column:02d}{digits}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,30 +124,30 @@ class PlaneGrid:
             count = getattr(self, name)
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise ParameterError("{name} ({value}) must be a whole number of at least 1", name=name, value=count)
-        if self.rows * self.columns > MOST_CELLS:
+        if self.rows * self.columns > MAX_CELLS:
             raise ParameterError(
                 "a map of {cells} cells must have at most {most}; use larger cells or a smaller area",
                 cells=self.rows * self.columns,
-                most=MOST_CELLS,
+                most=MAX_CELLS,
             )
         for name in ("cell_height_metres", "cell_width_metres"):
-            object.__setattr__(self, name, metres(getattr(self, name), name=name))
+            object.__setattr__(self, name, read_metres(getattr(self, name), name=name))
         if self._height * self.rows >= 2**31 or self._width * self.columns >= 2**31:
             raise ParameterError("the sizes of cells have too many decimals; round them to millimetres")
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """Count the cells."""
         return self.rows * self.columns
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns, the shape of a map of values."""
+        """Give rows and columns, the shape of an array of values."""
         return self.rows, self.columns
 
     @property
     def unit_metres(self) -> Fraction:
-        """The largest unit in which both sides of a cell are whole."""
+        """Find the largest unit in which both sides of a cell are whole."""
         height, width = Fraction(self.cell_height_metres), Fraction(self.cell_width_metres)
         return Fraction(1, math.lcm(height.denominator, width.denominator))
 
@@ -156,25 +160,27 @@ class PlaneGrid:
         return int(Fraction(self.cell_width_metres) / self.unit_metres)
 
     def squares(self, cell: int) -> Integers:
-        """Squared distances from a cell to every cell, in squared units."""
+        """Give the squared distances from a cell to every cell, in squared units."""
         row, column = divmod(int(cell), self.columns)
         return self.offset_squares(np.arange(self.rows) - row, np.arange(self.columns) - column).reshape(-1)
 
     def offset_squares(self, rows: Integers, columns: Integers) -> Integers:
-        """Squared distances of every pair of a row offset and a column offset, in squared units."""
+        """Give the squared distances of every pair of a row offset and a column offset, in squared units."""
         down, right = np.asarray(rows, dtype=np.int64) * self._height, np.asarray(columns, np.int64) * self._width
         squares: Integers = down[:, None] ** 2 + right[None, :] ** 2
         return squares
 
-    def labels(self, cells: Integers) -> NDArray[np.object_]:
-        """`row,column`, or JIS codes."""
-        places = zip(*(part.tolist() for part in np.divmod(np.asarray(cells), self.columns)), strict=True)
+    def labels(self, cells: Integers) -> Labels:
+        """Name cells by `row,column`, or by JIS codes."""
+        rows, columns = (part.tolist() for part in np.divmod(np.asarray(cells), self.columns))
         if self.corner is not None:
-            return np.array([self.corner.label(row, column) for row, column in places], dtype=object)
-        return np.array([f"{row},{column}" for row, column in places], dtype=object)
+            labels = [self.corner.label(row, column) for row, column in zip(rows, columns, strict=True)]
+        else:
+            labels = [f"{row},{column}" for row, column in zip(rows, columns, strict=True)]
+        return np.array(labels, dtype=object)
 
     def to_dict(self) -> dict[str, Any]:
-        """The grid as JSON-able facts, sizes exact."""
+        """Give the grid as JSON-able facts, sizes exact."""
         facts: dict[str, Any] = {
             "kind": "plane",
             "rows": self.rows,
@@ -188,27 +194,52 @@ class PlaneGrid:
         return facts
 
 
-def metres(value: Number, *, name: str) -> Fraction:
+def read_metres(value: Number, *, name: str) -> Fraction:
     """Read a length in metres, exactly.
 
-    >>> metres("115.6", name="cell_height_metres")
+    >>> read_metres("115.6", name="cell_height_metres")
     Fraction(578, 5)
     """
-    return exact(value, name=name, low=LEAST_METRES, high=MOST_METRES)
+    return exact(value, name=name, low=MIN_METRES, high=MAX_METRES)
 
 
-# Cells given by their centres: hexagons, or mesh cells of a country too long for one cell size.
+def rings(grid: PlaneGrid) -> Iterator[tuple[float, float]]:
+    """List rings of lengths (from, up to) in metres, from 0 to the diagonal of the map, each a quarter longer."""
+    height, width = float(grid.cell_height_metres), float(grid.cell_width_metres)
+    low, high, diagonal = 0.0, 2 * max(height, width), math.hypot(grid.rows * height, grid.columns * width)
+    while low < diagonal:
+        yield low, high
+        low, high = high, 1.25 * high
 
 
-MILLIMETRES = Fraction(1, 1000)
-FARTHEST = 10**9  # millimetres between two points: squares of three such differences fit 64 bits
+def ring_offsets(grid: PlaneGrid, low: float, high: float) -> Iterator[tuple[int, int, float]]:
+    """List half of the offsets (rows, columns, metres) of a ring, the shortest first; the others are their opposite."""
+    tall = min(grid.rows - 1, math.ceil(high / float(grid.cell_height_metres)))
+    wide = min(grid.columns - 1, math.ceil(high / float(grid.cell_width_metres)))
+    down, right = np.arange(tall + 1), np.arange(-wide, wide + 1)
+    metres = np.sqrt(grid.offset_squares(down, right).astype(np.float64)) * float(grid.unit_metres)
+    is_in_ring = (metres > low) & (metres <= high) & ((down[:, None] > 0) | (right[None, :] > 0))
+    chosen = np.flatnonzero(is_in_ring)
+    for index in chosen[np.argsort(metres.flat[chosen], kind="stable")].tolist():
+        yield int(down[index // right.size]), int(right[index % right.size]), float(metres.flat[index])
+
+
+def offsets(grid: PlaneGrid) -> Iterator[tuple[int, int, float]]:
+    """List half of all offsets, the shortest first; ring by ring, so that long ones are listed only if needed."""
+    for low, high in rings(grid):
+        yield from ring_offsets(grid, low, high)
+
+
+# --- cells given by their centres: hexagons, or mesh cells of a country too long for one cell size --------------------
+
+MAX_SPAN_MILLIMETRES = 10**9  # of one coordinate: the squares of three such differences fit 64 bits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointPlaces:
     """Centres in whole millimetres, in two or three dimensions; distances are straight lines between them.
 
-    Three dimensions are for points on the globe: the chord is a metric and never longer than the way on the ground, so
+    Three dimensions are for points on the globe: the chord is a metric and never longer than the path on the ground, so
     a promise per metre of chord holds per metre of ground.
 
     >>> places = PointPlaces(points=np.array([[0, 0], [3000, 4000]]), names=("a", "b"))
@@ -218,14 +249,16 @@ class PointPlaces:
 
     points: Integers
     names: tuple[str, ...]
-    unit_metres: Fraction = field(default=MILLIMETRES, init=False)
+    unit_metres: Fraction = field(default=MILLIMETRE, init=False)
 
     def __post_init__(self) -> None:
         points = np.asarray(self.points)
         if points.dtype.kind not in "iu" or points.ndim != 2 or points.shape[1] not in (2, 3) or not len(points):
             raise ParameterError("points must be whole millimetres, two or three numbers a cell")
-        if int((points.max(axis=0) - points.min(axis=0)).max()) > FARTHEST:
-            raise ParameterError("the cells lie more than {most} km apart; use a smaller area", most=FARTHEST // 10**6)
+        if int((points.max(axis=0) - points.min(axis=0)).max()) > MAX_SPAN_MILLIMETRES:
+            raise ParameterError(
+                "the cells lie more than {most} km apart; use a smaller area", most=MAX_SPAN_MILLIMETRES // 10**6
+            )
         if len(self.names) != len(points) or len(set(self.names)) < len(points):
             raise ParameterError(
                 "every cell needs a name of its own ({cells} cells); rename those that are alike", cells=len(points)
@@ -235,18 +268,121 @@ class PointPlaces:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """Count the cells."""
         return len(self.names)
 
     def squares(self, cell: int) -> Integers:
-        """Squared distances in square millimetres."""
+        """Give the squared distances in square millimetres."""
         squares: Integers = ((self.points - self.points[cell]) ** 2).sum(axis=1)
         return squares
 
-    def labels(self, cells: Integers) -> NDArray[np.object_]:
-        """The names."""
+    def labels(self, cells: Integers) -> Labels:
+        """Give the names."""
         return np.array(self.names, dtype=object)[np.asarray(cells)]
 
     def to_dict(self) -> dict[str, Any]:
-        """The points as JSON-able facts."""
+        """Give the points as JSON-able facts."""
         return {"kind": "points", "unit_metres": "1/1000", "points": self.points.tolist(), "names": list(self.names)}
+
+
+# --- levels: a hospital stricter than a park; the straight distance, shortened around strict cells --------------------
+#
+# A cell with level s (at most 1) counts every distance from it s times, so that a person there is hidden among cells
+# that are 1/s times farther away. A metric needs the triangle inequality, too: if the path by a strict cell is
+# shorter, it counts.
+#
+#     e(x, y) = ceil(min(s_x, s_y) * |x y|)        in units of a thousandth of the grid's
+#     d(x, y) = the shortest path from x to y along such steps
+#
+# Rounding up keeps the triangle inequality where levels are equal; steps through cells no stricter than both ends never
+# shorten a path, so only strict cells are visited. Source: after the elastic metrics of Chatzikokolakis, Palamidessi,
+# Stronati 2015.
+
+LEVEL_PARTS = 1000  # levels are whole thousandths
+MAX_STRICT_CELLS = 1000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ElasticGrid:
+    """A plane grid whose cells have levels, in thousandths: 1000 is the plain distance, 250 four times as strict.
+
+    >>> park = PlaneGrid(rows=1, columns=3, cell_height_metres=100, cell_width_metres=100)
+    >>> levels = ElasticGrid(grid=park, levels=np.array([1000, 1000, 500]))
+    >>> (np.sqrt(levels.squares(0)) * float(levels.unit_metres)).tolist()
+    [0.0, 100.0, 100.0]
+    """
+
+    grid: PlaneGrid
+    levels: Integers
+    _paths: list[Integers] = field(default_factory=list, repr=False)  # made when first needed
+
+    def __post_init__(self) -> None:
+        levels = np.asarray(self.levels)
+        if levels.dtype.kind not in "iu" or levels.shape != (self.grid.size,):
+            raise ParameterError("levels must be whole thousandths, one per cell ({cells})", cells=self.grid.size)
+        if int(levels.min()) < 1 or int(levels.max()) > LEVEL_PARTS:
+            raise ParameterError("levels must be above 0 and at most 1, in thousandths")
+        object.__setattr__(self, "levels", levels.astype(np.int64))
+        if len(self.strict) > MAX_STRICT_CELLS:
+            raise ParameterError(
+                "{cells} cells are stricter than the rest; at most {most} may be",
+                cells=len(self.strict),
+                most=MAX_STRICT_CELLS,
+            )
+
+    @property
+    def size(self) -> int:
+        """Count the cells."""
+        return self.grid.size
+
+    @property
+    def unit_metres(self) -> Fraction:
+        """Give a thousandth of the unit of the grid."""
+        return self.grid.unit_metres / LEVEL_PARTS
+
+    @property
+    def strict(self) -> Integers:
+        """Find the cells that are stricter than the most lenient one."""
+        return np.flatnonzero(self.levels < self.levels.max())
+
+    def squares(self, cell: int) -> Integers:
+        """Give the squared distances, in squared units."""
+        distances = self._direct_steps(int(cell))
+        if len(self.strict):
+            to_strict = (distances[self.strict][:, None] + self._strict_paths()).min(axis=0)
+            for strict_cell, path in zip(self.strict.tolist(), to_strict.tolist(), strict=True):
+                distances = np.minimum(distances, path + self._direct_steps(strict_cell))
+        return distances * distances
+
+    def labels(self, cells: Integers) -> Labels:
+        """Give the labels of the grid."""
+        return self.grid.labels(cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give grid and levels as JSON-able facts."""
+        return {"kind": "elastic", "grid": self.grid.to_dict(), "levels": self.levels.tolist()}
+
+    def _direct_steps(self, cell: int) -> Integers:
+        """Find e(x, y) from one cell, exactly: the square root of an integer, rounded up."""
+        factor = np.minimum(self.levels, self.levels[cell])
+        return _round_up_root(self.grid.squares(cell) * (factor * factor))
+
+    def _strict_paths(self) -> Integers:
+        """Find the shortest paths between strict cells, along strict cells."""
+        if not self._paths:
+            paths = np.array([self._direct_steps(cell)[self.strict] for cell in self.strict.tolist()])
+            for middle in range(len(self.strict)):
+                paths = np.minimum(paths, paths[:, middle, None] + paths[None, middle, :])
+            self._paths.append(paths)
+        return self._paths[0]
+
+
+def _round_up_root(squares: Integers) -> Integers:
+    """Find the smallest integers whose squares reach these.
+
+    >>> _round_up_root(np.array([0, 1, 2, 4, 5, 10**18 + 1])).tolist()
+    [0, 1, 2, 2, 3, 1000000001]
+    """
+    roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+    roots = np.where(roots * roots > squares, roots - 1, roots)
+    return np.where(roots * roots < squares, roots + 1, roots)

@@ -3,86 +3,90 @@
 On a plane grid both are convolutions and are made by FFT; anywhere else, and for few cells, they are dense matrices.
 
 The error of an FFT is absolute, about 1e-16 of the largest sums. So sums are only read where they are not tiny: at
-cells that people can be in. `smooth` tells the error it may have, and `Mechanism` sums anew, directly, where that is
-too much.
+cells that people can be in. A kernel bounds the error of its sums (`error_of`), and where that is too much for a cell,
+`find_norms` of posterior.py sums it again, directly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import Places, PlaneGrid, metres_from
+from sudare.methods.location.grid import Places, PlaneGrid, distances_from
 from sudare.schema.arrays import Reals
 
-MOST_DENSE = 5_000
-FEW = 256  # up to here a matrix is as quick and has no absolute error
-ROUNDING = 2.0**-52
+MAX_DENSE_CELLS = 5_000  # of a map whose matrices are made
+FEW_CELLS = 256  # up to here a matrix is as quick as an FFT and has no absolute error
+ROUNDING = 2.0**-52  # the unit roundoff that the error bound of an FFT is a multiple of
+
+
+Spectrum = NDArray[np.complex128]
 
 
 class Kernel(Protocol):
     """Both sums for one map and one beta."""
 
     def smooth(self, values: Reals) -> Reals:
-        """E v: at every cell the sum of the values, each weighed by exp(-beta d)."""
+        """Give E v: at every cell the sum of the values, each weighted by exp(-beta d)."""
 
     def smooth_distance(self, values: Reals) -> Reals:
-        """D v: the same with d exp(-beta d)."""
+        """Give D v: the same with d exp(-beta d)."""
 
     def smooth_both(self, values: Reals) -> tuple[Reals, Reals]:
-        """E v and D v at once."""
+        """Give E v and D v."""
 
     def error_of(self, values: Reals) -> float:
-        """Bound of the absolute error of `smooth(values)` at any cell."""
+        """Bound the absolute error of `smooth(values)` at any cell."""
 
 
-def kernel_of(places: Places, beta: float, *, way: Literal["auto", "fft", "dense"] = "auto") -> Kernel:
+def make_kernel(places: Places, beta: float, *, algorithm: Literal["auto", "fft", "dense"] = "auto") -> Kernel:
     """Choose how to sum: FFT on plane grids, a matrix for few cells and for other metrics.
 
     >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
-    >>> kernel_of(grid, 0.01).smooth(np.ones(2)).round(3).tolist()
+    >>> make_kernel(grid, 0.01).smooth(np.ones(2)).round(3).tolist()
     [1.368, 1.368]
     """
-    if isinstance(places, PlaneGrid) and (way == "fft" or (way == "auto" and places.size > FEW)):
+    is_large = places.size > FEW_CELLS
+    if isinstance(places, PlaneGrid) and (algorithm == "fft" or (algorithm == "auto" and is_large)):
         return ConvolutionKernel.of(places, beta)
-    if places.size > MOST_DENSE:
+    if places.size > MAX_DENSE_CELLS:
         raise ParameterError(
             "a map of {cells} cells with this metric must have at most {most}; use larger cells or a plane grid",
             cells=places.size,
-            most=MOST_DENSE,
+            most=MAX_DENSE_CELLS,
         )
     return DenseKernel.of(places, beta)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DenseKernel:
-    """Both matrices in full."""
+    """Both matrices in full: E and D."""
 
-    near: Reals
-    far: Reals
+    decay: Reals
+    distance_decay: Reals
 
     @classmethod
     def of(cls, places: Places, beta: float) -> DenseKernel:
         """Fill both matrices row by row."""
-        distance = np.array([metres_from(places, cell) for cell in range(places.size)])
-        near = np.exp(-beta * distance)
-        return cls(near, near * distance)
+        distance = np.array([distances_from(places, cell) for cell in range(places.size)])
+        decay = np.exp(-beta * distance)
+        return cls(decay, decay * distance)
 
     def smooth(self, values: Reals) -> Reals:
-        """E v."""
-        return self.near @ values
+        """Give E v."""
+        return self.decay @ values
 
     def smooth_distance(self, values: Reals) -> Reals:
-        """D v."""
-        return self.far @ values
+        """Give D v."""
+        return self.distance_decay @ values
 
     def smooth_both(self, values: Reals) -> tuple[Reals, Reals]:
-        """E v and D v."""
-        return self.near @ values, self.far @ values
+        """Give E v and D v."""
+        return self.decay @ values, self.distance_decay @ values
 
     def error_of(self, values: Reals) -> float:
         """Sums of positive terms have a relative error only: nothing absolute."""
@@ -95,10 +99,10 @@ class ConvolutionKernel:
 
     shape: tuple[int, int]
     padded: tuple[int, int]
-    near: NDArray[np.complex128]
-    far_quarter: Reals
-    norm: float
-    _far: list[NDArray[np.complex128]] = field(default_factory=list)
+    decay: Spectrum
+    distance_quarter: Reals  # D for offsets 0, 1, ... down and right
+    norm: float  # of E, at least
+    _distance_decay: list[Spectrum] = field(default_factory=list)
 
     @classmethod
     def of(cls, grid: PlaneGrid, beta: float) -> ConvolutionKernel:
@@ -110,51 +114,52 @@ class ConvolutionKernel:
         distance *= float(grid.unit_metres)
         quarter = np.exp(-beta * distance)
         norm = 2 * float(np.linalg.norm(quarter))
-        near = fft.rfft2(_around_corner(quarter, (height, width)), workers=-1, overwrite_x=True)
-        return cls(grid.shape, (height, width), near, quarter * distance, norm)
+        decay = fft.rfft2(_unfold(quarter, (height, width)), workers=-1, overwrite_x=True)
+        return cls(grid.shape, (height, width), decay, quarter * distance, norm)
 
     @property
-    def far(self) -> NDArray[np.complex128]:
-        """The spectrum of D, made when first asked for."""
+    def distance_decay(self) -> Spectrum:
+        """The spectrum of D, made when first needed."""
         from scipy import fft
 
-        if not self._far:
-            self._far.append(fft.rfft2(_around_corner(self.far_quarter, self.padded), workers=-1, overwrite_x=True))
-        return self._far[0]
+        if not self._distance_decay:
+            whole = _unfold(self.distance_quarter, self.padded)
+            self._distance_decay.append(fft.rfft2(whole, workers=-1, overwrite_x=True))
+        return self._distance_decay[0]
 
     def smooth(self, values: Reals) -> Reals:
-        """E v."""
-        return self._back(self.near * self._spectrum(values))
+        """Give E v."""
+        return self._transform_back(self.decay * self._transform(values))
 
     def smooth_distance(self, values: Reals) -> Reals:
-        """D v."""
-        return self._back(self.far * self._spectrum(values))
+        """Give D v."""
+        return self._transform_back(self.distance_decay * self._transform(values))
 
     def smooth_both(self, values: Reals) -> tuple[Reals, Reals]:
-        """E v and D v, with one transform of v."""
-        spectrum = self._spectrum(values)
-        return self._back(self.near * spectrum), self._back(self.far * spectrum)
+        """Give E v and D v, with one transform of v."""
+        spectrum = self._transform(values)
+        return self._transform_back(self.decay * spectrum), self._transform_back(self.distance_decay * spectrum)
 
     def error_of(self, values: Reals) -> float:
         """The bound of Higham (2002, section 24.1) for three transforms, by Cauchy-Schwarz at one cell."""
         steps = np.log2(self.padded[0] * self.padded[1])
         return float(ROUNDING * 6 * steps * self.norm * np.sqrt((values * values).sum()))
 
-    def _spectrum(self, values: Reals) -> NDArray[np.complex128]:
+    def _transform(self, values: Reals) -> Spectrum:
         from scipy import fft
 
-        spectrum: NDArray[np.complex128] = fft.rfft2(values.reshape(self.shape), self.padded, workers=-1)
+        spectrum: Spectrum = fft.rfft2(values.reshape(self.shape), self.padded, workers=-1)
         return spectrum
 
-    def _back(self, spectrum: NDArray[np.complex128]) -> Reals:
+    def _transform_back(self, spectrum: Spectrum) -> Reals:
         from scipy import fft
 
-        whole: NDArray[Any] = fft.irfft2(spectrum, self.padded, workers=-1)
-        back: Reals = whole[: self.shape[0], : self.shape[1]].reshape(-1)
-        return back
+        whole: Reals = fft.irfft2(spectrum, self.padded, workers=-1)
+        sums: Reals = whole[: self.shape[0], : self.shape[1]].reshape(-1)
+        return sums
 
 
-def _around_corner(quarter: Reals, padded: tuple[int, int]) -> Reals:
+def _unfold(quarter: Reals, padded: tuple[int, int]) -> Reals:
     """Lay a kernel of offsets 0, 1, ... around the corner of the padded grid, negative offsets from the far end."""
     rows, columns = quarter.shape
     whole = np.zeros(padded)

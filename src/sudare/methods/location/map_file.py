@@ -18,20 +18,16 @@
     weights = "places.csv"          optional: place,weight
 
 Files are relative to the map file. Every unknown key is refused: a misspelt one would change the promise unseen.
-
-What geo.py provides: `read_grid(section, folder) -> (Places, weights or None)` for the kinds "mesh" and "h3" and for
-graphs with `file`, and `land_shares(places, section, folder) -> weights` for `land`.
 """
 
 from __future__ import annotations
 
 import csv
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -39,8 +35,17 @@ from sudare.errors import ParameterError, SchemaError
 from sudare.forms import FileForm, FilledTable, Key, Keys, TableForm, Variants, at_line, read_form
 from sudare.forms.kinds import AnyText, ChoiceOf, Either, ExactNumber, FilePath, ListOf, WholeNumber
 from sudare.forms.textfile import read_text
-from sudare.methods.location.grid import LEAST_METRES, MOST_METRES, Places, PlaneGrid, metres
-from sudare.methods.location.metrics import PARTS, ElasticGrid, RoadGraph
+from sudare.methods.location.geo import read_grid, read_land_shares
+from sudare.methods.location.grid import (
+    LEVEL_PARTS,
+    MAX_METRES,
+    MIN_METRES,
+    ElasticGrid,
+    Places,
+    PlaneGrid,
+    read_metres,
+)
+from sudare.methods.location.roads import RoadGraph
 from sudare.privacy.exact import exact
 from sudare.schema.arrays import Reals
 from sudare.text import text
@@ -48,7 +53,7 @@ from sudare.text import text
 Inputs = Literal["reportable", "all"]
 KINDS = ("plane", "mesh", "h3", "graph")
 CODE = Either((AnyText(), WholeNumber()), example='"5339"')
-SIZE = ExactNumber(low=LEAST_METRES, high=MOST_METRES, example="100")
+SIZE = ExactNumber(low=MIN_METRES, high=MAX_METRES, example="100")
 
 KIND: Keys = {"kind": Key(kind=ChoiceOf(KINDS), required=True, help=text("what the places of the map are"))}
 SHARED: Keys = {
@@ -85,7 +90,9 @@ PLANE: Keys = {
     **LAND,
     "levels": Key(
         kind=FilePath(example='"levels.csv"'),
-        help=text("a CSV file of levels in (0,1]: a cell of level 1/2 counts half its distance"),
+        help=text(
+            "a CSV file of levels in (0,1]; distances from a cell of level 1/2 count half, which protects it more"
+        ),
     ),
     **SHARED,
 }
@@ -158,11 +165,13 @@ def read_map(path: str | Path) -> Map:
         if weights is not None:
             table.refuse(text("the first-level codes leave gaps, which have no weight; give land instead"), "weights")
         with table.blame("weights", error=SchemaError):
-            weights = _weights(places, table.path("weights"))
+            weights = _read_weights(places, table.path("weights"))
     if "prior" not in table:
         return Map(places=places, weights=weights, inputs=table["inputs"])
     with table.blame("prior", error=SchemaError):
-        return Map(places=places, weights=weights, inputs=table["inputs"], prior=_people(places, table.path("prior")))
+        return Map(
+            places=places, weights=weights, inputs=table["inputs"], prior=_read_people(places, table.path("prior"))
+        )
 
 
 def _read_places(table: FilledTable) -> tuple[Places, Reals | None]:
@@ -170,10 +179,10 @@ def _read_places(table: FilledTable) -> tuple[Places, Reals | None]:
         return _read_plane(table)
     if table["kind"] == "graph" and "edges" in table:
         with table.blame("edges", error=SchemaError):
-            return _roads(table.path("edges")), None
+            return _read_edges(table.path("edges")), None
     section = {name: table[name] for name in table.keys if table[name] is not None}
     with table.blame(*(("file",) if "file" in table else ()), error=SchemaError):
-        places, weights = _geographic().read_grid(section, table.file.parent)
+        places, weights = read_grid(section, table.file.parent)
     return places, weights
 
 
@@ -183,46 +192,48 @@ def _read_plane(table: FilledTable) -> tuple[Places, Reals | None]:
     shares = None
     if "land" in table:
         with table.blame("land", error=SchemaError):
-            shares = _geographic().land_shares(grid, table.written, table.file.parent)
+            shares = read_land_shares(grid, table.written, table.file.parent)
     if "levels" not in table:
         return grid, shares
     with table.blame("levels", error=SchemaError):
-        levels = np.full(grid.size, PARTS, dtype=np.int64)
-        for cell, level in _cells(grid, table.path("levels"), "level", low=Fraction(1, PARTS), high=Fraction(1)):
-            levels[cell] = int(level * PARTS)
+        levels = np.full(grid.size, LEVEL_PARTS, dtype=np.int64)
+        for cell, level in _read_cells(
+            grid, table.path("levels"), "level", low=Fraction(1, LEVEL_PARTS), high=Fraction(1)
+        ):
+            levels[cell] = int(level * LEVEL_PARTS)
         return ElasticGrid(grid=grid, levels=levels), shares
 
 
-def _geographic() -> Any:
-    return importlib.import_module("sudare.methods.location.geo")
-
-
-def _weights(places: Places, file: Path) -> Reals:
-    """Weights by cell; a cell that is not listed has weight 0."""
+def _read_weights(places: Places, file: Path) -> Reals:
+    """Read the weights of cells; a cell that is not listed has weight 0."""
     weights = np.zeros(places.size)
-    for cell, weight in _cells(places, file, "weight", low=Fraction(0), high=Fraction(1)):
+    for cell, weight in _read_cells(places, file, "weight", low=Fraction(0), high=Fraction(1)):
         weights[cell] = float(weight)
     if not weights.any():
         raise ParameterError("all weights are 0: no cell could be reported; give one cell a weight above 0")
     return weights
 
 
-def _people(places: Places, file: Path) -> Reals:
-    """How many people are in each cell; none where the file is silent."""
+def _read_people(places: Places, file: Path) -> Reals:
+    """Read how many people are in each cell; none where the file is silent."""
     people = np.zeros(places.size)
-    for cell, count in _cells(places, file, "people", low=Fraction(0), high=Fraction(10**12)):
+    for cell, count in _read_cells(places, file, "people", low=Fraction(0), high=Fraction(10**12)):
         people[cell] = float(count)
     if not people.any():
         raise ParameterError("prior must be above 0 for a cell where people can be")
     return people
 
 
-def _cells(places: Places, file: Path, value: str, *, low: Fraction, high: Fraction) -> Iterator[tuple[int, Fraction]]:
-    """(cell, number) of every line of a CSV with the columns row,column (or place) and one more."""
-    keys = ["row", "column"] if isinstance(places, PlaneGrid | ElasticGrid) and _corner(places) is None else ["place"]
+def _read_cells(
+    places: Places, file: Path, value: str, *, low: Fraction, high: Fraction
+) -> Iterator[tuple[int, Fraction]]:
+    """Read (cell, number) from every line of a CSV with the columns row,column (or place) and one more."""
+    keys = (
+        ["row", "column"] if isinstance(places, PlaneGrid | ElasticGrid) and _mesh_corner(places) is None else ["place"]
+    )
     numbers = {label: cell for cell, label in enumerate(places.labels(np.arange(places.size)).tolist())}
     seen = set()
-    for line, entry in _lines(file, [*keys, value]):
+    for line, entry in _read_lines(file, [*keys, value]):
         with at_line(file, {"": line}, ""):
             cell = numbers.get(",".join(part.strip() for part in entry[:-1]))
             if cell is None:
@@ -234,20 +245,20 @@ def _cells(places: Places, file: Path, value: str, *, low: Fraction, high: Fract
         yield cell, number
 
 
-def _corner(places: PlaneGrid | ElasticGrid) -> object:
+def _mesh_corner(places: PlaneGrid | ElasticGrid) -> object:
     return places.grid.corner if isinstance(places, ElasticGrid) else places.corner
 
 
-def _roads(file: Path) -> RoadGraph:
+def _read_edges(file: Path) -> RoadGraph:
     roads = []
-    for line, (start, end, length) in _lines(file, ["from", "to", "metres"]):
+    for line, (start, end, length) in _read_lines(file, ["from", "to", "metres"]):
         with at_line(file, {"": line}, ""):
-            roads.append((start.strip(), end.strip(), metres(length, name="metres")))
+            roads.append((start.strip(), end.strip(), read_metres(length, name="metres")))
     return RoadGraph.of_metres(roads)
 
 
-def _lines(file: Path, head: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """(number, entries) of every line of a CSV file below its first line, which names the columns."""
+def _read_lines(file: Path, head: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Read (number, entries) from every line of a CSV file below its first line, which names the columns."""
     rows = csv.reader(read_text(file).splitlines())
     if [name.strip() for name in next(rows, [])] != head:
         raise SchemaError("{file} must begin with the line {head}", file=file, head=",".join(head))

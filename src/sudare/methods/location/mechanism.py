@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import Places, metres_from
-from sudare.methods.location.kernel import Kernel, kernel_of
-from sudare.schema.arrays import Integers, Reals
+from sudare.methods.location.grid import Places, distances_from
+from sudare.methods.location.kernel import Kernel, make_kernel
+from sudare.schema.arrays import Booleans, Integers, Reals
 
 WEIGHT_BITS = 40
-ONE = 1 << WEIGHT_BITS
-"""The weight of a cell that is reported without a discount."""
+FULL_WEIGHT = 1 << WEIGHT_BITS  # stands for the weight 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,21 +31,22 @@ class Mechanism:
 
     >>> from sudare.methods.location.grid import PlaneGrid
     >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
-    >>> Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([ONE, ONE])).row(0).round(3).tolist()
+    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
+    >>> law.report_law(0).round(3).tolist()
     [0.731, 0.269]
     """
 
     places: Places
     beta_per_metre: Fraction
     weights: Integers
-    inputs: NDArray[np.bool_] | None = None
+    inputs: Booleans | None = None
     _kernel: list[Kernel] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights)
         if weights.dtype.kind not in "iu" or weights.shape != (self.places.size,):
             raise ParameterError("weights must be whole numbers, one per cell ({cells})", cells=self.places.size)
-        if weights.min() < 0 or weights.max() > ONE:
+        if weights.min() < 0 or weights.max() > FULL_WEIGHT:
             raise ParameterError("weights must be between 0 and 2**{bits}", bits=WEIGHT_BITS)
         if not weights.any():
             raise ParameterError("all weights are 0: no cell could be reported; give one cell a weight above 0")
@@ -61,64 +60,64 @@ class Mechanism:
 
     @property
     def beta(self) -> float:
-        """Beta per metre, for evaluation."""
+        """Give beta per metre as a float, for evaluation."""
         return float(self.beta_per_metre)
 
     @property
     def shares(self) -> Reals:
-        """Weights as numbers in [0, 1]."""
-        return self.weights / ONE
+        """Give the weights as numbers in [0, 1]."""
+        return self.weights / FULL_WEIGHT
 
     @property
-    def can_enter(self) -> NDArray[np.bool_]:
-        """In which cells people can be."""
+    def can_enter(self) -> Booleans:
+        """Tell in which cells people can be."""
         if self.inputs is None:
             raise AssertionError  # set on entry
         return self.inputs
 
     @property
-    def usual(self) -> NDArray[np.bool_]:
-        """The cells that measures are about: people can be there, and they can be reported."""
+    def measured_cells(self) -> Booleans:
+        """Tell which cells the measures are about: people can be there, and they can be reported."""
         return self.can_enter & (self.weights > 0)
 
     @property
     def kernel(self) -> Kernel:
-        """The sums over this map, made when first asked for."""
+        """Give the sums over this map, made when first needed."""
         if not self._kernel:
-            self._kernel.append(kernel_of(self.places, self.beta))
+            self._kernel.append(make_kernel(self.places, self.beta))
         return self._kernel[0]
 
-    def row(self, cell: int) -> Reals:
-        """The law of the report of a person in `cell`: one probability per cell."""
+    def report_law(self, cell: int) -> Reals:
+        """Give the law of the report of a person in `cell`: one probability per cell."""
         terms = self.terms(cell)
         law: Reals = terms / terms.sum()
         return law
 
-    def sum_at(self, cell: int) -> float:
-        """1 / alpha of one cell, summed directly."""
-        return float((self.shares * np.exp(-self.beta * metres_from(self.places, cell))).sum())
+    def norm_at(self, cell: int) -> float:
+        """Give 1 / alpha of one cell, summed directly."""
+        return float((self.shares * np.exp(-self.beta * distances_from(self.places, cell))).sum())
 
     def terms(self, cell: int) -> Reals:
-        """w(y) exp(-beta (d(x, y) - nearest)) for every y: the law before it is normed, the nearest report at its w."""
-        distance = metres_from(self.places, cell)
+        """Give w(y) exp(-beta (d(x, y) - nearest)) for every y: the law before it is normed, the nearest at its w."""
+        distance = distances_from(self.places, cell)
         nearest = distance[self.weights > 0].min()
         terms: Reals = self.shares * np.exp(-self.beta * (distance - nearest))
         return terms
 
 
-def uniform(cells: NDArray[np.bool_]) -> Integers:
-    """Full weight for these cells, none for others: GridE on them.
+def equal_weights(cells: Booleans) -> Integers:
+    """Give these cells full weight and others none: GridE on them.
 
-    >>> uniform(np.array([True, False])).tolist() == [ONE, 0]
+    >>> equal_weights(np.array([True, False])).tolist() == [FULL_WEIGHT, 0]
     True
     """
-    return np.where(cells, ONE, 0).astype(np.int64)
+    return np.where(cells, FULL_WEIGHT, 0).astype(np.int64)
 
 
-def quantised(weights: Reals) -> Integers:
-    """Turn weights into integers over 2**40, the largest becoming 1; what is above 0 stays so.
+def quantise_weights(weights: Reals) -> Integers:
+    """Turn weights into integers over 2**40, the largest becoming 1; a weight above 0 stays above 0.
 
-    >>> quantised(np.array([0.0, 1e-30, 2.0])).tolist() == [0, 1, ONE]
+    >>> quantise_weights(np.array([0.0, 1e-30, 2.0])).tolist() == [0, 1, FULL_WEIGHT]
     True
     """
     weights = np.asarray(weights, dtype=np.float64)
@@ -126,5 +125,5 @@ def quantised(weights: Reals) -> Integers:
         raise ParameterError("weights must be numbers of at least 0")
     if not weights.any():
         raise ParameterError("all weights are 0: no cell could be reported; give one cell a weight above 0")
-    whole = np.rint(weights / weights.max() * ONE).astype(np.int64)
+    whole = np.rint(weights / weights.max() * FULL_WEIGHT).astype(np.int64)
     return np.where(weights > 0, np.maximum(whole, 1), 0)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sudare.methods.location.device_file import load_artefact
-from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.metrics import ElasticGrid
+from sudare.methods.location.device_file import load_device_file
+from sudare.methods.location.grid import ElasticGrid, PlaneGrid
 from sudare.releases import Release
 from sudare.releases.columns import FrameColumn, find_frame, read_numbers
 from sudare.report.shapes import Listing, Marginal, Picture, ReportPage, Section, write_number
@@ -71,7 +70,7 @@ def _read_shape(directory: Path | None) -> tuple[tuple[int, int] | None, float]:
     """Rows and columns of the map and the height of a cell over its width; None for a map without a grid."""
     if directory is None:
         return None, 1.0
-    places = load_artefact(directory).mechanism.places
+    places = load_device_file(directory).mechanism.places
     grid = places.grid if isinstance(places, ElasticGrid) else places
     if not isinstance(grid, PlaneGrid):
         return None, 1.0

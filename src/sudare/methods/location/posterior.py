@@ -12,49 +12,49 @@ distance of one cell a factor of the prior; the formulas here are without them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
+from sudare.methods.location.grid import PlaneGrid, distances_from, offsets
 from sudare.methods.location.mechanism import Mechanism
-from sudare.schema.arrays import Reals
+from sudare.schema.arrays import Booleans, Reals
 
 PosteriorModel = Literal["uniform", "weights"]
-MODELS = ("uniform", "weights")
 
-SOUND = 1e-7  # relative error of a sum that is taken from an FFT as it is
-ROUNDING = 2.0**-53  # of a float; a sum of n positive terms is off by at most n times that, however it is added up
-MOST_ANEW = 1000  # sums made anew, one by one, where the FFT is not good enough
+MAX_FFT_ERROR = 1e-7  # relative error up to which a sum is taken from an FFT; others are summed again, directly
+MAX_DIRECT_SUMS = 1000  # sums that are made again, one by one
+ROUNDING = 2.0**-53  # of a float; a sum of n positive terms is off by at most n times that, in any order of adding
 
 
-def norms(mechanism: Mechanism) -> tuple[Reals, float]:
-    """1 / alpha at every cell that can be entered and reported (1 elsewhere), and a bound of its relative error.
+def find_norms(mechanism: Mechanism) -> tuple[Reals, float]:
+    """Find 1 / alpha at every cell that can be entered and reported (1 elsewhere), and bound its relative error.
 
     >>> from fractions import Fraction
     >>> from sudare.methods.location.grid import PlaneGrid
-    >>> from sudare.methods.location.mechanism import ONE
+    >>> from sudare.methods.location.mechanism import FULL_WEIGHT
     >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
-    >>> made = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([ONE, ONE]))
-    >>> norms(made)[0].round(3).tolist()
+    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
+    >>> find_norms(law)[0].round(3).tolist()
     [1.368, 1.368]
     """
-    inside, shares = mechanism.usual, mechanism.shares
+    measured, shares = mechanism.measured_cells, mechanism.shares
     sums, error = mechanism.kernel.smooth(shares), mechanism.kernel.error_of(shares)
-    poor = np.flatnonzero(inside & (sums * SOUND < error))
-    for cell in poor[:MOST_ANEW].tolist():
-        sums[cell] = mechanism.sum_at(cell)
-    if poor.size > MOST_ANEW:
+    inexact = np.flatnonzero(measured & (sums * MAX_FFT_ERROR < error))
+    for cell in inexact[:MAX_DIRECT_SUMS].tolist():
+        sums[cell] = mechanism.norm_at(cell)
+    if inexact.size > MAX_DIRECT_SUMS:
         raise ParameterError(
             "the weights of {cells} cells are too small to be certified beside the others; raise them or set them to 0",
-            cells=poor.size,
+            cells=inexact.size,
         )
-    fine = inside.copy()
-    fine[poor] = False
-    relative = error / float(sums[fine].min()) if fine.any() else 0.0
-    return np.where(inside, sums, 1.0), relative + ROUNDING * (50 + mechanism.places.size)
+    by_fft = measured.copy()
+    by_fft[inexact] = False
+    relative = error / float(sums[by_fft].min()) if by_fft.any() else 0.0
+    return np.where(measured, sums, 1.0), relative + ROUNDING * (50 + mechanism.places.size)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -68,16 +68,16 @@ class MechanismMeasures:
 
     @property
     def expected_distance(self) -> float:
-        """SQL of the paper: the mean over where people are, in metres."""
+        """Give the mean over where people are, in metres: the paper's SQL."""
         return float(np.nansum(self.prior * np.nan_to_num(self.distance)))
 
     @property
     def gap(self) -> float:
-        """The paper's objective f1: the largest posterior minus the smallest."""
+        """Give the largest posterior minus the smallest: the paper's objective f1."""
         return float(np.nanmax(self.posterior) - np.nanmin(self.posterior))
 
     def measures(self) -> dict[str, float]:
-        """The figures a certificate holds."""
+        """Give the figures that a certificate holds."""
         return {
             "posterior_max": float(np.nanmax(self.posterior)),
             "posterior_median": float(np.nanmedian(self.posterior)),
@@ -88,7 +88,7 @@ class MechanismMeasures:
         }
 
 
-def evaluate(
+def measure_mechanism(
     mechanism: Mechanism, *, model: PosteriorModel = "uniform", prior: Reals | None = None
 ) -> MechanismMeasures:
     """Measure a mechanism, everybody being equally likely in every cell that can be entered and reported.
@@ -100,94 +100,125 @@ def evaluate(
 
     >>> from fractions import Fraction
     >>> from sudare.methods.location.grid import PlaneGrid
-    >>> from sudare.methods.location.mechanism import ONE
+    >>> from sudare.methods.location.mechanism import FULL_WEIGHT
     >>> grid = PlaneGrid(rows=15, columns=15, cell_height_metres="115.6", cell_width_metres="141.5")
-    >>> paper = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.full(225, ONE))
-    >>> round(evaluate(paper).gap, 4), round(evaluate(paper).expected_distance, 1)
+    >>> paper = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.full(225, FULL_WEIGHT))
+    >>> round(measure_mechanism(paper).gap, 4), round(measure_mechanism(paper).expected_distance, 1)
     (0.3003, 161.1)
     """
-    inside = mechanism.usual
-    where = _prior(mechanism, prior)
-    alpha = np.where(inside, 1.0 / norms(mechanism)[0], 0.0)
-    belief = mechanism.shares * inside if model == "weights" else where
-    told = _told(mechanism, alpha * belief)
+    measured = mechanism.measured_cells
+    people = _check_prior(mechanism, prior)
+    alpha = np.where(measured, 1.0 / find_norms(mechanism)[0], 0.0)
+    believed = mechanism.shares * measured if model == "weights" else people
     distance = alpha * mechanism.kernel.smooth_distance(mechanism.shares)
     return MechanismMeasures(
-        posterior=_only(told, inside & (belief > 0)),
-        report_true=_only(alpha * mechanism.shares, inside),
-        distance=_only(distance, inside),
-        prior=where,
+        posterior=_nan_outside(_share_of_smoothed(mechanism, alpha * believed), measured & (believed > 0)),
+        report_true=_nan_outside(alpha * mechanism.shares, measured),
+        distance=_nan_outside(distance, measured),
+        prior=people,
     )
 
 
-def posterior(mechanism: Mechanism, *, prior: Reals | None = None) -> Reals:
-    """Pr(A = x | O = x) for every cell that can be entered and reported; NaN elsewhere."""
-    inside, where = mechanism.usual, _prior(mechanism, prior)
-    told = _told(mechanism, np.where(inside, where / norms(mechanism)[0], 0.0))
-    return _only(told, inside & (where > 0))
+def find_posterior(mechanism: Mechanism, *, prior: Reals | None = None) -> Reals:
+    """Find Pr(A = x | O = x) for every cell that can be entered and reported; NaN elsewhere."""
+    measured, people = mechanism.measured_cells, _check_prior(mechanism, prior)
+    weighted = np.where(measured, people / find_norms(mechanism)[0], 0.0)
+    return _nan_outside(_share_of_smoothed(mechanism, weighted), measured & (people > 0))
 
 
-def _told(mechanism: Mechanism, weighed: Reals) -> Reals:
-    """weighed / E weighed, a number of at most 1 whatever the FFT's error."""
-    shares: Reals = weighed / np.maximum(mechanism.kernel.smooth(weighed), weighed + np.finfo(float).tiny)
+def _share_of_smoothed(mechanism: Mechanism, values: Reals) -> Reals:
+    """Give v / E v, a number of at most 1 whatever the FFT's error."""
+    shares: Reals = values / np.maximum(mechanism.kernel.smooth(values), values + np.finfo(float).tiny)
     return shares
 
 
-def likeliest_place(mechanism: Mechanism, cell: int, *, prior: Reals | None = None) -> tuple[int, float]:
-    """Where a collector who sees `cell` should guess, and how sure it can be.
+def find_likeliest_place(mechanism: Mechanism, cell: int, *, prior: Reals | None = None) -> tuple[int, float]:
+    """Find where a collector who sees `cell` should guess, and how sure it can be.
 
     With a uniform prior that is the reported cell itself; with another prior it may be a busy cell beside it.
     """
-    from sudare.methods.location.grid import metres_from
-
-    alpha = np.where(mechanism.usual, 1.0 / norms(mechanism)[0], 0.0)
-    joint = _prior(mechanism, prior) * alpha * np.exp(-mechanism.beta * metres_from(mechanism.places, cell))
+    alpha = np.where(mechanism.measured_cells, 1.0 / find_norms(mechanism)[0], 0.0)
+    joint = _check_prior(mechanism, prior) * alpha * np.exp(-mechanism.beta * distances_from(mechanism.places, cell))
     best = int(joint.argmax())
     return best, float(joint[best] / joint.sum())
 
 
-def worst_posterior(mechanism: Mechanism, *, prior: Reals | None = None) -> Reals:
-    """For every reported cell, how sure a collector can be of the likeliest place; NaN where nothing is reported.
+def find_worst_posterior(mechanism: Mechanism, *, prior: Reals | None = None) -> Reals:
+    """Find how sure a collector can be of the likeliest place, for every reported cell; NaN where nothing is reported.
 
     With a uniform prior the likeliest place is the reported one. With another, a window around it is searched: a place
     farther away than log(largest / own) / beta cannot win.
 
     >>> from fractions import Fraction
     >>> from sudare.methods.location.grid import PlaneGrid
-    >>> from sudare.methods.location.mechanism import ONE
+    >>> from sudare.methods.location.mechanism import FULL_WEIGHT
     >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
-    >>> made = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([ONE, ONE]))
-    >>> worst_posterior(made, prior=np.array([1.0, 9.0])).round(3).tolist()
+    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
+    >>> find_worst_posterior(law, prior=np.array([1.0, 9.0])).round(3).tolist()
     [0.768, 0.961]
     """
-    from sudare.methods.location.tight import largest_nearby
-
-    weighed = np.where(mechanism.usual, _prior(mechanism, prior) / norms(mechanism)[0], 0.0)
-    sums = np.maximum(mechanism.kernel.smooth(weighed), weighed + np.finfo(float).tiny)
-    return _only(np.minimum(largest_nearby(mechanism, weighed) / sums, 1.0), mechanism.usual)
-
-
-def check_model(model: str) -> None:
-    """Refuse a posterior model that is not one of the two.
-
-    >>> check_model("uniform")
-    """
-    if model not in MODELS:
-        raise ParameterError("posterior_model ({model}) must be uniform or weights", model=model)
+    measured = mechanism.measured_cells
+    weighted = np.where(measured, _check_prior(mechanism, prior) / find_norms(mechanism)[0], 0.0)
+    sums = np.maximum(mechanism.kernel.smooth(weighted), weighted + np.finfo(float).tiny)
+    return _nan_outside(np.minimum(find_largest_nearby(mechanism, weighted) / sums, 1.0), measured)
 
 
-def _prior(mechanism: Mechanism, prior: Reals | None) -> Reals:
-    inside = mechanism.usual.astype(np.float64)
+def _check_prior(mechanism: Mechanism, prior: Reals | None) -> Reals:
+    """Give the share of people in every measured cell: equal shares, or as the prior says."""
+    people = mechanism.measured_cells.astype(np.float64)
     if prior is not None:
         given = np.asarray(prior, dtype=np.float64)
-        if given.shape != inside.shape or not np.isfinite(given).all() or (given < 0).any():
+        if given.shape != people.shape or not np.isfinite(given).all() or (given < 0).any():
             raise ParameterError("prior must be numbers of at least 0, one per cell")
-        inside = inside * given
-    if not np.any(inside):
+        people = people * given
+    if not np.any(people):
         raise ParameterError("prior must be above 0 for a cell where people can be")
-    share: Reals = inside / inside.sum()
-    return share
+    shares: Reals = people / people.sum()
+    return shares
 
 
-def _only(values: Reals, here: NDArray[np.bool_]) -> Reals:
-    return np.where(here, values, np.nan)
+def _nan_outside(values: Reals, cells: Booleans) -> Reals:
+    return np.where(cells, values, np.nan)
+
+
+# --- the likeliest place around every report, where people are not equally likely everywhere --------------------------
+
+
+def find_largest_nearby(mechanism: Mechanism, values: Reals) -> Reals:
+    """Find max over x of values(x) exp(-beta d(x, y)), for every reportable cell y.
+
+    On a grid offsets are visited from the shortest, until the largest value of all, that far away, is below what every
+    cell already has.
+
+    >>> from fractions import Fraction
+    >>> from sudare.methods.location.mechanism import FULL_WEIGHT
+    >>> grid = PlaneGrid(rows=1, columns=3, cell_height_metres=100, cell_width_metres=100)
+    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.full(3, FULL_WEIGHT))
+    >>> find_largest_nearby(law, np.array([1.0, 0.1, 0.1])).round(3).tolist()
+    [1.0, 0.368, 0.135]
+    """
+    grid = mechanism.places
+    if not isinstance(grid, PlaneGrid):
+        rows = [values * np.exp(-mechanism.beta * distances_from(grid, cell)) for cell in range(grid.size)]
+        return np.array([row.max() for row in rows])
+    best, largest = values.reshape(grid.shape).copy(), float(values.max())
+    on_grid, is_reportable = values.reshape(grid.shape), (mechanism.weights > 0).reshape(grid.shape)
+    for down, right, metres in offsets(grid):
+        decay = math.exp(-mechanism.beta * metres)
+        if largest * decay <= float(best[is_reportable].min()):
+            break
+        for here, there in _slices_apart(grid.shape, down, right):
+            np.maximum(best[here], on_grid[there] * decay, out=best[here])
+    return best.reshape(-1)
+
+
+_Slices = tuple[slice, slice]
+
+
+def _slices_apart(shape: tuple[int, int], down: int, right: int) -> list[tuple[_Slices, _Slices]]:
+    """Give slices of cells that are an offset apart, both ways."""
+    rows, columns = shape
+    upper, lower = slice(0, rows - down), slice(down, rows)
+    left, far = slice(0, columns - abs(right)), slice(abs(right), columns)
+    first, second = ((upper, left), (lower, far)) if right >= 0 else ((upper, far), (lower, left))
+    return [(first, second), (second, first)]

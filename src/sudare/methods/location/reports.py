@@ -1,37 +1,39 @@
-"""Reports of devices as files: `artefact,cell` with one line a report, or one JSON object a line."""
+"""Reports of devices as files: drawn as devices draw them, and counted as a collector does.
+
+A file has the columns `artefact,cell` with one line a report, or one JSON object a line; `artefact` is the short
+identity of the device file. Whoever estimates from the counts goes on in estimate_files.py.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.atomic import check_new_file, replace_file, write_new_file
 from sudare.errors import ParameterError, SourceError
 from sudare.forms.textfile import read_text
-from sudare.methods.location.collector import Estimate, estimate
 from sudare.methods.location.device import Device, Report, short_identity
-from sudare.methods.location.device_file import Artefact, load_artefact
-from sudare.methods.location.estimate_files import EstimateFiles, blocks, read_prior, read_regions, write_estimate
-from sudare.methods.location.geo import cell_at
+from sudare.methods.location.device_file import DeviceFile, open_device_file
+from sudare.methods.location.geo import find_cell
 from sudare.methods.location.sampler import Sampler
 from sudare.noise import Rng, SeededRng, system_rng
-from sudare.releases.release import CERTIFICATE, verify_files
 from sudare.schema.arrays import Integers
 from sudare.text import describe_refusal
 
 HEADER = ("artefact", "cell")
-MOST_DIGITS = 18  # of a number that fits 64 bits for certain
+MAX_DIGITS = 18  # of a number that fits 64 bits for certain
 
 
-def count_reports(path: Path, artefact: Artefact) -> Integers:
-    """Count the reports of a file by cell; one of another artefact, or of a cell it never reports, is refused."""
+# --- counting reports -------------------------------------------------------------------------------------------------
+
+
+def count_reports(path: Path, device_file: DeviceFile) -> Integers:
+    """Count the reports of a file by cell; one of another device file, or of a cell never reported, is refused."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -39,17 +41,17 @@ def count_reports(path: Path, artefact: Artefact) -> Integers:
             "{file} cannot be read ({reason}); check that you may read it", file=path, reason=describe_refusal(error)
         ) from None
     raw = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
-    name = short_identity(artefact)
-    cells = _read_plain(raw, name)
+    name = short_identity(device_file)
+    cells = _read_fast(raw, name)
     if cells is None:
-        cells = np.array([_checked(*one, path, name) for one in _read(raw, path)], dtype=np.int64)
+        cells = np.array([_read_cell(*report, path, name) for report in _read_lines(raw, path)], dtype=np.int64)
     if not len(cells):
         raise SourceError("{file} holds no report; it needs a line artefact,cell and one line a report", file=path)
-    _check_cells(cells, artefact, path)
-    return np.bincount(cells, minlength=artefact.mechanism.places.size)
+    _check_cells(cells, device_file, path)
+    return np.bincount(cells, minlength=device_file.mechanism.places.size)
 
 
-def _read_plain(raw: bytes, name: str) -> Integers | None:
+def _read_fast(raw: bytes, name: str) -> Integers | None:
     """Read a file in which every line is as it should be, a million lines in a tenth of a second; None for others."""
     head, _, body = raw.partition(b"\n")
     body = body.rstrip(b"\n")
@@ -63,32 +65,33 @@ def _read_plain(raw: bytes, name: str) -> Integers | None:
     if numbers.translate(None, b"0123456789\n") or b"\n\n" in numbers or numbers.startswith(b"\n"):
         return None
     ends = np.flatnonzero(np.frombuffer(numbers, dtype=np.uint8) == ord("\n"))
-    if np.diff(ends, prepend=-1, append=len(numbers)).max() > MOST_DIGITS:
+    if np.diff(ends, prepend=-1, append=len(numbers)).max() > MAX_DIGITS:
         return None
     cells = np.fromstring(numbers, dtype=np.int64, sep="\n")
     return cells if len(cells) == lines else None
 
 
-def _read(raw: bytes, path: Path) -> Iterator[tuple[int, str, str]]:
-    """Give line number, artefact and cell of every report, as text."""
+def _read_lines(raw: bytes, path: Path) -> Iterator[tuple[int, str, str]]:
+    """Give line number, identity of the device file and cell of every report, as text."""
     try:
-        text = raw.decode("utf-8")
+        content = raw.decode("utf-8")
     except UnicodeDecodeError:
         raise SourceError("{file} is not UTF-8 text; reports are ASCII", file=path) from None
-    lines = text.split("\n")
-    if text.lstrip().startswith("{"):
+    lines = content.split("\n")
+    if content.lstrip().startswith("{"):
         yield from _read_json(lines, path)
         return
     rows = csv.reader(lines)
-    head = [one.strip() for one in next(rows, [])]
+    head = [name.strip() for name in next(rows, [])]
     if not set(HEADER) <= set(head):
         raise SourceError(
             "{file}: the first line must name the columns artefact and cell, or lines must be JSON", file=path
         )
-    places = [head.index(one) for one in HEADER]
+    at = [head.index(name) for name in HEADER]
     for row in rows:
         if row:
-            yield rows.line_num, *(row[place].strip() if place < len(row) else "" for place in places)  # type: ignore[misc]
+            identity, cell = (row[index].strip() if index < len(row) else "" for index in at)
+            yield rows.line_num, identity, cell
 
 
 def _read_json(lines: list[str], path: Path) -> Iterator[tuple[int, str, str]]:
@@ -106,23 +109,24 @@ def _read_json(lines: list[str], path: Path) -> Iterator[tuple[int, str, str]]:
             ) from None
 
 
-def _checked(line: int, artefact: str, cell: str, path: Path, name: str) -> int:
-    if artefact != name:
+def _read_cell(line: int, identity: str, cell: str, path: Path, name: str) -> int:
+    """Read the cell of a report; `name` is the short identity of the device file that is expected."""
+    if identity != name:
         raise SourceError(
-            "{file}, line {line}: a report of another artefact ({other}); this one is {name}."
-            " Estimate reports of each artefact apart",
+            "{file}, line {line}: a report drawn with another device file ({other}); this one is {name}."
+            " Estimate the reports of each device file separately",
             file=path,
             line=line,
-            other=artefact[:64] if artefact.isascii() and artefact.isalnum() else "?",
+            other=identity[:64] if identity.isascii() and identity.isalnum() else "?",
             name=name,
         )
-    if not (cell.isascii() and cell.isdigit() and len(cell) < MOST_DIGITS):
+    if not (cell.isascii() and cell.isdigit() and len(cell) < MAX_DIGITS):
         raise SourceError("{file}, line {line}: the cell must be a whole number of at least 0", file=path, line=line)
     return int(cell)
 
 
-def _check_cells(cells: Integers, artefact: Artefact, path: Path) -> None:
-    size = artefact.mechanism.places.size
+def _check_cells(cells: Integers, device_file: DeviceFile, path: Path) -> None:
+    size = device_file.mechanism.places.size
     outside = np.flatnonzero((cells < 0) | (cells >= size))
     if len(outside):
         raise SourceError(
@@ -132,64 +136,21 @@ def _check_cells(cells: Integers, artefact: Artefact, path: Path) -> None:
             number=int(outside[0]) + 1,
             last=size - 1,
         )
-    impossible = np.flatnonzero(artefact.mechanism.weights[cells] == 0)
+    impossible = np.flatnonzero(device_file.mechanism.weights[cells] == 0)
     if len(impossible):
         raise SourceError(
-            "{file}: report {number} names a cell of weight 0, which this artefact never reports;"
+            "{file}: report {number} names a cell of weight 0, which this device file never reports;"
             " the file is damaged or forged",
             file=path,
             number=int(impossible[0]) + 1,
         )
 
 
-# From files to files: draw reports as devices do, and estimate from the reports of many.
+# --- drawing reports --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimated:
-    """What is told after an estimate."""
-
-    out: Path
-    estimate: Estimate
-    written: EstimateFiles
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program."""
-        return {"out": str(self.out), "files": list(self.written.files), **self.estimate.to_dict()}
-
-
-def open_artefact(directory: Path) -> Artefact:
-    """Read the artefact of a release, every file checked against the certificate, or a mechanism.json by itself."""
-    if (directory / CERTIFICATE).is_file():
-        verify_files(directory)
-    elif not directory.exists():
-        raise SourceError("there is no artefact {place}; give the directory of a location release", place=directory)
-    return load_artefact(directory)
-
-
-def estimate_files(
-    reports: Path,
-    *,
-    artefact: Path,
-    out: Path,
-    regions: Path | None = None,
-    block_side: int | None = None,
-    prior: Path | None = None,
-    level: str = "0.95",
-) -> Estimated:
-    """Estimate from a file of reports and write the result to a new directory."""
-    opened = open_artefact(artefact)
-    chosen = read_regions(regions, opened) if regions is not None else {}
-    if block_side is not None:
-        chosen = {**chosen, **blocks(opened, block_side)}
-    counts = count_reports(reports, opened)
-    known = read_prior(prior, opened) if prior is not None else None
-    found = estimate(opened, counts, regions=chosen, prior=known, level=level)
-    return Estimated(out=out, estimate=found, written=write_estimate(found, opened, out))
-
-
-def draw_one(
-    artefact: Path,
+def draw_report(
+    device_file: Path,
     *,
     cell: str | None = None,
     place: tuple[float, float] | None = None,
@@ -198,68 +159,69 @@ def draw_one(
     seed_for_tests: int | None = None,
 ) -> Report:
     """Draw the report of one person; with a state file the budget of the day and earlier answers count."""
-    opened = open_artefact(artefact)
-    number = _cell(opened, cell, place)
-    rng = _randomness(seed_for_tests)
+    opened = open_device_file(device_file)
+    number = _read_place(opened, cell, place)
+    rng = _make_rng(seed_for_tests)
     if state is None:
         drawn = Sampler(mechanism=opened.mechanism).draw([number], rng=rng)
-        return Report(artefact=short_identity(opened), cell=int(drawn[0]))
-    device = Device.start(opened, state=_stored(state))
+        return Report(device_file=short_identity(opened), cell=int(drawn[0]))
+    device = Device.start(opened, state=_read_state(state))
     report = device.report(number, day=day, rng=rng)
-    # before the report is told: a report without memory would cost twice
+    # before the report is shown: a report that is not remembered would cost twice
     replace_file(state, json.dumps(device.state.to_dict()), error=SourceError)
     return report
 
 
-def draw_many(artefact: Path, cells: Path, *, out: Path, seed_for_tests: int | None = None) -> int:
+def draw_reports(device_file: Path, cells: Path, *, out: Path, seed_for_tests: int | None = None) -> int:
     """Draw one report for every line of a CSV with a column cell, as that many people would, and write them."""
-    opened = open_artefact(artefact)
+    opened = open_device_file(device_file)
     rows = list(csv.DictReader(read_text(cells).splitlines()))
     if not rows or "cell" not in rows[0]:
         raise SourceError("{file}: the first line must name the column cell, and one line a person follow", file=cells)
     check_new_file(out, error=SourceError)
-    numbers = np.array([_cell(opened, row["cell"] or "", None) for row in rows])
-    drawn = Sampler(mechanism=opened.mechanism).draw(numbers, rng=_randomness(seed_for_tests))
+    numbers = np.array([_read_place(opened, row["cell"] or "", None) for row in rows])
+    drawn = Sampler(mechanism=opened.mechanism).draw(numbers, rng=_make_rng(seed_for_tests))
     _write_reports(out, short_identity(opened), drawn)
     return len(drawn)
 
 
-def _cell(artefact: Artefact, cell: str | None, place: tuple[float, float] | None) -> int:
+def _read_place(device_file: DeviceFile, cell: str | None, place: tuple[float, float] | None) -> int:
     """Find a cell by number, by label, or by latitude and longitude."""
-    places = artefact.mechanism.places
+    places = device_file.mechanism.places
     if (cell is None) == (place is None):
         raise ParameterError("give either a cell or latitude and longitude")
     if cell is None and place is not None:
-        return cell_at(places, *place)
-    text = str(cell).strip()
-    labels = places.labels(np.arange(places.size)).tolist() if not _is_number(text, places.size) else []
-    if text in labels:
-        return labels.index(text)
-    if not _is_number(text, places.size):
+        return find_cell(places, *place)
+    name = str(cell).strip()
+    if _is_number_of_cell(name, places.size):
+        return int(name)
+    labels: list[str] = places.labels(np.arange(places.size)).tolist()
+    if name not in labels:
         raise ParameterError(  # without the cell: it may be where a person is
             "the cell is not on the map; give a number from 0 to {last} or a label", last=places.size - 1
         )
-    return int(text)
+    return labels.index(name)
 
 
-def _is_number(text: str, size: int) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 18 and int(text) < size
+def _is_number_of_cell(name: str, size: int) -> bool:
+    return name.isascii() and name.isdigit() and len(name) < MAX_DIGITS and int(name) < size
 
 
-def _randomness(seed_for_tests: int | None) -> Rng:
+def _make_rng(seed_for_tests: int | None) -> Rng:
     return system_rng() if seed_for_tests is None else SeededRng(seed_for_tests)
 
 
-def _stored(state: Path) -> dict[str, Any] | None:
+def _read_state(state: Path) -> dict[str, Any] | None:
+    """Read a state file: None if there is none yet, an empty state (which is refused) if it is damaged."""
     if not state.exists():
         return None
     try:
-        found = json.loads(read_text(state))
+        facts = json.loads(read_text(state))
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {}
+        facts = None
+    return facts if isinstance(facts, dict) else {}
 
 
-def _write_reports(out: Path, name: str, drawn: NDArray[np.int64]) -> None:
+def _write_reports(out: Path, name: str, drawn: Integers) -> None:
     lines = "".join(f"{name},{cell}\n" for cell in drawn.tolist())
     write_new_file(out, ",".join(HEADER) + "\n" + lines, error=SourceError)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import PlaneGrid, metres_from
+from sudare.methods.location.grid import PlaneGrid, distances_from
 from sudare.methods.location.mechanism import Mechanism
 from sudare.noise.distance import LARGEST_EXPONENT, MARGIN, PlaneSampler, RowSampler
 from sudare.noise.rng import Rng, system_rng
@@ -29,9 +29,9 @@ class Sampler:
     Several reports of one person add up: see `Device`.
 
     >>> from sudare.noise import SeededRng
-    >>> from sudare.methods.location.mechanism import ONE
+    >>> from sudare.methods.location.mechanism import FULL_WEIGHT
     >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
-    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([ONE, ONE]))
+    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
     >>> np.bincount(Sampler(mechanism=law).draw(np.zeros(1000, dtype=int), rng=SeededRng(1))).tolist()
     [728, 272]
     """
@@ -45,7 +45,7 @@ class Sampler:
         randomness = rng if rng is not None else system_rng()
         grid = self.mechanism.places
         if isinstance(grid, PlaneGrid):
-            return make_plane(self.mechanism, grid, margin=self.margin).draw(
+            return make_plane_sampler(self.mechanism, grid, margin=self.margin).draw(
                 numbers, randomness, remaining=self._draw_by_rows
             )
         return self._draw_by_rows(numbers, randomness)
@@ -55,7 +55,7 @@ class Sampler:
         order = np.argsort(cells, kind="stable")
         cuts = np.flatnonzero(np.diff(cells[order])) + 1
         for same_cell in np.split(order, cuts) if len(order) else []:
-            row = make_row(self.mechanism, int(cells[same_cell[0]]), margin=self.margin)
+            row = make_row_sampler(self.mechanism, int(cells[same_cell[0]]), margin=self.margin)
             reports[same_cell] = row.draw(len(same_cell), rng)
         return reports
 
@@ -73,7 +73,7 @@ class Sampler:
         return numbers.astype(np.int64)
 
 
-def make_plane(mechanism: Mechanism, grid: PlaneGrid, *, margin: float = MARGIN) -> PlaneSampler:
+def make_plane_sampler(mechanism: Mechanism, grid: PlaneGrid, *, margin: float = MARGIN) -> PlaneSampler:
     """Make the sampler of a plane grid."""
     return PlaneSampler(
         rows=grid.rows,
@@ -86,16 +86,16 @@ def make_plane(mechanism: Mechanism, grid: PlaneGrid, *, margin: float = MARGIN)
     )
 
 
-def make_row(mechanism: Mechanism, cell: int, *, margin: float = MARGIN) -> RowSampler:
+def make_row_sampler(mechanism: Mechanism, cell: int, *, margin: float = MARGIN) -> RowSampler:
     """Make the sampler of the reports of one cell.
 
     >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
-    >>> row = make_row(Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([0, 8])), 0)
+    >>> row = make_row_sampler(Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([0, 8])), 0)
     >>> row.reports.tolist()
     [1]
     """
     reports = np.flatnonzero(mechanism.weights)
-    exponents = mechanism.beta * metres_from(mechanism.places, cell)[reports]
+    exponents = mechanism.beta * distances_from(mechanism.places, cell)[reports]
     if not exponents.min() < LARGEST_EXPONENT:
         raise ParameterError(
             "the nearest cell that can be reported is {decays} decays away; take a smaller epsilon or a larger map",

@@ -1,8 +1,12 @@
-"""Fair weights: people at corners and coasts are found out no more often than others.
+"""From a mode to a mechanism: which weights the cells have, and what an epsilon that is not needed is used for.
 
-Minimise   smooth max of the posterior - smooth min of it   over the logarithms of the weights, by L-BFGS. The smooth
-maximum is (1/t) log mean exp(t q), and t grows from round to round, so that the last rounds see the true maximum.
-Gradients are a few more sums over the map, by FFT. Above a budget of expected distance a penalty grows;
+Modes "grid" and "weighted" take weights as they are, "sharp" finds those with the least noise (sharp.py). "fair" finds
+weights under which people at corners and coasts are found out no more often than others:
+
+    minimise   smooth max of the posterior - smooth min of it   over the logarithms of the weights, by L-BFGS
+
+The smooth maximum is (1/t) log mean exp(t q), and t grows from round to round, so that the last rounds see the true
+maximum. Gradients are a few more sums over the map, by FFT. Above a budget of expected distance a penalty grows;
 `extra_distance` is the knob between fairness and utility.
 """
 
@@ -15,153 +19,29 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.methods.base import Progress
 from sudare.methods.location.grid import Places
-from sudare.methods.location.kernel import Kernel, kernel_of
-from sudare.methods.location.mechanism import Mechanism, quantised, uniform
-from sudare.methods.location.posterior import evaluate
-from sudare.methods.location.sharp import calibrated, level_weights, sharp_mechanism
+from sudare.methods.location.kernel import Kernel, make_kernel
+from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
+from sudare.methods.location.posterior import measure_mechanism
+from sudare.methods.location.sharp import build_sharp_mechanism, calibrate_beta, solve_level_weights
 from sudare.schema.arrays import Booleans, Integers, Reals
-
-Progress = Callable[[float], None]
-
-SHARPNESS = (30.0, 100.0, 300.0, 1000.0, 3000.0)  # t times the largest posterior, round by round
-MOST_STEPS, LEAST_STEPS = 250, 30  # of one round; large maps start near the end and get fewer
-MANY = 10_000
-PENALTY = 200.0
-EASE = 0.97  # a penalty is not a wall: it begins a little before the budget ends
-RANGE = math.log(1000)  # weights stay within a thousandth and a thousand times the median
-
-
-def fair_weights(
-    places: Places,
-    beta: Fraction,
-    *,
-    cells: Booleans,
-    extra_distance: float,
-    steps: int | None = None,
-    progress: Progress | None = None,
-) -> Integers:
-    """Weights with a small gap between the largest and the smallest posterior.
-
-    The expected distance grows by a share of about `extra_distance` at most, compared with equal weights.
-
-    >>> from sudare.methods.location.grid import PlaneGrid
-    >>> grid = PlaneGrid(rows=5, columns=5, cell_height_metres=100, cell_width_metres=100)
-    >>> everywhere = np.ones(25, dtype=bool)
-    >>> weights = fair_weights(grid, Fraction(1, 100), cells=everywhere, extra_distance=0.2)
-    >>> before = evaluate(Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=uniform(everywhere))).gap
-    >>> after = evaluate(Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=weights)).gap
-    >>> after < before / 5
-    True
-    """
-    kernel = kernel_of(places, float(beta))
-    plain = evaluate(Mechanism(places=places, beta_per_metre=beta, weights=uniform(cells)))
-    goal = _Goal(kernel, cells, budget=plain.expected_distance * (1 + EASE * extra_distance))
-    logs = _start(goal, kernel, cells)
-    most = steps if steps is not None else _steps(int(cells.sum()))
-    for turn, sharpness in enumerate(SHARPNESS):
-        goal.t = sharpness / float(np.nanmax(plain.posterior))
-        logs = _descend(goal.value_and_slope, logs, most)
-        if progress is not None:
-            progress((turn + 1) / len(SHARPNESS))
-    weights = np.zeros(cells.size)
-    weights[cells] = np.exp(logs)
-    return quantised(weights)
-
-
-def _steps(cells: int) -> int:
-    return max(LEAST_STEPS, min(MOST_STEPS, MOST_STEPS * MANY // cells))
-
-
-def _start(goal: _Goal, kernel: Kernel, cells: Booleans) -> Reals:
-    """Equal weights, or those that make alpha level, whichever is fairer: on coasts the latter are near the end."""
-    level = level_weights(kernel, cells)[cells]
-    level = np.log(np.maximum(level, 1e-3 * max(float(level.max()), 1e-9)))
-    flat = np.zeros_like(level)
-    goal.t = 100.0
-    return min((flat, level), key=lambda logs: goal.value_and_slope(logs)[0])
-
-
-def _descend(goal: Callable[[Reals], tuple[float, Reals]], logs: Reals, steps: int) -> Reals:
-    from scipy import optimize
-
-    options = {"maxiter": steps, "maxcor": 20}
-    logs = np.clip(logs - np.median(logs), -RANGE, RANGE)
-    bounds = optimize.Bounds(-RANGE, RANGE)
-    found = optimize.minimize(goal, logs, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    answer: Reals = found.x
-    return answer
-
-
-@dataclass(slots=True)
-class _Goal:
-    """What is minimised, with its gradient by logarithms of weights."""
-
-    kernel: Kernel
-    cells: Booleans
-    budget: float
-    t: float = 100.0
-
-    def value_and_slope(self, logs: Reals) -> tuple[float, Reals]:
-        """The smoothed gap and the penalty, and their slope.
-
-        S = E w, alpha = 1/S, T = E alpha, q = alpha/T;  dq/dw by the chain of these, E being symmetric.
-        """
-        inside = self.cells
-        weights = np.zeros(inside.size)
-        weights[inside] = np.exp(logs)
-        sums, far = self.kernel.smooth_both(weights)
-        alpha = np.where(inside, 1 / np.where(inside, np.maximum(sums, weights), 1.0), 0.0)
-        seen = np.maximum(self.kernel.smooth(alpha), alpha)
-        safe = np.where(inside, seen, 1.0)
-        posterior = alpha / safe
-        gap, pull = _smooth_gap(posterior[inside], self.t)
-        by_posterior = np.zeros(inside.size)
-        by_posterior[inside] = pull
-        by_alpha = by_posterior / safe - self.kernel.smooth(by_posterior * posterior / safe)
-        by_sums = np.where(inside, -alpha * alpha * by_alpha, 0.0)
-        distance = alpha * far
-        penalty, press = self._penalty(float(distance[inside].mean()))
-        press /= float(inside.sum())
-        off = self.kernel.smooth_distance(alpha) if press else None
-        by_weight = self.kernel.smooth(by_sums - press * alpha * distance)
-        if off is not None:
-            by_weight += press * off
-        return gap + penalty, (weights * by_weight)[inside]
-
-    def _penalty(self, distance: float) -> tuple[float, float]:
-        over = max(0.0, distance / self.budget - 1)
-        return PENALTY * over * over, 2 * PENALTY * over / self.budget
-
-
-def _smooth_gap(values: Reals, t: float) -> tuple[float, Reals]:
-    """(1/t) (log sum exp(t q) + log sum exp(-t q)) and its gradient."""
-    high, low = values.max(), values.min()
-    up, down = np.exp(t * (values - high)), np.exp(t * (low - values))
-    gap = (high + np.log(up.mean()) / t) - (low - np.log(down.mean()) / t)
-    return float(gap), up / up.sum() - down / down.sum()
-
-
-# From a mode to a mechanism: which weights, and what the slack of the certificate is used for.
-
 
 Mode = Literal["grid", "weighted", "fair", "sharp"]
 Slack = Literal["epsilon", "noise"]
-MODES = ("grid", "weighted", "fair", "sharp")
-SLACKS = ("epsilon", "noise")
-ROUNDS = 3
+
+FAIR_ROUNDS = 3  # of fair weights for a beta and beta for these weights
 
 
-def build(
+def build_mechanism(
     places: Places,
     epsilon: Fraction,
     *,
     mode: Mode,
     slack: Slack,
-    weights: NDArray[np.float64] | None,
-    inputs: NDArray[np.bool_],
+    weights: Reals | None,
+    inputs: Booleans,
     extra_distance: float,
     progress: Progress | None = None,
 ) -> Mechanism:
@@ -173,38 +53,160 @@ def build(
     >>> from sudare.methods.location.grid import PlaneGrid
     >>> grid = PlaneGrid(rows=2, columns=2, cell_height_metres=100, cell_width_metres=100)
     >>> options = dict(weights=None, inputs=np.ones(4, dtype=bool), extra_distance=0.1)
-    >>> build(grid, Fraction(1, 50), mode="grid", slack="epsilon", **options).beta_per_metre
+    >>> build_mechanism(grid, Fraction(1, 50), mode="grid", slack="epsilon", **options).beta_per_metre
     Fraction(1, 100)
     """
     cells = np.ones(places.size, dtype=np.bool_) if weights is None else np.asarray(weights) > 0
     if mode == "sharp":
-        made = sharp_mechanism(places, epsilon if slack == "noise" else epsilon / 2, cells=cells)
-        return _entered(made, inputs, epsilon)
+        sharp = build_sharp_mechanism(places, epsilon if slack == "noise" else epsilon / 2, cells=cells)
+        return _declare_inputs(sharp, inputs, epsilon)
 
-    def weigh(beta: Fraction) -> Integers:
+    def find_weights(beta: Fraction) -> Integers:
         if mode == "fair":
-            return fair_weights(places, beta, cells=cells, extra_distance=extra_distance, progress=progress)
-        return uniform(cells) if mode == "grid" or weights is None else quantised(weights)
+            return find_fair_weights(places, beta, cells=cells, extra_distance=extra_distance, progress=progress)
+        return equal_weights(cells) if mode == "grid" or weights is None else quantise_weights(weights)
 
     if slack == "epsilon":
-        return Mechanism(places=places, beta_per_metre=epsilon / 2, weights=weigh(epsilon / 2), inputs=inputs)
-    return _entered(_with_less_noise(places, epsilon, weigh, rounds=ROUNDS if mode == "fair" else 1), inputs, epsilon)
+        return Mechanism(places=places, beta_per_metre=epsilon / 2, weights=find_weights(epsilon / 2), inputs=inputs)
+    rounds = FAIR_ROUNDS if mode == "fair" else 1
+    return _declare_inputs(_use_all_epsilon(places, epsilon, find_weights, rounds=rounds), inputs, epsilon)
 
 
-def _with_less_noise(
-    places: Places, epsilon: Fraction, weigh: Callable[[Fraction], Integers], *, rounds: int
+def _use_all_epsilon(
+    places: Places, epsilon: Fraction, find_weights: Callable[[Fraction], Integers], *, rounds: int
 ) -> Mechanism:
     """Raise beta as far as the certificate allows; weights that depend on beta are found anew for it."""
     beta = epsilon / 2
     for _ in range(rounds):
-        found = calibrated(places, epsilon, weigh(beta))
-        beta = found.beta_per_metre
-    return found
+        calibrated = calibrate_beta(places, epsilon, find_weights(beta))
+        beta = calibrated.beta_per_metre
+    return calibrated
 
 
-def _entered(made: Mechanism, inputs: NDArray[np.bool_], epsilon: Fraction) -> Mechanism:
+def _declare_inputs(built: Mechanism, inputs: Booleans, epsilon: Fraction) -> Mechanism:
     """Declare where people can be. Where that is also off the reportable cells, only epsilon/2 is proven for beta."""
-    if bool((inputs == (made.weights > 0)).all()):
-        return made
-    beta = min(made.beta_per_metre, epsilon / 2)
-    return replace(made, inputs=inputs, beta_per_metre=beta, _kernel=[])
+    if bool((inputs == (built.weights > 0)).all()):
+        return built
+    beta = min(built.beta_per_metre, epsilon / 2)
+    return replace(built, inputs=inputs, beta_per_metre=beta, _kernel=[])
+
+
+# --- fair weights -----------------------------------------------------------------------------------------------------
+
+SHARPNESS = (30.0, 100.0, 300.0, 1000.0, 3000.0)  # t times the largest posterior, round by round
+MAX_STEPS, MIN_STEPS = 250, 30  # of one round; large maps start near the end and get fewer
+MANY_CELLS = 10_000  # from here on the steps of a round are fewer, in proportion
+PENALTY = 200.0  # of the squared share by which the expected distance is over its budget
+BUDGET_SHARE = 0.97  # of the extra distance: a penalty is no wall, so it begins a little before the budget ends
+MAX_LOG_WEIGHT = math.log(1000)  # weights stay within a thousandth and a thousand times the median
+
+
+def find_fair_weights(
+    places: Places,
+    beta: Fraction,
+    *,
+    cells: Booleans,
+    extra_distance: float,
+    steps: int | None = None,
+    progress: Progress | None = None,
+) -> Integers:
+    """Find weights with a small gap between the largest and the smallest posterior.
+
+    The expected distance grows by a share of about `extra_distance` at most, compared with equal weights.
+
+    >>> from sudare.methods.location.grid import PlaneGrid
+    >>> grid = PlaneGrid(rows=5, columns=5, cell_height_metres=100, cell_width_metres=100)
+    >>> everywhere, beta = np.ones(25, dtype=bool), Fraction(1, 100)
+    >>> fair = find_fair_weights(grid, beta, cells=everywhere, extra_distance=0.2)
+    >>> laws = [Mechanism(places=grid, beta_per_metre=beta, weights=w) for w in (equal_weights(everywhere), fair)]
+    >>> before, after = (measure_mechanism(law).gap for law in laws)
+    >>> after < before / 5
+    True
+    """
+    kernel = make_kernel(places, float(beta))
+    equal = measure_mechanism(Mechanism(places=places, beta_per_metre=beta, weights=equal_weights(cells)))
+    objective = FairnessObjective(
+        kernel, cells, max_distance=equal.expected_distance * (1 + BUDGET_SHARE * extra_distance)
+    )
+    log_weights = _choose_start(objective, kernel, cells)
+    steps_per_round = steps if steps is not None else _count_steps(int(cells.sum()))
+    for number, sharpness in enumerate(SHARPNESS, 1):
+        objective.t = sharpness / float(np.nanmax(equal.posterior))
+        log_weights = _minimise(objective.value_and_gradient, log_weights, steps_per_round)
+        if progress is not None:
+            progress(number / len(SHARPNESS))
+    weights = np.zeros(cells.size)
+    weights[cells] = np.exp(log_weights)
+    return quantise_weights(weights)
+
+
+def _count_steps(cells: int) -> int:
+    return max(MIN_STEPS, min(MAX_STEPS, MAX_STEPS * MANY_CELLS // cells))
+
+
+def _choose_start(objective: FairnessObjective, kernel: Kernel, cells: Booleans) -> Reals:
+    """Take equal weights or those that make alpha level, whichever are fairer (on coasts often the latter)."""
+    level = solve_level_weights(kernel, cells)[cells]
+    level = np.log(np.maximum(level, 1e-3 * max(float(level.max()), 1e-9)))
+    equal = np.zeros_like(level)
+    objective.t = 100.0
+    return min((equal, level), key=lambda log_weights: objective.value_and_gradient(log_weights)[0])
+
+
+def _minimise(objective: Callable[[Reals], tuple[float, Reals]], log_weights: Reals, steps: int) -> Reals:
+    from scipy import optimize
+
+    options = {"maxiter": steps, "maxcor": 20}
+    start = np.clip(log_weights - np.median(log_weights), -MAX_LOG_WEIGHT, MAX_LOG_WEIGHT)
+    bounds = optimize.Bounds(-MAX_LOG_WEIGHT, MAX_LOG_WEIGHT)
+    result = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    minimum: Reals = result.x
+    return minimum
+
+
+@dataclass(slots=True)
+class FairnessObjective:
+    """What is minimised, with its gradient by logarithms of weights."""
+
+    kernel: Kernel
+    cells: Booleans
+    max_distance: float  # expected, in metres
+    t: float = 100.0
+
+    def value_and_gradient(self, log_weights: Reals) -> tuple[float, Reals]:
+        """Give the smoothed gap plus the penalty, and their gradient.
+
+        S = E w, alpha = 1/S, T = E alpha, q = alpha/T;  dq/dw by the chain of these, E being symmetric.
+        """
+        cells = self.cells
+        weights = np.zeros(cells.size)
+        weights[cells] = np.exp(log_weights)
+        sums, distance_sums = self.kernel.smooth_both(weights)
+        alpha = np.where(cells, 1 / np.where(cells, np.maximum(sums, weights), 1.0), 0.0)
+        alpha_sums = np.where(cells, np.maximum(self.kernel.smooth(alpha), alpha), 1.0)
+        posterior = alpha / alpha_sums
+        gap, gap_gradient = _smooth_gap(posterior[cells], self.t)
+        by_posterior = np.zeros(cells.size)
+        by_posterior[cells] = gap_gradient
+        by_alpha = by_posterior / alpha_sums - self.kernel.smooth(by_posterior * posterior / alpha_sums)
+        by_sums = np.where(cells, -alpha * alpha * by_alpha, 0.0)
+        distance = alpha * distance_sums
+        penalty, by_distance = self._penalise(float(distance[cells].mean()))
+        by_distance /= float(cells.sum())
+        by_weight = self.kernel.smooth(by_sums - by_distance * alpha * distance)
+        if by_distance:
+            by_weight += by_distance * self.kernel.smooth_distance(alpha)
+        return gap + penalty, (weights * by_weight)[cells]
+
+    def _penalise(self, distance: float) -> tuple[float, float]:
+        """Give the penalty of an expected distance, and its derivative."""
+        excess = max(0.0, distance / self.max_distance - 1)
+        return PENALTY * excess * excess, 2 * PENALTY * excess / self.max_distance
+
+
+def _smooth_gap(values: Reals, t: float) -> tuple[float, Reals]:
+    """Give (1/t) (log mean exp(t q) + log mean exp(-t q)) and its gradient."""
+    high, low = values.max(), values.min()
+    up, down = np.exp(t * (values - high)), np.exp(t * (low - values))
+    gap = (high + np.log(up.mean()) / t) - (low - np.log(down.mean()) / t)
+    return float(gap), up / up.sum() - down / down.sum()
