@@ -1,4 +1,4 @@
-"""Make the notebook of the tutorial from its text file: `python docs/site/notebook.py` runs it and writes the .ipynb."""
+"""Make the notebook of the tutorial from its text file: `python docs/site/notebook.py` runs it and writes it."""
 
 from __future__ import annotations
 
