@@ -440,7 +440,7 @@ def _describe_mechanism(out: Path, release: Release) -> Card:
     mechanism, grid = load_device_file(out / "location").mechanism, _load_grid(out)
     grounds = city_grounds(*grid.shape)
     row, column = find_land(grounds, *DEVICE_PLACE)
-    chances = mechanism.row(row * grid.columns + column).reshape(grid.shape)
+    chances = mechanism.report_law(row * grid.columns + column).reshape(grid.shape)
     measures = release.certificate.measures
     return Card(
         kind="location",
