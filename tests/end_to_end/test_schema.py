@@ -44,3 +44,23 @@ def test_a_file_that_is_no_schema_is_refused_in_one_line(place: Path, sudare: Su
 
     assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
     assert "broken.toml" in ran.err
+
+
+def test_every_mistake_of_a_schema_is_listed_in_the_order_of_the_file(place: Path, sudare: Sudare) -> None:
+    (place / "wrong.toml").write_text(SCHEMA.replace("schema = 1", "schema = 1\nnmae = 1").replace("kind =", "knd ="))
+
+    ran = sudare("schema", "show", "wrong.toml")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert [line.partition(":")[2].partition(":")[0].strip() for line in ran.err.splitlines()][:1] == [
+        "wrong.toml, line 3"
+    ]
+    assert ran.err.count("did you mean kind?") == SCHEMA.count("kind =")
+
+
+def test_examples_and_json_schemas_of_all_files_are_printed(place: Path, sudare: Sudare) -> None:
+    for form, table in (("schema", "[sudare]"), ("map", "[grid]"), ("recipe", "[recipe]"), ("request", "[request]")):
+        example, described = sudare("schema", "example", "--of", form), sudare("schema", "json", "--of", form)
+
+        assert table in example.out.splitlines()
+        assert table.strip("[]") in json.loads(described.out)["properties"]

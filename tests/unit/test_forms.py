@@ -46,7 +46,7 @@ from sudare.recipe.file import read_recipe, recipe_form
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Values
 from sudare.schema import file as schema_file
 from sudare.schema.hierarchy_rules import intervals
-from sudare.text import Readable, Text, languages
+from sudare.text import Text, languages
 
 AGES = NumberBins.of_width(0, 100, 5)
 SEXES = TableHierarchy.from_paths([("F", "*"), ("M", "*")])
@@ -175,8 +175,8 @@ def check_line(error: SudareError, form: str) -> None:
 
 def untranslated(line: Text) -> list[str]:
     """The templates inside a text that have no Japanese; one without words needs none."""
-    inside = [value for value in line.values.values() if isinstance(value, Readable)]
-    texts = [value if isinstance(value, Text) else value.text for value in inside]  # type: ignore[attr-defined]
+    inside = [value for value in line.values.values() if isinstance(value, Text | SudareError)]
+    texts = [value if isinstance(value, Text) else value.text for value in inside]
     has_words = re.search(r"[A-Za-z]{2}", re.sub(r"\{\w*\}", "", line.template)) is not None
     own = [line.template] if has_words and line.template not in languages()["ja"].texts else []
     return own + [template for part in texts for template in untranslated(part)]
@@ -807,14 +807,14 @@ def test_a_json_schema_names_every_table_and_key(form: str) -> None:
 def test_values_that_a_program_put_together_are_read_without_a_file() -> None:
     form = FileForm(name="small", tables=(TableForm(name="head", required=True, keys={"k": Key(kind=WholeNumber())}),))
 
-    assert read_values({"head": {"k": 5}}, form).one("head")["k"] == 5
+    assert read_values({"head": {"k": 5}}, form).table("head")["k"] == 5
     with pytest.raises(SchemaError, match=r"^\[head\]: k \(\"x\"\) must be a whole number"):
         read_values({"head": {"k": "x"}}, form)
 
 
 def test_blame_leads_an_error_to_the_line_of_its_key(folder: Path) -> None:
     Path("map.toml").write_text(VALID["map"])
-    table = read_form("map.toml", map_file.FORM).one("grid")
+    table = read_form("map.toml", map_file.FORM).table("grid")
     with pytest.raises(ParameterError) as named, table.blame():
         raise ParameterError("columns ({n}) must be even", n=15)
     with pytest.raises(SchemaError) as other, table.blame(error=SchemaError):

@@ -15,7 +15,7 @@ from typing import Any
 
 from sudare.forms.kind import Kind, Unfit, find_near, quote, show
 from sudare.forms.numbers import ExactNumber, PlainNumber, Seconds, WholeNumber
-from sudare.text import Text, text
+from sudare.text import Text, join_items, text
 
 __all__ = [
     "AnyText",
@@ -112,7 +112,7 @@ class ChoiceOf(Kind):
 
     def describe(self) -> Text:
         """List the words."""
-        words = ", ".join(quote(choice) for choice in self.choices)
+        words = join_items(quote(choice) for choice in self.choices)
         return text("{words}", words=words) if len(self.choices) == 1 else text("one of {words}", words=words)
 
     def json_schema(self) -> dict[str, Any]:
@@ -222,11 +222,11 @@ class CalendarDay(Kind):
             return value.date()
         if isinstance(value, date):
             return value
-        found = _DAY.fullmatch(value.strip(" \t\r\n\u3000")) if isinstance(value, str) else None
-        if found is None:
+        match = _DAY.fullmatch(value.strip(" \t\r\n\u3000")) if isinstance(value, str) else None
+        if match is None:
             raise Unfit(self, value)
         try:
-            return date(*(int(part) for part in found.groups() if part is not None))
+            return date(*(int(part) for part in match.groups() if part is not None))
         except ValueError:
             raise Unfit(self, value) from None
 

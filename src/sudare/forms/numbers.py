@@ -135,12 +135,12 @@ class ExactNumber(Kind):
 
     def describe(self) -> Text:
         """Name the range, and that fractions are taken."""
-        told = {"low": self.low, "high": self.high, "example": self.example.strip('"')}
+        values = {"low": self.low, "high": self.high, "example": self.example.strip('"')}
         if self.low is None:
-            return text("a number such as {example}", **told)
+            return text("a number such as {example}", **values)
         if self.high is None:
-            return text("a number of at least {low}, such as {example}", **told)
-        return text("a number between {low} and {high}, such as {example}", **told)
+            return text("a number of at least {low}, such as {example}", **values)
+        return text("a number between {low} and {high}, such as {example}", **values)
 
     def json_schema(self) -> dict[str, Any]:
         """Describe it as a number or a text."""

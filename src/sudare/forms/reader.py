@@ -1,7 +1,7 @@
 """The one reader of TOML forms: schema, map, recipe and request.
 
     filled = read_form(path, form)
-    filled.one("recipe")["out"], filled.many("release")[0].line("epsilon")
+    filled.table("recipe")["out"], filled.list_tables("release")[0].line("epsilon")
 
 Whatever is wrong is told in one line: the file, the line, the table, the key, what is wrong with it, what is allowed,
 what was probably meant, and an example. Unknown keys are refused: a misspelt one would change a promise unseen.
@@ -24,7 +24,7 @@ from sudare.forms.mistake import Mistake, find_key, locate, make_error
 from sudare.forms.syntax import explain
 from sudare.forms.textfile import read_text
 from sudare.forms.toml import KeyPlaces, SyntaxStop, Trail, parse
-from sudare.text import Text, text
+from sudare.text import Text, join_items, text
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -115,8 +115,8 @@ class FilledForm:
     def __contains__(self, name: str) -> bool:
         return bool(self.tables.get(name))
 
-    def one(self, name: str) -> FilledTable:
-        """Give the table of which there is one."""
+    def table(self, name: str) -> FilledTable:
+        """Give the table of a name of which there is one."""
         (table,) = self.tables[name]
         return table
 
@@ -131,7 +131,7 @@ class FilledForm:
             kind = type(problem) if isinstance(problem, error) else error
             raise make_error(kind, text("{file}: {problem}", file=self.file, problem=problem.text)) from None
 
-    def many(self, name: str) -> tuple[FilledTable, ...]:
+    def list_tables(self, name: str) -> tuple[FilledTable, ...]:
         """Give the tables of which there may be many."""
         return self.tables.get(name, ())
 
@@ -253,19 +253,19 @@ class _Reader:
     def _refuse_top(self, name: str, value: Any) -> str:
         """Refuse a table, or a key above all tables, that the form does not have; give the table that was meant."""
         tables = {table.name: table for table in self.form.tables}
-        allowed = ", ".join(table.header for table in self.form.tables)
+        allowed = join_items(table.header for table in self.form.tables)
         is_table = isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
         owners = [] if is_table else [table.name for table in self.form.tables if name in table.all_keys]
         near = owners[0] if owners else self._find_near(name, tables)
-        told = {"key": name, "table": tables[near].header if near else "", "allowed": allowed}
+        values = {"key": name, "table": tables[near].header if near else "", "allowed": allowed}
         if owners:
-            problem = text("{key} is written before the first table; move it under {table}", **told)
+            problem = text("{key} is written before the first table; move it under {table}", **values)
         elif near:
-            problem = text("unknown table {key}; did you mean {table}? allowed are {allowed}", **told)
+            problem = text("unknown table {key}; did you mean {table}? allowed are {allowed}", **values)
         elif is_table:
-            problem = text("unknown table {key}; allowed are {allowed}", **told)
+            problem = text("unknown table {key}; allowed are {allowed}", **values)
         else:
-            problem = text("unknown key {key} before the first table; write it under one of {allowed}", **told)
+            problem = text("unknown key {key} before the first table; write it under one of {allowed}", **values)
         self.refuse(_Spot((name,)), problem)
         return near
 
@@ -362,12 +362,12 @@ class _Reader:
 
     def _refuse_unknown(self, table: TableForm, written: Mapping[str, Any], keys: Keys, name: str, spot: _Spot) -> str:
         """Refuse a key that the table does not have, and give the key that was meant, or ""."""
-        here, told = spot.at(name), {"key": spot.at(name).label, "allowed": ", ".join(keys)}
+        here, values = spot.at(name), {"key": spot.at(name).label, "allowed": join_items(keys)}
         if table.variants and (owners := [value for value, own in table.variants.keys.items() if name in own]):
             if table.variants.choose(written):  # else the mistake is told of the key that chooses
                 needed = " / ".join(f"{table.variants.by} = {quote(owner)}" for owner in owners)
                 self.refuse(
-                    here, text("{key} goes with {needed} only; here allowed are {allowed}", **told, needed=needed)
+                    here, text("{key} goes with {needed} only; here allowed are {allowed}", **values, needed=needed)
                 )
             return ""
         inside = next((other for other, key in keys.items() if key.table and name in key.table.keys), None)
@@ -383,13 +383,17 @@ class _Reader:
             )
             return inside
         if near := self._find_near(name, [other for other in keys if other not in written]):
-            self.refuse(here, text("unknown key {key}; did you mean {near}? allowed are {allowed}", **told, near=near))
+            self.refuse(
+                here, text("unknown key {key}; did you mean {near}? allowed are {allowed}", **values, near=near)
+            )
             return near
         elsewhere = [other.header for other in self.form.tables if other is not table and name in other.all_keys]
         if elsewhere and not spot.label:
-            self.refuse(here, text("{key} belongs in {table}; here allowed are {allowed}", **told, table=elsewhere[0]))
+            self.refuse(
+                here, text("{key} belongs in {table}; here allowed are {allowed}", **values, table=elsewhere[0])
+            )
         else:
-            self.refuse(here, text("unknown key {key}; allowed are {allowed}", **told))
+            self.refuse(here, text("unknown key {key}; allowed are {allowed}", **values))
         return ""
 
     # --- one key
@@ -414,12 +418,12 @@ class _Reader:
     def _refuse_value(
         self, spot: _Spot, label: object, value: Any, allowed: Text, near: str | None, example: str
     ) -> None:
-        told = {"key": label, "value": show(value), "allowed": allowed}
+        values = {"key": label, "value": show(value), "allowed": allowed}
         if near is None:
-            told["example"] = example
-            self.refuse(spot, text("{key} ({value}) must be {allowed}; write it like: {example}", **told))
+            values["example"] = example
+            self.refuse(spot, text("{key} ({value}) must be {allowed}; write it like: {example}", **values))
         else:
-            self.refuse(spot, text("{key} ({value}) must be {allowed}; did you mean {near}?", **told, near=near))
+            self.refuse(spot, text("{key} ({value}) must be {allowed}; did you mean {near}?", **values, near=near))
 
 
 def _tell_missing(label: str, key: Key, example: str) -> Text:
@@ -432,14 +436,14 @@ def _tell_missing(label: str, key: Key, example: str) -> Text:
 
 
 def _tell_both(given: Sequence[str], known: Sequence[str]) -> Text:
-    listed = ", ".join(known)
+    listed = join_items(known)
     return text(
         "{first} and {second} exclude each other; give only one of {keys}", second=given[1], first=given[0], keys=listed
     )
 
 
 def _tell_none(known: Sequence[str], example: str) -> Text:
-    return text("give exactly one of {keys}, like: {example}", keys=", ".join(known), example=example)
+    return text("give exactly one of {keys}, like: {example}", keys=join_items(known), example=example)
 
 
 def _label_entry(label: str, entry: Sequence[int]) -> Text:

@@ -143,8 +143,8 @@ class _Slip:
             return text("a comment begins with #")
         if self.here.startswith("="):
             return text("the key before = is missing; write key = value")
-        found = re.match(r"([^=:\n\[\]{}\"']+?)\s*[=:]", self.here)
-        return self._tell_key(found[1]) if found and not found[1].isascii() else None
+        match = re.match(r"([^=:\n\[\]{}\"']+?)\s*[=:]", self.here)
+        return self._tell_key(match[1]) if match and not match[1].isascii() else None
 
     def _explain_equals(self) -> Text:
         shown = _cut(self.key)
@@ -202,10 +202,10 @@ class _Slip:
         return None
 
     def _explain_bare_word(self) -> Text | None:
-        found = re.match(r"[^\W\d][^,\]}#\"'=\n]*", self.here)
-        if found is None:
+        match = re.match(r"[^\W\d][^,\]}#\"'=\n]*", self.here)
+        if match is None:
             return None
-        quoted = quote(_cut(found[0].strip()))
+        quoted = quote(_cut(match[0].strip()))
         return text(
             "put the text in quotes: {example}", example=quoted if self.stop.is_entry else f"{self.key} = {quoted}"
         )

@@ -73,7 +73,7 @@ class KeyPlaces:
     _starts: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
+        self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def line_at(self, offset: int) -> int:
         """Number the line of an offset, from 1."""
@@ -118,8 +118,8 @@ def parse(text: str) -> tuple[dict[str, Any], KeyPlaces]:
     stop = None
     try:
         walker.walk()  # first: it is linear in the text, and stops at what would take tomllib for ever
-    except SyntaxStop as found:
-        stop = found
+    except SyntaxStop as problem:
+        stop = problem
     if stop is not None and stop.cause == "long key":
         raise stop
     try:
@@ -147,16 +147,16 @@ def _exact_decimal(text: str) -> Decimal:
 
 
 def _find_long_number(text: str) -> int:
-    found = re.search(r"[0-9_]{1000,}|[eE][+-]?[0-9_]{15,}", text)
-    return found.start() if found else 0
+    match = re.search(r"[0-9_]{1000,}|[eE][+-]?[0-9_]{15,}", text)
+    return match.start() if match else 0
 
 
 def _offset_in(error: tomllib.TOMLDecodeError, text: str) -> int:
-    found = _AT.search(str(error))
-    if found is None:
+    match = _AT.search(str(error))
+    if match is None:
         return len(text)
     starts = [0, *(end.end() for end in re.finditer("\n", text))]
-    return min(starts[int(found[1]) - 1] + int(found[2]) - 1, len(text))
+    return min(starts[int(match[1]) - 1] + int(match[2]) - 1, len(text))
 
 
 class _Walker:
@@ -181,8 +181,8 @@ class _Walker:
                 self._end_of_line("after value")
 
     def _skip(self, blanks: re.Pattern[str]) -> int:
-        found = blanks.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        match = blanks.match(self.text, self.at)
+        self.at = match.end() if match else self.at
         return self.at
 
     def _next(self) -> str:
@@ -261,18 +261,18 @@ class _Walker:
         if self._next() in ('"', "'"):
             written = self._string()
             return unquote(written)
-        found = _BARE.match(self.text, self.at)
-        if found is None:
+        match = _BARE.match(self.text, self.at)
+        if match is None:
             raise SyntaxStop("key", self.at)
-        self.at = found.end()
-        return found.group()
+        self.at = match.end()
+        return match.group()
 
     def _string(self) -> str:
-        found = _STRING.match(self.text, self.at)
-        if found is None:
+        match = _STRING.match(self.text, self.at)
+        if match is None:
             raise SyntaxStop("string", self.at, opened=self.at)
-        self.at = found.end()
-        return found.group()
+        self.at = match.end()
+        return match.group()
 
     def _value(self, trail: Trail) -> None:
         self.last_value = self.at
@@ -284,10 +284,10 @@ class _Walker:
         elif mark in ('"', "'"):
             self._string()
         else:
-            found = _SCALAR.match(self.text, self.at)
-            if found is None or not is_scalar(found.group()):
+            match = _SCALAR.match(self.text, self.at)
+            if match is None or not is_scalar(match.group()):
                 raise SyntaxStop("value", self.at, key=_name(trail), is_entry=isinstance(trail[-1], int))
-            self.at = found.end()
+            self.at = match.end()
 
     def _array(self, trail: Trail) -> None:
         begin, number = self.at, 0
@@ -374,8 +374,8 @@ def unquote(written: str) -> str:
     return inside if written[0] == "'" else _ESCAPE.sub(_unescape, inside)
 
 
-def _unescape(found: re.Match[str]) -> str:
-    code = found[1] or found[2]
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
     if code is None:
-        return _ESCAPES.get(found[3], found[0])
+        return _ESCAPES.get(match[3], match[0])
     return chr(min(int(code, 16), 0x10FFFF))

@@ -180,9 +180,9 @@ def read_recipe(path: str | Path) -> Recipe:
     Error: ParameterError.
     """
     filled = read_form(path, recipe_form())
-    head = filled.one("recipe")
+    head = filled.table("recipe")
     names: set[str] = set()
-    for table in filled.many("release"):
+    for table in filled.list_tables("release"):
         if table["name"].casefold() in names:
             table.refuse(text("two releases are called {name}; give each a name", name=table["name"]), "name")
         names.add(table["name"].casefold())
@@ -190,14 +190,14 @@ def read_recipe(path: str | Path) -> Recipe:
         file=filled.file,
         out=head.path("out"),
         ledger=_read_ledger(filled),
-        releases=tuple(_read_release(table, head) for table in filled.many("release")),
+        releases=tuple(_read_release(table, head) for table in filled.list_tables("release")),
     )
 
 
 def _read_ledger(filled: FilledForm) -> LedgerSpec | None:
     if "ledger" not in filled:
         return None
-    table = filled.one("ledger")
+    table = filled.table("ledger")
     return LedgerSpec(
         file=table.path("file"),
         lines=table.lines,

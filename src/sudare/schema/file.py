@@ -262,10 +262,10 @@ def read_schema(path: str | Path) -> Schema:
     """
     filled = read_form(path, FORM)
     attributes = _build_attributes(filled)
-    head, unit = filled.one("sudare"), _build_unit(filled, attributes)
+    head, unit = filled.table("sudare"), _build_unit(filled, attributes)
     inferred = head["inferred"]
     origin: Origin = "confirmed" if inferred == "confirmed" else "inferred" if inferred else "declared"
-    identifiers = [table["name"] for table in filled.many("attribute") if table["role"] == "identifier"]
+    identifiers = [table["name"] for table in filled.list_tables("attribute") if table["role"] == "identifier"]
     impossible = _build_impossible(filled, attributes)
     with filled.blame(error=SchemaError):
         schema = Schema(
@@ -277,7 +277,7 @@ def read_schema(path: str | Path) -> Schema:
             origin=origin,
         )
     if impossible:
-        with filled.many("impossible")[-1].blame(error=SchemaError):
+        with filled.list_tables("impossible")[-1].blame(error=SchemaError):
             _ = schema.possible_size  # refuses combinations that leave nothing
     return schema
 
@@ -285,16 +285,16 @@ def read_schema(path: str | Path) -> Schema:
 def _build_attributes(filled: FilledForm) -> list[Attribute]:
     attributes: list[Attribute] = []
     names: set[str] = set()
-    for table in filled.many("attribute"):
+    for table in filled.list_tables("attribute"):
         if table["name"] in names:
             table.refuse(text("attribute {name} is declared twice; names must differ", name=table["name"]), "name")
         names.add(table["name"])
         if table["role"] != "identifier":
             with table.blame(error=SchemaError):
                 attributes.append(_build_attribute(table))
-    if not attributes and filled.one("sudare")["inferred"] is not True:
+    if not attributes and filled.table("sudare")["inferred"] is not True:
         problem = text("every attribute is an identifier; nothing is left to publish. Give one of them a kind")
-        filled.many("attribute")[0].refuse(problem, "role")
+        filled.list_tables("attribute")[0].refuse(problem, "role")
     return attributes
 
 
@@ -404,7 +404,7 @@ def _build_by_rule(rule: FilledTable, domain: Domain) -> TableHierarchy:
 def _build_unit(filled: FilledForm, attributes: Sequence[Attribute]) -> Unit:
     if "unit" not in filled:
         return Unit()
-    table = filled.one("unit")
+    table = filled.table("unit")
     with table.blame(error=SchemaError):
         unit = Unit(kind=table["kind"], column=table["column"], max_rows=table["max_rows"] or 1)
     if unit.column in [attribute.name for attribute in attributes]:
@@ -418,7 +418,7 @@ def _build_unit(filled: FilledForm, attributes: Sequence[Attribute]) -> Unit:
 
 def _build_impossible(filled: FilledForm, attributes: Sequence[Attribute]) -> tuple[Impossible, ...]:
     boxes = []
-    for table in filled.many("impossible"):
+    for table in filled.list_tables("impossible"):
         check_names(table, [attribute.name for attribute in attributes])
         for name in table:
             with table.blame(name, error=SchemaError):

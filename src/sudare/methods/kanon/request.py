@@ -228,8 +228,8 @@ FORM = FileForm(
 
 
 def _build_request(filled: FilledForm, schema: Schema) -> Request:
-    head, options = filled.one("request"), []
-    for table in filled.many("option"):
+    head, options = filled.table("request"), []
+    for table in filled.list_tables("option"):
         if not table.written:
             table.refuse(text("an option names at least one attribute, like: {example}", example="age = 1"))
         check_names(table, schema.names)

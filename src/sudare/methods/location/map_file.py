@@ -158,7 +158,7 @@ class Map:
 
 def read_map(path: str | Path) -> Map:
     """Read a map file; anything unknown, missing or contradictory is refused in one line, with its place."""
-    table = read_form(path, FORM).one("grid")
+    table = read_form(path, FORM).table("grid")
     with table.blame(error=SchemaError):
         places, weights = _read_places(table)
     if "weights" in table:
