@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from sudare.advise.answers import Answers, Choice
 from sudare.methods.base import Method
@@ -38,7 +39,8 @@ class Candidate:
 
     def make(self, epsilon: Fraction | str, neighbours: Neighbours) -> Method:
         """Make the method."""
-        return find_method(self.publish)(epsilon=epsilon, neighbours=neighbours, **self.mode)
+        parameters: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours, **self.mode}
+        return find_method(self.publish)(**parameters)
 
     def choose(self, epsilon: Fraction, answers: Answers) -> Choice:
         """Name the method with its parameters."""

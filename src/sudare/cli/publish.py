@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sudare.forms.kinds import Kind
     from sudare.methods.base import Method
     from sudare.methods.parameters import ExtraFile, Parameter
+    from sudare.releases.parquet import Format
 
 FILE = click.Path(path_type=Path)
 TABLE_INPUTS = ("schema_file", "ledger_file", "count_column", "encoding", "memory_limit", "spill_directory",
@@ -193,32 +194,28 @@ def read_estimates(rows: str | int | None) -> tuple[int, ...]:
 def build_publish(method: type[Method]) -> click.Command:
     """Build `sudare publish METHOD`."""
     inputs = [map_argument()] if method.takes == "map" else table_options()
-    return Worded(
-        method.name,
-        params=[
-            *inputs,
-            *output_options(),
-            *parameter_options(method),
-            *file_options(method.extra_files),
-            json_parameter(),
-        ],
-        help=method.publish_help or method.summary,
-        callback=partial(run_publish, method),
-    )
+    params = [
+        *inputs,
+        *output_options(),
+        *parameter_options(method),
+        *file_options(method.extra_files),
+        json_parameter(),
+    ]
+    command = Worded(method.name, params=params, callback=partial(run_publish, method))
+    command.words = method.publish_help or method.summary
+    return command
 
 
 def build_preview(method: type[Method]) -> click.Command:
     """Build `sudare preview METHOD`."""
     facts = map_argument() if method.takes == "map" else schema_option()
-    return Worded(
-        method.name,
-        params=[facts, *rows_options(method), *parameter_options(method), json_parameter()],
-        help=method.preview_help or method.summary,
-        callback=partial(run_preview, method),
-    )
+    params = [facts, *rows_options(method), *parameter_options(method), json_parameter()]
+    command = Worded(method.name, params=params, callback=partial(run_preview, method))
+    command.words = method.preview_help or method.summary
+    return command
 
 
-def run_publish(kind: type[Method], *, out: Path, file_format: str, as_json: bool, **given: Any) -> None:
+def run_publish(kind: type[Method], *, out: Path, file_format: Format, as_json: bool, **given: Any) -> None:
     """Make the method from its flags, publish, and tell what was done."""
     from sudare.app import publish as publish_release
 

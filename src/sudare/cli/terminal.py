@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sudare.cli.help import WordedOption, option
-from sudare.text import Words, text
+from sudare.text import Readable, Words, text
 
 if TYPE_CHECKING:
     from sudare.report.shapes import Listing
@@ -51,10 +51,10 @@ def progress(text: str) -> Iterator[Progress | None]:
 def print_lines(lines: Iterable[Words | Listing]) -> None:
     """Print texts one a line, and tables with their columns lined up."""
     for line in lines:
-        if hasattr(line, "rows"):
-            table(line.rows, head=line.head)
-        else:
+        if isinstance(line, str | Readable):
             click.echo(str(line))
+        else:
+            table(line.rows, head=line.head)
 
 
 def table(rows: Sequence[tuple[Words, ...]], *, head: tuple[Words, ...]) -> None:

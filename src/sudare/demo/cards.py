@@ -108,7 +108,7 @@ def _render_card(card: Card) -> str:
     ]
     caption = f"<figcaption>{escape(card.caption)}</figcaption>" if card.caption else ""
     shown = f'<figure class="shown">{card.picture}{caption}</figure>' if card.picture else ""
-    return f'<article class="card {card.size}"><div class="told">{"".join(words)}</div>{shown}</article>'
+    return f'<article class="card {card.size}"><div class="words">{"".join(words)}</div>{shown}</article>'
 
 
 def _render_command(words: Words, line: str) -> str:
@@ -242,7 +242,7 @@ def draw_budget(spent: Sequence[tuple[str, Fraction]], budget: Fraction, *, titl
     keys = "".join(
         f'<li><span class="key {kind}"></span>{escape(name)} <b>{cost}</b></li>' for name, cost, kind in parts
     )
-    drawn = f'<div class="purse" role="img" aria-label="{escape(title)}">{bar}</div>'
+    drawn = f'<div class="shares" role="img" aria-label="{escape(title)}">{bar}</div>'
     return f'<div class="budget">{drawn}<ul>{keys}</ul></div>'
 
 

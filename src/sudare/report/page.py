@@ -81,9 +81,9 @@ background:var(--card);border:1px solid var(--rule);border-radius:.7rem;padding:
 .card .facts{margin:.8rem 0;grid-template-columns:repeat(auto-fit,minmax(7.5rem,1fr))}
 .card .facts div{border:0;border-left:3px solid var(--bar);border-radius:0;padding:.05rem .7rem;background:none}
 .card .facts dd{font-size:1.08rem}.card .shown{border:0;padding:0;margin:0;background:none}
-.card .shown svg{margin:0 auto}.told{min-width:0}
+.card .shown svg{margin:0 auto}.words{min-width:0}
 .links{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;font-size:.92rem}
-.budget{padding:.5rem 0}.purse{display:flex;gap:2px;height:1.7rem;border-radius:.4rem;overflow:hidden}
+.budget{padding:.5rem 0}.shares{display:flex;gap:2px;height:1.7rem;border-radius:.4rem;overflow:hidden}
 .budget ul{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:.1rem 1.4rem;font-size:.92rem;margin:.6rem 0 0}
 .part.p0{background:var(--bar)}.part.p1{background:var(--other)}.part.p2{background:var(--reach)}
 .part.unspent{background:repeating-linear-gradient(-45deg,var(--sea),var(--sea) 5px,var(--rule) 5px,var(--rule) 7px)}
