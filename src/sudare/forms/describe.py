@@ -94,8 +94,15 @@ def _describe_key(key: Key, lang: str | None) -> Described:
     kinds = key.kind if isinstance(key.kind, tuple) else (key.kind,)
     shapes = [_describe_table(kind, lang) if isinstance(kind, TableForm) else kind.json_schema() for kind in kinds]
     described = shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
-    default = {} if key.default is None else {"default": key.default}
+    default = {} if key.default is None else {"default": _write_default(key.default)}
     return {**_help(key.help, lang), **described, **default}
+
+
+def _write_default(value: Any) -> Any:
+    """Write a default as JSON: a fraction as its text, several values as a list."""
+    if isinstance(value, tuple):
+        return [_write_default(entry) for entry in value]
+    return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def _help(words: Text, lang: str | None) -> Described:
