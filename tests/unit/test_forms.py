@@ -805,6 +805,60 @@ def test_a_json_schema_names_every_table_and_key(form: str) -> None:
     assert all(f'"{name}"' in text for table in FORMS[form]().tables for name in (table.name, *table.all_keys))
 
 
+@pytest.mark.parametrize("form", VALID)
+def test_a_json_schema_accepts_valid_files_and_refuses_misspelt_keys(form: str) -> None:
+    described = write_json_schema(FORMS[form](), lang="en")
+    example = tomllib.loads(write_example(FORMS[form](), lang="en"))
+    old, new, _, _ = WRONG["a misspelt table"][form]
+
+    assert fits(described, tomllib.loads(VALID[form]))
+    assert fits(described, example)
+    assert not fits(described, tomllib.loads(VALID[form].replace(old, new)))
+    if form != "request":  # whose keys are names of attributes
+        old, new, _, _ = WRONG["a misspelt key"][form]
+        assert not fits(described, tomllib.loads(VALID[form].replace(old, new)))
+
+
+def fits(shape: Any, value: Any) -> bool:
+    """Check a value by the words of JSON Schema that the forms use; an unknown word fails."""
+    checks: dict[str, Callable[[Any], bool]] = {
+        "type": lambda types: any(is_of(value, name) for name in ([types] if isinstance(types, str) else types)),
+        "enum": lambda words: value in words,
+        "const": lambda word: value == word,
+        "minimum": lambda low: not isinstance(value, int | float) or value >= low,
+        "maximum": lambda high: not isinstance(value, int | float) or value <= high,
+        "minLength": lambda least: not isinstance(value, str) or len(value) >= least,
+        "minItems": lambda least: not isinstance(value, list) or len(value) >= least,
+        "maxItems": lambda most: not isinstance(value, list) or len(value) <= most,
+        "items": lambda entry: not isinstance(value, list) or all(fits(entry, part) for part in value),
+        "required": lambda names: not isinstance(value, dict) or set(names) <= set(value),
+        "properties": lambda keys: all(fits(keys[name], part) for name, part in inside(value) if name in keys),
+        "additionalProperties": lambda other: all(
+            other is not False and fits(other, part) for name, part in inside(value) if name not in shape["properties"]
+        ),
+        "oneOf": lambda shapes: sum(fits(part, value) for part in shapes) == 1,
+        "anyOf": lambda shapes: any(fits(part, value) for part in shapes),
+        "allOf": lambda shapes: all(fits(part, value) for part in shapes),
+        "not": lambda part: not fits(part, value),
+    }
+    words = {word: rule for word, rule in shape.items() if word not in NOTES}
+    return all(checks[word](rule) for word, rule in words.items())
+
+
+NOTES = {"$schema", "title", "description", "default", "deprecated", "format"}
+
+
+def is_of(value: Any, name: str) -> bool:
+    kinds: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list, "string": (str, date), "boolean": bool}
+    if name in ("integer", "number"):
+        return isinstance(value, int if name == "integer" else (int, float)) and not isinstance(value, bool)
+    return isinstance(value, kinds[name])
+
+
+def inside(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, dict) else []
+
+
 def test_values_that_a_program_put_together_are_read_without_a_file() -> None:
     form = FileForm(name="small", tables=(TableForm(name="head", required=True, keys={"k": Key(kind=WholeNumber())}),))
 
