@@ -22,7 +22,7 @@ from sudare.counts import Counts
 from sudare.errors import DomainError
 from sudare.schema import Schema, Unit
 from sudare.sources.base import Source
-from sudare.testing import check_source
+from sudare.testing import SOURCE_CHECKS, check_source
 from sudare.testing.sources import RawColumns
 
 Put = Callable[[RawColumns, Path], Any]
@@ -58,11 +58,24 @@ def opener(kind: str, place: Path) -> Callable[[RawColumns, Schema], Source]:
     return lambda columns, schema: sd.open(put(columns, place / f"rows{next(numbers)}{suffix}"), schema)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
 def test_duckdb_keeps_the_contract(kind: str, tmp_path: Path) -> None:
     held = check_source(opener(kind, tmp_path))
 
     assert len(held) >= 13
+
+
+READING = ("every_value", "a_table_without_rows", "counting_twice", "rows_that_do_not_fit", "rows_are_written")
+
+
+@pytest.mark.parametrize("kind", ["csv in Shift_JIS", "polars", "pandas"])
+def test_tables_that_come_in_another_way_are_read_alike(kind: str, tmp_path: Path) -> None:
+    """Once it is read, a table is a table: the sentences about reading its values are tried."""
+    checks = [check for check in SOURCE_CHECKS if check.__name__.startswith(READING)]
+    for check in checks:
+        check(opener(kind, tmp_path))
+
+    assert len(checks) == len(READING)
 
 
 class Wrong:
