@@ -18,11 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 
 from sudare.errors import ParameterError, SchemaError
+from sudare.forms.kinds import TextList, Unfit
 from sudare.methods.kanon.equal_keys import group_keys
 from sudare.methods.kanon.tuples import Classes, SensitiveCounts
 from sudare.privacy.promise import (
@@ -445,3 +446,29 @@ def read_criteria(given: Iterable[Criterion | str]) -> tuple[Criterion, ...]:
     ['distinct l = 2 of disease']
     """
     return tuple(read_criterion(entry) if isinstance(entry, str) else entry for entry in given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriteriaList(TextList):
+    """Criteria beyond k, as texts or as objects."""
+
+    def read(self, value: Any) -> tuple[Any, ...]:
+        """Take none, one or several."""
+        entries = (value,) if isinstance(value, str) or not isinstance(value, list | tuple) else value
+        return tuple(self._read_entry(entry) for entry in entries)
+
+    def _read_entry(self, value: Any) -> Criterion:
+        if isinstance(value, str):
+            try:
+                return read_criterion(value)
+            except ParameterError:
+                raise Unfit(self, value) from None
+        if not hasattr(value, "satisfied"):
+            raise Unfit(self, value)
+        return cast(Criterion, value)
+
+    def describe(self) -> Text:
+        """Show one of every kind."""
+        return text(
+            "like l=3,COLUMN or entropy-l=2,COLUMN or recursive-l=3,c=2,COLUMN or t=0.2,COLUMN or presence=0..0.5"
+        )

@@ -7,39 +7,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
-
-import numpy as np
+from typing import Any, ClassVar, Literal
 
 from sudare.counts import Countable, Counts
 from sudare.counts.relabelling import Recodable
 from sudare.errors import Infeasible, ParameterError, SchemaError
-from sudare.forms.kinds import ChoiceOf, ExactNumber, FilePath, Seconds, TextList, Unfit, WholeNumber
+from sudare.forms.kinds import ChoiceOf, ExactNumber, FilePath, Seconds, WholeNumber
 from sudare.methods.base import CountedRows, Expected, Made, Method, OpenTable, Payload, Plan, Progress, Summary
 from sudare.methods.certify import describe_difference
 from sudare.methods.figures import ShownPreview, as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
-from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence, read_criteria, read_criterion
+from sudare.methods.kanon.criteria import CriteriaList, Criterion, MinimumSize, Presence, read_criteria
 from sudare.methods.kanon.history import History
 from sudare.methods.kanon.lattice import Lattice
-from sudare.methods.kanon.local import cut_at_node, node_groups, recode_locally, refine_from_best_node
-from sudare.methods.kanon.mondrian import ValueLine, partition
-from sudare.methods.kanon.problem import Problem, SearchName, SearchProgress, SearchResult
+from sudare.methods.kanon.problem import Problem, SearchName, SearchProgress
 from sudare.methods.kanon.quality import QUALITIES
-from sudare.methods.kanon.recode import (
-    ClassChecker,
-    Pieces,
-    find_kept_pieces,
-    make_class_checker,
-    number_classes,
-)
+from sudare.methods.kanon.recode import Pieces, make_class_checker
 from sudare.methods.kanon.relabel import (
     Outcome,
-    check_promise,
     make_mapping_writer,
     name_levels,
-    recode_by_cuts,
-    recode_by_parts,
+    recode_by_mondrian,
+    recode_by_search,
 )
 from sudare.methods.kanon.request import Request
 from sudare.methods.kanon.searches import search
@@ -81,11 +70,11 @@ class KAnonymityPreview(ShownPreview):
     most_cells: int | None = None
 
     def lines(self) -> list[Text]:
-        """Tell it in a few lines."""
-        found = [text("quasi-identifiers: {names}", names=", ".join(self.quasi))]
+        """Say it in a few lines."""
+        lines = [text("quasi-identifiers: {names}", names=", ".join(self.quasi))]
         if self.nodes is not None:
-            found.append(text("ways to generalise: {nodes}", nodes=self.nodes))
-        found.append(
+            lines.append(text("ways to generalise: {nodes}", nodes=self.nodes))
+        lines.append(
             text(
                 "combinations: {finest} as declared, {coarsest} at the coarsest",
                 finest=self.finest,
@@ -93,11 +82,11 @@ class KAnonymityPreview(ShownPreview):
             )
         )
         if self.most_cells is not None:
-            found.append(text("at most {cells} combinations can hold k rows each", cells=self.most_cells))
-        return [*found, *([describe_unchanged(self.unchanged)] if self.unchanged else [])]
+            lines.append(text("at most {cells} combinations can hold k rows each", cells=self.most_cells))
+        return [*lines, *([describe_unchanged(self.unchanged)] if self.unchanged else [])]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a program."""
+        """Give plain values for a program."""
         return {
             "quasi": list(self.quasi),
             "unchanged": list(self.unchanged),
@@ -113,32 +102,6 @@ class KAnonymityPreview(ShownPreview):
 Recoding = Literal["full", "value", "mondrian"]
 Cutting = Literal["strict", "relaxed"]
 RegisterCounts = Counts | Callable[[], Counts]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CriteriaList(TextList):
-    """Criteria beyond k, as texts or as objects."""
-
-    def read(self, value: Any) -> tuple[Any, ...]:
-        """Take none, one or several."""
-        given = (value,) if isinstance(value, str) or not isinstance(value, list | tuple) else value
-        return tuple(self._read_one(each) for each in given)
-
-    def _read_one(self, value: Any) -> Criterion:
-        if isinstance(value, str):
-            try:
-                return read_criterion(value)
-            except ParameterError:
-                raise Unfit(self, value) from None
-        if not hasattr(value, "satisfied"):
-            raise Unfit(self, value)
-        return cast(Criterion, value)
-
-    def describe(self) -> Text:
-        """Show one of every kind."""
-        return text(
-            "like l=3,COLUMN or entropy-l=2,COLUMN or recursive-l=3,c=2,COLUMN or t=0.2,COLUMN or presence=0..0.5"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +124,9 @@ class KAnonymity(Method):
     """Publish the table itself, quasi-identifiers generalised so that at least k rows share every combination.
 
     `recoding`: "full", one level of its hierarchy for every attribute, the best node of the lattice by `quality`;
-    "value", from there on every group of values that can be opened is; "mondrian", ranges that need no hierarchy.
-    At most `max_suppressed` of the rows are left out; with `local`, they are generalised further instead where that
-    keeps the promise. `criteria` beyond k are objects or texts such as "l=3,disease".
+    "value", from there on every group of values that can stand by itself does; "mondrian", ranges that need no
+    hierarchy. At most `max_suppressed` of the rows are left out; with `local`, they are generalised further instead
+    where that keeps the promise. `criteria` beyond k are objects or texts such as "l=3,disease".
 
     Guarantee: k-anonymity and the criteria, for the published rows of this one release. Proof: proofs/kanon.md
     Error: the loss of each attribute, see `sudare.methods.kanon.risk`.
@@ -253,7 +216,7 @@ class KAnonymity(Method):
 
     @property
     def _needs_register(self) -> bool:
-        return any(isinstance(each, Presence) for each in self.criteria)
+        return any(isinstance(criterion, Presence) for criterion in self.criteria)
 
     # --- before the data --------------------------------------------------------------------------------------------
 
@@ -269,7 +232,7 @@ class KAnonymity(Method):
             k=self.k,
             quasi=quasi or self.quasi or (),
             unit=unit or Unit(),
-            criteria=tuple(each.describe() for each in read_criteria(self.criteria)),
+            criteria=tuple(criterion.describe() for criterion in read_criteria(self.criteria)),
             max_suppressed=self.share,
         )
 
@@ -343,7 +306,7 @@ class KAnonymity(Method):
             quasi=quasi,
             unchanged=tuple(name for name in chosen if name not in quasi),
             nodes=None if lattice is None else lattice.size,
-            finest=math.prod(each.size for each in attributes),
+            finest=math.prod(attribute.size for attribute in attributes),
             coarsest=1 if lattice is None else lattice.cells(lattice.heights),
             most_cells=None if estimate is None else estimate // self.guarantee(unit=schema.unit).rows,
         )
@@ -382,7 +345,7 @@ class KAnonymity(Method):
 
     def _quasi(self, schema: Schema) -> tuple[str, ...]:
         published = self._published(schema)
-        declared = tuple(each.name for each in schema.attributes if each.role == "quasi")
+        declared = _names_of_role(schema, "quasi")
         named = self.quasi or tuple(name for name in declared if name in published)
         if not named and declared:
             raise ParameterError(
@@ -402,14 +365,15 @@ class KAnonymity(Method):
         return schema.names if self.by is None else schema.select(self.by).names
 
     def sensitive(self, schema: Schema, quasi: tuple[str, ...]) -> tuple[str, ...]:
-        """The attributes that criteria read, and those declared sensitive, which are looked at for likeness."""
-        read = [schema.attribute(name).name for each in read_criteria(self.criteria) for name in each.sensitive]
+        """Name the attributes that criteria read, and those declared sensitive, whose classes may be homogeneous."""
+        criteria = read_criteria(self.criteria)
+        read = [schema.attribute(name).name for criterion in criteria for name in criterion.sensitive]
         for name in read:
             if name in quasi:
                 raise ParameterError("attribute {name} cannot be both quasi-identifier and sensitive", name=name)
-        declared = [each.name for each in schema.attributes if each.role == "sensitive" and each.name not in quasi]
-        chosen = self._published(schema)
-        return tuple(dict.fromkeys([*read, *(name for name in declared if name in chosen)]))
+        published = self._published(schema)
+        declared = [name for name in _names_of_role(schema, "sensitive") if name not in quasi and name in published]
+        return tuple(dict.fromkeys([*read, *declared]))
 
     # --- with the data ----------------------------------------------------------------------------------------------
 
@@ -456,8 +420,8 @@ class KAnonymity(Method):
         if history is not None:
             history.add(approval.measurements)  # measured is measured, whatever comes of it
         option, outcome = approval.require_approved()
-        known = {each.name for each in source.schema.attributes if each.role == "quasi"} | set(method.quasi or ())
-        without = tuple(name for name in source.schema.names if name in known and name not in option)
+        all_quasi = {*_names_of_role(schema, "quasi"), *(method.quasi or ())}
+        without = tuple(name for name in schema.names if name in all_quasi and name not in option)
         return method._payload(source, plan, outcome, without=without, approval=approval)
 
     def _payload(
@@ -506,7 +470,7 @@ class KAnonymity(Method):
         pieces = Pieces.of(counts, quasi, sensitive)
         check_classes = make_class_checker(criteria, pieces)
         if self.recoding == "mondrian":
-            return self._by_mondrian(pieces, check_classes)
+            return recode_by_mondrian(pieces, check_classes, relaxed=self.mondrian == "relaxed")
         problem = Problem(
             tuples=Tuples.of(counts, quasi, sensitive, population=register),
             lattice=Lattice.of(counts.schema, quasi),
@@ -516,55 +480,22 @@ class KAnonymity(Method):
             deadline_seconds=self.deadline_seconds,
             progress=progress,
         )
-        return self._by_node(pieces, check_classes, problem, search(problem, self.search))
+        return recode_by_search(
+            pieces,
+            check_classes,
+            problem,
+            search(problem, self.search),
+            by_value=self.recoding == "value",
+            local=self.local,
+        )
 
     def _all_criteria(self, unit: Unit | None) -> tuple[Criterion, ...]:
         """Put k, in rows of the unit, before the other criteria."""
         return MinimumSize(k=self.guarantee(unit=unit).rows), *read_criteria(self.criteria)
 
-    def _by_node(self, pieces: Pieces, check_classes: ClassChecker, problem: Problem, result: SearchResult) -> Outcome:
-        if self.recoding == "value":
-            cuts, class_of, is_kept = refine_from_best_node(
-                pieces,
-                (result.node, problem.lattice.heights),
-                check_classes,
-                max_suppressed_rows=problem.max_suppressed_rows,
-                deadline_seconds=self.deadline_seconds,
-            )
-        else:
-            cuts = cut_at_node(pieces, result.node)
-            class_of = number_classes(node_groups(pieces, result.node))
-            is_kept = find_kept_pieces(pieces, check_classes, problem, result.node, class_of)
-        rounds = []
-        if self.local and not is_kept.all():
-            rounds = recode_locally(
-                pieces,
-                np.flatnonzero(~is_kept),
-                lattice=problem.lattice,
-                criteria=problem.criteria,
-                quality=problem.quality,
-                check_classes=check_classes,
-                search=search,
-                deadline_seconds=self.deadline_seconds,
-            )
-        recoded = recode_by_cuts(pieces, cuts, class_of, is_kept, rounds, self.recoding)
-        if problem.tuples.population is None:
-            check_promise(recoded, check_classes, problem.max_suppressed_rows)
-        return Outcome(recoded=recoded, result=result)
-
-    def _by_mondrian(self, pieces: Pieces, check_classes: ClassChecker) -> Outcome:
-        if not check_classes(pieces, np.zeros(len(pieces.weights), dtype=np.int64), 1).all():
-            raise Infeasible("even the whole table as one class does not keep the criteria; ask for less")
-        lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
-        places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
-        parts = partition(pieces, places, check_classes, relaxed=self.mondrian == "relaxed")
-        recoded = recode_by_parts(parts, lines, "mondrian")
-        check_promise(recoded, check_classes, 0)
-        return Outcome(recoded=recoded)
-
     def entries(self, plan: Plan) -> dict[str, str]:
         """Tell the parameters as the certificate holds them, the criteria in words."""
-        criteria = "; ".join(each.describe().render("en") for each in read_criteria(self.criteria))
+        criteria = "; ".join(criterion.describe().render("en") for criterion in read_criteria(self.criteria))
         return write_parameters(self, {**plan.decided, "criteria": criteria})
 
     # --- after the release ------------------------------------------------------------------------------------------
@@ -622,20 +553,24 @@ class KAnonymity(Method):
 
     def expected_schema(self, certificate: Certificate, plan: Plan) -> Mapping[str, Any]:
         """Expect the published attributes at the levels that were chosen."""
-        published = [each.get("name") for each in certificate.schema.get("attributes", [])]
+        published = [attribute.get("name") for attribute in certificate.schema.get("attributes", [])]
         if not set(published) <= set(plan.facts.names):
             return {}
         return plan.facts.select(published).coarsen(certificate.measures.get("levels") or {}).to_dict()
 
     def differences(self, certificate: Certificate, plan: Plan, *, place: Path) -> list[Text]:
         """Tell in what a finished release differs; if in nothing else, whether it has other columns."""
-        found = Method.differences(self, certificate, plan, place=place)
-        if found or plan.steps.request is not None:
-            return found
-        published = tuple(each["name"] for each in certificate.schema["attributes"])
+        differences = Method.differences(self, certificate, plan, place=place)
+        if differences or plan.steps.request is not None:
+            return differences
+        published = tuple(attribute["name"] for attribute in certificate.schema["attributes"])
         if published == plan.facts.names:
             return []
         return [describe_difference("by", ",".join(published), ",".join(plan.facts.names))]
+
+
+def _names_of_role(schema: Schema, role: str) -> tuple[str, ...]:
+    return tuple(attribute.name for attribute in schema.attributes if attribute.role == role)
 
 
 def _count(source: Countable, names: tuple[str, ...]) -> Counts:

@@ -42,11 +42,11 @@ def partition(
     """
     state = _OpenParts(pieces=pieces, positions=positions, part=np.zeros(len(pieces.weights), dtype=np.int64))
     scale = np.maximum(1, np.ptp(positions, axis=0)) if len(positions) else np.ones(positions.shape[1])
-    ways: tuple[_RowsToTheLeft, ...]
-    ways = (_take_half,) if relaxed else (_take_below, _take_up_to) if both else (_take_below,)
+    rules: tuple[_RowsToTheLeft, ...]
+    rules = (_take_half,) if relaxed else (_take_below, _take_up_to) if both else (_take_below,)
     finished: list[_OpenParts] = []
     while len(state.part):
-        state, done = _cut_all(state, scale, ways, check_classes)
+        state, done = _cut_all(state, scale, rules, check_classes)
         finished.append(done)
     return _join(finished)
 
@@ -65,7 +65,7 @@ class _OpenParts:
 
 
 def _cut_all(
-    state: _OpenParts, scale: Reals, ways: tuple[_RowsToTheLeft, ...], check_classes: ClassChecker
+    state: _OpenParts, scale: Reals, rules: tuple[_RowsToTheLeft, ...], check_classes: ClassChecker
 ) -> tuple[_OpenParts, _OpenParts]:
     """Cut every part that can be cut: the halves, and the parts that stay."""
     starts = np.flatnonzero(np.diff(state.part, prepend=-1))
@@ -75,11 +75,11 @@ def _cut_all(
     for rank in range(order.shape[1]):
         axis = order[:, rank]
         can_be_cut = is_open & (spans[np.arange(len(starts)), axis] > 0)
-        for way in ways:
+        for rule in rules:
             chosen = np.flatnonzero(can_be_cut[state.part])
             if not chosen.size:
                 break
-            half, cut_parts = _cut(state, chosen, axis, way, check_classes)
+            half, cut_parts = _cut(state, chosen, axis, rule, check_classes)
             halves.append(half)
             is_open[cut_parts] = can_be_cut[cut_parts] = False
     stays = is_open[state.part]
@@ -88,7 +88,7 @@ def _cut_all(
 
 
 def _cut(
-    state: _OpenParts, chosen: Codes, axis: Codes, way: _RowsToTheLeft, check_classes: ClassChecker
+    state: _OpenParts, chosen: Codes, axis: Codes, rule: _RowsToTheLeft, check_classes: ClassChecker
 ) -> tuple[_OpenParts, Codes]:
     """Cut the parts of the chosen pieces, and keep the cuts that are allowed: their halves, and which parts."""
     part = state.part[chosen]
@@ -96,7 +96,7 @@ def _cut(
     order = np.argsort(part * (int(value.max()) + 1) + value, kind="stable")
     chosen, part, value = chosen[order], part[order], value[order]
     weights = state.pieces.weights[chosen]
-    left = way(_SortedPieces(part=part, value=value, weights=weights))
+    left = rule(_SortedPieces(part=part, value=value, weights=weights))
     pieces = np.concatenate([chosen[left > 0], chosen[left < weights]])
     piece_weights = np.concatenate([left[left > 0], (weights - left)[left < weights]])
     side = np.concatenate([2 * part[left > 0], 2 * part[left < weights] + 1])

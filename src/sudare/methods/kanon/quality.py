@@ -257,12 +257,12 @@ def _precision(tuples: Tuples, lattice: Lattice, min_class_size: int) -> Quality
 def _entropy(tuples: Tuples, lattice: Lattice, min_class_size: int) -> QualityMeasure:
     def share_of_bits(axis: int, level: int, groups: Codes, rows: Reals) -> tuple[Reals, Reals]:
         total = max(1.0, float(rows.sum()))
-        own = np.maximum(rows, 1e-300)
-        entropy = float(np.dot(rows, np.log2(total / own))) / total
+        positive_rows = np.maximum(rows, 1e-300)
+        entropy = float(np.dot(rows, np.log2(total / positive_rows))) / total
         group_rows = np.bincount(groups, weights=rows)[groups]
         occurs = rows > 0
-        lost = np.where(occurs, np.log2(np.maximum(group_rows, 1e-300) / own), 0.0)
-        worst = np.where(occurs, np.log2(total / own), 0.0)
+        lost = np.where(occurs, np.log2(np.maximum(group_rows, 1e-300) / positive_rows), 0.0)
+        worst = np.where(occurs, np.log2(total / positive_rows), 0.0)
         return lost / (entropy or 1.0), worst / (entropy or 1.0)
 
     return _measure_attributes(tuples, lattice, share_of_bits, is_geometric=False)

@@ -306,9 +306,9 @@ def make_class_checker(criteria: tuple[Criterion, ...], pieces: Pieces) -> Class
     """
     shares = sensitive_shares(pieces)
 
-    def check_classes(some: Pieces, class_of: Codes, count: int) -> Booleans:
-        sizes = np.bincount(class_of, weights=some.weights, minlength=count).astype(np.float64, copy=False)
-        classes = Classes((), sizes, make_partial_tuples(some, shares), np.zeros(count, dtype=np.int64))
+    def check_classes(part: Pieces, class_of: Codes, count: int) -> Booleans:
+        sizes = np.bincount(class_of, weights=part.weights, minlength=count).astype(np.float64, copy=False)
+        classes = Classes((), sizes, make_partial_tuples(part, shares), np.zeros(count, dtype=np.int64))
         classes.__dict__["ids"] = class_of  # known already: there is no node to compute it from
         return all_satisfied(criteria, classes)
 

@@ -1,4 +1,10 @@
-"""From classes to a recoded table: the labels of each recoding, and the last check before anything leaves."""
+"""From counts to a recoded table: the recodings, their labels, and the last check before anything leaves.
+
+    recode_by_search      the levels of the best node; by value and locally refined where that is wanted
+    recode_by_mondrian    ranges of values that need no hierarchy
+
+Requests are recoded in approve.py.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +20,24 @@ from numpy.typing import NDArray
 from sudare.counts.relabelling import SUPPRESSED, Overrides, Relabelling
 from sudare.errors import Infeasible
 from sudare.methods.kanon.lattice import Node
-from sudare.methods.kanon.local import LocalRound
-from sudare.methods.kanon.mondrian import MondrianParts, ValueLine
-from sudare.methods.kanon.problem import SearchResult
-from sudare.methods.kanon.recode import ClassChecker, HierarchyCut, Pieces, RecodedTable, number_classes
+from sudare.methods.kanon.local import (
+    LocalRound,
+    cut_at_node,
+    node_groups,
+    recode_locally,
+    refine_from_best_node,
+)
+from sudare.methods.kanon.mondrian import MondrianParts, ValueLine, partition
+from sudare.methods.kanon.problem import Problem, SearchResult
+from sudare.methods.kanon.recode import (
+    ClassChecker,
+    HierarchyCut,
+    Pieces,
+    RecodedTable,
+    find_kept_pieces,
+    number_classes,
+)
+from sudare.methods.kanon.searches import search
 from sudare.schema.arrays import Booleans, Codes, Labels
 
 
@@ -29,7 +49,61 @@ class Outcome:
     result: SearchResult | None = None
 
 
-def recode_by_cuts(
+def recode_by_search(
+    pieces: Pieces,
+    check_classes: ClassChecker,
+    problem: Problem,
+    result: SearchResult,
+    *,
+    by_value: bool,
+    local: bool,
+) -> Outcome:
+    """Recode by the node that a search found; by value from there on, and suppressed rows locally, if wanted."""
+    if by_value:
+        cuts, class_of, is_kept = refine_from_best_node(
+            pieces,
+            (result.node, problem.lattice.heights),
+            check_classes,
+            max_suppressed_rows=problem.max_suppressed_rows,
+            deadline_seconds=problem.deadline_seconds,
+        )
+    else:
+        cuts = cut_at_node(pieces, result.node)
+        class_of = number_classes(node_groups(pieces, result.node))
+        is_kept = find_kept_pieces(pieces, check_classes, problem, result.node, class_of)
+    rounds = []
+    if local and not is_kept.all():
+        rounds = recode_locally(
+            pieces,
+            np.flatnonzero(~is_kept),
+            lattice=problem.lattice,
+            criteria=problem.criteria,
+            quality=problem.quality,
+            check_classes=check_classes,
+            search=search,
+            deadline_seconds=problem.deadline_seconds,
+        )
+    recoded = _label_by_cuts(pieces, cuts, class_of, is_kept, rounds, "value" if by_value else "full")
+    if problem.tuples.population is None:
+        check_promise(recoded, check_classes, problem.max_suppressed_rows)
+    return Outcome(recoded=recoded, result=result)
+
+
+def recode_by_mondrian(pieces: Pieces, check_classes: ClassChecker, *, relaxed: bool) -> Outcome:
+    """Recode by ranges, cut at medians; `relaxed` cuts may go through equal rows."""
+    if not check_classes(pieces, np.zeros(len(pieces.weights), dtype=np.int64), 1).all():
+        raise Infeasible("even the whole table as one class does not keep the criteria; ask for less")
+    lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
+    places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
+    recoded = _label_by_parts(partition(pieces, places, check_classes, relaxed=relaxed), lines)
+    check_promise(recoded, check_classes, 0)
+    return Outcome(recoded=recoded)
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def _label_by_cuts(
     pieces: Pieces,
     cuts: list[HierarchyCut],
     class_of: Codes,
@@ -37,7 +111,7 @@ def recode_by_cuts(
     rounds: list[LocalRound],
     kind: str,
 ) -> RecodedTable:
-    """Recode every value by the cut of its attribute; suppress what fails, or give it the labels of its round."""
+    """Label every value by the cut of its attribute; suppress what fails, or give it the labels of its round."""
     class_of = np.where(is_kept, class_of, SUPPRESSED)
     label_sizes = np.column_stack([cut.label_sizes(pieces.codes[:, axis]) for axis, cut in enumerate(cuts)])
     labels: list[list[Labels]] = [[] for _ in cuts]
@@ -75,8 +149,8 @@ def override_combinations(pieces: Pieces, chosen: Booleans, group_of: Codes, lab
     return Overrides(names=pieces.names[: pieces.quasi], codes=codes, groups=group_of[chosen][first], labels=labels)
 
 
-def recode_by_parts(parts: MondrianParts, lines: list[ValueLine], kind: str) -> RecodedTable:
-    """Recode every combination by its Mondrian part; parts with the same labels are one class."""
+def _label_by_parts(parts: MondrianParts, lines: list[ValueLine]) -> RecodedTable:
+    """Label every combination by its Mondrian part; parts with the same labels are one class."""
     pieces = parts.pieces
     by_attribute = [
         line.label_parts(line.places(pieces.codes[:, axis]), parts.part_of, parts.count)
@@ -91,7 +165,7 @@ def recode_by_parts(parts: MondrianParts, lines: list[ValueLine], kind: str) -> 
         class_of=class_of,
         label_sizes=np.column_stack([sizes[parts.part_of] for _, sizes in by_attribute]),
         relabelling=Relabelling(labels={}, overrides=_override_all_combinations(pieces, class_of, class_labels)),
-        mapping={"recoding": kind, "attributes": {name: {"ranges": True} for name in class_labels}},
+        mapping={"recoding": "mondrian", "attributes": {name: {"ranges": True} for name in class_labels}},
     )
 
 

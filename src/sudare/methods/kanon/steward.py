@@ -63,7 +63,7 @@ def _published_lines(certificate: Certificate, option: int | None) -> list[Text]
     if levels:
         written = ", ".join(f"{name} {level}" for name, level in levels.items())
         lines.append(text("levels: {levels}", levels=written))
-    names = [each["name"] for each in certificate.schema["attributes"]]
+    names = [attribute["name"] for attribute in certificate.schema["attributes"]]
     unchanged = [name for name in names if name not in certificate.guarantee["quasi"]]
     if unchanged:
         lines.append(describe_unchanged(unchanged))
@@ -104,7 +104,7 @@ def _risk_lines(compared: BeforeAfter) -> list[Text | Listing]:
 def warn_of_earlier_releases(schema: Schema, history: History | None) -> list[Text]:
     """Say that k-anonymity does not compose, where the history knows of a release of the same schema."""
     known = () if history is None else history.measurements
-    before = sum(point.kind == "released" and point.schema == schema.fingerprint for point in known)
+    before = sum(measurement.kind == "released" and measurement.schema == schema.fingerprint for measurement in known)
     if not before:
         return []
     return [
@@ -143,9 +143,9 @@ def learn_from(made: Made) -> list[Measurement]:
     if result is None:
         return [Measurement(schema=fingerprint, groupings={}, cells=0, k=smallest, rows=pieces.rows, kind="released")]
     lattice = Lattice(pieces.attributes[: pieces.quasi])
-    points = measure_nodes(fingerprint, pieces.tuples(), lattice, trace=result.trace, also=(result.node,))
+    measured = measure_nodes(fingerprint, pieces.tuples(), lattice, trace=result.trace, also=(result.node,))
     released = make_measurement(fingerprint, lattice, result.node, k=smallest, rows=pieces.rows, kind="released")
-    return [*points, released]
+    return [*measured, released]
 
 
 # --- a long search ----------------------------------------------------------------------------------------------------
@@ -157,25 +157,25 @@ def watch_search(
     """Tell how far a search is, and once, when it takes long, how to end it (by `progress.note`, if it has one)."""
     if progress is None:
         return None
-    begun, noted = time.monotonic(), False
+    started, is_noted = time.monotonic(), False
     note: Callable[[Text], object] | None = getattr(progress, "note", None)
 
-    def watch(news: SearchProgress) -> None:
-        nonlocal noted
-        if news.best:
-            progress(max(0.0, min(1.0, news.lower_bound / news.best)))  # the proof is done when both are equal
-        if note is not None and not noted and time.monotonic() - begun >= seconds:
-            noted = True
-            note(describe_search(news))
+    def watch(state: SearchProgress) -> None:
+        nonlocal is_noted
+        if state.best:
+            progress(max(0.0, min(1.0, state.lower_bound / state.best)))  # the proof is done when both are equal
+        if note is not None and not is_noted and time.monotonic() - started >= seconds:
+            is_noted = True
+            note(describe_search(state))
 
     return watch
 
 
-def describe_search(news: SearchProgress) -> Text:
+def describe_search(state: SearchProgress) -> Text:
     """Say how far a search is, and how to end it."""
     return text(
         "still searching: the best so far has {best}, none has less than {bound};"
         " --deadline-seconds ends the search with the best so far",
-        best="-" if news.best is None else f"{news.best:.4g}",
-        bound=f"{max(0.0, news.lower_bound):.4g}",
+        best="-" if state.best is None else f"{state.best:.4g}",
+        bound=f"{max(0.0, state.lower_bound):.4g}",
     )

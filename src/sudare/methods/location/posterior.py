@@ -207,8 +207,8 @@ def find_largest_nearby(mechanism: Mechanism, values: Reals) -> Reals:
         decay = math.exp(-mechanism.beta * metres)
         if largest * decay <= float(best[is_reportable].min()):
             break
-        for here, there in _slices_apart(grid.shape, down, right):
-            np.maximum(best[here], on_grid[there] * decay, out=best[here])
+        for target, source in _slices_apart(grid.shape, down, right):
+            np.maximum(best[target], on_grid[source] * decay, out=best[target])
     return best.reshape(-1)
 
 
