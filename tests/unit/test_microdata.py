@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -80,11 +81,13 @@ def test_sensitivities_follow_neighbours_and_unit(
     assert (budget.cells_sensitivity, budget.total_sensitivity, dict(budget.parts)) == (cells, total, parts)
 
 
-def test_impossible_combinations_are_never_published() -> None:
+@pytest.mark.parametrize("algorithm", ["tree", "projection"])
+def test_impossible_combinations_are_never_published(algorithm: Literal["tree", "projection"]) -> None:
     child = Impossible(values={"sex": frozenset({0}), "age": frozenset({1})})
     schema = Schema(name="s", unit=Unit(), attributes=(SEX, AGE), impossible=(child,))
     counts = Counts.from_columns(schema, [[0, 0], [1, 1]], [50, 50])
-    drawn = sum(Microdata(epsilon="0.05").draw(counts, rng=SeededRng(seed)).dense() for seed in range(50))
+    method = Microdata(epsilon="0.05", algorithm=algorithm)
+    drawn = sum(method.draw(counts, rng=SeededRng(seed)).dense() for seed in range(50))
 
     assert drawn[1] == 0
     assert min(drawn[0], drawn[2], drawn[3]) > 0
