@@ -1,20 +1,29 @@
-"""Checks of the promise itself, by auditing a method on neighbouring tables. Every name is the sentence that holds.
+"""Checks of the promise itself: audits on neighbouring tables, recounts of classes, the law of a mechanism.
 
+Every name is the sentence that holds; each check has a twin that must see it when only half of the promise is kept.
 How many runs an audit needs depends on the method. So the method with half its noise is tried first, with more and
 more runs until the fault is seen, and the method itself with half as many again: that audit would have seen the fault.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import tempfile
+from collections import Counter
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.counts import Counts
+from sudare.methods.location import load_device_file
+from sudare.methods.location.grid import distances_from
 from sudare.noise import SeededRng
-from sudare.privacy import Neighbours
-from sudare.testing.subject import MethodOnTrial, Subject, changed, even_table, require, with_fields
+from sudare.privacy import Guarantee, Neighbours
+from sudare.privacy.promise import ClassGuarantee, MetricGuarantee
+from sudare.testing.promise_checks import only_if, spends
+from sudare.testing.subject import Subject, changed, even_table, first_cells, require, with_fields
 from sudare.verify import Audit
 from sudare.verify.audit import audit_outputs
 
@@ -25,6 +34,8 @@ AUDITED_EPSILON = Fraction(1)
 FIRST_RUNS = 1_000
 
 
+@only_if(lambda subject: subject.runs > 0, "the audits were left out (runs = 0)")
+@only_if(spends, "the promise compares no tables")
 def an_audit_sees_it_when_the_noise_is_halved(subject: Subject) -> None:
     """The promise is refuted when it is broken: so the audit of the method could see a fault."""
     method = _audited(subject)
@@ -38,6 +49,8 @@ def an_audit_sees_it_when_the_noise_is_halved(subject: Subject) -> None:
         )
 
 
+@only_if(lambda subject: subject.runs > 0, "the audits were left out (runs = 0)")
+@only_if(spends, "the promise compares no tables")
 def an_audit_stays_within_the_promise(subject: Subject) -> None:
     """The lower bound on epsilon, on neighbours of either relation, does not exceed what is promised."""
     method = _audited(subject)
@@ -52,37 +65,44 @@ def an_audit_stays_within_the_promise(subject: Subject) -> None:
         )
 
 
-def audit_method(method: MethodOnTrial, table: Counts, *, neighbours: Neighbours, runs: int) -> Audit:
+def audit_method(method: Any, table: Counts, *, neighbours: Neighbours, runs: int) -> Audit:
     """Audit a method's draw on a table and a neighbour of it, by its first two cells and its total."""
     return _Pair(method, table, neighbours).audit(runs)
 
 
-def halve_noise(method: MethodOnTrial) -> MethodOnTrial:
-    """Make the method that draws half the noise: twice the epsilon."""
-    return with_fields(method, epsilon=2 * method.guarantee().epsilon)
+def halve(method: Any) -> Any:
+    """Make the method that keeps half of its promise: twice the epsilon, or half of k."""
+    promise = method.guarantee()
+    if isinstance(promise, Guarantee):
+        return with_fields(method, epsilon=2 * promise.epsilon)
+    if isinstance(promise, ClassGuarantee):
+        return with_fields(method, k=promise.k // 2)
+    if isinstance(promise, MetricGuarantee):
+        return with_fields(method, epsilon_per_metre=2 * promise.epsilon_per_metre)
+    raise NotImplementedError("say how half of this promise is kept: check_method(weaken=...)")
 
 
 class _Pair:
     """Two neighbouring tables, and what a method drew of each so far."""
 
-    def __init__(self, method: MethodOnTrial, table: Counts, neighbours: Neighbours) -> None:
-        self._method, self._neighbours, self._cells = method, neighbours, table.codes[:2]
+    def __init__(self, method: Any, table: Counts, neighbours: Neighbours) -> None:
+        self._method, self._neighbours, self._table = method, neighbours, table
         first = changed(table, 1)  # one record more in the first cell
         second = changed(table, 0, 1) if neighbours == "replace" else table
         self._tables = [(first, SeededRng(1)), (second, SeededRng(2))]
-        self._drawn: list[list[list[int]]] = [[], []]
+        self._drawn: list[list[list[float]]] = [[], []]
 
     def audit(self, runs: int) -> Audit:
         """Audit with so many runs on each table, those of earlier audits among them."""
         for (table, rng), drawn in zip(self._tables, self._drawn, strict=True):
             while len(drawn) < runs:
                 made = self._method.draw(table, neighbours=self._neighbours, rng=rng)
-                drawn.append([*(_value(made, cell) for cell in self._cells), made.total])
-        first, second = (np.array(drawn[:runs], dtype=np.int64) for drawn in self._drawn)
+                drawn.append(self._method.observe(made, self._table))
+        first, second = (np.array(drawn[:runs]).round().astype(np.int64) for drawn in self._drawn)
         return audit_outputs(first, second, confidence=CONFIDENCE)
 
 
-def _seen(subject: Subject, method: MethodOnTrial, relation: Neighbours) -> Audit:
+def _seen(subject: Subject, method: Any, relation: Neighbours) -> Audit:
     """Audit the weakened method with more and more runs until the fault is seen; once for a subject."""
     if relation not in subject.weak_audits:
         pair = _Pair(subject.weaken(method), even_table(subject.schema), relation)
@@ -97,9 +117,81 @@ def _more(runs: int) -> int:
     return runs * 3 // 2
 
 
-def _audited(subject: Subject) -> MethodOnTrial:
+def _audited(subject: Subject) -> Any:
     return with_fields(subject.method, epsilon=AUDITED_EPSILON)
 
 
-def _value(table: Counts, cell: NDArray[np.int64]) -> int:
-    return int(table.values[(table.codes == cell).all(axis=1)].sum())
+# --- classes ----------------------------------------------------------------------------------------------------------
+
+AUDITED_K = 6  # half of it is what the thin table holds in every combination of quasi-identifiers
+
+
+def _promises_classes(subject: Subject) -> bool:
+    return isinstance(subject.promise, ClassGuarantee)
+
+
+@only_if(_promises_classes, "the promise is not about classes")
+def every_published_class_holds_k(subject: Subject) -> None:
+    """Counted in the published rows: no combination of quasi-identifiers has fewer than k."""
+    method = _with_audited_k(subject)
+    found = _smallest_class(subject, method)
+    require(found >= AUDITED_K, f"a published class has {found} rows, and k = {AUDITED_K} is promised")
+
+
+@only_if(_promises_classes, "the promise is not about classes")
+def a_recount_sees_it_when_k_is_halved(subject: Subject) -> None:
+    """The same recount refutes a release that keeps half of k: so it could have seen a fault."""
+    found = _smallest_class(subject, subject.weaken(_with_audited_k(subject)))
+    require(found < AUDITED_K, f"half of k was not seen: the smallest class has {found} rows")
+
+
+def _with_audited_k(subject: Subject) -> Any:
+    return with_fields(subject.method, k=AUDITED_K)
+
+
+def _smallest_class(subject: Subject, method: Any) -> int:
+    cells = first_cells(subject.schema, most=subject.schema.size)
+    thin = Counts.build(subject.schema, cells, np.ones(len(cells), dtype=np.int64))
+    release = dataclasses.replace(subject, method=method).publish(thin)
+    columns = release.frames["records"].decode()
+    names = release.certificate.guarantee["quasi"]
+    rows = Counter(zip(*(map(str, columns[name].tolist()) for name in names), strict=True))
+    return min(rows.values())
+
+
+# --- a metric ---------------------------------------------------------------------------------------------------------
+
+ROUNDING = 1e-9  # of logarithms of probabilities, which are floats here
+
+
+def _promises_a_metric(subject: Subject) -> bool:
+    return isinstance(subject.promise, MetricGuarantee)
+
+
+@only_if(_promises_a_metric, "the promise is not about distances")
+def no_report_tells_more_than_epsilon_per_metre(subject: Subject) -> None:
+    """For every pair of places and every report, from the law in the file that devices read."""
+    found, promised = _worst_loss(subject, subject.method)
+    require(found <= promised * (1 + ROUNDING), f"epsilon is {found:.6f} per metre, and {promised:.6f} is promised")
+
+
+@only_if(_promises_a_metric, "the promise is not about distances")
+def the_bound_is_seen_to_break_when_epsilon_is_doubled(subject: Subject) -> None:
+    """The same look at the law refutes a mechanism with half the noise: so it could have seen a fault."""
+    _, promised = _worst_loss(subject, subject.method)
+    weak = with_fields(subject.weaken(subject.method), slack="noise")  # no noise beyond what is promised
+    found, _ = _worst_loss(subject, weak)
+    require(found > promised, f"half the noise was not seen: epsilon is {found:.6f} per metre")
+
+
+def _worst_loss(subject: Subject, method: Any) -> tuple[float, float]:
+    """The largest loss per metre over all pairs of places and all reports, and what is promised."""
+    with tempfile.TemporaryDirectory() as place:
+        method.publish(subject.facts).save(Path(place) / "out")
+        mechanism = load_device_file(Path(place) / "out").mechanism
+    places = range(mechanism.places.size)
+    laws = np.log(np.array([mechanism.report_law(cell) for cell in places]))
+    metres = np.array([distances_from(mechanism.places, cell) for cell in places])
+    losses = (laws[:, None, :] - laws[None, :, :]).max(axis=2)
+    apart = metres > 0
+    return float((losses[apart] / metres[apart]).max()), float(method.promise(subject.facts).epsilon_per_metre)

@@ -1,25 +1,30 @@
-"""Small tables to try a method on, without any file."""
+"""What a method is tried on: small tables, rows of them, a map; and a generator that nobody may draw from."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol, cast, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.counts import Countable, Counts
+from sudare.counts import Counts
 from sudare.errors import SourceError
-from sudare.noise import Rng, SeededRng
-from sudare.privacy import Guarantee, Ledger, Neighbours, Unrecorded
+from sudare.methods.location.grid import PlaneGrid
+from sudare.methods.location.map_file import Map
+from sudare.noise import Rng, SeededRng, system_rng
+from sudare.privacy import Ledger, Neighbours, Promise, Unrecorded
 from sudare.releases import Release
-from sudare.schema import Attribute, Codes, Schema, Unit, Values
+from sudare.schema import Attribute, Codes, Schema, TableHierarchy, Unit, Values
+from sudare.sources import open as open_source
+from sudare.sources.table import TableSource
 from sudare.verify import Audit
 
 CELLS = 64  # enough that the repair of a noisy table hardly couples two of them
@@ -89,65 +94,119 @@ def changed(table: Counts, *changes: int) -> Counts:
     return Counts.build(table.schema, table.codes, values)
 
 
-# The method on trial, and what the checks need to try it.
-
+# --- the method on trial ---------------------------------------------------------------------------------------------
 
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
 LARGEST_BUDGET = Fraction(1000)
 
 
-class MethodOnTrial(Protocol):
-    """A frozen dataclass of parameters, `epsilon` and `neighbours` among them, that turns counts into a release."""
-
-    @property
-    def epsilon(self) -> Any:
-        """What it spends."""
-
-    @property
-    def neighbours(self) -> Neighbours | None:
-        """The relation it promises; None: the ledger's."""
-
-    def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Guarantee:
-        """Tell the promise before any data is opened."""
-
-    def preview(self, schema: Schema) -> Any:
-        """Tell the expected error from public facts."""
-
-    def publish(
-        self, source: Countable, *, ledger: Ledger | Unrecorded | None = None, rng: Rng | None = None
-    ) -> Release:
-        """Count, spend, draw, and return the release."""
-
-    def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
-        """Turn private counts into the published table: the step that the promise is about."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A method, a schema to try it on, and how hard to try."""
+    """A method, the public facts to try it on (a schema, or a map), and how hard to try."""
 
-    method: MethodOnTrial
-    schema: Schema
+    method: Any  # a sudare Method; the checks of a kind of promise read the parameters of that kind
+    facts: Any
     runs: int
-    weaken: Callable[[MethodOnTrial], MethodOnTrial]
+    weaken: Callable[[Any], Any]
     weak_audits: dict[Neighbours, Audit] = field(default_factory=dict)  # of the weakened method, kept for both audits
 
     @property
+    def promise(self) -> Promise:
+        """What is promised for these facts."""
+        found: Promise = self.method.promise(self.facts)
+        return found
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the table that goes in."""
+        found: Schema = self.facts
+        return found
+
+    @property
     def epsilon(self) -> Fraction:
-        """What the method promises."""
-        return self.method.guarantee().epsilon
+        """What the method promises, under differential privacy."""
+        return Fraction(self.method.guarantee().epsilon)
 
     @property
     def relations(self) -> list[Neighbours]:
         """The neighbour relations the method can promise as it stands."""
         return [one for one in RELATIONS if self.method.guarantee(neighbours=one).neighbours == one]
 
+    @contextlib.contextmanager
+    def source(self, table: Counts | None = None) -> Iterator[Any]:
+        """What the method takes: counts, the same as rows in an engine, or the map."""
+        if self.method.takes == "map":
+            yield self.facts
+            return
+        counts = even_table(self.schema) if table is None else table
+        if self.method.takes == "counts":
+            yield Tabled(counts)
+            return
+        with tempfile.TemporaryDirectory() as place, open_rows(counts, Path(place)) as rows:
+            yield rows
+
+    @contextlib.contextmanager
+    def publishing(
+        self, table: Counts | None = None, *, seed: int | None = 1, ledger: Ledger | Unrecorded | None = None
+    ) -> Iterator[Release]:
+        """Publish with repeatable noise (no seed: with secret noise); the source stays open meanwhile."""
+        with self.source(table) as source:
+            rng = system_rng() if seed is None else SeededRng(seed)
+            yield self.method.publish(source, ledger=ledger, rng=rng)
+
     def publish(
-        self, counts: Counts | None = None, *, seed: int = 1, ledger: Ledger | Unrecorded | None = None
+        self, table: Counts | None = None, *, seed: int = 1, ledger: Ledger | Unrecorded | None = None
     ) -> Release:
-        """Publish a table with repeatable noise."""
-        table = even_table(self.schema) if counts is None else counts
-        return self.method.publish(Tabled(table), ledger=ledger, rng=SeededRng(seed))
+        """Publish with repeatable noise; a table that is written through its source is read back."""
+        with self.publishing(table, seed=seed, ledger=ledger) as release:
+            return release if release.frames else save_and_load(release)
+
+
+def save_and_load(release: Release, *, file_format: Literal["parquet", "csv"] = "csv") -> Release:
+    """Save a release, seeded or not, and read it back."""
+    with tempfile.TemporaryDirectory() as place:
+        release.save(Path(place) / "out", file_format=file_format, even_if_not_private=True)
+        return Release.load(Path(place) / "out")
+
+
+def open_rows(counts: Counts, place: Path) -> TableSource:
+    """Write counts as rows of a CSV file, each person with two of them, and open the file."""
+    schema, codes = counts.schema, counts.expand()
+    columns = {one.name: one.labels(codes[:, at]).tolist() for at, one in enumerate(schema.attributes)}
+    if schema.unit.kind == "person":
+        columns[str(schema.unit.column)] = [f"p{row // 2}" for row in range(len(codes))]
+    with (place / "rows.csv").open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return open_source(place / "rows.csv", schema)
+
+
+def schema_with_hierarchies() -> Schema:
+    """Make a schema that can be generalised: two quasi-identifiers of 8 and 4 values, and a sensitive attribute.
+
+    >>> schema_with_hierarchies().size
+    96
+    """
+    first = [(f"v{code}", f"half {code // 4}", "*") for code in range(8)]
+    second = [(f"w{code}", f"pair {code // 2}", "*") for code in range(4)]
+    quasi = [
+        Attribute(
+            name=f"a{at}",
+            domain=Values(tuple(path[0] for path in paths)),
+            role="quasi",
+            hierarchy=TableHierarchy.from_paths(paths),
+        )
+        for at, paths in enumerate((first, second))
+    ]
+    illness = Attribute(name="a2", domain=Values(("none", "cold", "flu")), role="sensitive")
+    return Schema(name="checked", attributes=(*quasi, illness))
+
+
+def small_map() -> Map:
+    """Make a map of 4 by 5 cells, all of which can be reported."""
+    grid = PlaneGrid(rows=4, columns=5, cell_height_metres=100, cell_width_metres=120)
+    return Map(places=grid, weights=np.ones(grid.size))
 
 
 class Touched(Exception):  # noqa: N818  (reads as a fact in `except Touched`)
@@ -184,9 +243,9 @@ def ample(epsilon: Fraction) -> Fraction:
     return min(4 * epsilon, LARGEST_BUDGET)
 
 
-def with_fields(method: MethodOnTrial, **fields: Any) -> MethodOnTrial:
+def with_fields(method: Any, **fields: Any) -> Any:
     """Make the same method with other parameters."""
-    return cast(MethodOnTrial, dataclasses.replace(cast(Any, method), **fields))
+    return dataclasses.replace(method, **fields)
 
 
 def require(holds: bool, line: str) -> None:

@@ -12,12 +12,12 @@ from sudare.errors import ParameterError
 from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
 from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.columns import coded, drawn_inside
-from sudare.methods.figures import as_estimates, join_clauses, write_figure
+from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.microdata import sparse_tree as wide
 from sudare.methods.microdata import tree
 from sudare.methods.microdata.expected_error import MicrodataPreview, foresee
 from sudare.methods.microdata.projection import DENSE_CELLS, check_share, check_work, project
-from sudare.methods.microdata.sparse_tree import wide_fits, wide_wins
+from sudare.methods.microdata.sparse_tree import sparse_tree_fits, sparse_tree_wins
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
 from sudare.noise import Rng
@@ -28,7 +28,7 @@ from sudare.releases import Frame, Release
 from sudare.releases.frame import check_names
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema
-from sudare.text import Text, Words, text
+from sudare.text import Text, Words, join_clauses, text
 
 
 def records(table: Counts, *, rng: Rng, inside: bool = False) -> Frame:
@@ -67,7 +67,7 @@ def decide(asked: str, schema: Schema, epsilon: Fraction) -> MicrodataAlgorithm:
         return "projection"
     if schema.size <= TREE_CELLS:
         return "tree"
-    return "wide" if asked == "tree" or wide_wins(schema, epsilon) else "projection"
+    return "wide" if asked == "tree" or sparse_tree_wins(schema, epsilon) else "projection"
 
 
 def split_epsilon(algorithm: MicrodataAlgorithm, schema: Schema, guarantee: Guarantee) -> CountBudget:
@@ -88,7 +88,7 @@ def check_schema(asked: str, schema: Schema) -> None:
     possible = schema.possible_size  # refuses a domain without any
     if schema.size > DENSE_CELLS:
         check_share(possible, schema.size)
-    if asked == "tree" and schema.size > TREE_CELLS and not wide_fits(schema):
+    if asked == "tree" and schema.size > TREE_CELLS and not sparse_tree_fits(schema):
         raise ParameterError(
             "the declared impossible combinations leave too little of some part of {cells} cells for a tree;"
             " use algorithm auto or projection, or coarser bins",
@@ -112,7 +112,7 @@ def check_counts(algorithm: MicrodataAlgorithm, counts: Counts, schema: Schema, 
 def make_table(algorithm: MicrodataAlgorithm, counts: Counts, budget: CountBudget, *, rng: Rng) -> Counts:
     """From private counts to the published table."""
     total = measure_total(counts, budget, rng=rng)
-    make = {"tree": tree.grow, "wide": wide.grow_wide, "projection": project}[algorithm]
+    make = {"tree": tree.grow, "wide": wide.grow_sparse_tree, "projection": project}[algorithm]
     return make(counts, budget, total=total, rng=rng)
 
 
@@ -212,14 +212,14 @@ class Microdata(EpsilonMethod):
         mean = write_figure(rows / found.cells)
         if is_crowded:
             more = text("cells hold {mean} records in the mean, so single cells will be noise", mean=mean)
-            return Expected(words=join_clauses(words, more), figures=found.to_dict(), is_small=False)
+            return Expected(words=join_clauses([words, more]), figures=found.to_dict(), is_small=False)
         more = text(
             "cells hold {mean} records in the mean; {share} of the records would lie in cells that hold nobody",
             mean=mean,
             share=f"{found.outlooks[0].empty_share:.0%}",
         )
         is_small = not found.is_bad and found.cell_standard_deviation <= HALF * rows / found.cells
-        return Expected(words=join_clauses(words, more), figures=found.to_dict(), is_small=is_small)
+        return Expected(words=join_clauses([words, more]), figures=found.to_dict(), is_small=is_small)
 
     # --- with the data ----------------------------------------------------------------------------------------------
 
@@ -230,8 +230,7 @@ class Microdata(EpsilonMethod):
 
     def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
         """Draw the table, and write it out as records."""
-        algorithm, budget = plan.steps
-        table = make_table(algorithm, counts, budget, rng=rng)
+        table = self.draw(counts, neighbours=plan.steps[1].guarantee.neighbours, rng=rng)
         return Payload(frames={"records": records(table, rng=rng, inside=self.values == "inside")})
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:

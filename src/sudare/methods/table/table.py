@@ -17,7 +17,7 @@ from sudare.errors import ParameterError
 from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
 from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.columns import coded
-from sudare.methods.figures import as_estimates, join_clauses, write_figure
+from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
 from sudare.methods.table.expected_error import DrawTable, TablePreview, foresee, simulate
@@ -34,7 +34,7 @@ from sudare.releases.frame import check_names
 from sudare.releases.geo import write_geojson, write_geoparquet
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Attribute, MeshCells, Schema
-from sudare.text import Text, Words, text
+from sudare.text import Text, Words, join_clauses, text
 
 COUNT = "count"
 
@@ -194,10 +194,10 @@ class Table(EpsilonMethod):
             parts = text(
                 "one of the {parts} parts of a level by {deviation}", parts=nodes, deviation=write_figure(deviation)
             )
-            words = join_clauses(words, parts)
+            words = join_clauses([words, parts])
         elif size > 1:
             region = text("a region of {cells} cells by {deviation}", cells=size, deviation=write_figure(deviation))
-            words = join_clauses(words, region)
+            words = join_clauses([words, region])
         if rows is None:
             return Expected(words=words, figures=found.to_dict())
         if self.focus == "cells":
@@ -208,7 +208,7 @@ class Table(EpsilonMethod):
             if share * found.cells == 1
             else text("such a sum holds {mean} records in the mean", mean=write_figure(mean))
         )
-        return Expected(words=join_clauses(words, more), figures=found.to_dict(), is_small=deviation <= SMALL * mean)
+        return Expected(words=join_clauses([words, more]), figures=found.to_dict(), is_small=deviation <= SMALL * mean)
 
     # --- with the data ----------------------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class Table(EpsilonMethod):
 
     def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
         """Draw the table; its cells, sums and maps are published."""
-        table = self._drawing(plan.steps)(counts, rng)
+        table = self.draw(counts, neighbours=plan.steps.guarantee.neighbours, rng=rng)
         tables = frames(table)
         return Payload(frames=tables, files={**map_files(table), **picture_files(tables["cells"], table.schema)})
 
