@@ -24,7 +24,7 @@ from sudare.demo.data import sales
 from sudare.methods.microdata import Microdata
 from sudare.noise import SeededRng, geometric
 from sudare.noise.geometric import geometric_probability
-from sudare.postprocess import nearest_table
+from sudare.postprocess import find_nearest_table
 from sudare.schema import Attribute, NumberBins, Schema, Values
 
 PLACE = Path(__file__).parent
@@ -269,7 +269,7 @@ def steps() -> Any:
     rng = SeededRng(11)
     true = np.array(CELLS, dtype=np.int64)
     noisy = geometric(true, epsilon=Fraction(1), sensitivity=2, rng=rng)
-    valid = nearest_table(noisy, total=int(true.sum()), rng=rng)
+    valid = find_nearest_table(noisy, total=int(true.sum()), rng=rng)
     panels = [
         _bars(true, "1  the table", f"true counts, total {true.sum()}", TRUE),
         _bars(noisy, "2  with noise", f"\u03b5 = 1, total {noisy.sum()}", TRUE),

@@ -15,7 +15,7 @@ from sudare.counts import Counts
 from sudare.demo.data import sales
 from sudare.methods.microdata import Microdata
 from sudare.noise import Rng
-from sudare.postprocess import largest_remainder, nearest_point
+from sudare.postprocess import find_nearest_point, round_by_remainder
 from sudare.schema import Attribute, Schema, Unit, Values
 
 EPSILONS = {"ln2": "0.693147180559945", "ln3": "1.098612288668110"}
@@ -79,7 +79,7 @@ def as_printed(truth: Counts, epsilon: str, rng: Rng) -> Counts:
     """The paper's method as printed: Laplace noise in floats, then its three steps. Never for a release."""
     generator = np.random.default_rng(rng.bits(128))
     noisy = truth.dense() + generator.laplace(scale=2 / float(epsilon), size=truth.schema.size)
-    table = largest_remainder(nearest_point(noisy, total=float(truth.total)), total=truth.total, rng=rng)
+    table = round_by_remainder(find_nearest_point(noisy, total=float(truth.total)), total=truth.total, rng=rng)
     return Counts.build(truth.schema, np.flatnonzero(table)[:, None], table[table > 0])
 
 

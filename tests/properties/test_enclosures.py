@@ -212,12 +212,12 @@ def test_a_split_puts_the_law_together_again(scale: Fraction, shift: int) -> Non
 @pytest.mark.parametrize(
     ("law", "reason"),
     [
-        (lambda: TwoSidedGeometric(scale=Fraction(0)), "must be positive"),
-        (lambda: TwoSidedGeometric(scale=Fraction(-1)), "must be positive"),
-        (lambda: OneSidedGeometric(scale=0.5), "must be an exact fraction"),  # type: ignore[arg-type]
+        (lambda: TwoSidedGeometric(scale=Fraction(0)), "must be a positive exact fraction"),
+        (lambda: TwoSidedGeometric(scale=Fraction(-1)), "must be a positive exact fraction"),
+        (lambda: OneSidedGeometric(scale=0.5), "must be a positive exact fraction"),  # type: ignore[arg-type]
         (lambda: TruncatedGeometric(scale=Fraction(1), size=1), "must be at least 2"),
         (lambda: DigitDifference(scale=Fraction(1), size=0), "must be at least 2"),
-        (lambda: BernoulliExp(x=Fraction(0)), "must be positive"),
+        (lambda: BernoulliExp(x=Fraction(0)), "must be a positive exact fraction"),
     ],
 )
 def test_a_law_outside_its_range_is_refused(law: Law, reason: str) -> None:

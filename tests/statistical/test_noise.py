@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from sudare.noise.geometric import Split, geometric, geometric_noise, split_scale
+from sudare.noise.geometric import ScaleSplit, geometric, geometric_noise, split_scale
 from sudare.noise.laws import (
     BernoulliExp,
     DigitDifference,
@@ -132,12 +132,12 @@ def test_a_sensitivity_off_by_one_is_rejected() -> None:
     assert not wrong.is_good
 
 
-def without_digit(split: Split, missing: int) -> Split:
+def without_digit(split: ScaleSplit, missing: int) -> ScaleSplit:
     kept = tuple(digit for i, digit in enumerate(split.digits) if i != missing)
-    return Split(top=split.top, shift=split.shift, digits=kept)
+    return ScaleSplit(top=split.top, shift=split.shift, digits=kept)
 
 
-def sampling(split: Split, rng: Rng) -> DrawMany:
+def sampling(split: ScaleSplit, rng: Rng) -> DrawMany:
     def draw(size: int) -> Ints:
         out = np.empty(size, dtype=np.int64)
         split.sample_into(out, rng)

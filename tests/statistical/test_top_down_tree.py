@@ -26,7 +26,7 @@ from sudare.methods.tree.empty import NO_LIMIT, Children, NoisyChildren, OpenRow
 from sudare.methods.tree.valid_rows import ShrinkRows, thin_limits
 from sudare.noise import Rng, SeededRng, geometric
 from sudare.noise.zeros import Stratum, count_in_stratum
-from sudare.postprocess import nearest_table
+from sudare.postprocess import find_nearest_table
 from sudare.schema import Attribute, Impossible, Schema, TableHierarchy, Values
 
 REFERENCE_RUNS = 160
@@ -135,7 +135,7 @@ class Visit:
         for row, part, count in zip(
             rows, np.split(values, np.cumsum([row.size for row in rows])[:-1]), parents.values(), strict=True
         ):
-            table = nearest_table(part, total=count, rng=self.rng)
+            table = find_nearest_table(part, total=count, rng=self.rng)
             following |= {int(child): int(x) for child, x in zip(row, table, strict=True) if x}
         return following
 
@@ -153,7 +153,7 @@ class Visit:
         out = self.noisy > limit
         self.table[out], self.is_left = self.noisy[out], ~out
         if self.table.sum() >= total or out.all():
-            self.table[out] = nearest_table(self.noisy[out], total=total, rng=self.rng)
+            self.table[out] = find_nearest_table(self.noisy[out], total=total, rng=self.rng)
         return total - int(self.table.sum())
 
     def repair(self, noisy: np.ndarray, total: int) -> np.ndarray:
@@ -161,7 +161,7 @@ class Visit:
         kept = noisy > limit
         row = np.where(kept, noisy, 0)
         if limit == NO_LIMIT or row.sum() >= total or kept.all():
-            row[kept] = nearest_table(noisy[kept], total=total, rng=self.rng)
+            row[kept] = find_nearest_table(noisy[kept], total=total, rng=self.rng)
             return row
         free = np.flatnonzero(~kept)
         each, more = divmod(total - int(row.sum()), free.size)

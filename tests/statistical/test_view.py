@@ -17,7 +17,7 @@ from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.model import FittedModel
 from sudare.methods.view.uncertainty import share_by_halves
 from sudare.noise import SeededRng
-from sudare.postprocess import nearest_point
+from sudare.postprocess import find_nearest_point
 from sudare.testing import Tabled
 from sudare.testing.subject import changed, even_table, schema_of
 from sudare.verify import audit
@@ -111,7 +111,7 @@ def test_halves_tell_prefixes_of_a_skewed_histogram_better_than_a_projection_at_
     edges, total = np.array([0, exact.size]), exact.sum()
     shared = {
         "halves": [share_by_halves(one, edges, np.array([total]), variance=1800.0) for one in noisy],
-        "at once": [nearest_point(one, total=float(total)) for one in noisy],
+        "at once": [find_nearest_point(one, total=float(total)) for one in noisy],
     }
     errors = {
         name: float(((np.cumsum(found, axis=1) - np.cumsum(exact)) ** 2).mean()) for name, found in shared.items()

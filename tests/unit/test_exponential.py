@@ -19,8 +19,7 @@ from sudare.noise.exponential import (
     _ACCEPT,
     _REJECT,
     LAST_LEVEL,
-    _is_accepted,
-    _line_up,
+    _level_candidates,
     bernoulli_exp,
     exponential,
     exponential_law,
@@ -164,8 +163,8 @@ def test_bounds_decide_only_what_is_certain() -> None:
 def test_levels_are_whole_parts(x: str) -> None:
     exact = Fraction(x)
 
-    by_units = _line_up([0, -exact], epsilon=2 * ONE, sensitivity=1, monotone=False)
-    by_fractions = _line_up([Fraction(0), -exact, Fraction(-1, 2**70)], epsilon=2 * ONE, sensitivity=1, monotone=False)
+    by_units = _level_candidates([0, -exact], epsilon=2 * ONE, sensitivity=1, monotone=False)
+    by_fractions = _level_candidates([Fraction(0), -exact, Fraction(-1, 2**70)], epsilon=2 * ONE, sensitivity=1, monotone=False)
 
     assert by_units.levels[1] == by_fractions.levels[1] == min(math.floor(exact), 63)
     assert by_units.behind(1) == by_fractions.behind(1) == exact
@@ -176,18 +175,18 @@ def test_both_ways_of_lining_up_agree_on_random_scores() -> None:
     scores = [Fraction(int(number), 1000) for number in numbers]
     rate = {"epsilon": Fraction(1, 7), "sensitivity": Fraction(3, 5), "monotone": False}
 
-    units = _line_up(scores, **rate)  # type: ignore[arg-type]
-    exact = _line_up([*scores, Fraction(min(scores)) - Fraction(1, 2**70)], **rate)  # type: ignore[arg-type]
+    units = _level_candidates(scores, **rate)  # type: ignore[arg-type]
+    exact = _level_candidates([*scores, Fraction(min(scores)) - Fraction(1, 2**70)], **rate)  # type: ignore[arg-type]
 
     assert units.levels.tolist() == exact.levels[:-1].tolist()
     assert [units.behind(i) for i in range(300)] == [exact.behind(i) for i in range(300)]
 
 
 def test_differences_beyond_63_bits_are_exact() -> None:
-    race = _line_up(np.array([-(2**63), 2**63 - 1, 0]), epsilon=Fraction(2, 2**60), sensitivity=1, monotone=False)
+    candidates = _level_candidates(np.array([-(2**63), 2**63 - 1, 0]), epsilon=Fraction(2, 2**60), sensitivity=1, monotone=False)
 
-    assert race.behind(0) == Fraction(2**64 - 1, 2**60)
-    assert race.levels.tolist() == [15, 0, 7]
+    assert candidates.behind(0) == Fraction(2**64 - 1, 2**60)
+    assert candidates.levels.tolist() == [15, 0, 7]
 
 
 @pytest.mark.parametrize("x", ["1/10", "1", "5/2"])
@@ -210,7 +209,7 @@ def test_a_coin_that_the_first_word_does_not_decide_asks_for_more() -> None:
 
     uniform = LazyUniform(Rng(generate, buffer_bytes=1), word=floor, bits=64)
 
-    assert _is_accepted(ONE, uniform) is False
+    assert uniform.is_below_exp(ONE) is False
     assert sum(asked) == 8
 
 

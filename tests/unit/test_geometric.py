@@ -250,8 +250,8 @@ def test_a_sensitivity_that_is_not_exact_and_positive_is_refused(sensitivity: ob
 @pytest.mark.parametrize(
     ("scale", "reason"),
     [
-        (Fraction(0), "must be positive"),
-        (20.0, "must be an exact fraction"),
+        (Fraction(0), "must be a positive exact fraction"),
+        (20.0, "must be a positive exact fraction"),
         (Fraction(LARGEST_SCALE + 1), "at most"),
     ],
 )

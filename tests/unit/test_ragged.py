@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng
-from sudare.postprocess.simplex import nearest_rows, sum_rows, threshold, thresholds
+from sudare.postprocess.simplex import find_nearest_rows, find_threshold, find_thresholds, sum_rows
 
 row = st.tuples(st.lists(st.integers(-30, 60), min_size=1, max_size=8), st.integers(0, 80))
 
@@ -27,15 +27,15 @@ def flat(rows: list[tuple[list[int], int]], seed: int = 1) -> tuple[np.ndarray, 
 def test_every_row_has_the_threshold_it_would_have_alone(rows: list[tuple[list[int], int]]) -> None:
     values, owner, totals = flat(rows)
 
-    assert thresholds(values, owner, totals=totals).tolist() == [threshold(np.array(v), t) for v, t in rows]
+    assert find_thresholds(values, owner, totals=totals).tolist() == [find_threshold(np.array(v), t) for v, t in rows]
 
 
 @given(st.lists(row, min_size=1, max_size=6), st.integers(0, 5))
 @settings(max_examples=150, deadline=None)
 def test_every_row_is_a_nearest_valid_row(rows: list[tuple[list[int], int]], seed: int) -> None:
     values, owner, totals = flat(rows, seed)
-    table = nearest_rows(values, owner, totals=totals, rng=SeededRng(seed))
-    levels = thresholds(values, owner, totals=totals)[owner]
+    table = find_nearest_rows(values, owner, totals=totals, rng=SeededRng(seed))
+    levels = find_thresholds(values, owner, totals=totals)[owner]
     above = table - np.maximum(values - levels, 0)
 
     assert table.min() >= 0
@@ -47,21 +47,21 @@ def test_every_row_is_a_nearest_valid_row(rows: list[tuple[list[int], int]], see
 def test_spare_units_go_to_every_tied_cell_equally_often() -> None:
     values, owner, totals = np.array([4, 4, 4, 9, 9]), np.array([0, 0, 0, 1, 1]), np.array([2, 3])
     rng = SeededRng(3)
-    runs = np.array([nearest_rows(values, owner, totals=totals, rng=rng) for _ in range(3000)])
+    runs = np.array([find_nearest_rows(values, owner, totals=totals, rng=rng) for _ in range(3000)])
 
     assert np.abs(runs.mean(axis=0) - [2 / 3, 2 / 3, 2 / 3, 1.5, 1.5]).max() < 0.05
 
 
 def test_values_near_the_end_of_64_bits_do_not_wrap() -> None:
     values, owner = np.array([2**62, 2**62, 5, 2**62]), np.array([0, 0, 1, 0])
-    table = nearest_rows(values, owner, totals=np.array([9, 5]), rng=SeededRng(1))
+    table = find_nearest_rows(values, owner, totals=np.array([9, 5]), rng=SeededRng(1))
 
     assert table.tolist() == [3, 3, 5, 3]
 
 
 def test_sums_that_wrap_over_all_rows_together_are_right_in_each() -> None:
     values, owner = np.full(64, 2**57), np.arange(64)
-    table = nearest_rows(values, owner, totals=np.full(64, 7), rng=SeededRng(1))
+    table = find_nearest_rows(values, owner, totals=np.full(64, 7), rng=SeededRng(1))
 
     assert table.tolist() == [7] * 64
 
@@ -72,10 +72,10 @@ def test_rows_without_entries_add_up_to_nothing() -> None:
 
 def test_a_row_that_must_hold_records_but_has_no_cells_is_refused() -> None:
     with pytest.raises(ParameterError, match="without cells"):
-        nearest_rows(np.array([1]), np.array([0]), totals=np.array([1, 2]), rng=SeededRng(1))
+        find_nearest_rows(np.array([1]), np.array([0]), totals=np.array([1, 2]), rng=SeededRng(1))
 
 
 def test_nothing_becomes_nothing() -> None:
     nothing = np.zeros(0, dtype=np.int64)
 
-    assert nearest_rows(nothing, nothing, totals=nothing, rng=SeededRng(1)).size == 0
+    assert find_nearest_rows(nothing, nothing, totals=nothing, rng=SeededRng(1)).size == 0

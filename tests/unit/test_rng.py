@@ -109,7 +109,7 @@ def test_words_of_all_widths_read_the_same_bytes() -> None:
 
 
 def test_a_key_is_replaced_at_the_end_of_its_lifetime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rng_module, "KEY_LIFETIME", 24)
+    monkeypatch.setattr(rng_module, "KEY_LIFETIME_BYTES", 24)
     keys = [hashlib.sha256(f"sudare test stream 5 key {i}".encode()).digest() for i in (1, 2, 3)]
     streams = [rng_module._aes_ctr(key).update(bytes(24)) for key in keys]
 

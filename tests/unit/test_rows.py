@@ -18,10 +18,10 @@ from sudare.noise.rng import Rng, SeededRng
 from sudare.noise.rows import (
     DIGIT_BITS,
     WIDEST_GAP,
-    _certified,
-    _factors,
-    _flips,
-    _floors,
+    _bound_digits,
+    _certify_floor,
+    _flip_each,
+    _list_floors,
     geometric_few,
     permute_and_flip_rows,
 )
@@ -96,7 +96,7 @@ def test_nothing_is_chosen_out_of_no_rows() -> None:
 
 @pytest.mark.parametrize("rate", [Fraction(1, 4000), Fraction(1, 3), Fraction(40), Fraction(1, 10**12)])
 def test_factors_enclose_the_exponential_at_every_gap(rate: Fraction) -> None:
-    fine, coarse = _factors(rate), _factors(rate * 2**DIGIT_BITS)
+    fine, coarse = _bound_digits(rate), _bound_digits(rate * 2**DIGIT_BITS)
     for gap in (1, 2, 3, 100, 2**DIGIT_BITS - 1, 2**DIGIT_BITS, 12_345, 999_999, WIDEST_GAP - 1):
         low, high = gap % 2**DIGIT_BITS, gap >> DIGIT_BITS
         exact = exp_minus(gap * rate, 64)
@@ -111,13 +111,13 @@ def test_a_flip_that_bounds_leave_open_is_decided_by_more_bits(gap: int) -> None
     rate = Fraction(1, 1000)
     floor = exp_minus(gap * rate, 64).low
     for word, wanted in ((floor - 1, True), (floor + 1, False)):
-        assert _flips(np.array([gap]), rate, spelled(word)).tolist() == [wanted]
-    assert _flips(np.array([gap]), rate, spelled(floor, 0)).tolist() == [True]
-    assert _flips(np.array([gap]), rate, spelled(floor, 2**64 - 1)).tolist() == [False]
+        assert _flip_each(np.array([gap]), rate, spelled(word)).tolist() == [wanted]
+    assert _flip_each(np.array([gap]), rate, spelled(floor, 0)).tolist() == [True]
+    assert _flip_each(np.array([gap]), rate, spelled(floor, 2**64 - 1)).tolist() == [False]
 
 
 def test_the_best_candidate_is_always_live() -> None:
-    assert _flips(np.array([0, 0]), ONE, spelled(2**64 - 1, 0)).tolist() == [True, True]
+    assert _flip_each(np.array([0, 0]), ONE, spelled(2**64 - 1, 0)).tolist() == [True, True]
 
 
 # --- noise ----------------------------------------------------------------------------------------------------------
@@ -143,21 +143,21 @@ def test_noise_has_the_stated_law_and_not_one_a_twentieth_off(scale: Fraction) -
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(10), Fraction(200)])
 def test_every_floor_is_that_of_the_law(scale: Fraction) -> None:
     """2**63 * P[|Z| >= k] = 2**64 * P[Z <= -k], which the law itself encloses."""
-    floors = _floors(scale)[::-1]
+    floors = _list_floors(scale)[::-1]
     law = TwoSidedGeometric(scale=scale)
     for k in (*range(1, 20), floors.size // 2, floors.size - 1, floors.size):
         if k <= floors.size:
             low, high = law.threshold(-k, 64)
 
             assert low <= int(floors[k - 1]) <= high
-            assert int(floors[k - 1]) == _certified(k, scale)
+            assert int(floors[k - 1]) == _certify_floor(k, scale)
     assert floors[-1] == 0
     assert (np.diff(floors.astype(np.int64)) <= 0).all()
 
 
 def test_a_word_that_equals_a_floor_is_refined() -> None:
     scale = Fraction(2)
-    floor = int(_floors(scale)[-1])  # of 2**63 * P[|Z| >= 1]
+    floor = int(_list_floors(scale)[-1])  # of 2**63 * P[|Z| >= 1]
 
     assert abs(geometric_few(1, scale=scale, rng=spelled(2 * floor, 0))[0]) == 1
     assert geometric_few(1, scale=scale, rng=spelled(2 * floor, 2**64 - 1))[0] == 0

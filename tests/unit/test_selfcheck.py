@@ -21,7 +21,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same checks with fewer draws, too few to tell a scale from one 2 % off."""
     monkeypatch.setattr(selfcheck, "DRAWS", 400_000)
     monkeypatch.setattr(selfcheck, "SPLIT_DRAWS", 400_000)
-    monkeypatch.setattr(selfcheck, "CHOICES", 2000)
+    monkeypatch.setattr(selfcheck, "CHOICE_DRAWS", 2000)
     monkeypatch.setattr(selfcheck, "SCALES", (Fraction(1, 1000), Fraction(20), Fraction(1000)))
 
 

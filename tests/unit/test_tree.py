@@ -13,8 +13,8 @@ from sudare.demo.data import sales
 from sudare.methods.microdata import Microdata
 from sudare.methods.microdata.tree import stages
 from sudare.noise import SeededRng
-from sudare.postprocess import nearest_point
-from sudare.postprocess.shrinkage import posterior_mean, spread
+from sudare.postprocess import find_nearest_point
+from sudare.postprocess.shrinkage import estimate_posterior_means, estimate_spread
 from sudare.postprocess.simplex import project_rows
 from sudare.schema import Attribute, Impossible, Schema, TableHierarchy, Unit, Values
 
@@ -39,7 +39,7 @@ def schema(*attributes: Attribute, never: tuple[Impossible, ...] = ()) -> Schema
 def test_rows_are_projected_one_by_one(rows: list[list[float]], total: float) -> None:
     found = project_rows(np.array(rows), np.full(len(rows), total))
 
-    assert np.allclose(found, [nearest_point(np.array(row), total=total) for row in rows], atol=1e-9)
+    assert np.allclose(found, [find_nearest_point(np.array(row), total=total) for row in rows], atol=1e-9)
 
 
 def test_padding_and_empty_parents_get_nothing() -> None:
@@ -95,7 +95,7 @@ def test_the_tree_is_nearer_to_the_truth_than_the_nearest_table(is_ordered: bool
 
 def test_values_far_above_the_noise_are_kept_and_small_ones_are_pulled_together() -> None:
     noisy = np.concatenate([np.random.default_rng(1).laplace(scale=10, size=2000), [5000.0]])
-    means = posterior_mean(noisy, scale=10.0, terms=1)
+    means = estimate_posterior_means(noisy, scale=10.0, terms=1)
 
     assert means[-1] == 5000.0
     assert means[:-1].std() < 2
@@ -107,4 +107,4 @@ def test_the_spread_of_pure_noise_is_about_its_poisson_part() -> None:
     mean = np.full(20_000, 30.0)
     square = (generator.poisson(30, 20_000) - 30 + generator.normal(0, 20, 20_000)) ** 2
 
-    assert spread(mean, square, np.full(20_000, 400.0)).mean() == pytest.approx(30, abs=15)
+    assert estimate_spread(mean, square, np.full(20_000, 400.0)).mean() == pytest.approx(30, abs=15)

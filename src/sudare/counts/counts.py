@@ -1,4 +1,4 @@
-"""Arithmetic on sorted cell codes of one or more int64 words."""
+"""The sparse contingency table: which cells hold people, and how many; arithmetic on sorted cell codes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from sudare.errors import DomainError, ParameterError
 from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes
+
+# --- sorted cell codes of one or more int64 words -------------------------------------------------------------------
 
 
 def merge(codes: Codes, values: Codes) -> tuple[Codes, Codes, int]:
@@ -52,8 +54,8 @@ def exact_sum(values: Codes) -> int:
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
-def readonly(array: Codes) -> Codes:
-    """A contiguous copy-if-needed that nobody can write to."""
+def freeze(array: Codes) -> Codes:
+    """Give a contiguous array, copied if needed, that nobody can write to."""
     frozen = np.ascontiguousarray(array, dtype=np.int64)
     if frozen.flags.writeable:
         frozen = frozen.view()
@@ -61,8 +63,7 @@ def readonly(array: Codes) -> Codes:
     return frozen
 
 
-# The sparse contingency table: which cells hold people, and how many.
-
+# --- the table ------------------------------------------------------------------------------------------------------
 
 MOST_DENSE_CELLS = 2**28  # 2 GiB of int64; beyond it a dense table is a mistake
 
@@ -90,11 +91,11 @@ class Counts:
     total: int
 
     def __init__(self, schema: Schema, codes: Codes, values: Codes, total: int) -> None:
-        """Hold arrays that are already sorted, merged and checked; `build` is the door for all others."""
+        """Hold arrays that are already sorted, merged and checked; `build` takes all others."""
         for name, value in (
             ("schema", schema),
-            ("codes", readonly(codes)),
-            ("values", readonly(values)),
+            ("codes", freeze(codes)),
+            ("values", freeze(values)),
             ("total", total),
         ):
             object.__setattr__(self, name, value)
@@ -146,15 +147,15 @@ class Counts:
 
     @property
     def nonzero(self) -> int:
-        """How many cells hold anything. Private."""
+        """The number of cells that hold anything. Private."""
         return int(self.values.size)
 
     def columns(self) -> Codes:
-        """The attribute codes of the stored cells, (cells, attributes)."""
+        """Give the attribute codes of the stored cells, (cells, attributes)."""
         return self.schema.radix.decode(self.codes)
 
     def column(self, name: str) -> Codes:
-        """The codes of one attribute in the stored cells."""
+        """Give the codes of one attribute in the stored cells."""
         return self.schema.radix.column(self.codes, self._position(name))
 
     def project(self, names: Sequence[str]) -> Counts:
@@ -191,7 +192,7 @@ class Counts:
         return Counts(self.schema, *merge(self.codes[keep], self.values[keep]))
 
     def dense(self) -> Codes:
-        """The whole table as one vector in mixed-radix order."""
+        """Give the whole table as one vector in mixed-radix order."""
         if self.schema.size > MOST_DENSE_CELLS:
             raise ParameterError(
                 "a dense table of {cells} cells must have at most {most}; use fewer attributes or coarser bins",
@@ -203,7 +204,7 @@ class Counts:
         return table
 
     def expand(self) -> Codes:
-        """One row of attribute codes per record, in the order of the cells; shuffle before it leaves."""
+        """Give one row of attribute codes per record, in the order of the cells; shuffle before it leaves."""
         return np.repeat(self.columns(), self.values, axis=0)
 
     def _position(self, name: str) -> int:
@@ -211,7 +212,7 @@ class Counts:
 
 
 class Countable(Protocol):
-    """What a method asks of a source: public facts, and counts."""
+    """What a method needs of a source: public facts, and counts."""
 
     @property
     def schema(self) -> Schema:
@@ -241,7 +242,7 @@ def _check_columns(schema: Schema, table: Codes) -> None:
 
 
 def _check_inside(schema: Schema, codes: Codes) -> None:
-    """Every word below the product of its radices; one comparison per word."""
+    """Refuse a word that is not below the product of its radices; one comparison per word."""
     if not codes.size:
         return
     for word, positions in enumerate(schema.radix.words):

@@ -23,10 +23,10 @@ class Overrides:
 
     `codes` (m, attributes) holds combinations of the codes of `names`, `groups` (m,) the group of each, SUPPRESSED for
     rows that are not written; `labels` give every group a text for each attribute that it relabels. A combination that
-    stands several times is cut into pieces of `sizes` rows, taken at random; else sizes are not looked at.
+    stands several times is split into pieces of `sizes` rows, drawn at random; else sizes are not used.
 
-    >>> one = Overrides(names=("sex",), codes=np.array([[1]]), groups=np.array([SUPPRESSED]))
-    >>> one.is_cut
+    >>> overrides = Overrides(names=("sex",), codes=np.array([[1]]), groups=np.array([SUPPRESSED]))
+    >>> overrides.is_split
     False
     """
 
@@ -45,7 +45,7 @@ class Overrides:
             raise ParameterError("every group of overrides needs a label")
 
     @property
-    def is_cut(self) -> bool:
+    def is_split(self) -> bool:
         """Tell whether rows of one combination go to different groups."""
         return self.sizes is not None and len(np.unique(self.codes, axis=0)) < len(self.codes)
 
@@ -67,7 +67,7 @@ class WritableRows(Protocol):
 
 
 class Recodable(Countable, Protocol):
-    """What k-anonymity asks of a source: counts, and the table written with other labels."""
+    """What k-anonymity needs of a source: counts, and the table written with other labels."""
 
     def relabel(
         self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False

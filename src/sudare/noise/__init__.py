@@ -1,18 +1,21 @@
 """The only room that draws noise: what is private goes in, what may be published comes out.
 
-    rng          words of a cryptographic stream, and exact uniform draws from them
+    rng          words of a cryptographic stream, and a uniform number whose bits are drawn as needed
+    uniform      uniform draws by name: numbers, cells, orders, subsets, values inside a bin
     enclosure    real numbers caught between integers, to any precision
     laws         the distributions, as certified bounds of their cumulative probabilities
     machine      draws from any law, exactly, by a table of 65,536 cells that is refined where it must be
     geometric    integer noise for counts
     exponential  the choice of one candidate by score
     rows         the same draws for many rows at once, each with a law of its own
-    goodness     tests of fit for large samples
-    selfcheck    what `sudare verify` shows about the noise
+    zeros        the noise of empty cells that nobody stores
+    distance     reports of places, which grow rarer with distance
+    public       draws around numbers that are already public, in floats
+    selfcheck    tests of fit for large samples, and what `sudare verify` shows about the noise
 
-No float touches a private number here: parameters are exact rationals, probabilities are enclosed by integers, and a
-draw that the bits at hand cannot decide asks for more bits. Proofs: proofs/geometric.md, proofs/exponential.md,
-proofs/randomness.md, proofs/rows.md.
+No other room draws; a test of the rooms refuses it. No float decides about a private number: parameters are exact
+rationals, probabilities are enclosed by integers, and a draw that the bits at hand cannot decide asks for more bits.
+Proofs: proofs/geometric.md, exponential.md, randomness.md, rows.md, zeros.md, location-sampling.md.
 """
 
 from sudare.noise.exponential import bernoulli_exp, exponential, permute_and_flip

@@ -20,11 +20,10 @@ import numpy as np
 
 from sudare.noise.enclosure import Enclosure, exp_minus
 from sudare.noise.geometric import geometric_noise
-from sudare.noise.rng import LazyUniform, Rng
+from sudare.noise.rng import WORD_BITS, LazyUniform, Rng
 from sudare.noise.uniform import draw_below, draw_by_weight
 from sudare.schema.arrays import Booleans, Integers, Reals
 
-WORD_BITS = 64
 MARGIN = 2.0**-28  # a float this far from the word decides; the proof bounds the float's error by 2**-30
 LARGEST_EXPONENT = 2.0**14  # beyond it the error of a float exponent is not bounded well enough: integers decide
 

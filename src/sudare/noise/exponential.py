@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.noise.enclosure import exp_minus
-from sudare.noise.rng import LazyUniform, Rng
+from sudare.noise.laws import require_exact
+from sudare.noise.rng import WORD_BITS, LazyUniform, Rng
+from sudare.schema.arrays import Integers
 
 Exact = Sequence[int | Fraction] | NDArray[np.signedinteger[Any]]
 Scores = Sequence[int | Fraction] | NDArray[Any]
 
-WORD_BITS = 64
 LAST_LEVEL = 63  # exp(-63) * 2**64 < 1: from here on only the words 0 and 1 leave a doubt
-LAW_BITS = 256
-_FIRST_BATCH, _LAST_BATCH = 64, 2**16
+LAW_BITS = 256  # of the probabilities that tests and pictures get
+_FIRST_BATCH, _LAST_BATCH = 64, 2**16  # proposals at a time, doubled while none is accepted
 # x of level l lies in [l, l+1), the last level has no end: a word below ACCEPT[l] is below exp(-x) for certain, a word
 # above REJECT[l] is not for certain, and one between them is compared with exp(-x) itself
 _BOUNDS = [exp_minus(Fraction(level), WORD_BITS) for level in range(LAST_LEVEL + 1)]
@@ -50,11 +51,11 @@ def exponential(
     >>> exponential([0, 1, 90], epsilon=Fraction(1), sensitivity=1, rng=SeededRng(1))
     2
     """
-    race = _line_up(scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+    candidates = _level_candidates(scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
     batch = _FIRST_BATCH
     while True:
-        proposals = rng.uniform_below(len(race.levels), batch)
-        chosen = _first_accepted(race, proposals, rng)
+        proposals = rng.uniform_below(len(candidates.levels), batch)
+        chosen = _find_accepted(candidates, proposals, rng)
         if chosen is not None:
             return chosen
         batch = min(2 * batch, _LAST_BATCH)
@@ -76,8 +77,8 @@ def permute_and_flip(
     >>> permute_and_flip([0, 1, 90], epsilon=Fraction(1), sensitivity=1, rng=SeededRng(1))
     2
     """
-    race = _line_up(scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
-    chosen = _first_accepted(race, rng.permutation(len(race.levels)), rng)
+    candidates = _level_candidates(scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+    chosen = _find_accepted(candidates, rng.permutation(len(candidates.levels)), rng)
     if chosen is None:
         raise AssertionError("the best candidate is always accepted")
     return chosen
@@ -90,39 +91,31 @@ def bernoulli_exp(x: Fraction, rng: Rng) -> bool:
     >>> bernoulli_exp(Fraction(0), SeededRng(1))
     True
     """
-    return _is_accepted(x, LazyUniform(rng))
+    return LazyUniform(rng).is_below_exp(x)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Race:
+class _Candidates:
     """The candidates by how far they lie behind the best: levels[i] = min(floor(x_i), 63), behind(i) = x_i exactly."""
 
     levels: NDArray[np.uint8]
     behind: Callable[[int], Fraction]
 
 
-def _first_accepted(race: _Race, order: NDArray[np.int64], rng: Rng) -> int | None:
+def _find_accepted(candidates: _Candidates, order: Integers, rng: Rng) -> int | None:
     """Flip for every candidate in order until one is accepted; bounds decide nearly all, exact arithmetic the rest.
 
     Flips after the accepted one are drawn and thrown away, which the ones before it cannot know.
     """
     words = rng.words64(len(order))
-    levels = race.levels[order]
+    levels = candidates.levels[order]
     is_sure = words < _ACCEPT[levels]
     for place in np.flatnonzero(is_sure | (words <= _REJECT[levels])):
         candidate = int(order[place])
         uniform = LazyUniform(rng, word=int(words[place]), bits=WORD_BITS)
-        if is_sure[place] or _is_accepted(race.behind(candidate), uniform):
+        if is_sure[place] or uniform.is_below_exp(candidates.behind(candidate)):
             return candidate
     return None
-
-
-def _is_accepted(x: Fraction, uniform: LazyUniform) -> bool:
-    def threshold(bits: int) -> tuple[int, int]:
-        bounds = exp_minus(x, bits)
-        return bounds.low, bounds.high
-
-    return uniform.is_below(threshold)
 
 
 def exponential_law(
@@ -133,8 +126,8 @@ def exponential_law(
     >>> [round(float(p), 6) for p in exponential_law([0, 2], epsilon=Fraction(1), sensitivity=1)]
     [0.268941, 0.731059]
     """
-    race = _line_up(scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
-    weights = [exp_minus(race.behind(i), LAW_BITS).low for i in range(len(race.levels))]
+    candidates = _level_candidates(scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+    weights = [exp_minus(candidates.behind(i), LAW_BITS).low for i in range(len(candidates.levels))]
     return [Fraction(weight, sum(weights)) for weight in weights]
 
 
@@ -149,13 +142,13 @@ def permute_and_flip_law(
     >>> [round(float(p), 6) for p in permute_and_flip_law([0, 2], epsilon=Fraction(1), sensitivity=1)]
     [0.18394, 0.81606]
     """
-    race = _line_up(scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
-    size = len(race.levels)
-    accept = [Fraction(exp_minus(race.behind(i), LAW_BITS).low, 2**LAW_BITS) for i in range(size)]
-    return [accept[i] * _integral(accept[:i] + accept[i + 1 :]) for i in range(size)]
+    candidates = _level_candidates(scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+    size = len(candidates.levels)
+    accept = [Fraction(exp_minus(candidates.behind(i), LAW_BITS).low, 2**LAW_BITS) for i in range(size)]
+    return [accept[i] * _integrate(accept[:i] + accept[i + 1 :]) for i in range(size)]
 
 
-def _integral(accept: list[Fraction]) -> Fraction:
+def _integrate(accept: list[Fraction]) -> Fraction:
     """Integrate the product of (1 - t * p) over t from 0 to 1."""
     product = [Fraction(1)]  # coefficients of 1, t, t^2, ...
     for p in accept:
@@ -163,17 +156,16 @@ def _integral(accept: list[Fraction]) -> Fraction:
     return sum((c / (degree + 1) for degree, c in enumerate(product)), Fraction(0))
 
 
-def _line_up(scores: Scores, *, epsilon: Fraction, sensitivity: int | Fraction, monotone: bool) -> _Race:
-    for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
-        if not isinstance(value, int | Fraction) or value <= 0:
-            raise ParameterError("{name} ({value}) must be a positive exact fraction", name=name, value=value)
+def _level_candidates(scores: Scores, *, epsilon: Fraction, sensitivity: int | Fraction, monotone: bool) -> _Candidates:
+    require_exact("epsilon", epsilon)
+    require_exact("sensitivity", sensitivity)
     rate = Fraction(epsilon) / (sensitivity if monotone else 2 * sensitivity)
     exact = _as_exact(scores)
     units = _as_units(exact)
-    return _line_up_fractions(exact, rate) if units is None else _line_up_units(*units, rate)
+    return _level_fractions(exact, rate) if units is None else _level_units(*units, rate)
 
 
-def _line_up_units(units: NDArray[np.int64], per_score: int, rate: Fraction) -> _Race:
+def _level_units(units: Integers, per_score: int, rate: Fraction) -> _Candidates:
     # differences of 64-bit integers always fit 64 bits without a sign; the wrap of the subtraction is meant
     gaps = units.astype(np.uint64)
     gaps = gaps[np.argmax(units)] - gaps
@@ -181,20 +173,20 @@ def _line_up_units(units: NDArray[np.int64], per_score: int, rate: Fraction) -> 
     starts = [-(-level * step.denominator // step.numerator) for level in range(1, LAST_LEVEL + 1)]
     reachable = np.array([start for start in starts if start < 2**WORD_BITS], dtype=np.uint64)
     levels = np.searchsorted(reachable, gaps, side="right").astype(np.uint8)
-    return _Race(levels=levels, behind=lambda i: int(gaps[i]) * step)
+    return _Candidates(levels=levels, behind=lambda i: int(gaps[i]) * step)
 
 
-def _line_up_fractions(scores: Exact, rate: Fraction) -> _Race:
+def _level_fractions(scores: Exact, rate: Fraction) -> _Candidates:
     best = Fraction(max(scores))
     top, bottom = rate.numerator, rate.denominator * best.denominator
 
-    def level(score: int | Fraction) -> int:
+    def find_level(score: int | Fraction) -> int:
         # in plain integers, because arithmetic of Fractions reduces at every step
         gap = best.numerator * score.denominator - score.numerator * best.denominator
         return min(gap * top // (bottom * score.denominator), LAST_LEVEL)
 
-    levels = np.fromiter((level(score) for score in scores), dtype=np.uint8)
-    return _Race(levels=levels, behind=lambda i: (best - scores[i]) * rate)
+    levels = np.fromiter((find_level(score) for score in scores), dtype=np.uint8)
+    return _Candidates(levels=levels, behind=lambda i: (best - scores[i]) * rate)
 
 
 def _as_exact(scores: Scores) -> Exact:
@@ -212,7 +204,7 @@ def _as_exact(scores: Scores) -> Exact:
     return plain
 
 
-def _as_units(scores: Exact) -> tuple[NDArray[np.int64], int] | None:
+def _as_units(scores: Exact) -> tuple[Integers, int] | None:
     """Write scores as 64-bit multiples of one fraction 1/d, returned with d; None where they do not fit."""
     if isinstance(scores, np.ndarray):
         return scores.astype(np.int64), 1

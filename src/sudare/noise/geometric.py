@@ -1,4 +1,4 @@
-"""Two-sided geometric noise for counts, at any exact rational scale.
+"""Geometric noise for counts, two-sided and one-sided, at any exact rational scale.
 
 Small scales are one table. A large scale is split exactly: a geometric value is a number whose binary digits are
 independent, so that, with a = exp(-1/scale),
@@ -18,21 +18,28 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sudare.errors import ParameterError
-from sudare.noise.laws import DigitDifference, OneSidedGeometric, TruncatedGeometric, TwoSidedGeometric
+from sudare.noise.laws import (
+    DigitDifference,
+    OneSidedGeometric,
+    TruncatedGeometric,
+    TwoSidedGeometric,
+    require_exact,
+)
 from sudare.noise.machine import CHUNK, TableMachine, table_machine
 from sudare.noise.rng import Rng
+from sudare.schema.arrays import Integers
 
 LARGEST_DIRECT_SCALE = 64  # beyond it a split into several tables is faster than one table with many cut cells
-LARGEST_TOP_SCALE = 16
-DIGIT_BITS = 8
+LARGEST_TOP_SCALE = 16  # of the table of H
+DIGIT_BITS = 8  # of the tables of D
 LARGEST_SCALE = 2**50  # noise of a larger scale could leave 64-bit integers
 WORD_MAX = 2**63 - 1
 
 
-def geometric(values: ArrayLike, *, epsilon: Fraction, sensitivity: int | Fraction, rng: Rng) -> NDArray[np.int64]:
+def geometric(values: ArrayLike, *, epsilon: Fraction, sensitivity: int | Fraction, rng: Rng) -> Integers:
     """Add two-sided geometric noise to integer counts.
 
     P[Z = z] = (1-a)/(1+a) * a^|z|,  a = exp(-epsilon/sensitivity), independent for every count
@@ -45,40 +52,56 @@ def geometric(values: ArrayLike, *, epsilon: Fraction, sensitivity: int | Fracti
     >>> geometric([100, 0, 7], epsilon=Fraction(10), sensitivity=1, rng=SeededRng(1))
     array([100,   0,   7])
     """
-    _require_exact("epsilon", epsilon)
-    _require_exact("sensitivity", sensitivity)
+    require_exact("epsilon", epsilon)
+    require_exact("sensitivity", sensitivity)
     counts = _as_counts(values)
     split = split_scale(Fraction(sensitivity) / epsilon)
-    flat, out = counts.reshape(-1), np.empty(counts.size, dtype=np.int64)
-    for piece in _pieces(counts.size):
-        split.sample_into(out[piece], rng)
-        _add(flat[piece], out[piece])
-    return out.reshape(counts.shape)
+    flat, noisy = counts.reshape(-1), np.empty(counts.size, dtype=np.int64)
+    for piece in _cut_pieces(counts.size):
+        split.sample_into(noisy[piece], rng)
+        _add_counts(flat[piece], noisy[piece])
+    return noisy.reshape(counts.shape)
 
 
-def geometric_noise(size: int, *, scale: Fraction, rng: Rng) -> NDArray[np.int64]:
+def geometric_noise(size: int, *, scale: Fraction, rng: Rng) -> Integers:
     """Draw independent two-sided geometric noise: P[Z = z] proportional to exp(-|z|/scale).
 
     >>> from sudare.noise.rng import SeededRng
     >>> geometric_noise(4, scale=Fraction(1, 1000), rng=SeededRng(1))
     array([0, 0, 0, 0])
     """
-    split = split_scale(scale)
-    out = np.empty(size, dtype=np.int64)
-    for piece in _pieces(size):
-        split.sample_into(out[piece], rng)
-    return out
+    return split_scale(scale).sample(size, rng)
+
+
+def one_sided_noise(size: int, *, scale: Fraction, rng: Rng) -> Integers:
+    """Draw independent values with P[G = k] = (1-a) a^k, k >= 0, a = exp(-1/scale).
+
+    G = 2^m * H + sum of 256^i * D_i: H one-sided geometric of ratio a^(2^m), D_i geometric of ratio a^(256^i) truncated
+    to one digit, all independent (the binary digits of a geometric value are).
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> bool((one_sided_noise(1000, scale=Fraction(500), rng=SeededRng(1)) >= 0).all())
+    True
+    """
+    return split_one_sided(scale).sample(size, rng)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Split:
+class ScaleSplit:
     """The tables a scale is drawn from: X = 2**shift * top + sum of 2**place * digit."""
 
     top: TableMachine
     shift: int
     digits: tuple[tuple[int, TableMachine], ...]
 
-    def sample_into(self, out: NDArray[np.int64], rng: Rng) -> None:
+    def sample(self, size: int, rng: Rng) -> Integers:
+        """Draw `size` independent values."""
+        drawn = np.empty(size, dtype=np.int64)
+        for piece in _cut_pieces(size):
+            self.sample_into(drawn[piece], rng)
+        return drawn
+
+    def sample_into(self, out: Integers, rng: Rng) -> None:
         """Overwrite `out` with independent draws."""
         self.top.sample_into(out, rng)
         if self.shift:
@@ -92,26 +115,42 @@ class Split:
 
 
 @functools.lru_cache(maxsize=128, typed=True)  # typed: 20.0 must not find what 20 left here
-def split_scale(scale: Fraction) -> Split:
-    """Cut a scale into tables: one up to 64, else a top of scale at most 16 and digits of at most 8 bits.
+def split_scale(scale: Fraction) -> ScaleSplit:
+    """Cut the scale of two-sided noise into tables: one up to 64, else a top of scale at most 16 and digits of 8 bits.
 
     >>> split_scale(Fraction(1000)).shift
     6
     """
-    _require_exact("scale", scale)
+    require_exact("scale", scale)
     if scale > LARGEST_SCALE:
         raise ParameterError("scale ({scale}) must be at most 2**50; raise epsilon", scale=scale)
+    return _split(Fraction(scale), top=TwoSidedGeometric, digit=DigitDifference)
+
+
+@functools.lru_cache(maxsize=128, typed=True)
+def split_one_sided(scale: Fraction) -> ScaleSplit:
+    """Cut the scale of one-sided noise into tables, as `split_scale` does.
+
+    >>> split_one_sided(Fraction(1000)).shift
+    6
+    """
+    return _split(scale, top=OneSidedGeometric, digit=TruncatedGeometric)
+
+
+def _split(
+    scale: Fraction,
+    *,
+    top: type[TwoSidedGeometric | OneSidedGeometric],
+    digit: type[DigitDifference | TruncatedGeometric],
+) -> ScaleSplit:
     shift = 0
     while scale > LARGEST_DIRECT_SCALE and scale > LARGEST_TOP_SCALE * 2**shift:
         shift += 1
-    top = table_machine(TwoSidedGeometric(scale=Fraction(scale) / 2**shift))
-    places = range(0, shift, DIGIT_BITS)
-    return Split(top=top, shift=shift, digits=tuple((place, _digit(scale, place, shift)) for place in places))
-
-
-def _digit(scale: Fraction, place: int, shift: int) -> TableMachine:
-    size = 2 ** min(DIGIT_BITS, shift - place)
-    return table_machine(DigitDifference(scale=Fraction(scale) / 2**place, size=size))
+    digits = []
+    for place in range(0, shift, DIGIT_BITS):
+        law = digit(scale=scale / 2**place, size=2 ** min(DIGIT_BITS, shift - place))
+        digits.append((place, table_machine(law)))
+    return ScaleSplit(top=table_machine(top(scale=scale / 2**shift)), shift=shift, digits=tuple(digits))
 
 
 def geometric_variance(scale: Fraction | float) -> float:
@@ -146,12 +185,12 @@ def geometric_tail(z: int, scale: Fraction | float) -> float:
     return math.exp(-z * rate) / (1 + math.exp(-rate))
 
 
-def _pieces(size: int) -> Iterator[slice]:
+def _cut_pieces(size: int) -> Iterator[slice]:
     """Cut a long vector into pieces that stay in the cache."""
     return (slice(start, start + CHUNK) for start in range(0, size, CHUNK))
 
 
-def _add(counts: NDArray[np.int64], noise: NDArray[np.int64]) -> None:
+def _add_counts(counts: Integers, noise: Integers) -> None:
     """Add counts to noise in place, and refuse a sum that 64 bits do not hold."""
     # Python's integers do not wrap: where the sums of the extremes fit, all sums do
     least, most = int(counts.min()) + int(noise.min()), int(counts.max()) + int(noise.max())
@@ -162,7 +201,7 @@ def _add(counts: NDArray[np.int64], noise: NDArray[np.int64]) -> None:
     np.add(noise, counts, out=noise)
 
 
-def _as_counts(values: ArrayLike) -> NDArray[np.int64]:
+def _as_counts(values: ArrayLike) -> Integers:
     counts = np.asarray(values)
     if counts.size and counts.dtype.kind not in "iu":
         raise ParameterError("values must be integers, not {kind}", kind=counts.dtype.name)
@@ -171,52 +210,8 @@ def _as_counts(values: ArrayLike) -> NDArray[np.int64]:
     return counts.astype(np.int64, copy=False)
 
 
-def _require_exact(name: str, value: int | Fraction) -> None:
-    if not isinstance(value, int | Fraction):
-        raise ParameterError("{name} ({value}) must be an exact fraction", name=name, value=value)
-    if value <= 0:
-        raise ParameterError("{name} ({value}) must be positive", name=name, value=value)
-
-
-def _require_room(top: NDArray[np.int64], shift: int) -> None:
+def _require_room(top: Integers, shift: int) -> None:
     """Leave one bit for the digits, whose sum is less than 2**shift in size."""
     limit = WORD_MAX >> (shift + 1)
     if top.size and (int(top.max()) > limit or int(top.min()) < -limit):
         raise ParameterError("noise does not fit 64-bit integers; raise epsilon")
-
-
-# One-sided geometric values at any exact rational scale, by the same split into small tables as two-sided noise.
-
-
-def one_sided_noise(size: int, *, scale: Fraction, rng: Rng) -> NDArray[np.int64]:
-    """Draw independent values with P[G = k] = (1-a) a^k, k >= 0, a = exp(-1/scale).
-
-    G = 2^m * H + sum of 256^i * D_i: H one-sided geometric of ratio a^(2^m), D_i geometric of ratio a^(256^i) truncated
-    to one digit, all independent (the binary digits of a geometric value are).
-
-    >>> from sudare.noise.rng import SeededRng
-    >>> bool((one_sided_noise(1000, scale=Fraction(500), rng=SeededRng(1)) >= 0).all())
-    True
-    """
-    split = split_one_sided(scale)
-    out = np.empty(size, dtype=np.int64)
-    for start in range(0, size, CHUNK):
-        split.sample_into(out[start : start + CHUNK], rng)
-    return out
-
-
-@functools.lru_cache(maxsize=128, typed=True)
-def split_one_sided(scale: Fraction) -> Split:
-    """Cut a scale into tables, as `geometric.split_scale` does.
-
-    >>> split_one_sided(Fraction(1000)).shift
-    6
-    """
-    shift = 0
-    while scale > LARGEST_DIRECT_SCALE and scale > LARGEST_TOP_SCALE * 2**shift:
-        shift += 1
-    digits = []
-    for place in range(0, shift, DIGIT_BITS):
-        law = TruncatedGeometric(scale=scale / 2**place, size=2 ** min(DIGIT_BITS, shift - place))
-        digits.append((place, table_machine(law)))
-    return Split(top=table_machine(OneSidedGeometric(scale=scale / 2**shift)), shift=shift, digits=tuple(digits))

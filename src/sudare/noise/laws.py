@@ -74,7 +74,7 @@ class TwoSidedGeometric(_Symmetric):
     scale: Fraction
 
     def __post_init__(self) -> None:
-        _require_scale(self.scale)
+        _require_fraction("scale", self.scale)
 
     @property
     def low(self) -> None:
@@ -104,7 +104,7 @@ class OneSidedGeometric(_Enclosed):
     scale: Fraction
 
     def __post_init__(self) -> None:
-        _require_scale(self.scale)
+        _require_fraction("scale", self.scale)
 
     @property
     def low(self) -> int:
@@ -136,7 +136,7 @@ class TruncatedGeometric(_Enclosed):
     size: int
 
     def __post_init__(self) -> None:
-        _require_scale(self.scale)
+        _require_fraction("scale", self.scale)
         _require_size(self.size)
 
     @property
@@ -173,7 +173,7 @@ class DigitDifference(_Symmetric):
     size: int
 
     def __post_init__(self) -> None:
-        _require_scale(self.scale)
+        _require_fraction("scale", self.scale)
         _require_size(self.size)
 
     @property
@@ -208,8 +208,7 @@ class BernoulliExp(_Enclosed):
     x: Fraction
 
     def __post_init__(self) -> None:
-        if self.x <= 0:
-            raise ParameterError("x ({x}) must be positive", x=self.x)
+        _require_fraction("x", self.x)
 
     @property
     def low(self) -> int:
@@ -229,11 +228,16 @@ class BernoulliExp(_Enclosed):
         return 1 - exp_minus(self.x, bits)
 
 
-def _require_scale(scale: Fraction) -> None:
-    if not isinstance(scale, Fraction):
-        raise ParameterError("scale ({scale}) must be an exact fraction", scale=scale)
-    if scale <= 0:
-        raise ParameterError("scale ({scale}) must be positive", scale=scale)
+def require_exact(name: str, value: int | Fraction) -> None:
+    """Refuse a parameter that is not a positive exact number: floats would round what is promised."""
+    if not isinstance(value, int | Fraction) or value <= 0:
+        raise ParameterError("{name} ({value}) must be a positive exact fraction", name=name, value=value)
+
+
+def _require_fraction(name: str, value: Fraction) -> None:
+    """Refuse integers too: the quotient of two of them would be a float."""
+    if not isinstance(value, Fraction) or value <= 0:
+        raise ParameterError("{name} ({value}) must be a positive exact fraction", name=name, value=value)
 
 
 def _require_size(size: int) -> None:

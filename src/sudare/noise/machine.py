@@ -1,7 +1,12 @@
-"""A table is a proof object: go through all of it, in integers, and check that it is the law it says.
+"""A machine that draws from any law exactly, and fast: one word, one cell.
 
-Nothing of the machine's own making is trusted: thresholds are derived again with more bits, cells are answered again
-one by one, without NumPy.
+Inverting the cumulative probability, X = least k with U < P[X <= k], U uniform in [0, 1). The first 16 bits of U choose
+one of 65,536 cells. A cell inside one outcome's interval answers at once. A cell that a threshold cuts gets 48 more
+bits, which are searched in the thresholds' 64-bit floors; where even these do not decide (about once in 10**16 draws),
+bits are added without end. So the law is the stated one, not an approximation of it: proofs/geometric.md
+
+A table can be checked as a whole: all of it is gone through in integers. Nothing of the machine's own making is trusted
+there: thresholds are derived again with more bits, cells are answered again one by one, without NumPy.
 """
 
 from __future__ import annotations
@@ -18,14 +23,185 @@ from numpy.typing import NDArray
 from sudare.errors import ParameterError
 from sudare.noise.enclosure import exp_minus
 from sudare.noise.laws import Law
-from sudare.noise.rng import LazyUniform, Rng
+from sudare.noise.rng import WORD_BITS, LazyUniform, Rng
+from sudare.schema.arrays import Integers
 from sudare.text import Text, text
 
-WORD_BITS = 64
 CELL_BITS = 16
+CELLS = 2**CELL_BITS
+SHIFT = WORD_BITS - CELL_BITS
+TOP = 2**WORD_BITS - 1
+CHUNK = 2**16  # draws at a time: words, cells and result stay in the cache
+MOST_THRESHOLDS = 2**18  # of a table; a law with more must be split
+FIRST_GUARD_BITS = 32  # beyond 64, of the first try to find a floor
+TABLES_KEPT = 128
+
+
+class TableMachine:
+    """A sampler of one law.
+
+    `first` and `floors`: floors[i] = floor(2**64 * P[X <= first + i]), from the last 0 to the first 2**64 - 1 or to the
+    ends of the law. `table`: the answer of every cell, `cut` (the least integer of its type) where a threshold cuts it.
+
+    >>> from fractions import Fraction
+    >>> from sudare.noise.laws import TwoSidedGeometric
+    >>> from sudare.noise.rng import SeededRng
+    >>> TableMachine(TwoSidedGeometric(scale=Fraction(20))).sample(3, SeededRng(1)).dtype
+    dtype('int64')
+    """
+
+    def __init__(self, law: Law) -> None:
+        self.law = law
+        self.first, floors = find_floors(law)
+        self.floors: NDArray[np.uint64] = np.array(floors, dtype=np.uint64)
+        self.table = _make_table(self.first, self.floors)
+        self.cut = int(np.iinfo(self.table.dtype).min)
+        # one floor more than any word reaches, so that a search beyond the last finds something to compare with
+        self._fence = np.append(self.floors, np.uint64(TOP))
+        for array in (self.floors, self.table, self._fence):
+            array.setflags(write=False)
+
+    def sample(self, size: int, rng: Rng) -> Integers:
+        """Draw `size` independent values."""
+        drawn = np.empty(size, dtype=np.int64)
+        for start in range(0, size, CHUNK):
+            self.sample_into(drawn[start : start + CHUNK], rng)
+        return drawn
+
+    def sample_into(self, out: Integers, rng: Rng) -> None:
+        """Overwrite `out`, at best CHUNK long, with independent draws."""
+        words = rng.words16(len(out))
+        answers = np.empty(len(out), dtype=self.table.dtype)
+        np.take(self.table, words, mode="clip", out=answers)  # no word is out of range; clip skips the check for it
+        out[:] = answers
+        undecided = np.flatnonzero(answers == self.cut)
+        if len(undecided):
+            out[undecided] = self._search(words[undecided], rng)
+
+    def _search(self, words: NDArray[np.uint16], rng: Rng) -> Integers:
+        """Decide draws whose first 16 bits do not, by 48 more bits each."""
+        head = words.astype(np.uint64) << np.uint64(SHIFT)
+        longer = head | (rng.words64(len(words)) >> np.uint64(CELL_BITS))
+        places = np.searchsorted(self.floors, longer)  # how many floors are less
+        values = places + self.first
+        for i in np.flatnonzero(self._fence[places] == longer):
+            if places[i] < len(self.floors):
+                values[i] = draw_exactly(self.law, LazyUniform(rng, word=int(longer[i]), bits=WORD_BITS))
+        return values
+
+    def certify(self) -> Enumeration:
+        """Go through the whole table in integers and check that it is the law."""
+        return enumerate_machine(self)
+
+
+@functools.lru_cache(maxsize=TABLES_KEPT)
+def table_machine(law: Law) -> TableMachine:
+    """Give the machine of a law, built once.
+
+    >>> from fractions import Fraction
+    >>> from sudare.noise.laws import TwoSidedGeometric
+    >>> table_machine(TwoSidedGeometric(scale=Fraction(2))) is table_machine(TwoSidedGeometric(scale=Fraction(2)))
+    True
+    """
+    return TableMachine(law)
+
+
+def draw_exactly(law: Law, uniform: LazyUniform) -> int:
+    """Find the least k with U < P[X <= k] by comparing U, refined as needed, with certified thresholds.
+
+    The meaning of every draw: the table is a faster way to the same k.
+
+    >>> from fractions import Fraction
+    >>> from sudare.noise.laws import TwoSidedGeometric
+    >>> from sudare.noise.rng import SeededRng
+    >>> draw_exactly(TwoSidedGeometric(scale=Fraction(20)), LazyUniform(SeededRng(1), word=2**63, bits=64))
+    0
+    """
+
+    def is_at_most(k: int) -> bool:
+        return uniform.is_below(lambda bits: law.threshold(k, bits))
+
+    below, at_least = _bracket(law, is_at_most)
+    while at_least - below > 1:
+        middle = (below + at_least) // 2
+        if is_at_most(middle):
+            at_least = middle
+        else:
+            below = middle
+    return at_least
+
+
+def _bracket(law: Law, is_at_most: Callable[[int], bool]) -> tuple[int, int]:
+    """Find below < X <= at_least, by strides that double where the law has no end."""
+    below = law.low - 1 if law.low is not None else min(0, law.high or 0) - 1
+    at_least = law.high if law.high is not None else max(0, below + 1)
+    stride = 1
+    while law.high is None and not is_at_most(at_least):
+        below, at_least, stride = at_least, at_least + stride, 2 * stride
+    stride = 1
+    while law.low is None and is_at_most(below):
+        at_least, below, stride = below, below - stride, 2 * stride
+    return below, at_least
+
+
+def find_floors(law: Law) -> tuple[int, list[int]]:
+    """List floor(2**64 * P[X <= k]) from k = first on, from the last 0 to the first 2**64 - 1 or to the law's ends."""
+    start = next((end for end in (law.low, law.high) if end is not None), 0)
+    up = _walk(law, start, 1, law.high, TOP)
+    down = _walk(law, start - 1, -1, None if law.low is None else start - 1, 0)
+    return start - len(down), down[::-1] + up
+
+
+def _walk(law: Law, start: int, step: int, end: int | None, last: int) -> list[int]:
+    """Collect floors from k = start on, before k = end; where the law has no end, until one is `last`."""
+    floors: list[int] = []
+    while (k := start + step * len(floors)) != end:
+        floors.append(certified_floor(law, k))
+        if end is None and floors[-1] == last:
+            break
+        if len(floors) > MOST_THRESHOLDS:
+            raise ParameterError("the law has more than {most} thresholds; split it", most=MOST_THRESHOLDS)
+    return floors
+
+
+def certified_floor(law: Law, k: int, *, guard: int = FIRST_GUARD_BITS) -> int:
+    """Compute floor(2**64 * P[X <= k]), with more bits until both bounds have the same floor.
+
+    >>> from fractions import Fraction
+    >>> from sudare.noise.laws import OneSidedGeometric
+    >>> certified_floor(OneSidedGeometric(scale=Fraction(1)), 0)
+    11660566172440666341
+    """
+    while True:
+        bounds = law.threshold(k, WORD_BITS + guard)
+        # a probability before the law's end is below 1, even if its upper bound is not
+        floors: set[int] = {min(bound >> guard, TOP) for bound in bounds}
+        if len(floors) == 1:
+            return floors.pop()
+        guard *= 2
+
+
+def _make_table(first: int, floors: NDArray[np.uint64]) -> NDArray[np.signedinteger[Any]]:
+    """Answer every cell: the number of thresholds below it, or `cut` if one lies in it."""
+    cells_cut = (floors >> np.uint64(SHIFT)).astype(np.int64)
+    answers = first + np.searchsorted(cells_cut, np.arange(CELLS))
+    kind = _narrowest(int(answers[0]), int(answers[-1]))
+    table = answers.astype(kind)
+    table[cells_cut] = np.iinfo(kind).min
+    return table
+
+
+def _narrowest(low: int, high: int) -> type[np.signedinteger[Any]]:
+    for kind in (np.int16, np.int32):
+        if np.iinfo(kind).min < low and high <= np.iinfo(kind).max:
+            return kind
+    return np.int64
+
+
+# --- the check of a table -------------------------------------------------------------------------------------------
+
 PROOF_BITS = 256  # thresholds are derived again with as many
 SLACK_BITS = 64  # a ratio is shown to keep its bound up to a factor of 1 + 2**-64
-TOP = 2**WORD_BITS - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,181 +283,3 @@ def _check_cells(first: int, floors: list[int], table: list[int], cut: int) -> I
         if answer != expected:
             yield text("cell {cell} does not answer what the thresholds say", cell=cell)
         below = inside
-
-
-# A machine that draws from any law exactly, and fast: one word, one cell.
-#
-# Inverting the cumulative probability, X = least k with U < P[X <= k], U uniform in [0, 1). The first 16 bits of U
-# choose one of 65,536 cells. A cell inside one outcome's interval answers at once. A cell that a threshold cuts gets
-# 48 more bits, which are searched in the thresholds' 64-bit floors; where even these do not decide (about once in
-# 10**16 draws), bits are added without end. So the law is the stated one, not an approximation of it:
-# proofs/geometric.md.
-
-
-CELLS = 2**CELL_BITS
-SHIFT = WORD_BITS - CELL_BITS
-CHUNK = 2**16  # draws at a time: words, cells and result stay in the cache
-MOST_THRESHOLDS = 2**18
-FIRST_GUARD_BITS = 32
-TABLES_KEPT = 128
-
-
-class TableMachine:
-    """A sampler of one law.
-
-    `first` and `floors`: floors[i] = floor(2**64 * P[X <= first + i]), from the last 0 to the first 2**64 - 1 or to the
-    ends of the law. `table`: the answer of every cell, `cut` (the least integer of its type) where a threshold cuts it.
-
-    >>> from fractions import Fraction
-    >>> from sudare.noise.laws import TwoSidedGeometric
-    >>> from sudare.noise.rng import SeededRng
-    >>> TableMachine(TwoSidedGeometric(scale=Fraction(20))).sample(3, SeededRng(1)).dtype
-    dtype('int64')
-    """
-
-    def __init__(self, law: Law) -> None:
-        self.law = law
-        self.first, floors = find_floors(law)
-        self.floors: NDArray[np.uint64] = np.array(floors, dtype=np.uint64)
-        self.table = _make_table(self.first, self.floors)
-        self.cut = int(np.iinfo(self.table.dtype).min)
-        # one floor more than any word reaches, so that a search beyond the last finds something to compare with
-        self._fence = np.append(self.floors, np.uint64(TOP))
-        for array in (self.floors, self.table, self._fence):
-            array.setflags(write=False)
-
-    def sample(self, size: int, rng: Rng) -> NDArray[np.int64]:
-        """Draw `size` independent values."""
-        out = np.empty(size, dtype=np.int64)
-        for start in range(0, size, CHUNK):
-            self.sample_into(out[start : start + CHUNK], rng)
-        return out
-
-    def sample_into(self, out: NDArray[np.int64], rng: Rng) -> None:
-        """Overwrite `out`, at best CHUNK long, with independent draws."""
-        words = rng.words16(len(out))
-        answers = np.empty(len(out), dtype=self.table.dtype)
-        np.take(self.table, words, mode="clip", out=answers)  # no word is out of range; clip skips the check for it
-        out[:] = answers
-        undecided = np.flatnonzero(answers == self.cut)
-        if len(undecided):
-            out[undecided] = self._search(words[undecided], rng)
-
-    def _search(self, words: NDArray[np.uint16], rng: Rng) -> NDArray[np.int64]:
-        """Decide draws whose first 16 bits do not, by 48 more bits each."""
-        head = words.astype(np.uint64) << np.uint64(SHIFT)
-        longer = head | (rng.words64(len(words)) >> np.uint64(CELL_BITS))
-        places = np.searchsorted(self.floors, longer)  # how many floors are less
-        values = places + self.first
-        for i in np.flatnonzero(self._fence[places] == longer):
-            if places[i] < len(self.floors):
-                values[i] = draw_exactly(self.law, LazyUniform(rng, word=int(longer[i]), bits=WORD_BITS))
-        return values
-
-    def certify(self) -> Enumeration:
-        """Go through the whole table in integers and check that it is the law."""
-        return enumerate_machine(self)
-
-
-@functools.lru_cache(maxsize=TABLES_KEPT)
-def table_machine(law: Law) -> TableMachine:
-    """Give the machine of a law, built once.
-
-    >>> from fractions import Fraction
-    >>> from sudare.noise.laws import TwoSidedGeometric
-    >>> table_machine(TwoSidedGeometric(scale=Fraction(2))) is table_machine(TwoSidedGeometric(scale=Fraction(2)))
-    True
-    """
-    return TableMachine(law)
-
-
-def draw_exactly(law: Law, uniform: LazyUniform) -> int:
-    """Find the least k with U < P[X <= k] by comparing U, refined as needed, with certified thresholds.
-
-    The meaning of every draw: the table is a faster way to the same k.
-
-    >>> from fractions import Fraction
-    >>> from sudare.noise.laws import TwoSidedGeometric
-    >>> from sudare.noise.rng import SeededRng
-    >>> draw_exactly(TwoSidedGeometric(scale=Fraction(20)), LazyUniform(SeededRng(1), word=2**63, bits=64))
-    0
-    """
-
-    def is_at_most(k: int) -> bool:
-        return uniform.is_below(lambda bits: law.threshold(k, bits))
-
-    below, found = _bracket(law, is_at_most)
-    while found - below > 1:
-        middle = (below + found) // 2
-        if is_at_most(middle):
-            found = middle
-        else:
-            below = middle
-    return found
-
-
-def _bracket(law: Law, is_at_most: Callable[[int], bool]) -> tuple[int, int]:
-    """Find below < X <= found, by strides that double where the law has no end."""
-    below = law.low - 1 if law.low is not None else min(0, law.high or 0) - 1
-    found = law.high if law.high is not None else max(0, below + 1)
-    stride = 1
-    while law.high is None and not is_at_most(found):
-        below, found, stride = found, found + stride, 2 * stride
-    stride = 1
-    while law.low is None and is_at_most(below):
-        found, below, stride = below, below - stride, 2 * stride
-    return below, found
-
-
-def find_floors(law: Law) -> tuple[int, list[int]]:
-    """List floor(2**64 * P[X <= k]) from k = first on, from the last 0 to the first 2**64 - 1 or to the law's ends."""
-    start = next((end for end in (law.low, law.high) if end is not None), 0)
-    up = _walk(law, start, 1, law.high, TOP)
-    down = _walk(law, start - 1, -1, None if law.low is None else start - 1, 0)
-    return start - len(down), down[::-1] + up
-
-
-def _walk(law: Law, start: int, step: int, end: int | None, last: int) -> list[int]:
-    """Collect floors from k = start on, before k = end; where the law has no end, until one is `last`."""
-    floors: list[int] = []
-    while (k := start + step * len(floors)) != end:
-        floors.append(certified_floor(law, k))
-        if end is None and floors[-1] == last:
-            break
-        if len(floors) > MOST_THRESHOLDS:
-            raise ParameterError("the law has more than {most} thresholds; split it", most=MOST_THRESHOLDS)
-    return floors
-
-
-def certified_floor(law: Law, k: int, *, guard: int = FIRST_GUARD_BITS) -> int:
-    """Compute floor(2**64 * P[X <= k]), with more bits until both bounds have the same floor.
-
-    >>> from fractions import Fraction
-    >>> from sudare.noise.laws import OneSidedGeometric
-    >>> certified_floor(OneSidedGeometric(scale=Fraction(1)), 0)
-    11660566172440666341
-    """
-    while True:
-        bounds = law.threshold(k, WORD_BITS + guard)
-        # a probability before the law's end is below 1, even if its upper bound is not
-        floors: set[int] = {min(bound >> guard, TOP) for bound in bounds}
-        if len(floors) == 1:
-            return floors.pop()
-        guard *= 2
-
-
-def _make_table(first: int, floors: NDArray[np.uint64]) -> NDArray[np.signedinteger[Any]]:
-    """Answer every cell: the number of thresholds below it, or `cut` if one lies in it."""
-    cells_cut = (floors >> np.uint64(SHIFT)).astype(np.int64)
-    answers = first + np.searchsorted(cells_cut, np.arange(CELLS))
-    kind = _narrowest(int(answers[0]), int(answers[-1]))
-    table = answers.astype(kind)
-    table[cells_cut] = np.iinfo(kind).min
-    return table
-
-
-def _narrowest(low: int, high: int) -> type[np.signedinteger[Any]]:
-    for kind in (np.int16, np.int32):
-        if np.iinfo(kind).min < low and high <= np.iinfo(kind).max:
-            return kind
-    return np.int64

@@ -13,12 +13,14 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
+from sudare.noise.enclosure import exp_minus
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -26,11 +28,12 @@ if TYPE_CHECKING:
 Octets = bytes  # the name `bytes` belongs to a method below
 Fill = Callable[[memoryview], None]  # writes the next bytes of a stream
 
+WORD_BITS = 64  # of the words that samplers read
 BUFFER_BYTES = 4096
-KEY_OCTETS = 32
-KEY_LIFETIME = 2**26  # bytes under one key: 2**22 blocks, 2**-85 away from random words by the birthday bound
-BIGGEST_BOUND = 2**63 - 1
-FEW_MEMBERS = 16  # a subset of less than one in so many is drawn member by member
+KEY_BYTES = 32
+KEY_LIFETIME_BYTES = 2**26  # under one key: 2**22 blocks, 2**-85 away from random words by the birthday bound
+LARGEST_BOUND = 2**63 - 1
+SPARSE_SUBSET = 16  # a subset of less than one in so many is drawn member by member
 _ZEROS = memoryview(bytes(2**16))
 
 
@@ -56,7 +59,7 @@ class Rng:
                 self._read(memoryview(out.view(np.uint8)))  # type: ignore[arg-type]  # stubs before Python 3.12
 
     def _read(self, out: memoryview) -> None:
-        self._meet_process()
+        self._check_process()
         while len(out):
             if self._next == len(self._buffer) and len(out) >= len(self._buffer):
                 return self._generate(out)
@@ -69,8 +72,8 @@ class Rng:
             out[:taken] = self._buffer[start : self._next]
             out = out[taken:]
 
-    def _meet_process(self) -> None:
-        """Take notice that the process may have been copied; by default nothing changes."""
+    def _check_process(self) -> None:
+        """Start a stream of its own where the process was copied; by default nothing changes."""
 
     def _after_fork(self) -> None:
         self._lock = threading.Lock()  # the old one may be held by a thread that does not exist in the child
@@ -130,7 +133,7 @@ class Rng:
         True
         """
         _require_positive(bound)
-        if bound > BIGGEST_BOUND:
+        if bound > LARGEST_BOUND:
             raise ParameterError("bound ({bound}) must be below 2**63; use below() one by one", bound=bound)
         top = np.uint64(2**64 // bound * bound - 1)
         out = np.empty(size, dtype=np.int64)
@@ -169,17 +172,17 @@ class Rng:
         """
         if not 0 <= k <= n:
             raise ParameterError("k ({k}) must be between 0 and n ({n})", k=k, n=n)
-        if n > BIGGEST_BOUND:
+        if n > LARGEST_BOUND:
             return self._subset_of_many(n, k)
-        if FEW_MEMBERS * k > n:
+        if SPARSE_SUBSET * k > n:
             return self._subset_by_keys(n, k)
         drawn = np.empty(0, dtype=np.int64)
-        places = drawn
-        while len(places) < k:
-            more = self.uniform_below(n, k - len(places) + 8)
+        first_places = drawn
+        while len(first_places) < k:
+            more = self.uniform_below(n, k - len(first_places) + 8)
             drawn = np.concatenate([drawn, more])
-            places = np.unique(drawn, return_index=True)[1]  # where each value was first seen
-        return np.sort(drawn[np.sort(places)[:k]])
+            first_places = np.unique(drawn, return_index=True)[1]  # where each value was drawn first
+        return np.sort(drawn[np.sort(first_places)[:k]])
 
     def _subset_by_keys(self, n: int, k: int) -> NDArray[np.int64]:
         while True:
@@ -214,9 +217,9 @@ class SystemRng(Rng):
         super().__init__(self._new_stream(), buffer_bytes=buffer_bytes)
 
     def _new_stream(self) -> Fill:
-        return _KeyStream(lambda: os.urandom(KEY_OCTETS)).generate if self._cipher else _read_system
+        return _KeyStream(lambda: os.urandom(KEY_BYTES)).generate if self._cipher else _read_system
 
-    def _meet_process(self) -> None:
+    def _check_process(self) -> None:
         # os.register_at_fork misses processes copied by C code; their number gives them away
         if self._process != os.getpid():
             self._rekey()
@@ -269,7 +272,7 @@ def system_rng() -> SystemRng:
 
 
 class _KeyStream:
-    """The key stream of AES-256-CTR; a key serves KEY_LIFETIME bytes and is then replaced."""
+    """The key stream of AES-256-CTR; a key serves KEY_LIFETIME_BYTES and is then replaced."""
 
     def __init__(self, new_key: Callable[[], Octets]) -> None:
         self._new_key = new_key
@@ -279,7 +282,7 @@ class _KeyStream:
     def generate(self, out: memoryview) -> None:
         while len(out):
             if self._left == 0:
-                self._context, self._left = _aes_ctr(self._new_key()), KEY_LIFETIME
+                self._context, self._left = _aes_ctr(self._new_key()), KEY_LIFETIME_BYTES
             size = min(len(out), self._left, len(_ZEROS))
             self._left -= size
             self._context.update_into(_ZEROS[:size], out[:size])
@@ -326,8 +329,7 @@ if hasattr(os, "register_at_fork"):  # nothing forks where it is missing
     os.register_at_fork(after_in_child=_start_anew_in_child)
 
 
-# A uniform real number whose bits are drawn when a comparison needs them.
-
+# --- a uniform real number whose bits are drawn when a comparison needs them ----------------------------------------
 
 FIRST_BITS = 64
 
@@ -360,6 +362,20 @@ class LazyUniform:
             if self.word >= high:
                 return False
             self._refine()
+
+    def is_below_exp(self, x: Fraction) -> bool:
+        """Tell whether U < exp(-x), x >= 0: yes with probability exp(-x), exactly.
+
+        >>> from sudare.noise.rng import SeededRng
+        >>> LazyUniform(SeededRng(1)).is_below_exp(Fraction(0))
+        True
+        """
+
+        def enclose_exp(bits: int) -> tuple[int, int]:
+            bounds = exp_minus(x, bits)
+            return bounds.low, bounds.high
+
+        return self.is_below(enclose_exp)
 
     def _refine(self) -> None:
         self.word = self.word << self.bits | self._rng.bits(self.bits)

@@ -3,8 +3,8 @@
     permute_and_flip_rows  one candidate out of each of many lists of scores
     geometric_few          noise of a scale that is not worth a table of its own
 
-The laws are those of `exponential` and `geometric`. Both stand on ladders: bounds of exp(-rate * k) for
-k = 0, 1, 2, ..., each the one before it times exp(-rate), in integers. Proof: proofs/rows.md
+The laws are those of `exponential` and `geometric`. Both stand on bounds of the powers exp(-rate * k) for k = 0, 1,
+2, ..., each the one before it times exp(-rate), in integers. Proof: proofs/rows.md
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import ParameterError
 from sudare.noise.enclosure import Enclosure, enclose, exp_minus
 from sudare.noise.exponential import permute_and_flip
 from sudare.noise.geometric import geometric_noise
+from sudare.noise.laws import require_exact
 from sudare.noise.rng import LazyUniform, Rng
 from sudare.noise.uniform import draw_below_each
-from sudare.schema.arrays import Integers
+from sudare.schema.arrays import Booleans, Integers
 
 Words = NDArray[np.uint64]
 
-LADDER_BITS = 128  # a rung is at most this many units of 2**-128 off per step: far from what 64 bits can see
+POWER_BITS = 128  # a power is at most so many units of 2**-128 off per step: far from what 64 bits can see
 DIGIT_BITS = 11  # a gap of 22 bits is two digits; exp(-rate * gap) is the product of a bound for each
 FACTOR_BITS = 32  # of each bound: their product fits 64 bits
-WIDEST_GAP = 2 ** (2 * DIGIT_BITS)
-LARGEST_LADDER_SCALE = 256  # 11,000 rungs take 6 ms; the tables for a larger scale take 60
+WIDEST_GAP = 2 ** (2 * DIGIT_BITS)  # between the best score of a row and another one
+LARGEST_POWERS_SCALE = 256  # 11,000 powers take 6 ms; the tables for a larger scale take 60
 MAGNITUDE_BITS = 63  # of a word: the last bit is the sign
 
 
@@ -49,63 +49,57 @@ def permute_and_flip_rows(
     >>> permute_and_flip_rows(scores, sizes, epsilon=Fraction(1), sensitivity=1, rng=SeededRng(1))
     array([1, 3])
     """
-    _require_exact("epsilon", epsilon)
-    _require_exact("sensitivity", sensitivity)
+    require_exact("epsilon", epsilon)
+    require_exact("sensitivity", sensitivity)
     if not sizes.size:
         return np.empty(0, dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
     # differences of 64-bit integers always fit 64 bits without a sign; the wrap of the subtraction is meant
     gaps = np.repeat(np.maximum.reduceat(scores, starts), sizes).astype(np.uint64) - scores.astype(np.uint64)
-    is_live = _flips(np.minimum(gaps, WIDEST_GAP - 1).astype(np.int64), Fraction(epsilon) / (2 * sensitivity), rng)
+    is_live = _flip_each(np.minimum(gaps, WIDEST_GAP - 1).astype(np.int64), Fraction(epsilon) / (2 * sensitivity), rng)
     places = np.flatnonzero(is_live)
     live = np.add.reduceat(is_live, starts, dtype=np.int64)
     chosen: Integers = places[np.cumsum(live) - live + draw_below_each(live, rng=rng)]
-    # rows that no ladder of this length spans, of more than four million records each, are chosen one by one
+    # rows whose gaps have more than two digits, of more than four million records each, are chosen one by one
     for row in np.flatnonzero(np.maximum.reduceat(gaps, starts) >= WIDEST_GAP):
-        mine = scores[starts[row] : starts[row] + sizes[row]]
-        chosen[row] = starts[row] + permute_and_flip(mine, epsilon=epsilon, sensitivity=sensitivity, rng=rng)
+        row_scores = scores[starts[row] : starts[row] + sizes[row]]
+        chosen[row] = starts[row] + permute_and_flip(row_scores, epsilon=epsilon, sensitivity=sensitivity, rng=rng)
     return chosen
 
 
-def _flips(gaps: Integers, rate: Fraction, rng: Rng) -> NDArray[np.bool_]:
+def _flip_each(gaps: Integers, rate: Fraction, rng: Rng) -> Booleans:
     """Say yes with probability exp(-rate * gap) for every gap; bounds decide nearly all, exact arithmetic the rest."""
-    fine, coarse = _factors(rate), _factors(rate * 2**DIGIT_BITS)
+    fine, coarse = _bound_digits(rate), _bound_digits(rate * 2**DIGIT_BITS)
     low, high = gaps & (2**DIGIT_BITS - 1), gaps >> DIGIT_BITS
     words = rng.words64(gaps.size)
-    yes: NDArray[np.bool_] = (words < fine[0][low] * coarse[0][high]) | (gaps == 0)  # 2**64, of a gap of 0, wraps
-    doubtful = ~yes & (words <= fine[1][low] * coarse[1][high] - np.uint64(1))  # a product of 2**64 wraps to no bound
-    for place in np.flatnonzero(doubtful):
+    is_yes: Booleans = (words < fine[0][low] * coarse[0][high]) | (gaps == 0)  # 2**64, of a gap of 0, wraps
+    is_doubtful = ~is_yes & (
+        words <= fine[1][low] * coarse[1][high] - np.uint64(1)
+    )  # a product of 2**64 wraps to no bound
+    for place in np.flatnonzero(is_doubtful):
         uniform = LazyUniform(rng, word=int(words[place]), bits=2 * FACTOR_BITS)
-        yes[place] = _is_below_exp(int(gaps[place]) * rate, uniform)
-    return yes
-
-
-def _is_below_exp(x: Fraction, uniform: LazyUniform) -> bool:
-    def threshold(bits: int) -> tuple[int, int]:
-        bounds = exp_minus(x, bits)
-        return bounds.low, bounds.high
-
-    return uniform.is_below(threshold)
+        is_yes[place] = uniform.is_below_exp(int(gaps[place]) * rate)
+    return is_yes
 
 
 @functools.lru_cache(maxsize=16)
-def _factors(rate: Fraction) -> tuple[Words, Words]:
+def _bound_digits(rate: Fraction) -> tuple[Words, Words]:
     """Bound 2**32 * exp(-rate * k) from below and above, for every digit k."""
-    shift = LADDER_BITS - FACTOR_BITS
-    rungs = _ladder(rate, 2**DIGIT_BITS)
-    lows, highs = [low >> shift for low, _ in rungs], [-(-high >> shift) for _, high in rungs]
+    shift = POWER_BITS - FACTOR_BITS
+    powers = _bound_powers(rate, 2**DIGIT_BITS)
+    lows, highs = [low >> shift for low, _ in powers], [-(-high >> shift) for _, high in powers]
     return np.array(lows, dtype=np.uint64), np.array(highs, dtype=np.uint64)
 
 
-def _ladder(rate: Fraction, rungs: int) -> list[tuple[int, int]]:
-    """Bound 2**128 * exp(-rate * k) for k = 0, 1, 2, ... below `rungs`."""
-    step = exp_minus(rate, LADDER_BITS)
-    low = high = 1 << LADDER_BITS
-    found = []
-    for _ in range(rungs):
-        found.append((low, high))
-        low, high = low * step.low >> LADDER_BITS, -(-high * step.high >> LADDER_BITS)
-    return found
+def _bound_powers(rate: Fraction, size: int) -> list[tuple[int, int]]:
+    """Bound 2**128 * exp(-rate * k) for k = 0, 1, 2, ... below `size`."""
+    step = exp_minus(rate, POWER_BITS)
+    low = high = 1 << POWER_BITS
+    bounds = []
+    for _ in range(size):
+        bounds.append((low, high))
+        low, high = low * step.low >> POWER_BITS, -(-high * step.high >> POWER_BITS)
+    return bounds
 
 
 def geometric_few(size: int, *, scale: Fraction, rng: Rng) -> Integers:
@@ -118,62 +112,57 @@ def geometric_few(size: int, *, scale: Fraction, rng: Rng) -> Integers:
     >>> geometric_few(4, scale=Fraction(1, 1000), rng=SeededRng(1))
     array([0, 0, 0, 0])
     """
-    _require_exact("scale", scale)
-    if scale > LARGEST_LADDER_SCALE:
+    require_exact("scale", scale)
+    if scale > LARGEST_POWERS_SCALE:
         return geometric_noise(size, scale=scale, rng=rng)
-    floors = _floors(Fraction(scale))
+    floors = _list_floors(Fraction(scale))
     words = rng.words64(size)
     numbers = words >> np.uint64(1)
     places = np.searchsorted(floors, numbers, side="right")
     magnitudes: Integers = (floors.size - places).astype(np.int64)
     for place in np.flatnonzero(floors[np.maximum(places, 1) - 1] == numbers):
         uniform = LazyUniform(rng, word=int(numbers[place]), bits=MAGNITUDE_BITS)
-        magnitudes[place] = _refined(int(magnitudes[place]), Fraction(scale), uniform)
+        magnitudes[place] = _refine(int(magnitudes[place]), Fraction(scale), uniform)
     return np.where(words & np.uint64(1), -magnitudes, magnitudes)
 
 
-def _refined(magnitude: int, scale: Fraction, uniform: LazyUniform) -> int:
+def _refine(magnitude: int, scale: Fraction, uniform: LazyUniform) -> int:
     """Climb from a magnitude that is certain as long as U lies below the next threshold."""
 
     def is_at_least(k: int) -> bool:
-        return uniform.is_below(lambda bits: enclose(lambda more: _reach(k, scale, more), bits))
+        return uniform.is_below(lambda bits: enclose(lambda more: _enclose_tail(k, scale, more), bits))
 
     while is_at_least(magnitude + 1):
         magnitude += 1
     return magnitude
 
 
-def _reach(k: int, scale: Fraction, bits: int) -> Enclosure:
-    """P[|Z| >= k], k >= 1."""
+def _enclose_tail(k: int, scale: Fraction, bits: int) -> Enclosure:
+    """Enclose P[|Z| >= k], k >= 1."""
     return 2 * exp_minus(k / scale, bits) / (1 + exp_minus(1 / scale, bits))
 
 
 @functools.lru_cache(maxsize=128)
-def _floors(scale: Fraction) -> Words:
+def _list_floors(scale: Fraction) -> Words:
     """floor(2**63 * P[|Z| >= k]) from the first that is 0 down to k = 1: an increasing vector."""
-    step = exp_minus(1 / scale, LADDER_BITS)
-    below, above = (1 << LADDER_BITS) + step.high, (1 << LADDER_BITS) + step.low
-    shift = LADDER_BITS - MAGNITUDE_BITS - 1  # one less: the 2 of 2 a^k
+    step = exp_minus(1 / scale, POWER_BITS)
+    below, above = (1 << POWER_BITS) + step.high, (1 << POWER_BITS) + step.low
+    shift = POWER_BITS - MAGNITUDE_BITS - 1  # one less: the 2 of 2 a^k
     low, high = step.low, step.high
     floors: list[int] = []
     while not floors or floors[-1]:
-        ends = ((low << LADDER_BITS) // below >> shift, (high << LADDER_BITS) // above >> shift)
+        ends = ((low << POWER_BITS) // below >> shift, (high << POWER_BITS) // above >> shift)
         k = len(floors) + 1
-        floors.append(ends[0] if ends[0] == ends[1] else _certified(k, scale))
-        low, high = low * step.low >> LADDER_BITS, -(-high * step.high >> LADDER_BITS)
+        floors.append(ends[0] if ends[0] == ends[1] else _certify_floor(k, scale))
+        low, high = low * step.low >> POWER_BITS, -(-high * step.high >> POWER_BITS)
     return np.array(floors[::-1], dtype=np.uint64)
 
 
-def _certified(k: int, scale: Fraction) -> int:
-    """Find a floor that the ladder's bounds do not agree on, with more bits until they do."""
-    guard = LADDER_BITS
+def _certify_floor(k: int, scale: Fraction) -> int:
+    """Find a floor that the bounds of the powers do not agree on, with more bits until they do."""
+    guard = POWER_BITS
     while True:
-        low, high = enclose(lambda more: _reach(k, scale, more), MAGNITUDE_BITS + guard)
+        low, high = enclose(lambda more: _enclose_tail(k, scale, more), MAGNITUDE_BITS + guard)
         if low >> guard == high >> guard:
             return low >> guard
         guard *= 2
-
-
-def _require_exact(name: str, value: int | Fraction) -> None:
-    if not isinstance(value, int | Fraction) or value <= 0:
-        raise ParameterError("{name} ({value}) must be a positive exact fraction", name=name, value=value)

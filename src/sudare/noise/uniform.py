@@ -18,7 +18,7 @@ from sudare.errors import ParameterError
 from sudare.noise.rng import Rng
 from sudare.schema.arrays import Codes, Integers, Reals
 
-KEY_BYTES = 16
+HASH_KEY_BYTES = 16
 PARTS_OF_A_BIN = 2**20  # a bin whose edges are not whole is cut into so many equal parts, and one of them is drawn
 
 
@@ -174,4 +174,4 @@ def draw_key() -> bytes:
     >>> len(draw_key())
     16
     """
-    return os.urandom(KEY_BYTES)
+    return os.urandom(HASH_KEY_BYTES)

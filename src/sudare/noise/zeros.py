@@ -29,7 +29,7 @@ from sudare.schema.arrays import Integers
 
 MEAN_PER_DRAW = 32  # successes a small binomial has in the mean: few thresholds, and few draws
 FEW_TRIALS = 1024  # up to here the support ends where the trials do; beyond, the end is never seen
-COARSE_BITS = 256
+COARSE_BITS = 256  # of the share by which draws are divided; it decides no outcome
 BATCH = 2**22  # small binomials drawn at a time
 
 
@@ -70,10 +70,10 @@ def count_in_stratum(trials: int, stratum: Stratum, rng: Rng) -> int:
     size = _trials_per_draw(trials, stratum)
     draws, rest = divmod(trials, size)
     machine = TableMachine(StratumCount(trials=size, stratum=stratum))
-    found = sum(int(machine.sample(min(BATCH, draws - start), rng).sum()) for start in range(0, draws, BATCH))
+    successes = sum(int(machine.sample(min(BATCH, draws - start), rng).sum()) for start in range(0, draws, BATCH))
     if rest:
-        found += int(TableMachine(StratumCount(trials=rest, stratum=stratum)).sample(1, rng)[0])
-    return found
+        successes += int(TableMachine(StratumCount(trials=rest, stratum=stratum)).sample(1, rng)[0])
+    return successes
 
 
 def draw_in_stratum(size: int, stratum: Stratum, rng: Rng) -> Integers:
@@ -155,10 +155,10 @@ class StratumCount:
             return 1 << bits, 1 << bits
         # (1-q)^trials loses as many bits as the trials have, and its smallness some more
         guard = self.trials.bit_length() + 3 * MEAN_PER_DRAW
-        return enclose(lambda more: _sums(self, more, k), bits, guard=guard)
+        return enclose(lambda more: _enclose_cumulative(self, more, k), bits, guard=guard)
 
 
-def _sums(law: StratumCount, bits: int, k: int) -> Enclosure:
+def _enclose_cumulative(law: StratumCount, bits: int, k: int) -> Enclosure:
     return _cumulative(law, bits, max(2 * MEAN_PER_DRAW, 1 << (k + 1).bit_length()))[k]
 
 
@@ -178,7 +178,7 @@ def _cumulative(law: StratumCount, bits: int, size: int) -> tuple[Enclosure, ...
 
 
 def _trials_per_draw(trials: int, stratum: Stratum) -> int:
-    """So many that a draw has about MEAN_PER_DRAW successes; any number gives the same law."""
+    """Take so many that a draw has about MEAN_PER_DRAW successes; any number gives the same law."""
     share = stratum.share(COARSE_BITS)
     return max(1, min(trials, (MEAN_PER_DRAW << COARSE_BITS) // max(share.high, 1)))
 

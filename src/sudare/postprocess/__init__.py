@@ -1,5 +1,5 @@
 """Public to public: numbers that are already noisy are made into a valid table. No private value comes here."""
 
-from sudare.postprocess.simplex import largest_remainder, nearest_point, nearest_table
+from sudare.postprocess.simplex import find_nearest_point, find_nearest_table, round_by_remainder
 
-__all__ = ["largest_remainder", "nearest_point", "nearest_table"]
+__all__ = ["find_nearest_point", "find_nearest_table", "round_by_remainder"]

@@ -1,4 +1,8 @@
-"""The nearest valid table: non-negative, whole numbers, a given total (Terada 2017, sections 4.2-4.4)."""
+"""The nearest valid table: non-negative, whole numbers, a given total (Terada 2017, sections 4.2-4.4).
+
+For one table, for many rows of equal length at once, and for many rows of unequal length, whose entries are given flat
+with the row that each belongs to. Every row is what `find_nearest_table` makes of it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from sudare.noise.uniform import draw_order, draw_subset
 from sudare.schema.arrays import Integers, Reals
 
 
-def nearest_table(noisy: Integers, *, total: int, rng: Rng) -> Integers:
+def find_nearest_table(noisy: Integers, *, total: int, rng: Rng) -> Integers:
     """Find the lattice point of {x >= 0, sum x = total} nearest to whole numbers, in integers throughout.
 
     The nearest real point is (y - t)+ for one t. Whole y share the fraction of y - t, so with T = ceil(t) the floors
@@ -24,47 +28,43 @@ def nearest_table(noisy: Integers, *, total: int, rng: Rng) -> Integers:
     Source: Terada 2017, 4.3-4.4.
 
     >>> from sudare.noise import SeededRng
-    >>> nearest_table(np.array([7, -3, 2, 0]), total=5, rng=SeededRng(1)).tolist()
+    >>> find_nearest_table(np.array([7, -3, 2, 0]), total=5, rng=SeededRng(1)).tolist()
     [5, 0, 0, 0]
     """
     _check_total(total)
     if noisy.size == 0:
-        return _nothing(total)
-    return raise_spare(noisy, threshold(noisy, total), total=total, rng=rng)
-
-
-def raise_spare(noisy: Integers, level: int, *, total: int, rng: Rng) -> Integers:
-    """Cut at the level found by `threshold`, and give the spare units to cells that reach it, drawn at random."""
-    table = np.maximum(noisy - level, 0)
+        return _make_empty_table(total)
+    threshold = find_threshold(noisy, total)
+    table = np.maximum(noisy - threshold, 0)
     spare = total - int(table.sum())
     if spare:
-        tied = np.flatnonzero(noisy >= level)
+        tied = np.flatnonzero(noisy >= threshold)
         table[tied[draw_subset(tied.size, spare, rng=rng)]] += 1
     return table
 
 
-def threshold(noisy: Integers, total: int) -> int:
-    """The whole T with sum (y-T)+ <= total < sum (y-T)+ + #{y >= T}, by Michelot's batch elimination on integers.
+def find_threshold(noisy: Integers, total: int) -> int:
+    """Find the whole T with sum (y-T)+ <= total < sum (y-T)+ + #{y >= T}, by Michelot's batch elimination on integers.
 
     Each round drops the cells that end at or below 0 and can only raise T, as in the paper's 4.4.
 
-    >>> threshold(np.array([7, -3, 2, 0]), 5)
+    >>> find_threshold(np.array([7, -3, 2, 0]), 5)
     2
     """
     active = noisy
     while True:
-        excess = exact_sum(active) - total
-        level = -(-excess // active.size)  # ceil: floors add up to at most the total
-        kept = active[active >= level]
+        surplus = exact_sum(active) - total
+        threshold = -(-surplus // active.size)  # ceil: floors add up to at most the total
+        kept = active[active >= threshold]
         if kept.size == active.size:
-            return level
+            return threshold
         active = kept
 
 
-def nearest_point(point: Reals, *, total: float) -> Reals:
+def find_nearest_point(point: Reals, *, total: float) -> Reals:
     """Find the real point of {x >= 0, sum x = total} nearest to `point` (the paper's steps 1 and 2).
 
-    >>> nearest_point(np.array([3.0, 1.0, -5.0]), total=2.0).tolist()
+    >>> find_nearest_point(np.array([3.0, 1.0, -5.0]), total=2.0).tolist()
     [2.0, 0.0, 0.0]
     """
     active = point
@@ -76,13 +76,13 @@ def nearest_point(point: Reals, *, total: float) -> Reals:
         active = kept
 
 
-def largest_remainder(point: Reals, *, total: int, rng: Rng) -> Integers:
+def round_by_remainder(point: Reals, *, total: int, rng: Rng) -> Integers:
     """Round to whole numbers with the given total: floors, then one more for the largest fractions (step 3).
 
     Ties are broken at random. The floors must not exceed the total by more than float dust.
 
     >>> from sudare.noise import SeededRng
-    >>> largest_remainder(np.array([1.25, 0.75, 3.0]), total=5, rng=SeededRng(1)).tolist()
+    >>> round_by_remainder(np.array([1.25, 0.75, 3.0]), total=5, rng=SeededRng(1)).tolist()
     [1, 1, 3]
     """
     _check_total(total)
@@ -104,13 +104,13 @@ def _check_total(total: int) -> None:
         raise ParameterError("total ({total}) must be at least 0", total=total)
 
 
-def _nothing(total: int) -> Integers:
+def _make_empty_table(total: int) -> Integers:
     if total:
         raise ParameterError("a table without cells cannot hold {total} records", total=total)
     return np.zeros(0, dtype=np.int64)
 
 
-# Many small tables at once: rows of children that must be non-negative and add up to their parent.
+# --- many rows of equal length --------------------------------------------------------------------------------------
 
 
 def project_rows(rows: Reals, totals: Reals) -> Reals:
@@ -124,27 +124,23 @@ def project_rows(rows: Reals, totals: Reals) -> Reals:
     """
     falling = -np.sort(-rows, axis=1)
     known = np.isfinite(falling)
-    excess = np.cumsum(np.where(known, falling, 0.0), axis=1) - totals[:, None]
-    levels = excess / np.arange(1, rows.shape[1] + 1)
-    is_active = known & (falling > levels)
+    surplus = np.cumsum(np.where(known, falling, 0.0), axis=1) - totals[:, None]
+    candidates = surplus / np.arange(1, rows.shape[1] + 1)
+    is_active = known & (falling > candidates)
     last = rows.shape[1] - 1 - np.argmax(is_active[:, ::-1], axis=1)
-    level = np.take_along_axis(levels, last[:, None], axis=1)
-    nearest = np.maximum(rows - level, 0.0)
+    threshold = np.take_along_axis(candidates, last[:, None], axis=1)
+    nearest = np.maximum(rows - threshold, 0.0)
     nearest[totals <= 0] = 0.0
     return nearest
 
 
-# Many tables of unequal length at once: each becomes the nearest table of whole numbers with its own total.
-#
-# Entries are given flat, with the row each belongs to. Every row is what `simplex.nearest_table` makes of it; the
-# work is one sort for all rows together.
+# --- many rows of unequal length: one sort for all of them together -------------------------------------------------
+
+PARTS_OF_A_UNIT = 2**12  # by which shares are told apart before they are rounded
+LARGEST_SUM = 2**62  # sums that stay below it cannot wrap
 
 
-FINE = 2**12  # parts of a unit that shares are told apart by
-SAFE = 2**62  # sums that stay below it cannot wrap
-
-
-def nearest_rows(values: Integers, rows: Integers, *, totals: Integers, rng: Rng) -> Integers:
+def find_nearest_rows(values: Integers, rows: Integers, *, totals: Integers, rng: Rng) -> Integers:
     """Find for every row the lattice point of {x >= 0, sum x = its total} nearest to its whole numbers.
 
     `rows` says to which row (an index of `totals`) each value belongs, in any order. Of equally near points one is
@@ -154,48 +150,48 @@ def nearest_rows(values: Integers, rows: Integers, *, totals: Integers, rng: Rng
 
     >>> from sudare.noise import SeededRng
     >>> values, rows = np.array([7, -3, 9, 2, 0]), np.array([0, 0, 1, 0, 0])
-    >>> nearest_rows(values, rows, totals=np.array([5, 4]), rng=SeededRng(1)).tolist()
+    >>> find_nearest_rows(values, rows, totals=np.array([5, 4]), rng=SeededRng(1)).tolist()
     [5, 0, 4, 0, 0]
     """
-    _check(rows, totals)
+    _check_totals(rows, totals)
     if not values.size:
         return np.zeros(0, dtype=np.int64)
     order = np.argsort(rows, kind="stable")
     ordered, owner = values[order], rows[order]
-    levels = thresholds(ordered, owner, totals=totals)[owner]
-    table: Integers = np.maximum(ordered - levels, 0)
+    thresholds = find_thresholds(ordered, owner, totals=totals)[owner]
+    table: Integers = np.maximum(ordered - thresholds, 0)
     spare = totals - sum_rows(table, owner, size=totals.size)
-    table[_spare_places(np.flatnonzero(ordered >= levels), owner, spare, rng)] += 1
+    table[_draw_spare(np.flatnonzero(ordered >= thresholds), owner, spare, rng)] += 1
     nearest = np.empty_like(table)
     nearest[order] = table
     return nearest
 
 
-def thresholds(values: Integers, rows: Integers, *, totals: Integers) -> Integers:
-    """For every row the whole T with sum (y-T)+ <= total < sum (y-T)+ + #{y >= T}; 0 for a row without entries.
+def find_thresholds(values: Integers, rows: Integers, *, totals: Integers) -> Integers:
+    """Find for every row the whole T with sum (y-T)+ <= total < sum (y-T)+ + #{y >= T}; 0 for a row without entries.
 
     With u the row in falling order, sum (y-T)+ = max over k of (u_1 + ... + u_k - k T), so T is the least whole number
     that is at least (u_1 + ... + u_k - total) / k for every k.
 
-    >>> thresholds(np.array([7, -3, 9, 2, 0]), np.array([0, 0, 1, 0, 0]), totals=np.array([5, 4])).tolist()
+    >>> find_thresholds(np.array([7, -3, 9, 2, 0]), np.array([0, 0, 1, 0, 0]), totals=np.array([5, 4])).tolist()
     [2, 5]
     """
-    found = np.zeros(totals.size, dtype=np.int64)
+    thresholds = np.zeros(totals.size, dtype=np.int64)
     if not values.size:
-        return found
+        return thresholds
     order = np.lexsort((-values, rows))
     falling, owner = values[order], rows[order]
-    starts, position = _starts(owner)
+    starts, position = _find_runs(owner)
     if _could_wrap(falling, int(position.max()) + 1, totals):
-        found[owner[starts]] = [
-            threshold(part, int(totals[row]))
+        thresholds[owner[starts]] = [
+            find_threshold(part, int(totals[row]))
             for row, part in zip(owner[starts], np.split(falling, starts[1:]), strict=True)
         ]
-        return found
+        return thresholds
     sums = np.cumsum(falling)  # may wrap over all rows together; differences within a row are right all the same
     sums -= np.repeat(sums[starts] - falling[starts], np.diff(starts, append=owner.size))
-    found[owner[starts]] = np.maximum.reduceat(-((totals[owner] - sums) // (position + 1)), starts)
-    return found
+    thresholds[owner[starts]] = np.maximum.reduceat(-((totals[owner] - sums) // (position + 1)), starts)
+    return thresholds
 
 
 def sum_rows(values: Integers, rows: Integers, *, size: int) -> Integers:
@@ -206,23 +202,23 @@ def sum_rows(values: Integers, rows: Integers, *, size: int) -> Integers:
     """
     sums = np.zeros(size, dtype=np.int64)
     if values.size:
-        starts, _ = _starts(rows)
+        starts, _ = _find_runs(rows)
         sums[rows[starts]] = np.add.reduceat(values, starts)
     return sums
 
 
-def _spare_places(tied: Integers, owner: Integers, spare: Integers, rng: Rng) -> Integers:
-    """Of the tied places choose in every row as many as it has spare units, all choices equally likely."""
+def _draw_spare(tied: Integers, owner: Integers, spare: Integers, rng: Rng) -> Integers:
+    """Choose of the tied entries of every row as many as it has spare units, all choices equally likely."""
     tied = tied[spare[owner[tied]] > 0]
     shuffled = tied[draw_order(tied.size, rng=rng)]
     shuffled = shuffled[np.argsort(owner[shuffled], kind="stable")]
     if not shuffled.size:
         return shuffled
-    return shuffled[_starts(owner[shuffled])[1] < spare[owner[shuffled]]]
+    return shuffled[_find_runs(owner[shuffled])[1] < spare[owner[shuffled]]]
 
 
-def _starts(rows: Integers) -> tuple[Integers, Integers]:
-    """Where each run of equal rows begins, and the position of every entry in its run."""
+def _find_runs(rows: Integers) -> tuple[Integers, Integers]:
+    """Find where each run of equal rows begins, and the position of every entry in its run."""
     is_start = np.ones(rows.size, dtype=bool)
     is_start[1:] = rows[1:] != rows[:-1]
     starts = np.flatnonzero(is_start)
@@ -231,10 +227,10 @@ def _starts(rows: Integers) -> tuple[Integers, Integers]:
 
 def _could_wrap(values: Integers, longest: int, totals: Integers) -> bool:
     largest = max(abs(int(values.max())), abs(int(values.min())))
-    return (largest + 1) * longest + int(totals.max()) >= SAFE
+    return (largest + 1) * longest + int(totals.max()) >= LARGEST_SUM
 
 
-def _check(rows: Integers, totals: Integers) -> None:
+def _check_totals(rows: Integers, totals: Integers) -> None:
     if totals.size and int(totals.min()) < 0:
         raise ParameterError("the totals of rows must be at least 0")
     if np.any(totals[np.bincount(rows, minlength=totals.size) == 0]):
@@ -244,7 +240,7 @@ def _check(rows: Integers, totals: Integers) -> None:
 def share_rows(shares: Reals, rows: Integers, *, totals: Integers, rng: Rng) -> Integers:
     """Round real shares to whole numbers: every row becomes the nearest valid row, by largest remainders.
 
-    Each row is projected on {x >= 0, sum x = total} in fixed point (1/FINE of a unit), rounded down, and the units that
+    Each row is projected on {x >= 0, sum x = total} in fixed point (PARTS_OF_A_UNIT), rounded down, and the units that
     are left over go to the largest fractions; equal ones are drawn at random.
 
     Error: a whole number is within one unit of the projected share.
@@ -255,11 +251,11 @@ def share_rows(shares: Reals, rows: Integers, *, totals: Integers, rng: Rng) -> 
     [1, 1, 3, 0, 3]
     """
     largest = math.ceil(max(1.0, float(np.abs(shares).max(initial=0.0)), float(totals.max(initial=0))))
-    parts = max(1, min(FINE, 2**61 // largest))  # fewer where 64 bits would not hold them
-    exact = nearest_rows(np.rint(shares * parts).astype(np.int64), rows, totals=totals * parts, rng=rng)
+    parts = max(1, min(PARTS_OF_A_UNIT, 2**61 // largest))  # fewer where 64 bits would not hold them
+    exact = find_nearest_rows(np.rint(shares * parts).astype(np.int64), rows, totals=totals * parts, rng=rng)
     whole, fraction = np.divmod(exact, parts)
     spare = totals - np.bincount(rows, weights=whole, minlength=totals.size).astype(np.int64)
     order = np.lexsort((draw_order(rows.size, rng=rng), -fraction, rows))
-    position = _starts(rows[order])[1]
+    position = _find_runs(rows[order])[1]
     whole[order[position < spare[rows[order]]]] += 1
     return whole

@@ -18,7 +18,7 @@ from sudare.methods.tree.possible import KeySet, find_first
 from sudare.noise import Rng, geometric
 from sudare.noise.uniform import draw_cells, draw_subset
 from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum, draw_winners
-from sudare.postprocess import nearest_table
+from sudare.postprocess import find_nearest_table
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers
 
@@ -256,7 +256,7 @@ def project_dense(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) 
     cells = possible_cells(counts.schema)
     exact = counts.dense() if cells is None else counts.dense()[cells]
     noisy = geometric(exact, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
-    table = nearest_table(noisy, total=total, rng=rng)
+    table = find_nearest_table(noisy, total=total, rng=rng)
     kept = np.flatnonzero(table)
     codes = kept if cells is None else cells[kept]
     return Counts.build(counts.schema, codes[:, None], table[kept])

@@ -15,8 +15,8 @@ from sudare.counts import Counts
 from sudare.methods.budget import CountBudget
 from sudare.methods.microdata.projection import possible_cells
 from sudare.noise import Rng, geometric, geometric_variance
-from sudare.postprocess import largest_remainder
-from sudare.postprocess.shrinkage import posterior_mean, spread
+from sudare.postprocess import round_by_remainder
+from sudare.postprocess.shrinkage import estimate_posterior_means, estimate_spread
 from sudare.postprocess.simplex import project_rows
 from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes, Integers, Reals
@@ -147,7 +147,7 @@ def grow(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts
     if budget.sums_epsilon is not None:
         groups = _measure_groups(counts.dense(), steps, budget.sums_epsilon, budget.cells_sensitivity, rng)
     explained = explain(_whole(noisy, cells, counts.schema.size), groups, cells, steps, total, budget)
-    table = largest_remainder(explained, total=total, rng=rng)
+    table = round_by_remainder(explained, total=total, rng=rng)
     kept = np.flatnonzero(table)
     return Counts.build(counts.schema, kept[:, None], table[kept])
 
@@ -240,7 +240,7 @@ def _shrink(stage: Stage, parents: Reals, noisy: Reals, noise: Reals, share: Rea
     free = np.maximum(1.0 - share, 1e-12)  # an only child has no surprise
     is_open = (share > 0) & (share < 1)
     slack = np.zeros_like(mean)
-    slack[is_open] = spread(mean[is_open], (surprise**2 / free)[is_open], noise[is_open])
+    slack[is_open] = estimate_spread(mean[is_open], (surprise**2 / free)[is_open], noise[is_open])
     return mean + slack / np.maximum(slack + noise, 1e-300) * surprise
 
 
@@ -248,7 +248,7 @@ def _explain_long(noisy: Reals, room: Reals, scale: float) -> Reals:
     target = noisy.copy()
     for row, space in zip(target, room, strict=True):
         for size in np.unique(space[space > 0]):
-            row[space == size] = posterior_mean(row[space == size], scale=scale, terms=int(size))
+            row[space == size] = estimate_posterior_means(row[space == size], scale=scale, terms=int(size))
     return target
 
 

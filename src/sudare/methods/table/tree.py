@@ -17,7 +17,7 @@ from sudare.methods.budget import CountBudget, plan
 from sudare.methods.tree import Possible, TopDownTree, Tree, ValueGroups, group_values, make_tree
 from sudare.methods.tree.levels import Heights
 from sudare.noise import Rng, geometric, geometric_variance
-from sudare.postprocess.shrinkage import spread
+from sudare.postprocess.shrinkage import estimate_spread
 from sudare.postprocess.simplex import share_rows
 from sudare.privacy import Guarantee
 from sudare.schema import Radix, Schema
@@ -191,7 +191,7 @@ class Visited:
         sums = np.bincount(owner, weights=values[chosen], minlength=published.size)
         surprise = values[chosen] - share * sums[owner]
         noise = variances[chosen]
-        slack = spread(mean, surprise**2 / np.maximum(1 - share, LEAST_FREE), noise) if chosen.size else noise
+        slack = estimate_spread(mean, surprise**2 / np.maximum(1 - share, LEAST_FREE), noise) if chosen.size else noise
         explained = mean + slack / (slack + noise) * surprise
         table = np.zeros(parents.size, dtype=np.int64)
         table[chosen] = share_rows(explained, owner, totals=published, rng=rng)

@@ -15,8 +15,8 @@ from sudare.counts.counts import exact_sum
 from sudare.methods.tree.empty import NO_LIMIT, Children, NoisyChildren, OpenRows, sample_empty
 from sudare.methods.tree.possible import KeySet, find_first
 from sudare.noise import Rng, geometric_variance
-from sudare.postprocess.shrinkage import spread as between
-from sudare.postprocess.simplex import nearest_rows, sum_rows
+from sudare.postprocess.shrinkage import estimate_spread
+from sudare.postprocess.simplex import find_nearest_rows, sum_rows
 from sudare.schema.arrays import Codes, Reals
 
 NOISE_SHARE = 0.01  # of the records of a row that noise alone may set above the limit, in the mean
@@ -52,7 +52,7 @@ class ProjectRows:
 
     def repair(self, rows: OpenRows, noisy: NoisyChildren, limits: Codes, totals: Codes, rng: Rng) -> NoisyChildren:
         """Project every row."""
-        values = nearest_rows(noisy.values, noisy.children.rows, totals=totals, rng=rng)
+        values = find_nearest_rows(noisy.values, noisy.children.rows, totals=totals, rng=rng)
         return NoisyChildren(children=noisy.children, values=values)
 
 
@@ -62,7 +62,7 @@ class ShrinkRows:
     A child goes to its share of the parent, as far as noise alone explains how far it lies from it. With m the share
     (by cells) of a child in its parent's records and D its surprise, noisy value less its share of the row's sum:
     m + A/(A + variance) * D, A the spread of children about m beyond the noise, estimated over all rows of
-    the step (`repair.shrinkage.spread`). Source: Robbins 1956; Efron, Morris 1973; Hay et al. 2010.
+    the step (`postprocess.shrinkage.estimate_spread`). Source: Robbins 1956; Efron, Morris 1973; Hay et al. 2010.
     """
 
     def __init__(self, cells: Callable[[Children], Reals], scale: Fraction) -> None:
@@ -93,7 +93,7 @@ class ShrinkRows:
             names = rows.step.children(rows.nodes, some.rows, some.codes)
             chosen = chosen[np.lexsort(names.T)]  # sums of floats depend on the order, and theirs on who is there
             values[chosen] = np.rint(self._explain(noisy.take(chosen), totals)).astype(np.int64)
-        values = nearest_rows(values, noisy.children.rows, totals=totals, rng=rng)
+        values = find_nearest_rows(values, noisy.children.rows, totals=totals, rng=rng)
         return NoisyChildren(children=noisy.children, values=values)
 
     def _explain(self, noisy: NoisyChildren, totals: Codes) -> Reals:
@@ -104,7 +104,7 @@ class ShrinkRows:
         surprise = noisy.values - share * sums[owner]
         free = np.maximum(1.0 - share, 1e-12)  # an only child has no surprise
         noise = np.full(owner.size, self._variance)
-        slack = between(mean, surprise**2 / free, noise)
+        slack = estimate_spread(mean, surprise**2 / free, noise)
         explained: Reals = mean + slack / (slack + noise) * surprise
         return explained
 
@@ -142,7 +142,7 @@ def keep(rows: OpenRows, noisy: NoisyChildren, limits: Codes, totals: Codes, rng
     fills = (rows.capacity == np.bincount(owner[is_kept], minlength=totals.size)) | (limits == NO_LIMIT)
     tight = (_sums(values, owner, totals.size) >= totals) | fills
     chosen = np.flatnonzero(is_kept & tight[owner])
-    values[chosen] = nearest_rows(noisy.values[chosen], owner[chosen], totals=np.where(tight, totals, 0), rng=rng)
+    values[chosen] = find_nearest_rows(noisy.values[chosen], owner[chosen], totals=np.where(tight, totals, 0), rng=rng)
     return NoisyChildren(children=noisy.children, values=values)
 
 
@@ -157,7 +157,7 @@ def spread(rows: OpenRows, kept: NoisyChildren, left: Codes, rng: Rng) -> NoisyC
     seen = rows.seen(taken.children)
     listed = rows.listed(np.flatnonzero(is_full))
     listed = listed.take(~seen.holds(rows.keys(listed)))
-    shares = nearest_rows(
+    shares = find_nearest_rows(
         np.zeros(listed.rows.size, dtype=np.int64), listed.rows, totals=np.where(is_full, left, 0), rng=rng
     )
     drawn = choose(rows, np.where(is_full, 0, left), seen, rng)

@@ -16,7 +16,7 @@ from sudare.methods.view.budget import BudgetSplit, ViewBudget, bins_wanted, by_
 from sudare.methods.view.fit import Measurements, OneWay, Pair, combine, estimate_total, fit, noise_variance
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.noise import Rng, geometric, permute_and_flip
-from sudare.postprocess import nearest_point
+from sudare.postprocess import find_nearest_point
 from sudare.schema import Attribute
 from sudare.schema.arrays import Codes, Integers, Reals
 
@@ -311,6 +311,6 @@ def _with_bins(measured: Measurements, counts: Counts, epsilon: float) -> Measur
     wanted = bins_wanted(total, epsilon, len(attributes))
     bins: list[Codes] = []
     for attribute, one_way in zip(attributes, measured.ones, strict=True):
-        mass = nearest_point(one_way.values, total=total) if total > 0 else np.zeros(attribute.size)
+        mass = find_nearest_point(one_way.values, total=total) if total > 0 else np.zeros(attribute.size)
         bins.append(coarse_bins(mass, value_order(attribute), wanted))
     return replace(measured, bins=tuple(bins))

@@ -12,7 +12,7 @@ from sudare.methods.view.model import FittedModel
 from sudare.noise import Rng
 from sudare.noise.public import add_laplace
 from sudare.noise.uniform import draw_interval
-from sudare.postprocess import nearest_point
+from sudare.postprocess import find_nearest_point
 from sudare.schema.arrays import Codes, Reals
 
 SMALLEST_VALUE = 1e-9  # of the largest value, added to every value so that a half is never empty
@@ -90,7 +90,7 @@ def _share_by_projection(values: Reals, edges: Codes, totals: Reals) -> Reals:
     shared = np.zeros(values.size)
     for low, high, total in zip(edges[:-1], edges[1:], totals, strict=True):
         if total > 0:
-            shared[low:high] = nearest_point(values[low:high], total=float(total))
+            shared[low:high] = find_nearest_point(values[low:high], total=float(total))
     return shared
 
 
