@@ -68,7 +68,7 @@ def test_the_same_map_gives_the_same_law_twice(coast: Path, place: Path, sudare:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--epsilon-per-metre", "20"], "epsilon_per_metre (20) must be between"),
+        (["--epsilon-per-metre", "20"], "epsilon_per_metre (20) must be a number between"),
         (["--epsilon-per-metre", "0.02", "--mode", "weighted"], "mode weighted needs weights"),
         (["--epsilon-per-metre", "0.02", "--reports-per-day", "0"], "reports_per_day (0) must be"),
     ],
