@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         SourceError,
         SudareError,
     )
-    from sudare.methods.base import Method
+    from sudare.methods.base import EpsilonMethod, Method, Payload, Plan
     from sudare.methods.kanon import KAnonymity
     from sudare.methods.kanon.risk import compare_recoding
     from sudare.methods.location import DeviceFile, Location, load_device_file
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sudare.methods.location.geo import find_cell
     from sudare.methods.location.roads import RoadGraph
     from sudare.methods.microdata import Microdata
+    from sudare.methods.parameters import parameter
+    from sudare.methods.registry import register
     from sudare.methods.table import Table
     from sudare.methods.table.maps import steward_map
     from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
@@ -60,6 +62,7 @@ _PUBLIC = {
     "Device": "sudare.methods.location.device",
     "DeviceFile": "sudare.methods.location",
     "DomainError": "sudare.errors",
+    "EpsilonMethod": "sudare.methods.base",
     "Estimate": "sudare.methods.view",
     "Findings": "sudare.sources",
     "Frame": "sudare.releases",
@@ -78,6 +81,8 @@ _PUBLIC = {
     "NumberBins": "sudare.schema",
     "OpenedView": "sudare.methods.view",
     "ParameterError": "sudare.errors",
+    "Payload": "sudare.methods.base",
+    "Plan": "sudare.methods.base",
     "RelationMismatch": "sudare.errors",
     "Release": "sudare.releases",
     "ReleaseError": "sudare.errors",
@@ -101,7 +106,9 @@ _PUBLIC = {
     "measure_mesh_cell": "sudare.schema.mesh",
     "open": "sudare.sources",
     "open_view": "sudare.methods.view",
+    "parameter": "sudare.methods.parameters",
     "propose_schema": "sudare.sources",
+    "register": "sudare.methods.registry",
     "steward_map": "sudare.methods.table.maps",
     "use_language": "sudare.text",
 }
@@ -126,6 +133,7 @@ __all__ = [
     "Device",
     "DeviceFile",
     "DomainError",
+    "EpsilonMethod",
     "Estimate",
     "Findings",
     "Frame",
@@ -144,6 +152,8 @@ __all__ = [
     "NumberBins",
     "OpenedView",
     "ParameterError",
+    "Payload",
+    "Plan",
     "RelationMismatch",
     "Release",
     "ReleaseError",
@@ -171,7 +181,9 @@ __all__ = [
     "noise",
     "open",
     "open_view",
+    "parameter",
     "propose_schema",
+    "register",
     "steward_map",
     "testing",
     "use_language",

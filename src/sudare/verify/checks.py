@@ -13,6 +13,7 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.methods.microdata import Microdata
+from sudare.methods.registry import method_of
 from sudare.noise import system_rng
 from sudare.noise.selfcheck import CheckResult, check_noise
 from sudare.privacy import Ledger
@@ -33,10 +34,20 @@ def verify_release(directory: Path, *, ledger_file: Path | None = None) -> list[
     files = text("{files} files are those the certificate names", files=len(certificate.payload))
     checks = [
         CheckResult(text("files"), True, files),
+        *_check_method(certificate),
         _check_words(directory, certificate),
         *_check_promise(certificate),
     ]
     return checks if ledger_file is None else [*checks, _check_ledger(certificate, ledger_file)]
+
+
+def _check_method(certificate: Certificate) -> list[CheckResult]:
+    """Say that nobody here can judge a release whose method is not known; of a known one there is nothing to say."""
+    try:
+        method_of(certificate)
+    except ReleaseError as problem:
+        return [CheckResult(text("method"), False, text("{problem}", problem=problem))]
+    return []
 
 
 def _check_words(directory: Path, certificate: Certificate) -> CheckResult:
