@@ -79,6 +79,23 @@ def test_an_audit_sees_it_when_the_noise_is_halved(algorithm: str) -> None:
     assert found_epsilon(algorithm) > 1
 
 
+def test_every_measured_number_has_the_noise_that_is_stated_for_it() -> None:
+    """Squares of noise over their stated variance, in the mean of 300 views: half the noise would show a quarter."""
+    exact = np.where(np.eye(4) > 0, SAME, OTHER)
+    table = Counts.build(schema_of(4, 4), np.arange(16), exact.ravel())
+    rng, squares = SeededRng(4), {"total": [], "histograms": [], "pairs": []}
+    for _ in range(300):
+        measured = View(epsilon=2).draw(table, neighbours="add-remove", rng=rng).measured
+        squares["total"].append((measured.total - exact.sum()) ** 2 / measured.total_variance)
+        for one_way in measured.ones:
+            squares["histograms"] += ((one_way.values - exact.sum(axis=0)) ** 2 / one_way.variance).tolist()
+        for pair in measured.pairs:
+            squares["pairs"] += ((pair.values - exact) ** 2 / pair.variance).ravel().tolist()
+
+    assert {name: len(found) for name, found in squares.items()} == {"total": 300, "histograms": 2400, "pairs": 4800}
+    assert all(0.6 < np.mean(found) < 1.4 for found in squares.values())
+
+
 def dependent(seed: int) -> Counts:
     """A made-up table of six attributes in a chain, each following the one before it by two thirds."""
     generator = np.random.default_rng(seed)
