@@ -49,6 +49,17 @@ class _Enclosed:
         raise NotImplementedError
 
 
+class _FromZero(_Enclosed):
+    """A law on 0, 1, 2, ..."""
+
+    __slots__ = ()
+
+    @property
+    def low(self) -> int:
+        """Zero."""
+        return 0
+
+
 class _Symmetric(_Enclosed):
     """A law with P[X = -k] = P[X = k], given by its upper tail."""
 
@@ -94,7 +105,7 @@ class TwoSidedGeometric(_Symmetric):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OneSidedGeometric(_Enclosed):
+class OneSidedGeometric(_FromZero):
     """P[X = k] = (1-a) * a^k for k >= 0, a = exp(-1/scale): failures before the first success.
 
     >>> OneSidedGeometric(scale=Fraction(2)).threshold(0, 16)
@@ -105,11 +116,6 @@ class OneSidedGeometric(_Enclosed):
 
     def __post_init__(self) -> None:
         _require_fraction("scale", self.scale)
-
-    @property
-    def low(self) -> int:
-        """Zero."""
-        return 0
 
     @property
     def high(self) -> None:
@@ -125,7 +131,7 @@ class OneSidedGeometric(_Enclosed):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TruncatedGeometric(_Enclosed):
+class TruncatedGeometric(_FromZero):
     """P[X = k] = (1-a)/(1-a^size) * a^k for 0 <= k < size, a = exp(-1/scale): a digit of a one-sided geometric.
 
     >>> TruncatedGeometric(scale=Fraction(2), size=2).threshold(0, 16)
@@ -138,11 +144,6 @@ class TruncatedGeometric(_Enclosed):
     def __post_init__(self) -> None:
         _require_fraction("scale", self.scale)
         _require_size(self.size)
-
-    @property
-    def low(self) -> int:
-        """Zero."""
-        return 0
 
     @property
     def high(self) -> int:
@@ -198,7 +199,7 @@ class DigitDifference(_Symmetric):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BernoulliExp(_Enclosed):
+class BernoulliExp(_FromZero):
     """P[X = 1] = exp(-x), P[X = 0] = 1 - exp(-x), x > 0.
 
     >>> BernoulliExp(x=Fraction(1)).threshold(0, 16)
@@ -209,11 +210,6 @@ class BernoulliExp(_Enclosed):
 
     def __post_init__(self) -> None:
         _require_fraction("x", self.x)
-
-    @property
-    def low(self) -> int:
-        """Zero."""
-        return 0
 
     @property
     def high(self) -> int:

@@ -69,16 +69,10 @@ def open(
         raise
 
 
-def describe(
-    data: object,
-    *,
-    encoding: str | None = None,
-    memory_limit: str | None = None,
-    spill_directory: str | Path | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> list[ColumnFacts]:
+def describe(data: object, **reading: Any) -> list[ColumnFacts]:
     """Tell what the columns of a table hold, for `schema init` to propose a schema. Holds values of the table.
+
+    `reading` is what `open` takes to read data: encoding, memory_limit, spill_directory, threads, progress.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -90,14 +84,7 @@ def describe(
     from sudare.sources.duckdb import DuckEngine
     from sudare.sources.facts import describe_column
 
-    engine = DuckEngine(
-        data,
-        encoding=encoding,
-        memory_limit=memory_limit,
-        spill_directory=spill_directory,
-        threads=threads,
-        progress=progress,
-    )
+    engine = DuckEngine(data, **reading)
     try:
         return [describe_column(engine, column) for column in engine.columns if column.name]
     finally:
