@@ -27,7 +27,7 @@ from sudare.noise.laws import (
 )
 from sudare.noise.machine import TableMachine, table_machine
 from sudare.noise.rng import Rng, SeededRng, SystemRng
-from sudare.noise.selfcheck import Bins, Digit, DrawMany, Fit, chi_square_tail, fit
+from sudare.noise.selfcheck import Bins, Digit, DrawMany, FitResult, chi_square_tail, fit
 
 WRONG = Fraction(102, 100)
 TWENTY = Fraction(20)
@@ -36,7 +36,7 @@ MANY, SOME = 200_000_000, 20_000_000
 Ints = NDArray[np.int64]
 
 
-def judge(draw: DrawMany, scale: Fraction, draws: int = SOME, *, by: Bins | Digit | None = None) -> Fit:
+def judge(draw: DrawMany, scale: Fraction, draws: int = SOME, *, by: Bins | Digit | None = None) -> FitResult:
     """How well draws fit two-sided geometric noise of a scale."""
     bins = by or Bins.for_geometric(scale, draws)
     return fit(bins.count(draw, draws), bins.geometric(scale))

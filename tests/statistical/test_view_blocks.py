@@ -19,7 +19,7 @@ from sudare.methods.view.mondrian import THETA, Costs, costs
 from sudare.noise import Rng, SeededRng, geometric_tail
 from sudare.noise.exponential import permute_and_flip_law
 from sudare.noise.rows import geometric_few
-from sudare.noise.selfcheck import Fit, fit
+from sudare.noise.selfcheck import FitResult, fit
 from sudare.testing.subject import schema_of
 from sudare.verify.audit import Audit, audit_outputs
 from tests.statistical.view_forest import Way, forest, trees
@@ -73,7 +73,7 @@ def cut_law(part: np.ndarray, plan: Costs, score: str) -> list[tuple[float, int,
     return [(float(p), int(axis), int(left)) for p, axis, left in zip(law, cut.axis, cut.after, strict=True)]
 
 
-def fit_trees(table: np.ndarray, way: Way, score: str, law: dict[Tree, float]) -> Fit:
+def fit_trees(table: np.ndarray, way: Way, score: str, law: dict[Tree, float]) -> FitResult:
     done = trees(way, cells_of(table), table.shape, score, RUNS, SeededRng(1))
     grown: dict[int, list[tuple[tuple[int, ...], int]]] = {}
     for boxes, kinds in zip(done.boxes, done.kinds, strict=True):

@@ -27,7 +27,7 @@ from sudare.noise.exponential import (
     permute_and_flip_law,
 )
 from sudare.noise.rng import LazyUniform, Rng, SeededRng
-from sudare.noise.selfcheck import Fit, fit
+from sudare.noise.selfcheck import FitResult, fit
 
 ONE = Fraction(1)
 SCORES: list[int | Fraction] = [0, 1, 5, 3, Fraction(1, 2), 2, 5, -40]
@@ -35,7 +35,7 @@ MECHANISMS = [(exponential, exponential_law), (permute_and_flip, permute_and_fli
 both = pytest.mark.parametrize(("choose", "law"), MECHANISMS, ids=["exponential", "permute_and_flip"])
 
 
-def fit_choices(choices: Sequence[int], law: Sequence[Fraction]) -> Fit:
+def fit_choices(choices: Sequence[int], law: Sequence[Fraction]) -> FitResult:
     """The same check for the mechanisms and for the mutants."""
     return fit(np.bincount(choices, minlength=len(law)), np.array([float(p) for p in law]))
 

@@ -25,7 +25,7 @@ from sudare.noise.rows import (
     geometric_few,
     permute_and_flip_rows,
 )
-from sudare.noise.selfcheck import Fit, fit
+from sudare.noise.selfcheck import FitResult, fit
 
 ONE = Fraction(1)
 SCORES = np.array([0, 1, 5, 3, 2, 5, -4])
@@ -45,7 +45,7 @@ def spelled(*words: int) -> Rng:
 # --- permute-and-flip -----------------------------------------------------------------------------------------------
 
 
-def fit_rows(scores: np.ndarray, epsilon: Fraction, *, of: Fraction, seed: int) -> Fit:
+def fit_rows(scores: np.ndarray, epsilon: Fraction, *, of: Fraction, seed: int) -> FitResult:
     """Draw many equal rows with one epsilon, and compare them with the law of another."""
     sizes = np.full(ROWS, scores.size)
     chosen = permute_and_flip_rows(np.tile(scores, ROWS), sizes, epsilon=epsilon, sensitivity=1, rng=SeededRng(seed))
@@ -123,7 +123,7 @@ def test_the_best_candidate_is_always_live() -> None:
 # --- noise ----------------------------------------------------------------------------------------------------------
 
 
-def fit_noise(draw: Callable[[int], np.ndarray], scale: Fraction) -> Fit:
+def fit_noise(draw: Callable[[int], np.ndarray], scale: Fraction) -> FitResult:
     drawn = np.clip(draw(400_000), -math.ceil(5 * scale), math.ceil(5 * scale))
     end = math.ceil(5 * scale)
     inner = [geometric_probability(z, scale) for z in range(1 - end, end)]

@@ -41,9 +41,9 @@ def draw_columns(rows: Codes, table: Reals, *, rng: Rng) -> Codes:
     cumulative = np.cumsum(np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even), axis=1)
     cumulative[:, -1] = 1.0
     cumulative += np.arange(len(table))[:, None]  # one increasing sequence: row r lies in (r, r + 1]
-    found = np.searchsorted(cumulative.ravel(), ordered + uniform, side="right") - ordered * table.shape[1]
+    drawn = np.searchsorted(cumulative.ravel(), ordered + uniform, side="right") - ordered * table.shape[1]
     columns = np.empty(rows.size, dtype=np.int64)
-    columns[order] = np.clip(found, 0, table.shape[1] - 1)
+    columns[order] = np.clip(drawn, 0, table.shape[1] - 1)
     return columns
 
 

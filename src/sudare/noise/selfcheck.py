@@ -36,7 +36,7 @@ FALSE_ALARM = 1e-9  # the chance that a right sampler is called wrong
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fit:
+class FitResult:
     """How well counts fit probabilities: the chances of a worse fit if the probabilities are right."""
 
     draws: int
@@ -56,7 +56,7 @@ class Fit:
         return self.p_value >= FALSE_ALARM
 
 
-def fit(counts: Integers, probabilities: Reals) -> Fit:
+def fit(counts: Integers, probabilities: Reals) -> FitResult:
     """Compare counts with the probabilities of the same bins.
 
     >>> fit(np.array([500, 500]), np.array([0.5, 0.5])).p_value
@@ -67,7 +67,7 @@ def fit(counts: Integers, probabilities: Reals) -> Fit:
     draws = int(counts.sum())
     pooled, expected = _pool(counts, draws * probabilities)
     statistic = float(((pooled - expected) ** 2 / expected).sum())
-    return Fit(
+    return FitResult(
         draws=draws,
         bins=len(pooled),
         chi_square_p=chi_square_tail(statistic, len(pooled) - 1),
@@ -324,10 +324,10 @@ def _check_permute_and_flip(rng: SystemRng) -> Iterator[CheckResult]:
     )
 
 
-def _fit_choices(chosen: list[int], law: list[Fraction]) -> Fit:
+def _fit_choices(chosen: list[int], law: list[Fraction]) -> FitResult:
     return fit(np.bincount(chosen, minlength=len(law)), np.array([float(p) for p in law]))
 
 
-def _describe_fit(template: str, result: Fit, about: Text) -> Text:
+def _describe_fit(template: str, result: FitResult, about: Text) -> Text:
     chance = f"{result.p_value:.2g}" if result.p_value > 1e-99 else "<1e-99"
     return text(template, about=about, draws=result.draws, bins=result.bins, chance=chance)

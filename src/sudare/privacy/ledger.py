@@ -257,13 +257,13 @@ class Ledger:
         if cost <= left:
             return
         purpose = join((Text(purpose) for purpose in parts), " + ")
-        asked = {"purpose": purpose, "cost": cost, "left": left, "budget": self.budget}
+        values = {"purpose": purpose, "cost": cost, "left": left, "budget": self.budget}
         if factor == 1:
-            raise BudgetExceeded("{purpose} asks for epsilon = {cost}, but {left} of {budget} is left", **asked)
+            raise BudgetExceeded("{purpose} asks for epsilon = {cost}, but {left} of {budget} is left", **values)
         raise BudgetExceeded(
             "{purpose} asks for epsilon = {cost} ({factor} times {epsilon}: add/remove under replace-one), "
             "but {left} of {budget} is left",
             factor=factor,
             epsilon=cost / factor,
-            **asked,
+            **values,
         )

@@ -283,8 +283,8 @@ def recognise_criterion(words: str) -> Text:
     """
     for template in _CRITERIA:
         pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(template))
-        if found := re.fullmatch(pattern, words):
-            return Text(template, found.groupdict())
+        if match := re.fullmatch(pattern, words):
+            return Text(template, match.groupdict())
     return Text("{words}", {"words": words})
 
 
