@@ -164,7 +164,9 @@ def test_levels_are_whole_parts(x: str) -> None:
     exact = Fraction(x)
 
     by_units = _level_candidates([0, -exact], epsilon=2 * ONE, sensitivity=1, monotone=False)
-    by_fractions = _level_candidates([Fraction(0), -exact, Fraction(-1, 2**70)], epsilon=2 * ONE, sensitivity=1, monotone=False)
+    by_fractions = _level_candidates(
+        [Fraction(0), -exact, Fraction(-1, 2**70)], epsilon=2 * ONE, sensitivity=1, monotone=False
+    )
 
     assert by_units.levels[1] == by_fractions.levels[1] == min(math.floor(exact), 63)
     assert by_units.behind(1) == by_fractions.behind(1) == exact
@@ -183,7 +185,9 @@ def test_both_ways_of_lining_up_agree_on_random_scores() -> None:
 
 
 def test_differences_beyond_63_bits_are_exact() -> None:
-    candidates = _level_candidates(np.array([-(2**63), 2**63 - 1, 0]), epsilon=Fraction(2, 2**60), sensitivity=1, monotone=False)
+    candidates = _level_candidates(
+        np.array([-(2**63), 2**63 - 1, 0]), epsilon=Fraction(2, 2**60), sensitivity=1, monotone=False
+    )
 
     assert candidates.behind(0) == Fraction(2**64 - 1, 2**60)
     assert candidates.levels.tolist() == [15, 0, 7]
