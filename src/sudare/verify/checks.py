@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sudare.counts import Counts
+from sudare.errors import ReleaseError
 from sudare.methods.microdata import Microdata
 from sudare.methods.registry import method_of
 from sudare.noise import system_rng
@@ -46,7 +47,7 @@ def _check_method(certificate: Certificate) -> list[CheckResult]:
     try:
         method_of(certificate)
     except ReleaseError as problem:
-        return [CheckResult(text("method"), False, text("{problem}", problem=problem))]
+        return [CheckResult(text("method"), False, problem.text)]
     return []
 
 
