@@ -59,6 +59,7 @@ ENGINES = {
     "random": ("noise/*",),
     "os.urandom": ("noise/*", "privacy/chain.py", "privacy/ledger_file.py"),  # the id of a ledger, and a random pause
     "secrets": ("atomic.py",),  # names of unfinished files
+    **dict.fromkeys(("os.replace", "os.rename", "os.link", "os.fsync"), ("atomic.py",)),  # whole files, written once
     "scipy": ("verify/*", "compare/*", "methods/location/*"),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),
     "osmium": ("methods/location/roads.py",),
@@ -225,7 +226,8 @@ def _targets(node: ast.AST, package: list[str], numpy: set[str]) -> list[str]:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         if node.attr == "random":
             return ["numpy.random"] if node.value.id in numpy else []
-        return ["os.urandom"] if (node.value.id, node.attr) == ("os", "urandom") else []
+        target = f"{node.value.id}.{node.attr}"
+        return [target] if target.startswith("os.") and target in ENGINES else []
     if isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__"):
         first = node.args[0] if node.args else None
         return _by_name(first.value if isinstance(first, ast.Constant) else None, package)
@@ -406,6 +408,13 @@ def test_noise_itself_may_draw(tree: Path, text: str) -> None:
     found = _planted(tree, "noise/planted.py", text)
 
     assert not [line for line in found if "draw" in line or "random" in line]
+
+
+@pytest.mark.parametrize("step", ["replace", "rename", "link", "fsync"])
+def test_a_file_that_is_moved_into_place_outside_of_atomic_is_found(tree: Path, step: str) -> None:
+    found = _planted(tree, "recipe/planted.py", f"import os\ndef write():\n    os.{step}('a', 'b')")
+
+    assert any(f"os.{step}" in line for line in found)
 
 
 def test_no_draw_outside_of_noise_that_only_looks_like_one_is_blamed(tree: Path) -> None:

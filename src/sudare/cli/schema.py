@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sudare.atomic import check_new_file, write_new_file
+from sudare.atomic import check_new_file, replace_file, write_new_file
 from sudare.cli.app import LazyGroup
 from sudare.cli.help import Worded, option
 from sudare.cli.terminal import json_option, print_json, progress, table
@@ -224,7 +223,5 @@ def confirm(schema_file: Path, is_sure: bool) -> None:
         click.echo(f"  {claim}")
     if not is_sure and not click.confirm(say("Was every line read, and may all of it be known?"), default=False):
         raise SchemaError("{file} was not confirmed; nothing was changed", file=schema_file)
-    beside = schema_file.with_name(f".{schema_file.name}.partial")
-    beside.write_text(marked, encoding="utf-8")
-    os.replace(beside, schema_file)
+    replace_file(schema_file, marked, error=SchemaError)
     click.echo(say("{file} is confirmed.", file=schema_file))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sudare.app import open_extras, read_facts
+from sudare.atomic import UNFINISHED
 from sudare.errors import BudgetExceeded, LedgerError, RelationMismatch, ReleaseError
 from sudare.forms import at_line
 from sudare.methods.base import Method, Plan
@@ -23,7 +24,6 @@ from sudare.releases.release import verify_files
 from sudare.sources.files import find_files
 from sudare.text import Text, join, text
 
-UNFINISHED = ".sudare-*.partial"  # the names of releases and pages while they are written
 OPENING = ("count_column", "encoding", "memory_limit", "spill_directory")  # what `sudare.open` takes
 
 OpenTable = Callable[["PlannedRelease"], contextlib.AbstractContextManager[Any]]
