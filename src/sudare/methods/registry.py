@@ -105,7 +105,7 @@ def register(method: AnyMethod) -> AnyMethod:
 
     Packages use the entry point group `sudare.methods` instead, so that commands know them too.
     """
-    _check_class(method, method.name, None)
+    _check_class(method, getattr(method, "name", method.__name__), None)
     taken = {entry.name: entry for entry in (*BUILT_IN, *_from_packages())}
     if method.name in taken or _REGISTERED.get(method.name, method) is not method:
         raise ParameterError("there is a method {name} already; give this one another name", name=method.name)
