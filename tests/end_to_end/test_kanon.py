@@ -83,10 +83,10 @@ def test_sales_are_published_predicted_and_a_second_release_is_warned_of(shop: P
     assert "3000 records published in one" in first.out
     assert "does not compose" in first.out
     assert "warning" not in first.out
-    assert "earlier releases of this table in the history: 1." in second.out
+    assert "the history already has releases of this table (1)." in second.out
     assert min(n for _, _, n in found) >= 40
-    assert [one["verdict"] for one in json.loads(asked.out)["wishes"]] == ["holds", "holds"]
-    assert json.loads(granted.out)["wish"] == 0
+    assert [one["verdict"] for one in json.loads(asked.out)["options"]] == ["holds", "holds"]
+    assert json.loads(granted.out)["option"] == 0
 
 
 def test_a_request_that_cannot_be_granted_is_refused_and_still_learned_from(shop: Path, sudare: Sudare) -> None:
@@ -190,9 +190,9 @@ def test_presence_in_a_register_is_asked_for_with_the_register(shop: Path, sudar
     assert done.code == 0
     assert (without.code, too_few.code, for_nothing.code, by_value.code) == (1, 1, 1, 1)
     assert "a register, a table of the population" in without.err
-    assert "no generalisation reaches" in too_few.err or "does not keep presence" in too_few.err
+    assert "no generalisation reaches" in too_few.err or "does not satisfy presence" in too_few.err
     assert "give both or neither" in for_nothing.err
-    assert "full recoding only" in by_value.err
+    assert "recoding full only" in by_value.err
     assert not (shop / "never").exists()
 
 
@@ -212,6 +212,6 @@ def test_the_report_numbers_the_nodes_as_the_search_looked_at_them(shop: Path, s
     page = (shop / "pak.html").read_text(encoding="utf-8")
 
     assert done.code == 0
-    assert "the order in which the search looked at the nodes" in page
+    assert "the order in which the search checked the nodes" in page
     assert page.count("stroke-dasharray") == 1
     assert "check 1<" in page

@@ -95,5 +95,5 @@ def test_an_epsilon_meant_per_kilometre_is_warned_of(
     monkeypatch.setenv("SUDARE_LANG", "ja")
     japanese = sudare("preview", "location", "map.toml", "--epsilon-per-metre", "2")
 
-    assert "warning: at least 100.0% of the reports are the true cell" in english.out
+    assert "warning: at least 100.0% of the reports name the true cell" in english.out
     assert "警告" in japanese.out

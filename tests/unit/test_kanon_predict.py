@@ -144,7 +144,7 @@ def test_a_damaged_history_is_refused_with_its_line(tmp_path: Path) -> None:
     add_to_history(file, [point((1, 1, 1), 3)])
     with file.open("a", encoding="utf-8") as stream:
         stream.write('{"format": 9}\n')
-    with pytest.raises(SourceError, match=r"line 2 of .*h\.jsonl is no line of a history"):
+    with pytest.raises(SourceError, match=r"line 2 of .*h\.jsonl is not a line of a history"):
         read_history(file)
     with pytest.raises(SourceError, match="no directory"):
         add_to_history(tmp_path / "no" / "h.jsonl", [])
@@ -184,12 +184,12 @@ def test_a_request_names_levels_by_number_by_label_or_by_groups(tmp_path: Path) 
         ("k = 5", r"line 1: k is written before the first table; move it under \[request\]"),
         ("[request]\nk = 1\n[[wish]]\na = 1", "line 2: .*at least 2"),
         ("[request]\nk = 5", r"\[\[option\]\] is missing"),
-        ("[request]\nk = 5\n[[option]]\n", r"line 3: \[\[option\]\] #1: an option names at least one attribute"),
+        ("[request]\nk = 5\n[[option]]\n", r"line 3: \[\[option\]\] #1: an option must name at least one attribute"),
         ("[request]\nk = 5\n[[wish]]\na = 9", r"line 4: \[\[wish\]\] #1: .*between 0 and 4"),
         ('[request]\nk = 5\n[[wish]]\na = "x"', "line 4: .*no level of a has the label x"),
         ('[request]\nk = 5\n[[option]]\na = "v0.v3"', r"line 4: .*no level of a has the label v0\.v3; did you mean v0"),
         ("[request]\nk = 5\n[[option]]\nd = 1", r"line 4: .*there is no attribute d; the schema has a, b, c"),
-        ('[request]\nk = 5\n[[wish]]\na = [["v0"], ["v1"]]', "line 4: .*every value once"),
+        ('[request]\nk = 5\n[[wish]]\na = [["v0"], ["v1"]]', "line 4: .*every value exactly once"),
         ("[request]\nk = 5\n[[wish]]\na = 1.5", "line 4: .*must be a level"),
         ("[request\n", r"line 1, column 1: a table begins with its name in brackets, .*\[request\]"),
     ],

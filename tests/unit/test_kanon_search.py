@@ -119,7 +119,7 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def test_244_million_nodes_give_an_answer_with_a_proven_gap_in_the_time_that_is_set(ticks: Iterator[int]) -> None:
-    problem = problem_of(wide(), k=5, max_suppressed=Fraction(1, 50), deadline_seconds=0.1)
+    problem = problem_of(wide(), k=5, max_suppressed=Fraction(1, 50), deadline_seconds=0.3)
     found = search(problem)
     looks = next(ticks)
 
@@ -128,7 +128,7 @@ def test_244_million_nodes_give_an_answer_with_a_proven_gap_in_the_time_that_is_
     assert 0 < found.lower_bound < found.score
     assert found.gap == pytest.approx(found.score - found.lower_bound)
     assert not found.is_optimal
-    assert 100 < looks < 200  # what is begun is ended soon after the deadline
+    assert 300 < looks < 400  # what is begun is ended soon after the deadline
 
 
 @pytest.mark.usefixtures("ticks")
@@ -261,4 +261,4 @@ def test_a_long_search_tells_once_how_to_end_it() -> None:
 
     assert watcher.shares == [pytest.approx(0.25), pytest.approx(0.75)]
     assert len(watcher.notes) == 1
-    assert "the best so far has 0.4, none has less than 0.1; --deadline-seconds" in watcher.notes[0]
+    assert "the best loss so far is 0.4, and none can be below 0.1; --deadline-seconds" in watcher.notes[0]

@@ -222,17 +222,17 @@ def test_a_place_of_a_stricter_level_counts_every_distance_less() -> None:
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
-        ({"mode": "round"}, 'mode ("round") must be one of "grid", "weighted", "fair", "sharp"'),
+        ({"mode": "round"}, 'mode (round) must be one of "grid", "weighted", "fair", "sharp"'),
         ({"epsilon_per_metre": 0}, "epsilon_per_metre (0) must be a number between"),
         ({"epsilon_per_metre": 20}, "epsilon_per_metre (20) must be a number between"),
         ({"weights": np.zeros(20)}, "all weights are 0"),
         ({"weights": np.full(20, 2.0)}, "between 0 and 1"),
-        ({"weights": np.ones(3)}, "one per cell"),
+        ({"weights": np.ones(3)}, "one weight for each of the 20 cells"),
         ({"mode": "weighted"}, "mode weighted needs weights"),
         ({"reports_per_day": 0}, "reports_per_day (0) must be"),
-        ({"slack": "both"}, 'slack ("both") must be one of "epsilon", "noise"'),
+        ({"slack": "both"}, 'slack (both) must be one of "epsilon", "noise"'),
         ({"inputs": "sea"}, 'inputs ("sea") must be one of'),
-        ({"posterior_model": "flat"}, 'posterior_model ("flat")'),
+        ({"posterior_model": "flat"}, "posterior_model (flat)"),
         ({"extra_distance": -1}, "extra_distance (-1) must be a number between"),
     ],
 )
@@ -250,7 +250,7 @@ def test_an_epsilon_per_kilometre_given_as_per_metre_is_warned_of() -> None:
 
     assert sensible.warnings == []
     assert "If it was meant per kilometre, give 0.002" in str(slip.warnings[0])
-    assert "says nearly nothing" in str(blur.warnings[0])
+    assert "says almost nothing" in str(blur.warnings[0])
 
 
 @pytest.mark.parametrize("kind", MAPS)

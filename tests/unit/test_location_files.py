@@ -200,7 +200,7 @@ BAD = {
     "all weights 0": (MAP + 'weights = "zero.csv"\n', "all weights are 0"),
     "weight above 1": (MAP + 'weights = "two.csv"\n', "weight (2) must be between 0 and 1"),
     "no such cell": (MAP + 'weights = "far.csv"\n', "far.csv, line 2: no such cell on the map"),
-    "cell twice": (MAP + 'weights = "twice.csv"\n', "twice.csv, line 3: the cell was given before"),
+    "cell twice": (MAP + 'weights = "twice.csv"\n', "twice.csv, line 3: this cell stands in an earlier line"),
     "wrong head": (MAP + 'weights = "head.csv"\n', "must begin with the line row,column,weight"),
     "short line": (MAP + 'weights = "short.csv"\n', "short.csv, line 2: 3 values are needed"),
     "disconnected roads": ('[grid]\nkind = "graph"\nedges = "apart.csv"\n', "falls into 2 parts"),

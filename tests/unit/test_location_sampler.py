@@ -134,7 +134,7 @@ def test_a_row_too_far_from_any_report_is_refused() -> None:
         inputs=np.ones(grid.size, dtype=np.bool_),
     )
 
-    with pytest.raises(ParameterError, match="decays away"):
+    with pytest.raises(ParameterError, match="too far away"):
         make_row_sampler(mechanism, 2)
 
 

@@ -74,13 +74,13 @@ app = LazyGroup(
     places={
         "demo": ("sudare.cli.runs:demo", text("the main job on built-in data, in under a minute")),
         "schema": ("sudare.cli.schema:schema", text("propose, check and describe schema files")),
-        "choose": ("sudare.cli.choose:choose", text("which method, with which parameters, and why")),
+        "choose": ("sudare.cli.choose:choose", text("recommend a method and its parameters, with reasons")),
         "preview": ("sudare.cli.publish:preview", text("cost and expected error, before anything is spent")),
         "publish": ("sudare.cli.publish:publish", text("turn a private table into a release")),
         "run": ("sudare.cli.runs:run", text("several releases from a recipe, under one ledger")),
         "predict": (
             "sudare.cli.predict:predict",
-            text("whether a tailor-made k-anonymous request can be met, by history"),
+            text("tell from a history whether a tailor-made request can be met"),
         ),
         "locate": ("sudare.cli.locate:locate", text("draw reports of places, and estimate from them")),
         "query": ("sudare.cli.ask:query", text("ask a view in SQL, each answer with an interval")),

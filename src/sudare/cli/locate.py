@@ -43,7 +43,7 @@ device_file_option = option(
 @option(
     "--state",
     type=click.Path(path_type=Path),
-    help=text("file that remembers the answers of the day and keeps to its budget"),
+    help=text("file that keeps the answers of the day, so that its budget is never exceeded"),
 )
 @option("--day", metavar="DAY", help=text("the day of the report, like 2026-11-16 (default: today, UTC)"))
 @option("--cells", type=click.Path(path_type=Path), help=text("draw one report for every line of this CSV"))
@@ -87,9 +87,9 @@ def draw(
     help=text("directory to make; it must not exist yet"),
 )
 @option("--regions", type=click.Path(path_type=Path), help=text("CSV of regions: region and cell, or label"))
-@option("--blocks", "block_side", type=int, help=text("also count blocks of so many cells a side"))
+@option("--blocks", "block_side", type=int, help=text("also estimate square blocks with so many cells on a side"))
 @option("--prior", type=click.Path(path_type=Path), help=text("CSV of population: people and cell, or label"))
-@option("--level", default="0.95", show_default=True, help=text("how often an interval should hold"))
+@option("--level", default="0.95", show_default=True, help=text("how often an interval should contain the true number"))
 @json_option
 def estimate(
     reports: Path,
@@ -110,19 +110,25 @@ def estimate(
     if as_json:
         print_json(done.to_dict())
     else:
-        _tell(done)
+        _print_estimate(done)
 
 
-def _tell(done: SavedEstimate) -> None:
-    found = done.estimate
-    click.echo(say("{reports} reports, {steps} steps (by held-out reports)", reports=found.total, steps=found.steps))
-    for name, (people, low, high) in list(found.regions.items())[:SHOWN]:
+def _print_estimate(done: SavedEstimate) -> None:
+    estimate = done.estimate
+    click.echo(
+        say(
+            "{reports} reports, {steps} steps (chosen by held-out reports)",
+            reports=estimate.total,
+            steps=estimate.steps,
+        )
+    )
+    for name, (people, low, high) in list(estimate.regions.items())[:SHOWN]:
         click.echo(
             say("{region}: {people} people ({low} to {high})", region=name, people=f"{people:.0f}", low=f"{low:.0f}",
                 high=f"{high:.0f}")
         )  # fmt: skip
-    if len(found.regions) > SHOWN:
-        click.echo(say("and {more} more regions in regions.csv", more=len(found.regions) - SHOWN))
+    if len(estimate.regions) > SHOWN:
+        click.echo(say("and {more} more regions in regions.csv", more=len(estimate.regions) - SHOWN))
     click.echo(say("written to {out}: {files}", out=done.out, files=", ".join(done.written.files)))
     if done.written.without_pictures:
         click.echo(say("no picture: the map has no rows and columns, or the extra sudare[pictures] is not installed"))

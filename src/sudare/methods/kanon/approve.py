@@ -37,7 +37,7 @@ class Approval:
         """Give the option and its outcome; Infeasible if no option keeps the promise."""
         if self.option is None or self.outcome is None:
             raise Infeasible(
-                "none of the {count} options keeps k with the suppression that is allowed; ask for coarser groupings",
+                "none of the {count} options reaches k within the allowed suppression; ask for coarser groupings",
                 count=len(self.measurements),
             )
         return self.option, self.outcome

@@ -133,7 +133,9 @@ class Presence:
         if people is None:
             raise ParameterError("delta-presence needs a register of the population (`--register FILE`)")
         if bool((people < classes.tuples.weights).any()):
-            raise ParameterError("the register has fewer persons than the table in some combination; check it")
+            raise ParameterError(
+                "the register has fewer persons than the table has rows in some combination; check the register"
+            )
         register = np.bincount(classes.ids, weights=people, minlength=classes.count)
         share = classes.sizes / np.maximum(register, 1)
         is_between: Booleans = (share >= self.low) & (share <= self.high)
@@ -371,7 +373,7 @@ def _earth_movers_by_hierarchy(surplus: Reals, attribute: Attribute) -> Reals:
 
 def _sensitive_counts(classes: Classes, name: str) -> SensitiveCounts:
     if name not in classes.tuples.sensitive:
-        raise ParameterError("the counts hold no sensitive attribute {name}; count it too", name=name)
+        raise ParameterError("the sensitive attribute {name} was not counted; count it too", name=name)
     return classes.tuples.sensitive[name]
 
 

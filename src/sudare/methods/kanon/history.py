@@ -84,7 +84,9 @@ def read_history(path: str | Path) -> list[Measurement]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError):
-        raise SourceError("the history {file} cannot be read", file=place) from None
+        raise SourceError(
+            "the history {file} cannot be read; check that you may read it and that it is UTF-8 text", file=place
+        ) from None
     return [_read_line(line, number, place) for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -100,7 +102,7 @@ def _read_line(line: str, number: int, place: Path) -> Measurement:
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SourceError(
-            "line {line} of {file} is no line of a history; restore the file, or begin a new one",
+            "line {line} of {file} is not a line of a history; restore the file, or begin a new one",
             line=number,
             file=place,
         ) from None

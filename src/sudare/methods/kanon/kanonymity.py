@@ -140,52 +140,61 @@ class KAnonymity(Method):
     summary: ClassVar[Text] = summary_of("kanon")
     title: ClassVar[Text] = text("Generalised records (kanon), k-anonymity")
     publish_help: ClassVar[Text] = text("Publish DATA itself, values generalised, under k-anonymity.")
-    preview_help: ClassVar[Text] = text("Size of the search and what stays as it is, from the schema alone.")
+    preview_help: ClassVar[Text] = text(
+        "Show the size of the search and the columns that stay unchanged, from the schema alone."
+    )
     takes = "rows"
     preview_rows = "number"
     extra_files = (
         ExtraFile(
             name="history",
             kind=FilePath(example='"members.history"'),
-            help=text("the steward's history, which learns from this run"),
+            help=text("the steward's history file; what this run measures is added to it"),
             content="notes",
         ),
         ExtraFile(
             name="request",
             kind=FilePath(example='"request.toml"'),
-            help=text("publish the first wish of this request that keeps the promise"),
+            help=text("publish the first option of this request that keeps the promise"),
         ),
         ExtraFile(
             name="register",
             kind=FilePath(example='"people.csv"'),
-            help=text("for --criteria presence=LOW..HIGH: a table of the population, a row a person"),
+            help=text("for --criteria presence=LOW..HIGH: a table of the population, one row for each person"),
             content="table",
             metavar="FILE",
         ),
     )
 
-    k: int = parameter(text("so many rows share every combination, at least"), kind=WholeNumber(low=2, example="5"))
-    search: SearchName = parameter(text("how the levels are found; auto finds the best"), default="auto")
+    k: int = parameter(
+        text("at least so many rows share every published combination"), kind=WholeNumber(low=2, example="5")
+    )
+    search: SearchName = parameter(text("how the levels are searched; auto finds the best ones"), default="auto")
     max_suppressed: Number = parameter(
         text("share of the rows that may be left out, such as 0.05"),
         kind=ExactNumber(low=0, high=1, example='"0.05"'),
         default=Fraction(0),
     )
     criteria: tuple[Criterion | str, ...] = parameter(
-        text("beyond k, may be given several times: l=3,COLUMN; entropy-l=2,COLUMN; t=0.2,COLUMN,ordered"),
+        text("criteria besides k; may be given several times: l=3,COLUMN; entropy-l=2,COLUMN; t=0.2,COLUMN,ordered"),
         kind=CriteriaList(),
         default=(),
     )
-    quality: str = parameter(text("what the best levels are best by"), kind=ChoiceOf(tuple(QUALITIES)), default="loss")
+    quality: str = parameter(
+        text("the measure of loss by which levels are compared"), kind=ChoiceOf(tuple(QUALITIES)), default="loss"
+    )
     recoding: Recoding = parameter(
-        text("one level for every attribute, levels by value, or ranges without hierarchies"), default="full"
+        text("full: one level for each attribute; value: levels by value; mondrian: ranges, without hierarchies"),
+        default="full",
     )
     mondrian: Cutting = parameter(
-        text("keep equal rows together, or cut through them"),
+        text("strict: rows with equal values stay in one class; relaxed: they may be divided"),
         default="strict",
         used_with={"recoding": ("mondrian",)},
     )
-    local: bool = parameter(text("generalise rows further instead of leaving them out"), default=False)
+    local: bool = parameter(
+        text("generalise rows that would be left out further, and keep them where that is possible"), default=False
+    )
     quasi: tuple[str, ...] | None = parameter(
         text('quasi-identifiers, with commas (default: role = "quasi")'), default=None, is_certified=False
     )
@@ -193,10 +202,10 @@ class KAnonymity(Method):
         text("attributes to publish, with commas (default: all)"), default=None, is_certified=False
     )
     others: bool = parameter(
-        text("publish also columns that the schema does not declare"), default=False, is_certified=False
+        text("also publish columns that the schema does not declare"), default=False, is_certified=False
     )
     deadline_seconds: float | None = parameter(
-        text("stop the search then, with the best so far and a proven gap"),
+        text("stop the search after so many seconds, with the best levels so far and a proven gap"),
         kind=Seconds(),
         default=None,
         is_certified=False,
@@ -207,7 +216,7 @@ class KAnonymity(Method):
         if self.deadline_seconds is not None and not self.deadline_seconds > 0:
             raise ParameterError("deadline_seconds ({seconds}) must be above 0", seconds=self.deadline_seconds)
         if self._needs_register and (self.recoding != "full" or self.local):
-            raise ParameterError("delta-presence works with full recoding only; leave out local and other recodings")
+            raise ParameterError("delta-presence works with recoding full only; leave out local and other recodings")
 
     @property
     def share(self) -> Fraction:
@@ -263,8 +272,8 @@ class KAnonymity(Method):
             raise ParameterError("a request and a register do not go together; leave one out")
         if method._needs_register != (register is not None):
             raise ParameterError(
-                "criteria presence=LOW..HIGH and a register, a table of the population, go together; give both or"
-                " neither"
+                "the criterion presence=LOW..HIGH needs a register, a table of the population, and a register"
+                " needs this criterion; give both or neither"
             )
         return Plan(
             promise=method.guarantee(unit=schema.unit, quasi=quasi),
@@ -327,7 +336,7 @@ class KAnonymity(Method):
             words = text("{finest} combinations are declared", finest=finest)
             return Expected(words=words, figures=preview.to_dict())
         mean = write_figure(rows / preview.finest)
-        words = text("{finest} combinations are declared, of {mean} rows in the mean", finest=finest, mean=mean)
+        words = text("{finest} combinations are declared, with {mean} rows each on average", finest=finest, mean=mean)
         if preview.most_cells < preview.finest:
             most = text("at most {cells} can hold k rows each", cells=write_figure(preview.most_cells))
             words = join_clauses([words, most])

@@ -188,9 +188,9 @@ def _explain_lattice(lattice: Mapping[str, Any], *, is_measured: bool) -> Text:
         )
     ]
     if any(node.get("step") for node in lattice["nodes"]):
-        words.append(text("Numbers: the order in which the search looked at the nodes."))
+        words.append(text("Numbers: the order in which the search checked the nodes."))
     if any(node.get("start") for node in lattice["nodes"]):
-        words.append(text("In a square: where the power law said to begin."))
+        words.append(text("In a square: the node that the power law predicted as a start."))
     return join_sentences(words)
 
 

@@ -48,7 +48,7 @@ class GroupingAnswer:
         if self.low == self.high:
             return text("{verdict}: k is {k}", verdict=self.describe_verdict(), k=_write_short(self.k))
         return text(
-            "{verdict}: predicted k about {k}, between {low} and {high}",
+            "{verdict}: the predicted k is about {k}, between {low} and {high}",
             verdict=self.describe_verdict(),
             k=_write_short(self.k),
             low=_write_short(self.low),

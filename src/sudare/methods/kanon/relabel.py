@@ -92,7 +92,7 @@ def recode_by_search(
 def recode_by_mondrian(pieces: Pieces, check_classes: ClassChecker, *, relaxed: bool) -> Outcome:
     """Recode by ranges, cut at medians; `relaxed` cuts may go through equal rows."""
     if not check_classes(pieces, np.zeros(len(pieces.weights), dtype=np.int64), 1).all():
-        raise Infeasible("even the whole table as one class does not keep the criteria; ask for less")
+        raise Infeasible("even the whole table as one class does not satisfy the criteria; relax them")
     lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
     places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
     recoded = _label_by_parts(partition(pieces, places, check_classes, relaxed=relaxed), lines)
@@ -195,7 +195,10 @@ def check_promise(recoded: RecodedTable, check_classes: ClassChecker, max_suppre
     class_of = recoded.class_of[is_published]
     satisfied = check_classes(recoded.pieces.take(is_published), class_of, int(class_of.max(initial=-1)) + 1)
     if not satisfied.all() or recoded.suppressed_rows > max_suppressed_rows:
-        raise Infeasible("the recoded table would not keep the promise; nothing is published (please report this)")
+        raise Infeasible(
+            "the recoded table would not keep the promise; nothing is published. This is an error in Sudare,"
+            " please report it"
+        )
 
 
 def make_mapping_writer(mapping: Mapping[str, Any]) -> Callable[[Path], object]:

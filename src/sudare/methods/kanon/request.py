@@ -106,7 +106,7 @@ class Grouping:
         """Say it in a few words."""
         name = self.attribute.name
         if self.groups is not None:
-            return text("{name} in {count} groups of your own", name=name, count=len(self.groups))
+            return text("{name} in {count} groups as requested", name=name, count=len(self.groups))
         if self.level is None:
             return text("{name} left out", name=name)
         return text("{name} at level {level} ({count} values)", name=name, level=self.level, count=self.size)
@@ -208,7 +208,9 @@ FORM = FileForm(
                     help=text("name of the request"),
                 ),
                 "k": Key(
-                    kind=WholeNumber(low=2), required=True, help=text("how many rows share each published combination")
+                    kind=WholeNumber(low=2),
+                    required=True,
+                    help=text("how many rows share each published combination, at least"),
                 ),
             },
         ),
@@ -231,7 +233,7 @@ def _build_request(filled: FilledForm, schema: Schema) -> Request:
     head, options = filled.table("request"), []
     for table in filled.list_tables("option"):
         if not table.written:
-            table.refuse(text("an option names at least one attribute, like: {example}", example="age = 1"))
+            table.refuse(text("an option must name at least one attribute, like: {example}", example="age = 1"))
         check_names(table, schema.names)
         option = {}
         for name in table:
@@ -291,7 +293,7 @@ def _read_groups(attribute: Attribute, lists: Sequence[Sequence[str]]) -> tuple[
     )
     codes = sorted(code for members in groups for code in members)
     if codes != list(range(attribute.size)):
-        raise ParameterError("the groups of {name} must hold every value once, and no value twice", name=attribute.name)
+        raise ParameterError("the groups of {name} must contain every value exactly once", name=attribute.name)
     return groups
 
 

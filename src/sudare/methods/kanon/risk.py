@@ -102,8 +102,8 @@ class HomogeneousClasses:
     def describe(self) -> Text:
         """Say it without a value of the table."""
         return text(
-            "{name} is all alike in {classes} classes ({share} of the rows): of whoever is known to be in one of them,"
-            " it is known; ask for --criteria l=2,{name}",
+            "in {classes} classes ({share} of the rows) all rows have the same {name}: it becomes known of"
+            " everyone who is known to be in such a class; to prevent that, ask for --criteria l=2,{name}",
             name=self.attribute,
             classes=self.classes,
             share=f"{self.share:.1%}",

@@ -80,7 +80,7 @@ class NodeMarks:
         lattice = checker.problem.lattice
         if lattice.size > MAX_MARKED_NODES:
             raise ParameterError(
-                "search {search} keeps a mark for each of {nodes} nodes, at most {most}; use search auto",
+                "search {search} can mark at most {most} nodes, but there are {nodes}; use search auto",
                 search=algorithm,
                 nodes=lattice.size,
                 most=MAX_MARKED_NODES,
@@ -328,7 +328,10 @@ SEARCHES: Mapping[str, Callable[[NodeChecker], SearchResult | None]] = {
 def refuse_infeasible(checker: NodeChecker) -> NoReturn:
     """Raise Infeasible with the attributes that block."""
     if checker.is_past_deadline:
-        raise Infeasible("no feasible node was found within the deadline; allow more time, or more suppression")
+        raise Infeasible(
+            "no generalisation that satisfies the criteria was found within the deadline; allow more time, or"
+            " a larger max_suppressed"
+        )
     criteria = checker.problem.criteria
     for criterion in criteria:
         _refuse_hopeless(checker, criterion)
@@ -338,15 +341,15 @@ def refuse_infeasible(checker: NodeChecker) -> NoReturn:
     share = _share_to_suppress(checker)
     if helping:
         raise Infeasible(
-            "no generalisation reaches {promise}: even at the top of every hierarchy {names} keeps rows apart; "
-            'end its hierarchy in one group ("*"), leave it out, or allow max_suppressed = {share}',
+            "no generalisation reaches {promise}: even at the top of every hierarchy {names} keeps rows"
+            ' apart; end its hierarchy in one group ("*"), leave it out, or allow max_suppressed = {share}',
             promise=promise,
             names=" / ".join(helping),
             share=share,
         )
     raise Infeasible(
-        "no generalisation reaches {promise}: {names} keep rows apart even at the top of their hierarchies; "
-        'end them in one group ("*"), leave some out, or allow max_suppressed = {share}',
+        "no generalisation reaches {promise}: {names} keep rows apart even at the top of their hierarchies;"
+        ' end them in one group ("*"), leave some out, or allow max_suppressed = {share}',
         promise=promise,
         names=", ".join(name for _, name in several) or ", ".join(checker.problem.lattice.names),
         share=share,
@@ -359,7 +362,7 @@ def _refuse_hopeless(checker: NodeChecker, criterion: Criterion) -> None:
     whole = checker.problem.tuples.classes(tuple(height + 1 for height in heights))
     if not criterion.satisfied(whole).all():
         raise Infeasible(
-            "even the whole table as one class does not keep {promise}; ask for less of it",
+            "even the whole table as one class does not satisfy {promise}; relax this criterion",
             promise=criterion.describe(),
         )
 

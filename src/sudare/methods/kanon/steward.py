@@ -40,14 +40,15 @@ def summarise_release(made: Made, *, out: Path) -> Summary:
     gap = 0.0 if result is None else result.gap
     lines = [*_published_lines(made.release.certificate, option)]
     if result is not None and not result.is_optimal:
-        lines.append(text("the search may have missed a better way: by at most {gap}", gap=f"{gap:.4g}"))
+        lines.append(text("a better generalisation may exist; it would be better by at most {gap}", gap=f"{gap:.4g}"))
     return Summary(
         headline=text("{rows} records published in {out}", rows=compared.after.rows, out=out),
         rows=compared.after.rows,
         lines=[*lines, *_risk_lines(compared)],
         warnings=[alike.describe() for alike in compared.alike],
         details={
-            "wish": option,
+            "option": option,
+            "wish": option,  # the old name
             "optimal": None if result is None else result.is_optimal,
             "gap": gap,
             "risk": compared.to_dict(),
@@ -58,7 +59,7 @@ def summarise_release(made: Made, *, out: Path) -> Summary:
 def _published_lines(certificate: Certificate, option: int | None) -> list[Text]:
     lines = []
     if option is not None:
-        lines.append(text("wish {number} of the request is granted", number=option + 1))
+        lines.append(text("option {number} of the request is approved and published", number=option + 1))
     levels = certificate.measures.get("levels")
     if levels:
         written = ", ".join(f"{name} {level}" for name, level in levels.items())
@@ -109,8 +110,9 @@ def warn_of_earlier_releases(schema: Schema, history: History | None) -> list[Te
         return []
     return [
         text(
-            "earlier releases of this table in the history: {count}. k-anonymity does not compose: two releases"
-            " together can show what each hides; consider them together before this one leaves",
+            "the history already has releases of this table ({count}). k-anonymity does not compose: two"
+            " releases together can show what each of them hides. Check what they show together before you"
+            " publish this one",
             count=before,
         )
     ]
@@ -122,11 +124,13 @@ def warn_of_ledger(ledger: Ledger | None) -> list[Text]:
         return []
     spends = len(ledger.entries())
     if not spends:
-        return [text("the ledger was not charged: k-anonymity has no epsilon, and a ledger cannot bound what it tells")]
+        return [
+            text("the ledger was not charged: k-anonymity has no epsilon, so a ledger cannot bound what it reveals")
+        ]
     return [
         text(
-            "the ledger holds {count} spends on this table: its promise does not cover a k-anonymous release of the"
-            " same rows, which tells more than any epsilon",
+            "the ledger has {count} spends on this table; its promise does not cover a k-anonymous release of"
+            " the same rows, for which no epsilon holds",
             count=spends,
         )
     ]
@@ -174,8 +178,8 @@ def watch_search(
 def describe_search(state: SearchProgress) -> Text:
     """Say how far a search is, and how to end it."""
     return text(
-        "still searching: the best so far has {best}, none has less than {bound};"
-        " --deadline-seconds ends the search with the best so far",
+        "still searching: the best loss so far is {best}, and none can be below {bound}; --deadline-seconds"
+        " ends a search with the best so far",
         best="-" if state.best is None else f"{state.best:.4g}",
         bound=f"{max(0.0, state.lower_bound):.4g}",
     )

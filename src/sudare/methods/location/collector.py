@@ -136,7 +136,9 @@ def _choose_start(can_enter: Booleans, prior: Reals | None) -> Reals:
         return even
     given = np.where(can_enter, np.asarray(prior, dtype=np.float64), 0.0)
     if len(prior) != len(can_enter) or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
-        raise ParameterError("the prior must have one number of at least 0 per cell, and one above 0 where people are")
+        raise ParameterError(
+            "the prior must have one number of at least 0 for each cell, and be above 0 in a cell where people can be"
+        )
     # a cell of prior 0 could never be found; a little everywhere lets reports speak against the prior
     mixed: Reals = 0.99 * given / given.sum() + 0.01 * can_enter / can_enter.sum()
     return mixed
@@ -241,7 +243,9 @@ def _check_counts(device_file: DeviceFile, reports: Integers) -> Integers:
     if not counts.any():
         raise ParameterError("there is no report to estimate from; collect some first")
     if counts[device_file.mechanism.weights == 0].any():
-        raise ParameterError("a report names a cell that this device file never reports; reports are damaged or forged")
+        raise ParameterError(
+            "a report names a cell that this device file never reports; the reports are damaged or forged"
+        )
     return counts
 
 

@@ -124,7 +124,7 @@ class DeviceFile:
             is_same = False
         if not is_same:
             raise ReleaseError(
-                "{file} is not what Sudare writes: an entry is missing, unknown or changed; get the release again",
+                "{file} is not as Sudare wrote it: an entry is missing, unknown or changed; get the release again",
                 file=DEVICE_FILE,
             )
         return device_file
@@ -138,14 +138,14 @@ def load_device_file(directory: str | Path) -> DeviceFile:
         facts = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError):
         raise ReleaseError(
-            "{place} is not a location release: it has no readable {file}; name a directory that"
-            " `sudare publish location` made",
+            "{place} is not a location release: it has no readable {file}; name a directory that `sudare"
+            " publish location` made",
             place=place,
             file=DEVICE_FILE,
         ) from None
     if not isinstance(facts, dict):
         raise ReleaseError(
-            "{file} is not what Sudare writes: an entry is missing, unknown or changed; get the release again",
+            "{file} is not as Sudare wrote it: an entry is missing, unknown or changed; get the release again",
             file=DEVICE_FILE,
         )
     return DeviceFile.from_dict(facts)

@@ -130,7 +130,10 @@ def make_blocks(device_file: DeviceFile, side: int) -> dict[str, Integers]:
     """Cut a plane grid into blocks of side x side cells, named by the label of their first cell."""
     grid = device_file.mechanism.places
     if not isinstance(grid, PlaneGrid) or not 1 <= side <= max(grid.shape):
-        raise SourceError("blocks ({side}) must be a number of cells, on a map of rows and columns", side=side)
+        raise SourceError(
+            "blocks ({side}) must be a number of cells that fits the map, and the map must have rows and columns",
+            side=side,
+        )
     rows, columns = np.divmod(np.arange(grid.size), grid.columns)
     block_of = rows // side * (-(-grid.columns // side)) + columns // side
     order = np.argsort(block_of, kind="stable")

@@ -52,7 +52,7 @@ def read_grid(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals |
 def read_land_shares(places: Places, section: Mapping[str, Any], folder: Path) -> Reals:
     """Give the share of every cell of a plane grid that polygons cover, by area."""
     if not isinstance(places, PlaneGrid):
-        raise SchemaError("land is read for maps of rows and columns; give weights for others")
+        raise SchemaError("land can be used only on a map of rows and columns; give weights for other maps")
     file = folder / str(section["land"])
     if places.corner is not None:
         bounds = mesh_bounds(places)
@@ -86,7 +86,7 @@ def make_mesh_grid(level: int, *, south_west: tuple[int, int], shape: tuple[int,
 def mesh_bounds(grid: PlaneGrid) -> Bounds:
     """Give west, south, east and north of a mesh map in degrees."""
     if grid.corner is None:
-        raise SchemaError("this map has no latitudes; make one of kind mesh")
+        raise SchemaError("this map has no latitudes; make a map of kind mesh")
     units = MESH_UNITS[grid.corner.level - 1]
     tall, wide = units / MESH_PER_DEGREE_NORTH, units / MESH_PER_DEGREE_EAST
     west, south = MESH_WEST + grid.corner.column * wide, grid.corner.row * tall
@@ -99,9 +99,11 @@ def find_cell(places: Places, latitude: float, longitude: float) -> int:
         raise SchemaError("this map has no latitudes; give the number of a cell")
     cell = _find_on_mesh(places, latitude, longitude)
     if cell is None and abs(longitude) <= 90 and _find_on_mesh(places, longitude, latitude) is not None:
-        raise SchemaError("the place is outside the map, but not with latitude and longitude swapped; swap them")
+        raise SchemaError(
+            "the place is outside the map, but with latitude and longitude swapped it would be on it; swap them"
+        )
     if cell is None:
-        raise SchemaError("the place is outside the map; give one on it")
+        raise SchemaError("the place is outside the map; give a place on it")
     return cell
 
 
@@ -164,7 +166,7 @@ def _read_hexagons(section: Mapping[str, Any], folder: Path) -> tuple[Places, Re
     cells = sorted(h3.polygon_to_cells(h3.LatLngPoly(ring), section["resolution"]))
     if not 1 <= len(cells) <= MAX_HEXAGONS:
         raise SchemaError(
-            "the bounds hold {cells} H3 cells; choose a resolution with 1 to {most}",
+            "there are {cells} H3 cells within the bounds; choose a resolution that gives 1 to {most}",
             cells=len(cells),
             most=MAX_HEXAGONS,
         )
@@ -186,14 +188,14 @@ def read_polygons(file: Path, *, bounds: Bounds, is_degrees: bool = True) -> Any
     shapes = _read_geojson(file) if is_geojson else _read_layers(file, is_degrees)
     kept = [shape for shape in shapely.make_valid(np.array(shapes, dtype=object)) if shape.area > 0]
     if not kept:
-        raise SchemaError("{file} holds no polygon; give the outlines of land as polygons", file=file)
+        raise SchemaError("{file} contains no polygon; give the outlines of the land as polygons", file=file)
     land = shapely.union_all(kept)
     west, south, east, north = land.bounds
     if land.intersects(shapely.box(*bounds)):
         return land
     if is_degrees and shapely.box(south, west, north, east).intersects(shapely.box(*bounds)):
         raise SchemaError("{file}: latitude and longitude are swapped; GeoJSON writes longitude first", file=file)
-    raise SchemaError("{file}: no polygon touches the map; check its place and its coordinates", file=file)
+    raise SchemaError("{file}: no polygon touches the map; check their place and their coordinates", file=file)
 
 
 def _read_geojson(file: Path) -> list[Any]:
@@ -203,7 +205,9 @@ def _read_geojson(file: Path) -> list[Any]:
         features = content["features"] if content["type"] == "FeatureCollection" else [content]
         return [shape(feature["geometry"] if feature.get("type") == "Feature" else feature) for feature in features]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise SchemaError("{file} is not GeoJSON with polygons; save the outlines of land so", file=file) from None
+        raise SchemaError(
+            "{file} is not GeoJSON with polygons; save the outlines of the land as polygons in GeoJSON", file=file
+        ) from None
 
 
 def _read_layers(file: Path, is_degrees: bool) -> list[Any]:

@@ -254,14 +254,15 @@ class PointPlaces:
     def __post_init__(self) -> None:
         points = np.asarray(self.points)
         if points.dtype.kind not in "iu" or points.ndim != 2 or points.shape[1] not in (2, 3) or not len(points):
-            raise ParameterError("points must be whole millimetres, two or three numbers a cell")
+            raise ParameterError("points must be whole millimetres, two or three numbers for each cell")
         if int((points.max(axis=0) - points.min(axis=0)).max()) > MAX_SPAN_MILLIMETRES:
             raise ParameterError(
                 "the cells lie more than {most} km apart; use a smaller area", most=MAX_SPAN_MILLIMETRES // 10**6
             )
         if len(self.names) != len(points) or len(set(self.names)) < len(points):
             raise ParameterError(
-                "every cell needs a name of its own ({cells} cells); rename those that are alike", cells=len(points)
+                "every cell needs a name of its own ({cells} cells); rename those that have the same name",
+                cells=len(points),
             )
         object.__setattr__(self, "points", points.astype(np.int64))
         object.__setattr__(self, "names", tuple(self.names))
@@ -325,7 +326,7 @@ class ElasticGrid:
         object.__setattr__(self, "levels", levels.astype(np.int64))
         if len(self.strict) > MAX_STRICT_CELLS:
             raise ParameterError(
-                "{cells} cells are stricter than the rest; at most {most} may be",
+                "{cells} cells are stricter than the others; at most {most} may be",
                 cells=len(self.strict),
                 most=MAX_STRICT_CELLS,
             )

@@ -59,8 +59,8 @@ class LocationPreview(ShownPreview):
         if self.reportable > 1 and self.figures["report_true_min"] > MAX_TRUE_REPORTS:
             warnings.append(
                 text(
-                    "at least {share} of the reports are the true cell: epsilon {epsilon} per metre hides nobody in"
-                    " cells of this size. If it was meant per kilometre, give {meant}",
+                    "at least {share} of the reports name the true cell: epsilon {epsilon} per metre hides"
+                    " nobody in cells of this size. If it was meant per kilometre, give {meant}",
                     share=f"{self.figures['report_true_min']:.1%}",
                     epsilon=f"{epsilon:g}",
                     meant=f"{epsilon / 1000:g}",
@@ -69,8 +69,8 @@ class LocationPreview(ShownPreview):
         if self.reportable > 1 and self.figures["expected_distance_metres"] > MAX_DISTANCE_SHARE * self.across_metres:
             warnings.append(
                 text(
-                    "a report is {metres} m from the truth, on a map {across} m across: it says nearly nothing. Raise"
-                    " epsilon per metre, or use a larger map",
+                    "a report is {metres} m from the true place on average, on a map {across} m across: it"
+                    " says almost nothing. Raise epsilon per metre, or use a larger map",
                     metres=f"{self.figures['expected_distance_metres']:.0f}",
                     across=f"{self.across_metres:.0f}",
                 )
@@ -171,32 +171,41 @@ class Location(Method):
     summary: ClassVar[Text] = summary_of("location")
     title: ClassVar[Text] = text("A mechanism for devices (location), epsilon per metre")
     publish_help: ClassVar[Text] = text("Publish the mechanism by which devices report a cell of MAP.")
-    preview_help: ClassVar[Text] = text("Certified epsilon, posteriors and expected distance of a location map.")
+    preview_help: ClassVar[Text] = text(
+        "Show the certified epsilon, the posteriors and the expected distance of a map."
+    )
     takes = "map"
 
     epsilon_per_metre: Number = parameter(
-        text("how much one report may tell per metre, exactly: 0.02 or 1/50; less protects more"),
+        text("epsilon of one report per metre, exact: 0.02 or 1/50; a smaller value protects more"),
         kind=ExactNumber(low=EPSILON_PER_METRE_LOW, high=EPSILON_PER_METRE_HIGH, example='"0.02"'),
         metavar="NUMBER",
     )
     mode: Mode = parameter(
-        text("weights of cells: equal, those of the map, fair at edges, or with the least noise"), default="grid"
+        text(
+            "weights of the cells: equal (grid), those of the map (weighted), fair at edges (fair), or with"
+            " the least noise (sharp)"
+        ),
+        default="grid",
     )
     slack: Slack | None = parameter(
-        text("what is left of epsilon: shown in the certificate, or used for less noise (default for sharp)"),
+        text(
+            "what to do with epsilon that the map does not need: show it in the certificate (epsilon), or use"
+            " it for less noise (noise, the default of sharp)"
+        ),
         default=None,
     )
     extra_distance: Number = parameter(
-        text("fair: how much farther from the truth reports may be, as a share"),
+        text("mode fair: the share by which reports may be farther from the true place, such as 1/10"),
         kind=ExactNumber(low=0, high=10, example='"1/10"'),
         default=Fraction(1, 10),
         used_with={"mode": ("fair",)},
     )
     posterior_model: PosteriorModel = parameter(
-        text("where people are, for the posteriors in the certificate"), default="uniform"
+        text("how people are assumed to be spread, for the posteriors in the certificate"), default="uniform"
     )
     reports_per_day: int = parameter(
-        text("how many times a day a device may draw"),
+        text("how many fresh reports a device may draw in a day"),
         kind=WholeNumber(low=1, high=MAX_FRESH_REPORTS, example="1"),
         default=1,
     )
@@ -292,7 +301,8 @@ class Location(Method):
         """Tell how far a report is from the truth and what it gives away; not small if it looks like a mistake."""
         preview = self.preview(map)
         words = text(
-            "a report is {metres} m from the truth in the mean; a collector can be {share} sure of the reported cell",
+            "a report is {metres} m from the truth on average; a collector can be {share} sure that the reported"
+            " cell is the true one",
             metres=write_figure(preview.figures["expected_distance_metres"]),
             share=f"{preview.figures['posterior_median']:.0%}",
         )
@@ -390,7 +400,8 @@ def require_kept(measured: LocationPreview) -> None:
     is_proven = 2 * measured.beta_per_metre <= measured.epsilon_per_metre
     if not is_proven and measured.tight.epsilon > float(measured.epsilon_per_metre):
         raise ParameterError(
-            "the mechanism needs epsilon {tight} per metre, more than the {epsilon} promised; please report it",
+            "the mechanism needs epsilon {tight} per metre, more than the {epsilon} promised; this is an"
+            " error in Sudare, please report it",
             tight=measured.tight.epsilon,
             epsilon=measured.epsilon_per_metre,
         )
@@ -418,7 +429,9 @@ def make_cell_table(mechanism: Mechanism, *, model: PosteriorModel = "uniform", 
 def _check_weights(weights: Reals, size: int) -> Reals:
     given = np.asarray(weights, dtype=np.float64).reshape(-1)
     if given.shape != (size,):
-        raise ParameterError("weights ({found}) must be one per cell ({cells})", found=given.size, cells=size)
+        raise ParameterError(
+            "there must be one weight for each of the {cells} cells, not {found}", found=given.size, cells=size
+        )
     if not np.isfinite(given).all() or given.min() < 0 or given.max() > 1:
         raise ParameterError("weights must be between 0 and 1: the share of the cell where a person can be")
     if not given.any():

@@ -220,7 +220,7 @@ def _read_people(places: Places, file: Path) -> Reals:
     for cell, count in _read_cells(places, file, "people", low=Fraction(0), high=Fraction(10**12)):
         people[cell] = float(count)
     if not people.any():
-        raise ParameterError("prior must be above 0 for a cell where people can be")
+        raise ParameterError("prior must be above 0 in at least one cell where people can be")
     return people
 
 
@@ -239,7 +239,7 @@ def _read_cells(
             if cell is None:
                 raise SchemaError("no such cell on the map; correct the line or take it out")
             if cell in seen:
-                raise SchemaError("the cell was given before; keep one line for it")
+                raise SchemaError("this cell stands in an earlier line already; keep one line for it")
             seen.add(cell)
             number = exact(entry[-1], name=value, low=low, high=high)
         yield cell, number

@@ -55,7 +55,9 @@ class Mechanism:
         object.__setattr__(self, "weights", weights.astype(np.int64))
         inputs = weights > 0 if self.inputs is None else np.asarray(self.inputs, dtype=np.bool_)
         if inputs.shape != (self.places.size,) or not inputs.any():
-            raise ParameterError("inputs must say for each cell whether people can be there, and for one that they can")
+            raise ParameterError(
+                "inputs must say for each cell whether people can be there, and at least one cell must be such"
+            )
         object.__setattr__(self, "inputs", inputs)
 
     @property

@@ -48,7 +48,7 @@ def find_norms(mechanism: Mechanism) -> tuple[Reals, float]:
         sums[cell] = mechanism.norm_at(cell)
     if inexact.size > MAX_DIRECT_SUMS:
         raise ParameterError(
-            "the weights of {cells} cells are too small to be certified beside the others; raise them or set them to 0",
+            "the weights of {cells} cells are too small beside the others to be certified; raise them or set them to 0",
             cells=inexact.size,
         )
     by_fft = measured.copy()
@@ -172,7 +172,7 @@ def _check_prior(mechanism: Mechanism, prior: Reals | None) -> Reals:
             raise ParameterError("prior must be numbers of at least 0, one per cell")
         people = people * given
     if not np.any(people):
-        raise ParameterError("prior must be above 0 for a cell where people can be")
+        raise ParameterError("prior must be above 0 in at least one cell where people can be")
     shares: Reals = people / people.sum()
     return shares
 

@@ -46,7 +46,10 @@ def count_reports(path: Path, device_file: DeviceFile) -> Integers:
     if cells is None:
         cells = np.array([_read_cell(*report, path, name) for report in _read_lines(raw, path)], dtype=np.int64)
     if not len(cells):
-        raise SourceError("{file} holds no report; it needs a line artefact,cell and one line a report", file=path)
+        raise SourceError(
+            "{file} contains no report; its first line must be artefact,cell, and each further line is one report",
+            file=path,
+        )
     _check_cells(cells, device_file, path)
     return np.bincount(cells, minlength=device_file.mechanism.places.size)
 
@@ -85,7 +88,7 @@ def _read_lines(raw: bytes, path: Path) -> Iterator[tuple[int, str, str]]:
     head = [name.strip() for name in next(rows, [])]
     if not set(HEADER) <= set(head):
         raise SourceError(
-            "{file}: the first line must name the columns artefact and cell, or lines must be JSON", file=path
+            "{file}: the first line must name the columns artefact and cell, or every line must be JSON", file=path
         )
     at = [head.index(name) for name in HEADER]
     for row in rows:
@@ -177,7 +180,9 @@ def draw_reports(device_file: Path, cells: Path, *, out: Path, seed_for_tests: i
     opened = open_device_file(device_file)
     rows = list(csv.DictReader(read_text(cells).splitlines()))
     if not rows or "cell" not in rows[0]:
-        raise SourceError("{file}: the first line must name the column cell, and one line a person follow", file=cells)
+        raise SourceError(
+            "{file}: the first line must name the column cell; each further line is one person", file=cells
+        )
     check_new_file(out, error=SourceError)
     numbers = np.array([_read_place(opened, row["cell"] or "", None) for row in rows])
     drawn = Sampler(mechanism=opened.mechanism).draw(numbers, rng=_make_rng(seed_for_tests))

@@ -50,7 +50,9 @@ class RoadGraph:
         edges = tuple((int(start), int(end), int(length)) for start, end, length in self.edges)
         object.__setattr__(self, "edges", edges)
         if not self.names or len(set(self.names)) < len(self.names):
-            raise ParameterError("every place of a road map needs a name of its own; rename those that are alike")
+            raise ParameterError(
+                "every place of a road map needs a name of its own; rename those that have the same name"
+            )
         for start, end, length in self.edges:
             if not (0 <= start < self.size and 0 <= end < self.size):
                 raise ParameterError(
@@ -151,7 +153,7 @@ def read_roads(file: Path) -> RoadGraph:
 
 def _make_graph(edges: list[Edge], file: Path) -> RoadGraph:
     if not edges:
-        raise SchemaError("{file} holds no road; give lines between places", file=file)
+        raise SchemaError("{file} contains no road; give lines between places", file=file)
     return RoadGraph.of_metres(edges)
 
 
@@ -194,13 +196,13 @@ def _read_geojson(file: Path) -> Iterator[list[LonLat]]:
             for line in lines.get(shape["type"], []):
                 yield [(float(point[0]), float(point[1])) for point in line]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        raise SchemaError("{file} is not GeoJSON with lines; save the roads so", file=file) from None
+        raise SchemaError("{file} is not GeoJSON with lines; save the roads as lines in GeoJSON", file=file) from None
 
 
 def _read_graphml(file: Path) -> Iterator[Edge]:
     content = read_text(file)
     if "<!DOCTYPE" in content or "<!ENTITY" in content:  # entities could grow without end; GraphML needs none
-        raise SchemaError("{file}: a GraphML file with a DOCTYPE is not read; remove it", file=file)
+        raise SchemaError("{file}: a GraphML file with a DOCTYPE is not read; remove the DOCTYPE", file=file)
     try:
         root = ElementTree.fromstring(content)  # noqa: S314  (no DOCTYPE, so no entities)
     except ElementTree.ParseError:

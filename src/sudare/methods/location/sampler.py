@@ -62,13 +62,13 @@ class Sampler:
     def _check_cells(self, cells: ArrayLike) -> Integers:
         numbers = np.atleast_1d(np.asarray(cells))
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
-            raise ParameterError("cells must be whole numbers, the places of cells on the map")
+            raise ParameterError("cells must be whole numbers: the numbers of cells on the map")
         size = self.mechanism.places.size
         if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
             raise ParameterError("a cell is outside the map; its cells are numbered from 0 to {last}", last=size - 1)
         if not self.mechanism.can_enter[numbers].all():
             raise ParameterError(
-                "a cell is one in which nobody can be on this map; take the nearest cell in which people can be"
+                "there is a cell in which nobody can be on this map; take the nearest cell in which people can be"
             )
         return numbers.astype(np.int64)
 
@@ -98,7 +98,8 @@ def make_row_sampler(mechanism: Mechanism, cell: int, *, margin: float = MARGIN)
     exponents = mechanism.beta * distances_from(mechanism.places, cell)[reports]
     if not exponents.min() < LARGEST_EXPONENT:
         raise ParameterError(
-            "the nearest cell that can be reported is {decays} decays away; take a smaller epsilon or a larger map",
+            "the nearest cell that can be reported is too far away: {decays} times 1/beta; take a smaller"
+            " epsilon, or give nearer cells a weight",
             decays=int(exponents.min()),
         )
     return RowSampler.of(
