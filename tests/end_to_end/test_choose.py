@@ -154,7 +154,7 @@ def test_on_a_terminal_it_asks_what_no_flag_answers(place: Path) -> None:
 
     assert "What do people need?" in shown
     assert "one of records, counts" in shown
-    assert shown.count("a whole number between 1 and 1,000,000,000,000, or Enter") == 3
+    assert shown.count("type a whole number between 1 and 1,000,000,000,000, or press Enter") == 3
     assert "recommended: microdata" in shown
     assert "warning: a person may have several rows" in shown
 

@@ -70,7 +70,7 @@ def test_a_need_and_public_facts_decide_the_method(
 def test_a_method_that_does_not_take_the_schema_is_named_with_the_reason() -> None:
     notes = advise(IMPOSSIBLE, Answers(need="queries", rows=1000)).notes
 
-    assert any(str(note).startswith("view was left out: ") and "impossible" in str(note) for note in notes)
+    assert any(str(note).startswith("view cannot be used: ") and "impossible" in str(note) for note in notes)
 
 
 def test_nothing_is_called_few_enough_that_is_too_much() -> None:
@@ -132,7 +132,7 @@ def test_a_hidden_number_of_records_asks_for_add_remove() -> None:
     ("unit", "repeat", "part"),
     [
         (Unit(), True, "a person may have several rows"),
-        (Unit(), None, "supposes that nobody has more than one row"),
+        (Unit(), None, "assumes that nobody has more than one row"),
         (Unit(kind="person", column="id", max_rows=5), None, "noise is about 5 times"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_schema_that_nothing_takes_is_refused_with_every_reason() -> None:
     attributes = tuple(Attribute(name=f"a{k}", domain=DIGITS) for k in range(400))
     huge = Schema(name="h", attributes=attributes, impossible=(box,))
 
-    with pytest.raises(ParameterError, match=r"view was left out: .*; table was left out: "):
+    with pytest.raises(ParameterError, match=r"view cannot be used: .*; table cannot be used: "):
         advise(huge, Answers(need="queries"))
 
 
@@ -204,7 +204,7 @@ def test_cells_are_crowded_beyond_ten_a_record() -> None:
 def test_blocks_tell_their_least_noise_and_no_verdict() -> None:
     told = View(epsilon=1, algorithm="mondrian").expect(SMALL, rows=1000)
 
-    assert "at the least" in str(told.words)
+    assert "at least" in str(told.words)
     assert told.is_small is None
 
 
@@ -230,7 +230,7 @@ def test_true_rows_ask_for_k_anonymity_in_a_recoding_that_the_schema_takes(hiera
     assert told.choice.parameters["recoding"] == recoding
     assert told.budget is None
     assert [value for value, _ in told.expected] == ["5", "10", "20"]
-    assert any("not known without the data" in str(note) for note in told.notes)
+    assert any("known only from the data" in str(note) for note in told.notes)
     assert any("--criteria l=2,disease" in str(note) for note in told.notes)
 
 
@@ -311,7 +311,7 @@ def test_an_attribute_with_a_comma_goes_into_the_recipe_and_for_a_flag_into_the_
     lines = list_commands(advice, answers, names)
 
     assert read_recipe(file).releases[0].parameters["quasi"] == ("sex", "age, in years")
-    assert lines[1].startswith('# first write role = "quasi" for these in s.toml: sex / age, in years;')
+    assert lines[1].startswith('# first set role = "quasi" in s.toml for: sex / age, in years')
     assert "--quasi" not in lines[2]
 
 

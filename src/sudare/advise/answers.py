@@ -35,7 +35,7 @@ class Answers:
         if self.rows is not None and not 1 <= self.rows <= MOST_ROWS:
             raise ParameterError("rows ({rows}) must be between 1 and {most}", rows=self.rows, most=MOST_ROWS)
         if self.epsilons is not None and not 1 <= len(self.epsilons) <= MOST_EPSILONS:
-            raise ParameterError("give 1 to {most} epsilons, with commas: 0.1,1", most=MOST_EPSILONS)
+            raise ParameterError("epsilons must be 1 to {most} values, separated by commas: 0.1,1", most=MOST_EPSILONS)
         for epsilon in self.epsilons or ():
             exact_epsilon_per_metre(epsilon) if self.wants_places else exact_epsilon(epsilon)
 

@@ -54,14 +54,14 @@ class Candidate:
 def _explain_microdata(schema: Schema, answers: Answers, is_first: bool) -> list[Text]:
     reasons = [
         text(
-            "microdata has the columns of the table and can be counted, crossed and plotted with any tool; no row of it"
-            " comes from a row of the table."
+            "microdata has the columns of the table, so any tool can tabulate and plot it; none of its rows is a"
+            " row of the table."
         )
     ]
     if answers.rows is not None and is_first:
         reasons.append(
             text(
-                "{cells} cells for about {rows} records are few enough to be measured one by one.",
+                "with {cells} cells for about {rows} records, every cell can be measured by itself.",
                 cells=write_figure(schema.possible_size),
                 rows=write_figure(answers.rows),
             )
@@ -71,8 +71,10 @@ def _explain_microdata(schema: Schema, answers: Answers, is_first: bool) -> list
 
 def _say_when_microdata(answers: Answers) -> Text:
     if answers.need == "records":
-        return text("if every cell must be measured by itself, though many records will lie where nobody is")
-    return text("if people want records as a file, with the columns of the table")
+        return text(
+            "if every cell must be measured by itself, even though many records will lie in cells that hold nobody"
+        )
+    return text("if people want a file of records with the columns of the table")
 
 
 MICRODATA = Candidate(
@@ -80,7 +82,7 @@ MICRODATA = Candidate(
     mode={"algorithm": "auto"},
     explain=_explain_microdata,
     list_losses=lambda answers: [
-        text("rare cells: every count is off by the noise, and small counts come out too large in the mean.")
+        text("rare cells: every count carries noise, and small counts come out too large on average.")
     ],
     say_when_better=_say_when_microdata,
 )
@@ -102,34 +104,36 @@ def _explain_need_of_view(schema: Schema, answers: Answers) -> Text:
     match answers.need:
         case "records" if answers.rows is None:
             return text(
-                "with {cells} cells, noise in every cell would drown the records of a usual table; a view measures"
-                " values and pairs of attributes instead, and records are drawn from it.",
+                "with {cells} cells, noise in every cell would hide the records of a typical table; a view"
+                " measures values and pairs of attributes instead, and records are drawn from it.",
                 cells=cells,
             )
         case "records":
             return text(
-                "with {cells} cells for about {rows} records, noise in every cell would drown the records; a view"
+                "with {cells} cells for about {rows} records, noise in every cell would hide the records; a view"
                 " measures values and pairs of attributes instead, and records are drawn from it.",
                 cells=cells,
                 rows=write_figure(answers.rows or 0),
             )
         case "counts" | "region-sums":
             return text(
-                "{attributes} attributes have {cells} cells: most sums cross the levels that a table would measure; a"
-                " view measures values and pairs of attributes, and answers every sum with an interval.",
+                "{attributes} attributes have {cells} cells, and most sums cut across the levels that a table"
+                " measures; a view measures values and pairs of attributes, and answers every sum with an interval.",
                 attributes=len(schema.attributes),
                 cells=cells,
             )
         case "sample":
-            return text("a view is paid for once; as many records as wanted are then drawn from it for nothing.")
+            return text(
+                "a view is paid for once; after that, any number of records can be drawn from it at no further cost."
+            )
         case _:
-            return text("a view is paid for once and then answers any count that anybody asks, each with an interval.")
+            return text("a view is paid for once; after that, it answers any count, each with an interval.")
 
 
 def _list_view_losses(answers: Answers) -> list[Text]:
-    losses = [text("what three and more attributes have in common beyond their pairs.")]
+    losses = [text("relations among three or more attributes that their pairs do not show.")]
     if answers.need in ("records", "sample"):
-        losses.append(text("records are drawn from the view: they are as right as its answers are."))
+        losses.append(text("records are drawn from the view, so they are as accurate as its answers."))
     return losses
 
 
@@ -144,7 +148,7 @@ VIEW = Candidate(
     mode={"algorithm": "model"},
     explain=_explain_view,
     list_losses=_list_view_losses,
-    say_when_better=lambda answers: text("if questions are not known yet, or cross many attributes"),
+    say_when_better=lambda answers: text("if the questions are not known yet, or combine many attributes"),
     list_uses=_list_view_uses,
 )
 
@@ -156,27 +160,26 @@ def _explain_table(schema: Schema, answers: Answers, is_first: bool) -> list[Tex
     if answers.need == "counts":
         reasons = [
             text(
-                "with {cells} cells single ones are noise whatever is done; focus regions keeps their sums near the"
-                " truth.",
+                "with {cells} cells, single cells are mostly noise by any method; focus regions keeps their sums"
+                " near the truth.",
                 cells=write_figure(schema.possible_size),
             )
         ]
     elif answers.need == "queries":
         reasons = [
             text(
-                "any count can be added up from a table of counts, and sums over declared groups are measured"
-                " themselves."
+                "any count can be added up from a table of counts, and sums over declared groups are measured directly."
             ),
         ]
     else:
         reasons = [
-            text("sums are asked for: a table measures them level by level, instead of adding up many noisy cells."),
+            text("sums are needed: a table measures them level by level, instead of adding up many noisy cells."),
         ]
     return [*reasons, *_explain_tree(schema)]
 
 
 def _explain_cells(schema: Schema, answers: Answers, is_first: bool) -> list[Text]:
-    counts = text("single counts are asked for: a table publishes them, and focus cells spends epsilon on the cells.")
+    counts = text("single counts are needed: a table publishes them, and focus cells spends epsilon on the cells.")
     return [counts, *_explain_tree(schema)]
 
 
@@ -191,9 +194,9 @@ def _explain_tree(schema: Schema) -> list[Text]:
 
 
 SINGLE_RECORDS = text(
-    "single records: counts are published, and no count is below 0, so empty cells come out too high."
+    "single records: only counts are published. No count is below 0, so empty cells come out too high."
 )
-SINGLE_CELLS = text("single cells are noisier than their sums.")
+SINGLE_CELLS = text("single cells: relative to their counts they are noisier than sums.")
 
 CELLS = Candidate(
     publish="table",
@@ -244,12 +247,12 @@ def note_unit(schema: Schema, answers: Answers, *, is_noisy: bool = True) -> lis
     """Say what the schema's unit and origin mean for the release; `is_noisy` unless it has no noise to speak of."""
     notes = []
     if schema.unit.kind == "row" and answers.people_may_repeat is None:
-        notes.append(text('this supposes that nobody has more than one row; else declare [unit] kind = "person"'))
+        notes.append(text('this assumes that nobody has more than one row; otherwise declare [unit] kind = "person"'))
     if is_noisy and schema.unit.kind == "person" and schema.unit.max_rows > 1:
         notes.append(
             text(
-                "noise is about {rows} times that of one row a person, since max_rows is {rows}; a smaller max_rows"
-                " cuts more and blurs less",
+                "max_rows is {rows}, so the noise is about {rows} times that for one row per person; a smaller"
+                " max_rows drops more rows and adds less noise",
                 rows=schema.unit.max_rows,
             )
         )

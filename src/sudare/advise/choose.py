@@ -44,7 +44,9 @@ def decide(schema: Schema | None, file: Path, answers: Answers) -> Advice:
     """Recommend a method; what does not go together is refused."""
     if schema is None:
         if not answers.wants_places:
-            raise ParameterError("{file} is a map: it goes with --need places; for a table give its schema", file=file)
+            raise ParameterError(
+                "{file} is a map, which is used with --need places; for a table, give its schema", file=file
+            )
         return advise_places(file, answers)
     if answers.wants_places:
         raise ParameterError(
@@ -77,7 +79,7 @@ def advise(schema: Schema, answers: Answers) -> Advice:
     candidates = _rank_candidates(schema, answers, epsilons)
     admitted, notes = _admit(candidates, schema, answers, epsilons[0])
     if not admitted:
-        raise ParameterError("no method takes this schema: {reasons}", reasons=join_clauses(notes))
+        raise ParameterError("no method can publish a table of this schema: {reasons}", reasons=join_clauses(notes))
     chosen, *others = admitted
     expected = tuple((epsilon, _expect(chosen, schema, answers, epsilon)) for epsilon in epsilons)
     epsilon, advice = _choose_epsilon(expected)
@@ -154,7 +156,7 @@ def _admit(
         try:
             candidate.make(epsilon, answers.neighbours).preview(schema)
         except SudareError as error:
-            notes.append(text("{method} was left out: {problem}", method=candidate.publish, problem=error))
+            notes.append(text("{method} cannot be used: {problem}", method=candidate.publish, problem=error))
         else:
             admitted.append(candidate)
     return admitted, notes
@@ -175,16 +177,17 @@ def _choose_epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fr
     allowed = [(epsilon, error) for epsilon, error in ordered if epsilon <= MOST_ADVISED]
     if not allowed:
         lowest = min(epsilon for epsilon, _ in expected)
-        return lowest, [text("an epsilon above 4 protects little in the worst case; ask for smaller ones")]
+        return lowest, [text("an epsilon above 4 protects little in the worst case; use a smaller one")]
     if allowed[0][1].is_small is None:
         middle = allowed[len(allowed) // 2][0]
-        return middle, [text("how many records there are, roughly, would tell which epsilon is enough: give --rows")]
+        return middle, [text("give a rough number of records with --rows to see which epsilon is enough")]
     small = [epsilon for epsilon, error in allowed if error.is_small]
     if small:
         return small[0], []
     return allowed[-1][0], [
         text(
-            "none of these epsilons makes the error small: declare coarser bins, or publish fewer attributes with --by"
+            "the error is not small at any of these epsilons: declare coarser bins, or publish fewer attributes"
+            " with --by"
         )
     ]
 
@@ -211,12 +214,13 @@ def advise_kanon(schema: Schema, answers: Answers) -> Advice:
     return Advice(
         choice=Choice(publish=KAnonymity.name, parameters={"k": str(K), **parameters}),
         runner_up=MICRODATA.choose(epsilon, answers),
-        runner_up_if=text("if made-up records will do: the promise is then differential privacy, which composes"),
+        runner_up_if=text("if synthetic records are good enough: the promise is then differential privacy, which"
+                          " holds across several releases"),
         why=tuple(_explain_kanon(schema, parameters)),
         lost=(
-            text("fine values: how much is lost depends on the data, and is told by the run."),
-            text("the stronger promise: k-anonymity is no differential privacy, does not compose, and does not hide"
-                 " what the rows of a class have in common."),
+            text("fine values: how much is lost depends on the data, and is reported when it is published."),
+            text("the stronger promise: k-anonymity is not differential privacy. It does not hold across several"
+                 " releases, and does not hide what the rows of a class have in common."),
         ),
         notes=(*note_unit(schema, answers, is_noisy=False), *_note_kanon(schema, parameters)),
         warnings=warn_of_unit(schema, answers),
@@ -230,7 +234,9 @@ def _choose_recoding(schema: Schema) -> Parameters:
     others = tuple(attribute.name for attribute in schema.attributes if attribute.role != "sensitive")
     named: Parameters = {} if has_roles else {"quasi": others}
     if not others:
-        raise ParameterError("all attributes are sensitive: none is left that others may know; check the roles")
+        raise ParameterError(
+            "all attributes are sensitive, so none is left as a quasi-identifier; check the roles in the schema"
+        )
     try:
         _make_kanon(K, {"recoding": "full", **named}).preview(schema)
     except SchemaError:  # a quasi-identifier without a hierarchy
@@ -246,31 +252,34 @@ def _make_kanon(k: int, parameters: Parameters) -> KAnonymity:
 def _explain_kanon(schema: Schema, parameters: Parameters) -> list[Text]:
     names = ", ".join(_make_kanon(K, parameters).preview(schema).quasi)
     lines = [
-        text("the published rows must be true ones: k-anonymity draws no noise, it makes values coarser."),
-        text("at least k rows then share every combination of {names}, which others may know.", names=names),
+        text("the published rows must be true rows: k-anonymity adds no noise, it makes values coarser."),
+        text("others may know {names}: every combination of them is then shared by at least k rows.", names=names),
     ]
     if parameters["recoding"] == "full":
-        return [*lines, text("recoding full: every attribute has a hierarchy, and goes to one level of it as a whole.")]
-    return [*lines, text("recoding mondrian: not every attribute has a hierarchy, and ranges need none.")]
+        return [
+            *lines,
+            text("recoding full: every attribute has a hierarchy, and all its values are generalised to one level."),
+        ]
+    return [*lines, text("recoding mondrian: some attributes have no hierarchy; ranges of values need none.")]
 
 
 def _note_kanon(schema: Schema, parameters: Parameters) -> list[Text]:
     notes = [
         text(
-            "whether a k can be kept, and at what loss, is not known without the data, or a history of earlier runs"
-            " (`sudare predict`)"
+            "whether a k can be reached, and at what loss, is known only from the data or from a history of"
+            " earlier runs (`sudare predict`)"
         )
     ]
     if "quasi" in parameters:
         notes.append(
             text(
-                'no attribute has role = "quasi", so all but sensitive ones are taken as what others may know: say in'
-                " the schema which they are"
+                'no attribute has role = "quasi", so all attributes that are not sensitive are taken as'
+                " quasi-identifiers; set the roles in the schema"
             )
         )
     for attribute in schema.attributes:
         if attribute.role == "sensitive":
-            sensitive = "{name} is sensitive: ask for l-diversity too, with --criteria l=2,{name}"
+            sensitive = "{name} is sensitive: add l-diversity with --criteria l=2,{name}"
             notes.append(text(sensitive, name=attribute.name))
     return notes
 
@@ -293,19 +302,21 @@ def advise_places(map_file: Path, answers: Answers) -> Advice:
     return Advice(
         choice=Choice(publish=Location.name, parameters={"epsilon_per_metre": str(epsilon), "mode": "sharp"}),
         runner_up=Choice(publish=Location.name, parameters={"epsilon_per_metre": str(epsilon), "mode": "fair"}),
-        runner_up_if=text("if people at edges, on coasts and islands, must be found out no more often than others"),
+        runner_up_if=text("if people at the edges of the map, on coasts and islands, must be as hard to find as"
+                          " others"),
         why=(
-            text("nobody who is trusted holds the true places, so each device draws the noise itself."),
-            text("mode sharp: of all modes it has the least noise for the same promise on this map."),
+            text("nobody is trusted with the true places, so each device adds the noise itself."),
+            text("mode sharp: on this map it has the least noise of all modes for the same promise."),
         ),
         lost=(
-            text("single places: a report is a cell near the true one. Counts over many reports can be estimated."),
-            text("reports of one person add up: the promise is for one report."),
+            text("single places: a report is a cell near the true one. From many reports, counts can be estimated."),
+            text("several reports of one person together tell more: the promise is for one report."),
         ),
         notes=(
             text("the map has {cells} cells, {reportable} of which can be reported", cells=write_figure(cells["cells"]),
                 reportable=write_figure(cells["reportable"])),
-            text("if an office may hold the true places, a table by mesh tells far more: choose with a schema instead"),
+            text("if an office may hold the true places, a table by mesh tells far more: give a schema instead of"
+                 " a map"),
         ),
         expected=tuple((str(epsilon), error) for epsilon, error in expected),
         name="epsilon_per_metre",

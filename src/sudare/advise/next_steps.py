@@ -67,7 +67,8 @@ def _list_checks(names: FileNames, ledger: tuple[str, ...] = ()) -> list[str]:
 def _name_roles(choice: Choice, names: FileNames) -> list[str]:
     """Say, as a comment of the shell, what to write in the schema where no flag can say it."""
     return [
-        "# " + say("first write role = {role} for these in {file}: {names}; a flag cannot name one with a comma",
+        "# " + say("first set role = {role} in {file} for: {names} (an option cannot name an attribute that has a"
+                   " comma)",
                    role='"quasi"', file=names.facts, names=" / ".join(value))
         for value in choice.parameters.values()
         if not isinstance(value, str) and not _fits_a_flag(value)
@@ -125,7 +126,7 @@ def _write_ledger(budget: Fraction, answers: Answers, names: FileNames, folder: 
     lines = [
         "[ledger]",
         f"file = {_write_path(names.ledger, folder)}",
-        f"budget = {_quote(budget)}  # {say('half of it is left for a correction')}",
+        f"budget = {_quote(budget)}  # {say('half of it is kept for a correction')}",
     ]
     return [*lines, f"neighbours = {_quote(answers.neighbours)}"] if answers.hide_number else lines
 

@@ -25,8 +25,8 @@ YES_NO = click.Choice(["yes", "no"])
     "choose",
     cls=Worded,
     help=text(
-        "Recommend a method and its parameters for SCHEMA, a schema file, or a map file if devices report places. Asks"
-        " on a terminal what flags do not answer. No data is opened and nothing is spent."
+        "Recommend a method and its parameters. SCHEMA is a schema file, or a map file if devices report places."
+        " What the options leave open is asked on the terminal. No data is opened and nothing is spent."
     ),
 )
 @click.argument("schema_file", metavar="SCHEMA", type=click.Path(path_type=Path))
@@ -40,9 +40,9 @@ YES_NO = click.Choice(["yes", "no"])
     help=text("an office holds the table, or devices report to somebody they do not trust"),
 )
 @option("--hide-number", type=YES_NO, help=text("must the number of records be protected too?"))
-@option("--epsilons", help=text("epsilons to compare, with commas: 0.1,1"))
-@option("--data", help=text("name of the data file, for the commands; it is not opened"))
-@option("--recipe", "recipe_file", type=click.Path(path_type=Path), help=text("write a recipe to start from"))
+@option("--epsilons", help=text("values of epsilon to compare, separated by commas: 0.1,1"))
+@option("--data", help=text("name of the data file to write into the commands; the file is not opened"))
+@option("--recipe", "recipe_file", type=click.Path(path_type=Path), help=text("also write a recipe to start from"))
 @json_option
 def choose(schema_file: Path, data: str | None, recipe_file: Path | None, as_json: bool, **given: Any) -> None:
     """Ask what is open, decide, tell."""
@@ -62,7 +62,7 @@ def choose(schema_file: Path, data: str | None, recipe_file: Path | None, as_jso
         return
     print_advice(advice, lines)
     if recipe_file is not None:
-        click.echo(say("{file} written: look at it, then `sudare run {file} --dry-run`", file=recipe_file))
+        click.echo(say("{file} written: read it, then run `sudare run {file} --dry-run`", file=recipe_file))
 
 
 def _is_terminal() -> bool:
@@ -82,8 +82,8 @@ def _collect_answers(facts: Schema | None, given: dict[str, Any], *, may_ask: bo
     if answers["need"] is None and not may_ask:
         raise click.UsageError(
             say(
-                "this is no terminal to ask on: say with --need what people need ({needs}); --rows, --truthful,"
-                " --people-may-repeat, --collector and --hide-number tell more",
+                "questions can be asked on a terminal only; tell what people need with --need ({needs}), and more"
+                " with --rows, --truthful, --people-may-repeat, --collector and --hide-number",
                 needs=", ".join(NEEDS),
             ),
             click.get_current_context(),
@@ -114,7 +114,9 @@ def _ask_what_is_open(schema: Schema, answers: dict[str, Any]) -> None:
     if answers["truthful"] is None and answers["need"] == "records":
         answers["truthful"] = _ask_yes_no(say("Must the published rows be true rows, made coarser?"), "no")
     if answers["rows"] is None:
-        answers["rows"] = _ask_rows(say("Roughly how many records has the table? A public number; Enter if none is."))
+        answers["rows"] = _ask_rows(
+            say("Roughly how many records does the table have? Give a number that may be public, or press Enter.")
+        )
     if answers["people_may_repeat"] is None and schema.unit.kind == "row":
         answers["people_may_repeat"] = _ask_yes_no(say("Can a person have several rows?"), "no")
     if answers["hide_number"] is None and answers["truthful"] != "yes":
@@ -123,11 +125,11 @@ def _ask_what_is_open(schema: Schema, answers: dict[str, Any]) -> None:
 
 def _describe_needs() -> dict[str, str]:
     return {
-        "records": say("records with the same columns, for tools of their own"),
-        "counts": say("a table of counts, single cells"),
+        "records": say("records with the same columns, to use with their own tools"),
+        "counts": say("a table of counts, cell by cell"),
         "region-sums": say("sums over regions, age groups or other groups"),
-        "queries": say("answers to counts nobody knows yet, in SQL"),
-        "sample": say("as many made-up records as they like"),
+        "queries": say("answers to counts that are not known in advance, in SQL"),
+        "sample": say("as many synthetic records as they like"),
         "places": say("reports of places from devices; there is no table"),
     }
 
@@ -156,7 +158,7 @@ def _ask_rows(question: str) -> int | None:
             return None
         if answer.isdecimal() and len(answer) <= len(str(MOST_ROWS)) and 1 <= int(answer) <= MOST_ROWS:
             return int(answer)
-        click.echo(say("a whole number between 1 and {most}, or Enter", most=f"{MOST_ROWS:,}"))
+        click.echo(say("type a whole number between 1 and {most}, or press Enter", most=f"{MOST_ROWS:,}"))
 
 
 def _read_answer(known: list[str], default: str) -> str:
@@ -164,7 +166,7 @@ def _read_answer(known: list[str], default: str) -> str:
         answer = str(click.prompt(">", default=default, show_default=False, prompt_suffix=" ")).strip().lower()
         if answer in known:
             return answer or default
-        click.echo(say("one of {known}", known=", ".join(word for word in known if word)))
+        click.echo(say("type one of {known}", known=", ".join(word for word in known if word)))
 
 
 # --- the advice -------------------------------------------------------------------------------------------------
@@ -176,9 +178,9 @@ def print_advice(advice: Advice, lines: list[str]) -> None:
     _print_list(say("why:"), advice.why)
     _print_list(say("what is lost:"), advice.lost)
     click.echo(
-        say("expected error (standard deviations), by {name}:", name=advice.name)
+        say("expected error (standard deviation) for each {name}:", name=advice.name)
         if advice.name == "epsilon"
-        else say("what to expect, by {name}:", name=advice.name)
+        else say("what to expect for each {name}:", name=advice.name)
     )
     for value, error in advice.expected:
         click.echo(f"  {value}: {error.words}")
@@ -189,7 +191,7 @@ def print_advice(advice: Advice, lines: list[str]) -> None:
         click.echo(say("warning: {warning}", warning=warning))
     for note in advice.notes:
         click.echo(say("note: {note}", note=note))
-    click.echo(say("next:"))
+    click.echo(say("run next:"))
     for line in lines:
         click.echo(f"  {line}")
 

@@ -211,10 +211,11 @@ class Microdata(EpsilonMethod):
             return Expected(words=words, figures=found.to_dict())
         mean = write_figure(rows / found.cells)
         if is_crowded:
-            more = text("cells hold {mean} records in the mean, so single cells will be noise", mean=mean)
+            more = text("cells hold {mean} records on average, so single cells will be mostly noise", mean=mean)
             return Expected(words=join_clauses([words, more]), figures=found.to_dict(), is_small=False)
         more = text(
-            "cells hold {mean} records in the mean; {share} of the records would lie in cells that hold nobody",
+            "cells hold {mean} records on average; {share} of the published records would lie in cells that hold"
+            " nobody",
             mean=mean,
             share=f"{found.outlooks[0].empty_share:.0%}",
         )

@@ -192,7 +192,7 @@ class Table(EpsilonMethod):
             nodes, scale = next((level for level in found.levels if level[0] >= PART), found.levels[-1])
             share, deviation = Fraction(1, nodes), math.sqrt(geometric_variance(scale))
             parts = text(
-                "one of the {parts} parts of a level by {deviation}", parts=nodes, deviation=write_figure(deviation)
+                "one of {parts} parts of the table by {deviation}", parts=nodes, deviation=write_figure(deviation)
             )
             words = join_clauses([words, parts])
         elif size > 1:
@@ -204,9 +204,9 @@ class Table(EpsilonMethod):
             share, deviation = Fraction(1, found.cells), regions[1]
         mean = float(rows * share)
         more = (
-            text("a cell holds {mean} records in the mean", mean=write_figure(mean))
+            text("a cell holds {mean} records on average", mean=write_figure(mean))
             if share * found.cells == 1
-            else text("such a sum holds {mean} records in the mean", mean=write_figure(mean))
+            else text("such a sum holds {mean} records on average", mean=write_figure(mean))
         )
         return Expected(words=join_clauses([words, more]), figures=found.to_dict(), is_small=deviation <= SMALL * mean)
 

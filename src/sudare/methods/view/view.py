@@ -199,7 +199,7 @@ class View(EpsilonMethod):
         found = self.preview(schema, rows=rows, neighbours=neighbours)
         if found.block_standard_deviation is not None:
             off = write_figure(found.block_standard_deviation)
-            return Expected(words=text("a block is off by {deviation} at the least", deviation=off),
+            return Expected(words=text("a block is off by at least {deviation}", deviation=off),
                             figures=found.to_dict())  # fmt: skip
         sizes = {attribute.name: attribute.size for attribute in self.select(schema).attributes}
         name = sorted(sizes, key=lambda one: (sizes[one], one))[len(sizes) // 2]
@@ -207,11 +207,11 @@ class View(EpsilonMethod):
         words = text("a value of {name} is off by {deviation}", name=name, deviation=deviation)
         if rows is None:
             return Expected(words=words, figures=found.to_dict())
-        more = text("its values hold {mean} records in the mean", mean=write_figure(rows / sizes[name]))
+        more = text("its values hold {mean} records on average", mean=write_figure(rows / sizes[name]))
         pairs = (
             text("pairs of attributes are measured too")
             if found.measures_pairs
-            else text("records are too few to measure how attributes depend on each other")
+            else text("there are too few records to measure how attributes depend on each other")
         )
         shares = [found.value_standard_deviation[one] * size / rows for one, size in sizes.items()] if rows else [1.0]
         is_small = statistics.median(shares) <= SMALL_ERROR
