@@ -126,7 +126,7 @@ def test_two_attributes_that_do_not_fit_are_both_named(office: Office) -> None:
         (f"mesh,sex,n\n{GOOD}\n", ("--count", "people"), "there is no column people"),
         ("mesh,sex,n\n533945261,F,4503599627370496\n", ("--count", "n"), "2**52 records or more"),
         (f"mesh,sex,n\n{GOOD}\n", ("--count", "n", "--by", "age"), "age"),
-        (f"mesh,sex,n\n{GOOD}\n", ("--count", "n", "--method", "wavelet", "--focus", "cells"), "knows no focus"),
+        (f"mesh,sex,n\n{GOOD}\n", ("--count", "n", "--algorithm", "wavelet", "--focus", "cells"), "knows no focus"),
         (f"mesh,sex,n\n{GOOD}\n", ("--count", "n", "--epsilon", "2"), "1"),  # more than the ledger holds
     ],
 )
@@ -152,7 +152,7 @@ def test_finer_codes_count_for_the_cell_they_lie_in(office: Office) -> None:
 @pytest.mark.parametrize("method", ["tree", "wavelet"])
 def test_an_empty_table_is_published_as_one(method: str, office: Office) -> None:
     """Refusing it would tell that nobody is in it, which add/remove neighbours keep secret."""
-    code, _ = office.publish("mesh,sex\n", "--method", method)
+    code, _ = office.publish("mesh,sex\n", "--algorithm", method)
     release = Release.load(office.place / "out")
 
     assert code == 0
@@ -166,7 +166,7 @@ def test_an_empty_table_is_published_as_one(method: str, office: Office) -> None
 def test_a_table_of_one_cell_holds_the_public_total(method: str, office: Office) -> None:
     (office.place / "census.toml").write_text(ONE_CELL, encoding="utf-8")
 
-    code, _ = office.publish("sex\n" + "F\n" * 7, "--method", method)
+    code, _ = office.publish("sex\n" + "F\n" * 7, "--algorithm", method)
     cells = Release.load(office.place / "out").frames["cells"].decode()
 
     assert code == 0
@@ -201,7 +201,7 @@ def test_an_interrupted_map_leaves_nothing_and_says_what_is_spent(
     def broken(*_: object, **__: object) -> Callable[..., None]:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sudare.methods.table.maps.public_map", broken)
+    monkeypatch.setattr("sudare.methods.table.maps.draw_public_map", broken)
     code, told = office.publish(f"mesh,sex,n\n{GOOD}\n", "--count", "n")
 
     assert code == 1
