@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sudare.methods.kanon.compare import MOST_NODES, ClassComparison
+from sudare.methods.kanon.risk import CLASS_SIZE_BINS
 from sudare.releases import Coded, Release
 from sudare.releases.columns import find_frame, number_combinations, read_labels
 from sudare.report.frames import describe_marginals, show_label
@@ -20,7 +21,6 @@ from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers
 from sudare.text import Text, Words, join_items, join_sentences, text
 
-SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 1000)  # classes are grouped by their rows: from each of these up to the next
 WIDTH, LAYER, MARGIN = 720, 66, 30  # of the drawing of a lattice, in units: across, from level to level, around
 LETTER = 6.8  # units of a digit
 
@@ -59,7 +59,8 @@ def _warn_of_homogeneous_classes(release: Release, columns: Mapping[str, Coded],
         alike = int((np.bincount(pairs) == 1).sum())
         if alike:
             yield text(
-                "{name} is all alike in {classes} classes: of whoever is known to be in one, it is known.",
+                "In {classes} classes all rows have the same {name}: it becomes known of everyone who is"
+                " known to be in such a class.",
                 name=attribute.name,
                 classes=alike,
             )
@@ -75,8 +76,8 @@ def _count_labels(name: str, column: Coded) -> Marginal:
 
 def _describe_classes(sizes: Integers) -> Section:
     """Describe class sizes and risks, which anybody can count in the release."""
-    groups = np.searchsorted(SIZES, sizes, side="right") - 1
-    counts = np.bincount(groups, minlength=len(SIZES)).astype(np.float64)
+    groups = np.searchsorted(CLASS_SIZE_BINS, sizes, side="right") - 1
+    counts = np.bincount(groups, minlength=len(CLASS_SIZE_BINS)).astype(np.float64)
     rows = [
         (text("classes"), write_number(len(sizes))),
         (text("smallest class"), write_number(int(sizes.min()))),
@@ -95,10 +96,10 @@ def _describe_classes(sizes: Integers) -> Section:
 
 def _draw_sizes(counts: Any) -> str:
     """Draw how many classes have so many rows."""
-    ends = [*SIZES[1:], math.inf]
+    ends = [*CLASS_SIZE_BINS[1:], math.inf]
     names = [
         str(low) if high == low + 1 else f"{low:,}+" if high == math.inf else f"{low:,}–{int(high) - 1:,}"
-        for low, high in zip(SIZES, ends, strict=True)
+        for low, high in zip(CLASS_SIZE_BINS, ends, strict=True)
     ]
     return draw_bars(Marginal(name=text("rows in the class"), labels=tuple(names), published=counts))
 
@@ -131,7 +132,7 @@ def _describe_risk(classes: Mapping[str, Any]) -> Section:
 
 def _draw_histogram(risk: Mapping[str, Any]) -> str:
     counts = {int(group["from"]): float(group["classes"]) for group in risk["class_sizes"]}
-    return _draw_sizes(np.array([counts.get(size, 0.0) for size in SIZES]))
+    return _draw_sizes(np.array([counts.get(size, 0.0) for size in CLASS_SIZE_BINS]))
 
 
 def _describe_losses(classes: Mapping[str, Any]) -> Section:
