@@ -77,6 +77,21 @@ def test_a_release_that_is_not_in_the_ledger_does_not_verify_against_it(
     assert sudare("verify", "--ledger", "m.ledger").code == 2
 
 
+def test_a_certificate_that_shows_other_spends_than_the_ledger_does_not_verify(
+    place: Path, sudare: Callable[..., object]
+) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    sudare(*PUBLISH, "--ledger", "m.ledger", "--out", "one")
+    certificate = place / "one" / "certificate.json"
+    facts = json.loads(certificate.read_text(encoding="utf-8"))
+    facts["spends"][0]["time"] = "2020-01-01T00:00:00+00:00"
+    certificate.write_text(json.dumps(facts), encoding="utf-8")
+    ran = sudare("verify", "one", "--ledger", "m.ledger")
+
+    assert ran.code == 1
+    assert "does not hold the spends of this release" in ran.out
+
+
 def test_a_failure_after_the_spend_says_that_the_budget_is_gone(
     place: Path, sudare: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,12 @@ def test_what_is_not_declared_is_refused_and_never_shown(domain: Values | Number
         assert "SECRET" not in str(caught.value)
 
 
+@pytest.mark.parametrize("raw", [-1, 101, "100.5", 10**9])
+def test_a_number_outside_its_bins_is_refused_unless_it_is_declared_to_be_clamped(raw: object) -> None:
+    with pytest.raises(DomainError):
+        Attribute(name="age", domain=AGES).encode(raw)
+
+
 def test_what_is_not_declared_is_other_where_that_is_declared() -> None:
     attribute = Attribute(name="letter", domain=LETTERS, outside="other")
 
