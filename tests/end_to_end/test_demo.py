@@ -26,8 +26,6 @@ from sudare.text import use_language
 from tests.end_to_end.conftest import Ran
 from tests.unit.test_report import Tags
 
-pytestmark = pytest.mark.xdist_group("demo")  # one run serves all tests of this file
-
 Sudare = Callable[..., Ran]
 INDEXES = ("index.html", "index.ja.html")
 STEWARD = ("microdata", "view", "kanon", "table")

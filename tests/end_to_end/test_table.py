@@ -13,7 +13,7 @@ import sudare as sd
 from sudare.demo.data import mesh_census
 from sudare.errors import ParameterError
 from sudare.methods.table.maps import PICTURE, steward_map
-from sudare.report.svg import EMPTY
+from sudare.report.maps import EMPTY
 from tests.end_to_end.conftest import Ran
 from tests.unit.test_geo_files import pixels_of
 
