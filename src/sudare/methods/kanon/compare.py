@@ -26,9 +26,9 @@ from sudare.report.shapes import TruthComparison
 from sudare.schema import Attribute, Schema, Unit
 
 TOP = "*"  # the label of everything
-MOST_NODES = 240  # of a lattice that is drawn
-MOST_SECONDS = 10.0  # for the search whose order a picture shows: its lattice is small
-MOST_VALUES = 100_000  # attributes of more values are not read back label by label
+MAX_SHOWN_NODES = 240  # of a lattice that is drawn
+MAX_SEARCH_SECONDS = 10.0  # for the search whose order a picture shows: its lattice is small
+MAX_READ_VALUES = 100_000  # attributes of more values are not read back label by label
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,7 +72,7 @@ def _measure_lattice(release: Release, counts: Counts, quasi: Sequence[str]) -> 
     if set(levels) != set(quasi):
         return None
     lattice = Lattice.of(counts.schema, quasi)
-    if lattice.size > MOST_NODES:
+    if lattice.size > MAX_SHOWN_NODES:
         return None
     k, chosen = int(release.certificate.guarantee["k"]), tuple(int(levels[name]) for name in quasi)
     tuples = Tuples.of(counts, quasi)
@@ -98,7 +98,7 @@ def _search_again(release: Release, tuples: Tuples, lattice: Lattice) -> SearchR
         criteria=(MinimumSize(k=int(promise["k"]) * (unit.max_rows if unit.kind == "person" else 1)),),
         quality=QUALITIES[parameters["quality"]],
         max_suppressed=Fraction(parameters.get("max_suppressed", "0")),
-        deadline_seconds=MOST_SECONDS,
+        deadline_seconds=MAX_SEARCH_SECONDS,
     )
     with contextlib.suppress(Infeasible):
         return search(problem, cast(SearchName, parameters["search"]))
@@ -159,7 +159,7 @@ def _count_joined(attribute: Attribute, label: str, groups: dict[str, int]) -> i
 
 def _size_groups(attribute: Attribute, level: int | None) -> dict[str, int]:
     """Every label of the hierarchy (of one level, if it is known) with how many values it stands for."""
-    if attribute.size > MOST_VALUES:
+    if attribute.size > MAX_READ_VALUES:
         return {}
     sizes: dict[str, int] = {}
     for height in range(attribute.height + 1) if level is None else (level,):

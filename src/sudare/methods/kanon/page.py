@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sudare.methods.kanon.compare import MOST_NODES, ClassComparison
+from sudare.methods.kanon.compare import MAX_SHOWN_NODES, ClassComparison
 from sudare.methods.kanon.risk import CLASS_SIZE_BINS
 from sudare.releases import Coded, Release
 from sudare.releases.columns import find_frame, number_combinations, read_labels
@@ -171,7 +171,7 @@ def _describe_levels(release: Release, truth: ClassComparison | None) -> Iterato
     )
     measured = None if truth is None else truth.lattice
     parts: list[Picture | Listing] = [listing]
-    if math.prod(height + 1 for height in heights.values()) <= MOST_NODES and len(heights) > 1:
+    if math.prod(height + 1 for height in heights.values()) <= MAX_SHOWN_NODES and len(heights) > 1:
         lattice = measured or list_lattice(heights, tuple(levels[name] for name in heights))
         title = text("lattice of {names}", names=", ".join(heights))
         words = _explain_lattice(lattice, is_measured=measured is not None)
