@@ -9,9 +9,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # this file loads no module: a command hears Ctrl-C only after it (sudare/cli/interrupt.py)
 if TYPE_CHECKING:
-    from sudare import errors, noise, testing
+    from sudare import demo, errors, noise, testing
     from sudare.counts import Counts
-    from sudare.demo import data as demo
     from sudare.errors import (
         BudgetExceeded,
         DomainError,
@@ -114,7 +113,7 @@ _PUBLIC = {
 }
 # Rooms that people use by name: `sd.noise.geometric_variance`, `sd.hierarchies.intervals`.
 _ROOMS = {
-    "demo": "sudare.demo.data",
+    "demo": "sudare.demo",
     "errors": "sudare.errors",
     "hierarchies": "sudare.schema.hierarchy_rules",
     "noise": "sudare.noise",
