@@ -6,11 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # The same examples on every machine and every run: a red test is a change of the code, not of the dice.
 settings.register_profile("sudare", derandomize=True, deadline=None, max_examples=50, print_blob=True)
-settings.load_profile("sudare")
+# Where a test is expected to fail, nobody reads the smallest example: tests/mutants.
+settings.register_profile(
+    "mutants", settings.get_profile("sudare"), phases=[Phase.explicit, Phase.generate], print_blob=False
+)
+settings.load_profile(os.environ.get("SUDARE_HYPOTHESIS", "sudare"))
 
 ROOT = Path(__file__).resolve().parents[1]
 
