@@ -76,7 +76,7 @@ class Published:
         if not self.certificate.spends:
             return []
         if self.left is None:
-            return [text("no ledger was given: nobody keeps the sum of what is spent on this table")]
+            return [text("no ledger was given, so no record is kept of the total spent on this table")]
         spent = {"cost": self.cost, "left": self.left, "budget": self.budget}
         return [
             text("spent epsilon {cost}; {left} of {budget} is left", **spent),

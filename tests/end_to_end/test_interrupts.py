@@ -58,7 +58,7 @@ PUBLISH = (
     "publish", "microdata", "members.csv", "--schema", "members.toml", "--epsilon", "1/2",
     "--ledger", "members.ledger", "--out", "release",
 )  # fmt: skip
-LINE = "sudare: interrupted; nothing half-written was left, and what was spent stays recorded"
+LINE = "sudare: interrupted; no unfinished file was left, and what was spent stays recorded"
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def _run(argv: list[str] | None, interrupts: Interrupts) -> tuple[str, int]:
 def _interrupted() -> str:
     from sudare.text import say
 
-    return say("interrupted; nothing half-written was left, and what was spent stays recorded")
+    return say("interrupted; no unfinished file was left, and what was spent stays recorded")
 
 
 def _any_if(interrupts: Interrupts) -> tuple[type[Exception], ...]:
@@ -87,6 +87,7 @@ def _fault(error: Exception) -> str:
     from sudare.text import say
 
     return say(
-        "a fault in Sudare itself ({kind}); please report it. SUDARE_DEBUG=1 shows where, and may show private values",
+        "this is a fault in Sudare itself ({kind}); please report it. SUDARE_DEBUG=1 shows where it is, but may"
+        " also show private values",
         kind=type(error).__name__,
     )

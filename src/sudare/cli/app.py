@@ -42,7 +42,7 @@ class LazyGroup(Worded, click.Group):
         known = self.describe_commands()
         if args and args[0] not in known and not args[0].startswith("-"):
             raise click.UsageError(
-                say("there is no command {name}; there are {known}", name=args[0], known=", ".join(known)), ctx
+                say("there is no command {name}; the commands are {known}", name=args[0], known=", ".join(known)), ctx
             )
         return super().resolve_command(ctx, args)
 
@@ -72,7 +72,7 @@ app = LazyGroup(
         "Begin with `sudare demo`; with a table of your own, with `sudare schema init` and `sudare choose`."
     ),
     places={
-        "demo": ("sudare.cli.runs:demo", text("the main job on built-in data, in under a minute")),
+        "demo": ("sudare.cli.runs:demo", text("all five kinds of release on made-up data, in under a minute")),
         "schema": ("sudare.cli.schema:schema", text("propose, check and describe schema files")),
         "choose": ("sudare.cli.choose:choose", text("recommend a method and its parameters, with reasons")),
         "preview": ("sudare.cli.publish:preview", text("cost and expected error, before anything is spent")),
@@ -86,7 +86,7 @@ app = LazyGroup(
         "query": ("sudare.cli.ask:query", text("ask a view in SQL, each answer with an interval")),
         "sample": ("sudare.cli.ask:sample", text("draw records from a view")),
         "report": ("sudare.cli.ask:report", text("one page about a release, with pictures")),
-        "ledger": ("sudare.cli.ledger:ledger", text("keep the budget of a protected table")),
+        "ledger": ("sudare.cli.ledger:ledger", text("keep the privacy budget of a table")),
         "verify": ("sudare.cli.ask:verify", text("check a stored release, or the noise of this installation")),
     },
 )

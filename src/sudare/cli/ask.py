@@ -106,7 +106,7 @@ def sample(directory: Path, size: int, out: Path | None, seed_for_tests: int | N
     help=text("schema file of the true table (default: the schema in the certificate)"),
 )
 @option("--count", "count_column", help=text("DATA is already aggregated; this column holds the counts"))
-@option("--encoding", help=text("encoding of text files, such as cp932 (default: found out)"))
+@option("--encoding", help=text("encoding of text files, such as cp932 (default: detected)"))
 def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> None:
     """Write the page and tell where it is."""
     from sudare.app import write_report
@@ -136,7 +136,7 @@ def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> Non
 def verify(directory: Path | None, ledger_file: Path | None, as_json: bool) -> None:
     """Run the checks and print each with what it showed."""
     if directory is None and ledger_file is not None:
-        raise click.UsageError(say("--ledger goes with a release directory"), click.get_current_context())
+        raise click.UsageError(say("--ledger needs the directory of a release"), click.get_current_context())
     from sudare.verify.checks import verify_installation, verify_release
 
     with progress(say("checking")) as moved:

@@ -70,14 +70,14 @@ class WideFormatter(click.HelpFormatter):
 
 
 _ARGUMENTS = {  # what stands for a value on the usage line
-    "DATA": text("the table: a CSV, TSV, text or Parquet file, also .gz, or a pattern such as 'part-*.csv'"),
+    "DATA": text("the table: a CSV, TSV, text or Parquet file (text also as .gz), or a pattern such as 'part-*.csv'"),
     "SCHEMA": text("schema file"),
     "MAP": text("map file (TOML)"),
     "DIR": text("directory of a release"),
     "FILE": text("file of the ledger"),
     "SQL": text("a statement such as SELECT COUNT(*) FROM view WHERE age >= 20"),
     "REQUEST": text("file of the request (TOML)"),
-    "REPORTS": text("file of the reports: CSV, or one JSON object a line"),
+    "REPORTS": text("file of the reports: CSV, or one JSON object per line"),
     "RECIPE": text("recipe file (TOML)"),
 }
 _USAGE = {"[OPTIONS]": text("[OPTIONS]"), "COMMAND [ARGS]...": text("COMMAND [ARGS]...")}
@@ -215,14 +215,14 @@ def _what(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         return _unknown(error)
     if isinstance(error, click.BadOptionUsage):
-        return say("{name} needs a value behind it", name=error.option_name)
+        return say("{name} needs a value after it", name=error.option_name)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return say("{name} is missing", name=_called(error.param))
     if isinstance(error, click.BadParameter) and error.param is not None:
         return say("{name} does not take that value ({reason})", name=_called(error.param), reason=_reason(error))
     extra = _EXTRA.search(error.message)
     if extra is not None:
-        return say("{words} is too much; quote a text that holds blanks", words=extra[1])
+        return say("{words} is not expected here; put quotes around a text with blanks", words=extra[1])
     return error.format_message().rstrip(".")
 
 
@@ -237,13 +237,13 @@ def _reason(error: click.BadParameter) -> str:
     """Why a value is refused; click's own words only where it has no type that says it."""
     kind = error.param.type if error.param is not None else None
     if isinstance(kind, click.Choice):
-        return say("it takes one of {choices}", choices=", ".join(map(str, kind.choices)))
+        return say("it must be one of {choices}", choices=", ".join(map(str, kind.choices)))
     if isinstance(kind, (click.IntRange, click.FloatRange)):
-        return say("it takes a number in the range {range}", range=_ends(kind))
+        return say("it must be a number in the range {range}", range=_ends(kind))
     if kind is click.INT:
-        return say("it takes a whole number")
+        return say("it must be a whole number")
     if kind is click.FLOAT:
-        return say("it takes a number")
+        return say("it must be a number")
     return error.message.rstrip(".")
 
 

@@ -13,7 +13,9 @@ from sudare.text import say, text
 
 ledger = LazyGroup(
     "ledger",
-    help=text("A ledger keeps the budget of one protected table: every spend, exact, never refunded."),
+    help=text(
+        "A ledger keeps the privacy budget of one table. Every spend is recorded exactly, and none is ever refunded."
+    ),
     places={
         "create": ("sudare.cli.ledger:create", text("make a ledger with a budget")),
         "show": ("sudare.cli.ledger:show", text("list what was spent and what is left")),
@@ -28,14 +30,14 @@ ledger = LazyGroup(
     "--epsilon",
     required=True,
     metavar="NUMBER",
-    help=text("all that may ever be told about the table, exactly: 2, 1/2 or 0.1"),
+    help=text("the whole budget of the table, an exact number such as 2, 1/2 or 0.1"),
 )
 @option(
     "--neighbours",
     type=click.Choice(["replace", "add-remove"]),
     default="replace",
     show_default=True,
-    help=text("what promises compare: a person replaced by another, or there and not there"),
+    help=text("which tables are neighbours: one person replaced by another, or one person added or removed"),
 )
 @option("--name", default="", help=text("what the ledger is for"))
 def create(file: Path, epsilon: str, neighbours: str, name: str) -> None:
@@ -113,7 +115,7 @@ def verify(file: Path, head: str | None, as_json: bool) -> None:
         return
     click.echo(
         say(
-            "the chain of {spends} spends is whole; spent {spent}",
+            "the chain of {spends} spends is complete; {spent} is spent in total",
             spends=facts["spends"],
             spent=facts["spent"],
         )

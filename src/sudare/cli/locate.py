@@ -48,7 +48,7 @@ device_file_option = option(
 @option("--day", metavar="DAY", help=text("the day of the report, like 2026-11-16 (default: today, UTC)"))
 @option("--cells", type=click.Path(path_type=Path), help=text("draw one report for every line of this CSV"))
 @option("-o", "--out", type=click.Path(path_type=Path), help=text("file for the reports of --cells"))
-@option("--seed-for-tests", type=int, help=text("for tests: repeatable noise; such a release protects nobody"))
+@option("--seed-for-tests", type=int, help=text("for tests only: repeatable noise; such a release protects nobody"))
 def draw(
     device_file: Path,
     cell: str | None,

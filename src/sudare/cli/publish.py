@@ -134,17 +134,17 @@ def table_options() -> list[click.Parameter]:
             metavar="COLUMN",
             help=text("DATA is already aggregated; this column holds the counts"),
         ),
-        WordedOption(["--encoding"], help=text("encoding of text files, such as cp932 (default: found out)")),
-        WordedOption(["--memory-limit"], metavar="SIZE", help=text("most memory to count with, such as 4GB")),
+        WordedOption(["--encoding"], help=text("encoding of text files, such as cp932 (default: detected)")),
+        WordedOption(["--memory-limit"], metavar="SIZE", help=text("upper limit of memory for counting, such as 4GB")),
         WordedOption(
             ["--spill-directory"],
             type=FILE,
-            help=text("directory for temporary files; they hold rows, so take a disk you trust"),
+            help=text("directory for temporary files; they hold rows of the table, so use a disk you trust"),
         ),
         WordedOption(
             ["--seed-for-tests"],
             type=int,
-            help=text("for tests: repeatable noise; such a release protects nobody"),
+            help=text("for tests only: repeatable noise; such a release protects nobody"),
         ),
     ]
 

@@ -56,7 +56,7 @@ def _print_steps(steps: int, began: float) -> Iterator[DemoStep]:
         yield tell
 
 
-@click.command(cls=Worded, help=text("Do the main job on built-in data: schema, ledger and all five kinds of release."))
+@click.command(cls=Worded, help=text("Make a schema, a ledger and all five kinds of release from made-up data."))
 @option(
     "--out",
     type=click.Path(path_type=Path),
@@ -72,8 +72,8 @@ def demo(out: Path) -> None:
     with _print_steps(STEPS, began) as tell:
         page = run_demo(out, tell=tell)
     seconds = f"{time.monotonic() - began:.0f}"
-    click.echo(say("five releases and their pages in {out}, made in {seconds} s", out=out, seconds=seconds))
-    click.echo(say("The page is for the steward: one chapter shows the true tables, and is stamped."))
+    click.echo(say("five releases and their pages are in {out}, made in {seconds} s", out=out, seconds=seconds))
+    click.echo(say("The page is for the steward: the chapter that shows the true tables is stamped."))
     click.echo(say("Next: open {page}", page=page))
 
 

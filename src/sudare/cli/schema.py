@@ -67,7 +67,7 @@ schema = LazyGroup(
     help=text("A schema declares the public facts of a table: its attributes, their values, who is protected."),
     places={
         "init": ("sudare.cli.schema:init", text("propose a schema for a table, marked as inferred")),
-        "check": ("sudare.cli.schema:check", text("tell what in a table does not fit its schema")),
+        "check": ("sudare.cli.schema:check", text("list what in a table does not fit its schema")),
         "show": ("sudare.cli.schema:show", text("show what a schema declares")),
         "confirm": ("sudare.cli.schema:confirm", text("say that every line of a draft was read and is public")),
         "example": ("sudare.cli.schema:example", text("print an example of a file, with every key explained")),
@@ -78,11 +78,11 @@ schema = LazyGroup(
 
 @click.command(
     cls=Worded,
-    help=text("Propose a schema for DATA. It is read off the data, so it must be confirmed by hand."),
+    help=text("Propose a schema for DATA. It is inferred from the data, so a person must confirm it."),
 )
 @click.argument("data")
 @option("-o", "--out", type=click.Path(path_type=Path), help=text("file to write (default: standard output)"))
-@option("--encoding", help=text("encoding of text files, such as cp932 (default: found out)"))
+@option("--encoding", help=text("encoding of text files, such as cp932 (default: detected)"))
 def init(data: str, out: Path | None, encoding: str | None) -> None:
     """Describe the columns and write the proposal."""
     from sudare.schema.propose import propose
@@ -96,17 +96,17 @@ def init(data: str, out: Path | None, encoding: str | None) -> None:
         click.echo(text, nl=False)
         return
     write_new_file(out, text, error=SchemaError)
-    click.echo(say("{file} written. Its values were read off the data: check each one,", file=out))
-    click.echo(say('then set `inferred = "confirmed"` in it; no private release is made before that.'))
+    click.echo(say("{file} written. Its values were inferred from the data: check each of them,", file=out))
+    click.echo(say('then write `inferred = "confirmed"` in it; until then it cannot be used to publish.'))
 
 
 @click.command(
     cls=Worded,
-    help=text("Tell everything in DATA that does not fit the schema, with counts: for the steward's eyes only."),
+    help=text("List everything in DATA that does not fit the schema, with counts. For the steward only."),
 )
 @click.argument("data")
 @option("--schema", "schema_file", required=True, type=click.Path(path_type=Path), help=text("schema file"))
-@option("--encoding", help=text("encoding of text files, such as cp932 (default: found out)"))
+@option("--encoding", help=text("encoding of text files, such as cp932 (default: detected)"))
 @option(
     "--count", "count_column", metavar="COLUMN", help=text("DATA is already aggregated; this column holds the counts")
 )
@@ -135,7 +135,7 @@ def check(
 
 def _tell(findings: Findings) -> None:
     if findings.problems:
-        click.echo(say("NOT FOR PUBLICATION: counts and values of the table, for the steward's eyes only."))
+        click.echo(say("NOT FOR PUBLICATION: counts and values of the table, for the steward only."))
         table(
             [
                 (misfit.attribute, str(misfit.problem), str(misfit.rows), ", ".join(map(str, misfit.examples)))

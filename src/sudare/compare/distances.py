@@ -49,7 +49,9 @@ class Evaluation:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be stored."""
-        raise ReleaseError("an evaluation is computed from the true table and not for publication; it is not stored")
+        raise ReleaseError(
+            "an evaluation is computed from the true table and is not for publication; it cannot be stored"
+        )
 
 
 # --- a release as a table of counts -----------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ def _align(true: Counts, published: Counts) -> tuple[Integers, Integers]:
     """The counts of both tables over the cells that either stores, in flattened order."""
     if (true.schema.names, true.schema.sizes) != (published.schema.names, published.schema.sizes):
         raise ParameterError(
-            "the release and the truth must be over the same attributes; project or coarsen the truth first"
+            "the release and the true table must have the same attributes; project or coarsen the true table first"
         )
     codes = np.concatenate([true.codes, published.codes])
     order = np.lexsort(codes.T[::-1])  # word 0 is the most significant: sorted words are flattened order

@@ -195,7 +195,7 @@ class Counts:
         """Give the whole table as one vector in mixed-radix order."""
         if self.schema.size > MOST_DENSE_CELLS:
             raise ParameterError(
-                "a dense table of {cells} cells must have at most {most}; use fewer attributes or coarser bins",
+                "a dense table can have at most {most} cells, not {cells}; use fewer attributes or coarser bins",
                 cells=self.schema.size,
                 most=MOST_DENSE_CELLS,
             )
@@ -250,4 +250,4 @@ def _check_inside(schema: Schema, codes: Codes) -> None:
         for position in positions:
             bound *= schema.sizes[position]
         if int(codes[:, word].min()) < 0 or int(codes[:, word].max()) >= bound:
-            raise DomainError("cell codes must lie inside the {cells} cells of the schema", cells=schema.size)
+            raise DomainError("cell codes must be among the {cells} cells of the schema", cells=schema.size)

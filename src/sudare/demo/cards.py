@@ -318,7 +318,7 @@ def _describe_records(release: Release) -> Card:
         kind="microdata",
         title=text("Records with the same columns"),
         words=(
-            text("Use them like the table they came from. No record is a person: each is made from noisy counts."),
+            text("Use them like the original table. No record is a real person: all are made from noisy counts."),
             text("Here: {names}.", names=", ".join(schema.names)),
         ),
         facts=[
@@ -377,9 +377,10 @@ def _describe_classes(out: Path, release: Release) -> Card:
         kind="kanon",
         title=text("The table itself, with coarser values"),
         words=(
-            text("Real rows: every combination of {names} is shared by {k} rows at least.",
+            text("Real rows: every combination of {names} is shared by at least {k} rows.",
                 names=", ".join(guarantee["quasi"]), k=guarantee["k"]),
-            text("Not differential privacy: it hides people in a crowd, and does not add up."),
+            text("This is not differential privacy: it hides each person in a group, but several releases together"
+                 " can undo it."),
         ),
         facts=[
             (text("records"), write_number(release.frames["records"].rows)),
@@ -411,7 +412,7 @@ def _describe_table(release: Release) -> Card:
         kind="table",
         title=text("A large table of counts"),
         words=(
-            text("Counts of every cell, whole and never negative; they add up to the sums of every region."),
+            text("Counts of every cell, whole numbers and never negative; they add up to the sums of every region."),
             text("Ready for a map: GeoJSON, GeoParquet and a picture are among the files."),
         ),
         facts=[
@@ -446,7 +447,7 @@ def _describe_mechanism(out: Path, release: Release) -> Card:
         kind="location",
         title=text("A mechanism for devices"),
         words=(
-            text("A phone draws a cell near the true one and reports that; the map keeps reports out of the sea."),
+            text("A phone draws a cell near the true one and reports it; the map keeps reports out of the sea."),
             text("Nobody collects true places, so there is no table to protect: the device itself adds the noise."),
         ),
         facts=[
@@ -456,7 +457,7 @@ def _describe_mechanism(out: Path, release: Release) -> Card:
                 text("ε = {epsilon} per metre", epsilon=release.certificate.parameters["epsilon_per_metre"]),
             ),
         ],
-        picture=draw_reports(grounds, chances, (row, column), title=text("where a device reports to be")),
+        picture=draw_reports(grounds, chances, (row, column), title=text("where a device says it is")),
         caption=text("The ring is where the device is; the stronger the colour, the more often a cell is reported."),
         links=link_release("location"),
     )

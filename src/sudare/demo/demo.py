@@ -56,8 +56,8 @@ def describe_truth(out: Path, releases: Mapping[str, Release], truths: Mapping[s
     ]
     return PageChapter(
         title=text("How far from the truth"),
-        lead=text("Computed from the true tables, without noise: this must not leave. A steward looks at it once, to"
-                 " decide whether the release is good enough to be of use."),
+        lead=text("Computed from the true tables, without noise: this must not be published. The steward looks at"
+                  " it to decide whether the release is good enough to use."),
         cards=cards,
         listing=Listing(title=text("distances"), head=(text("release"), text("measure"), text("value")), rows=rows),
         is_secret=True,
@@ -120,7 +120,7 @@ OTHER_LANGUAGE = {"en": ("ja", "日本語", "index.ja.html"), "ja": ("en", "Engl
 def render_demo_page(out: Path, releases: Mapping[str, Release], truths: Mapping[str, TruthComparison]) -> str:
     """Write the page in the current language; `out` is where the demo is made."""
     return render_overview(
-        title=text("Five releases, and nobody shown"),
+        title=text("Five releases, and no person shown"),
         kind=text("Sudare: the demonstration, on made-up data"),
         lead=text(
             "A sudare is a blind: it lets you see the garden while nobody sees you. Here two private tables and one"
@@ -237,8 +237,9 @@ def _describe_promises(out: Path, releases: Mapping[str, Release]) -> PageChapte
         rows=rows,
     )
     note = text(
-        "A ledger is a budget: it refuses a release before any noise is drawn once nothing is left, and what is spent"
-        " never comes back. k-anonymity is outside of it: no epsilon bounds what kanon tells about the same members."
+        "A ledger keeps a budget. When nothing is left it refuses a release before any noise is drawn, and what is"
+        " spent never comes back. k-anonymity is outside of it: no epsilon limits what kanon tells about the same"
+        " members."
     )
     return PageChapter(
         title=text("What was promised and spent"),
@@ -281,7 +282,7 @@ def _list_commands(out: Path) -> PageChapter:
         (text("Check a release: its files, its certificate, its spends in the ledger."),
          f"sudare verify {microdata} --ledger {ledger}"),
         (text("See what is left of the budget."), f"sudare ledger show {ledger}"),
-        (text("Look ahead before anything is spent: the cost and the expected error of another release."),
+        (text("Look ahead before anything is spent: cost and expected error of another release."),
          f"sudare preview microdata --schema {schema} --epsilon 1/2 --by sex,age"),
         (text("Not sure which method fits? Say what people need; no data is opened."),
          f"sudare choose {schema} --need queries --rows 80000"),
@@ -328,7 +329,7 @@ def _publish_members(out: Path, tell: DemoStep) -> dict[str, dict[str, Any]]:
     publish(Microdata(epsilon=1, by=("sex", "age", "prefecture", "plan")), data, out=out / "microdata", **place)
     tell(text("a view that answers any count, epsilon 1/2 -> {out}", out=out / "view"), step=4)
     publish(View(epsilon="1/2"), data, out=out / "view", **place)
-    tell(text("the table itself, 50 rows alike at least -> {out}", out=out / "kanon"), step=5)
+    tell(text("the table itself, every combination shared by at least 50 rows -> {out}", out=out / "kanon"), step=5)
     publish(KAnonymity(k=50, max_suppressed="0.01"), data, schema_file=schema, out=out / "kanon")
     truth = {"truth": str(data), "schema_file": schema, "reading": {}}
     return dict.fromkeys(("microdata", "view", "kanon"), truth)
@@ -340,7 +341,7 @@ def _publish_places(out: Path, tell: DemoStep) -> dict[str, dict[str, Any]]:
     data, schema = write_census(out, seed=SEED)
     ledger = out / "people.ledger"
     Ledger.create(ledger, epsilon=1, name="people").close()
-    tell(text("a table of them with sums of regions, epsilon 1 -> {out}", out=out / "table"), step=7)
+    tell(text("a table of their counts with sums over regions, epsilon 1 -> {out}", out=out / "table"), step=7)
     publish(
         Table(epsilon=1, focus="both"),
         data,

@@ -428,20 +428,20 @@ class EpsilonMethod(Method):
     """
 
     epsilon: Number = parameter(
-        text("how much this release may tell, exactly: 1/2 or 0.1; less protects more"),
+        text("epsilon of this release, an exact number such as 1/2 or 0.1; smaller protects more"),
         kind=ExactNumber(low=EPSILON_LOW, high=EPSILON_HIGH, example='"1/2"'),
         metavar="NUMBER",
     )
     neighbours: Neighbours | None = parameter(
         text(
-            "what the promise compares: a person replaced by another, or there and not there"
-            " (default: the ledger's, else replace)"
+            "which tables are neighbours: one person replaced by another, or one person added or removed (default:"
+            " as in the ledger, otherwise replace)"
         ),
         kind=ChoiceOf(("replace", "add-remove")),
         default=None,
     )
     by: tuple[str, ...] | None = parameter(
-        text("attributes to publish, with commas (default: all)"),
+        text("attributes to publish, separated by commas (default: all)"),
         kind=NameList(example='["age", "sex"]'),
         default=None,
         metavar="NAMES",

@@ -196,10 +196,12 @@ class KAnonymity(Method):
         text("generalise rows that would be left out further, and keep them where that is possible"), default=False
     )
     quasi: tuple[str, ...] | None = parameter(
-        text('quasi-identifiers, with commas (default: role = "quasi")'), default=None, is_certified=False
+        text('quasi-identifiers, separated by commas (default: attributes with role = "quasi")'),
+        default=None,
+        is_certified=False,
     )
     by: tuple[str, ...] | None = parameter(
-        text("attributes to publish, with commas (default: all)"), default=None, is_certified=False
+        text("attributes to publish, separated by commas (default: all)"), default=None, is_certified=False
     )
     others: bool = parameter(
         text("also publish columns that the schema does not declare"), default=False, is_certified=False
@@ -269,7 +271,7 @@ class KAnonymity(Method):
         if method.recoding != "mondrian" and request is None:
             Lattice.of(schema, quasi)  # refuses a quasi-identifier without hierarchy before the data is read
         if request is not None and register is not None:
-            raise ParameterError("a request and a register do not go together; leave one out")
+            raise ParameterError("a request and a register cannot be used together; leave one out")
         if method._needs_register != (register is not None):
             raise ParameterError(
                 "the criterion presence=LOW..HIGH needs a register, a table of the population, and a register"
@@ -364,7 +366,7 @@ class KAnonymity(Method):
                 quasi=", ".join(declared),
             )
         if not named:
-            raise SchemaError('no attribute is a quasi-identifier; give those that others may know role = "quasi"')
+            raise SchemaError('no attribute is a quasi-identifier; set role = "quasi" for those that others may know')
         missing = [name for name in named if schema.attribute(name).name not in published]
         if missing:
             raise ParameterError("quasi-identifier {name} is not among the published attributes", name=missing[0])

@@ -33,7 +33,7 @@ class Lattice:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
         if not self.attributes:
-            raise SchemaError('no attribute is a quasi-identifier; give those that others may know role = "quasi"')
+            raise SchemaError('no attribute is a quasi-identifier; set role = "quasi" for those that others may know')
         for attribute in self.attributes:
             if attribute.hierarchy is None:
                 raise SchemaError(

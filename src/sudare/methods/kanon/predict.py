@@ -59,13 +59,13 @@ class GroupingAnswer:
         """Name the verdict."""
         match self.verdict:
             case "holds":
-                return text("holds for certain")
+                return text("certain to hold")
             case "likely":
                 return text("likely")
             case "unlikely":
                 return text("unlikely")
             case "fails":
-                return text("fails for certain")
+                return text("certain to fail")
             case _:
                 return text("unknown")
 

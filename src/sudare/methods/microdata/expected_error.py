@@ -147,8 +147,8 @@ class MicrodataPreview(ShownPreview):
             text("number of records: standard deviation {deviation}", deviation=total),
             *(
                 text(
-                    "a usual table of {rows} records, a few full cells and a long tail: distance to the truth (L2)"
-                    " about {l2}, {share} of the published records where nobody is",
+                    "for a typical table of {rows} records (a few large cells and a long tail): distance to the"
+                    " truth (L2) about {l2}; {share} of the published records would lie in cells that hold nobody",
                     rows=each.rows,
                     l2=f"{each.l2:.0f}",
                     share=f"{each.empty_share:.1%}",

@@ -152,12 +152,13 @@ class Microdata(EpsilonMethod):
     preview_rows = "range"
 
     algorithm: Literal["auto", "tree", "projection"] = parameter(
-        text("how noisy counts are made valid; auto decides by schema and epsilon"),
+        text("how noisy counts become a valid table; auto decides by schema and epsilon"),
         default="auto",
         old_names=("method",),
     )
     values: Literal["labels", "inside"] = parameter(
-        text("numbers and dates as labels of their bins, or as values drawn inside them"), default="labels"
+        text("publish numbers and dates as the labels of their bins, or as values drawn within the bins"),
+        default="labels",
     )
 
     # --- before the data --------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ class TopDownTree:
     def __post_init__(self) -> None:
         if len(self.epsilons) != len(self.tree.steps):
             raise ParameterError(
-                "epsilons ({given}) must be one for each of {steps} steps",
+                "epsilons ({given}) must be one for each of the {steps} steps",
                 given=len(self.epsilons),
                 steps=len(self.tree.steps),
             )
