@@ -239,7 +239,7 @@ BAD = [
     ({"k": 5, "mondrian": "x"}, "mondrian"),
     ({"k": 5, "deadline_seconds": 0}, "deadline_seconds"),
     ({"k": 5, "criteria": ("l=x",)}, "must be like l=3,COLUMN"),
-    ({"k": 5, "criteria": ("presence=0..0.5",), "recoding": "value"}, "delta-presence works with full"),
+    ({"k": 5, "criteria": ("presence=0..0.5",), "recoding": "value"}, "delta-presence works with recoding full"),
 ]
 
 
