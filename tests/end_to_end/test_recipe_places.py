@@ -86,10 +86,10 @@ def test_presence_in_a_register_can_be_asked_for(
 @pytest.mark.parametrize(
     ("rows", "line", "reason"),
     [
-        (PRESENCE, 20, "go together"),
-        (ROWS + 'register = "members.csv"\n', 16, "go together"),
+        (PRESENCE, 20, "need each other"),
+        (ROWS + 'register = "members.csv"\n', 16, "need each other"),
         (PRESENCE + 'register = "absent.csv"\n', 16, "absent.csv"),
-        (PRESENCE + 'register = "members.csv"\nrequest = "request.toml"\n', 16, "do not go together"),
+        (PRESENCE + 'register = "members.csv"\nrequest = "request.toml"\n', 16, "cannot be used together"),
     ],
 )
 def test_a_register_that_is_missing_or_idle_is_refused_while_planning(

@@ -274,8 +274,8 @@ class KAnonymity(Method):
             raise ParameterError("a request and a register cannot be used together; leave one out")
         if method._needs_register != (register is not None):
             raise ParameterError(
-                "the criterion presence=LOW..HIGH needs a register, a table of the population, and a register"
-                " needs this criterion; give both or neither"
+                "criteria presence=LOW..HIGH and a register, a table of the population, need each other; give"
+                " both or neither"
             )
         return Plan(
             promise=method.guarantee(unit=schema.unit, quasi=quasi),
