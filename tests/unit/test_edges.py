@@ -75,7 +75,7 @@ def test_a_row_is_explained_to_the_last_bit_alike_in_any_order_of_its_children(m
         seen.append(square.tolist())
         return np.ones(mean.size)
 
-    monkeypatch.setattr(rules, "between", remember)
+    monkeypatch.setattr(rules, "estimate_spread", remember)
     noisy = np.random.default_rng(1).integers(0, 50, 32)
     for order in (np.arange(32), np.random.default_rng(2).permutation(32)):
         rows = rows_of_a_tree([3, 8])
