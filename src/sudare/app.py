@@ -283,7 +283,7 @@ def render_report(release: Release, directory: Path | None = None, *, truth: Tru
 
 def _check_report(directory: Path, out: Path, truth: str | None, schema_file: Path | None) -> None:
     if truth is None and schema_file is not None:
-        raise ParameterError("--schema goes with --truth: without the true table only the release is read")
+        raise ParameterError("--schema needs --truth: without the true table, only the release is read")
     check_new_file(out)
     if out.parent.resolve() == directory.resolve():
         raise ReleaseError(

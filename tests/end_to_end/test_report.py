@@ -203,7 +203,7 @@ def test_a_japanese_page_is_japanese_throughout(
         (("out", "-o", "out/report.html"), "is inside the release"),
         (("out", "-o", "people.csv"), "people.csv exists; choose another file or remove it"),
         (("out", "-o", "no/report.html"), "there is no directory no"),
-        (("out", "--schema", "people.toml"), "--schema goes with --truth"),
+        (("out", "--schema", "people.toml"), "--schema needs --truth"),
         (("out", "--truth", "none.csv", "--schema", "people.toml"), "none.csv"),
         (("out", "--truth", "people.csv"), "needs --schema with --truth"),
         (("out", "--truth", "people.csv", "--schema", "other.toml"), "does not declare the attributes"),

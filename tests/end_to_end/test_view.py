@@ -99,4 +99,4 @@ def test_a_preview_tells_the_noise_from_the_schema_alone(release: Path) -> None:
     done = run("preview", "view", "--schema", "people.toml", "--epsilon", "1", "--rows", "4000")
 
     assert "noise of a value of age" in done.output
-    assert "bins each" in done.output
+    assert "bins for each attribute" in done.output

@@ -88,4 +88,4 @@ def test_another_algorithm_is_seen_under_its_old_name() -> None:
     method = sd.View(epsilon=1, algorithm="model")
     found = method.differences(release.certificate, plan("view", method), place=HERE / "view")
 
-    assert [str(difference) for difference in found] == ["algorithm: there product, in the recipe model"]
+    assert [str(difference) for difference in found] == ["algorithm: product there, model in the recipe"]

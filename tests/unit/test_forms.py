@@ -468,7 +468,7 @@ WRONG: dict[str, dict[str, Change]] = {
     },
     "a name twice": {
         "schema": ('"item"', '"age"', 17, "[[attribute]] age: attribute age is declared twice; names must differ"),
-        "recipe": ("report = true\n", 'report = true\n[[release]]\nname = "Records"\npublish = "table"\nepsilon = 1\n', 21, "[[release]] Records: two releases are called Records; give each a name"),
+        "recipe": ("report = true\n", 'report = true\n[[release]]\nname = "Records"\npublish = "table"\nepsilon = 1\n', 21, "[[release]] Records: two releases are called Records; give each its own name"),
     },
     "a file that is not there": {
         "schema": ('values = [\n  "h1",\n  "h2",\n]', 'values_file = "none.txt"', 19, "none.txt: cannot be read (there is no such file)"),

@@ -48,7 +48,7 @@ def test_the_cost_of_a_noisy_histogram_is_neither_more_nor_less(change, kept):
 
 
 def test_replace_one_is_refused_under_add_remove():
-    with pytest.raises(RelationMismatch, match="no promise for add/remove"):
+    with pytest.raises(RelationMismatch, match="promises nothing for add-remove"):
         promise(neighbours="replace").cost("add-remove")
 
 

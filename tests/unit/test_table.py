@@ -90,7 +90,7 @@ def test_a_mesh_is_also_published_as_maps(tmp_path: Path) -> None:
     [
         ({"algorithm": "haar"}, "algorithm"),
         ({"focus": "towns"}, "focus"),
-        ({"algorithm": "wavelet", "focus": "cells"}, "knows no focus"),
+        ({"algorithm": "wavelet", "focus": "cells"}, "takes no focus"),
         ({"by": ()}, "not empty"),
         ({"epsilon": 0}, "epsilon"),
     ],

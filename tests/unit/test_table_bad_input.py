@@ -126,7 +126,7 @@ def test_two_attributes_that_do_not_fit_are_both_named(office: Office) -> None:
         (f"mesh,sex,n\n{GOOD}\n", ("--count", "people"), "there is no column people"),
         ("mesh,sex,n\n533945261,F,4503599627370496\n", ("--count", "n"), "2**52 records or more"),
         (f"mesh,sex,n\n{GOOD}\n", ("--count", "n", "--by", "age"), "age"),
-        (f"mesh,sex,n\n{GOOD}\n", ("--count", "n", "--algorithm", "wavelet", "--focus", "cells"), "knows no focus"),
+        (f"mesh,sex,n\n{GOOD}\n", ("--count", "n", "--algorithm", "wavelet", "--focus", "cells"), "takes no focus"),
         (f"mesh,sex,n\n{GOOD}\n", ("--count", "n", "--epsilon", "2"), "1"),  # more than the ledger holds
     ],
 )

@@ -35,7 +35,7 @@ def query(directory: Path, sql: str | None, file: Path | None, level: float, as_
     try:
         text = sql if file is None else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise ParameterError("{file} cannot be read as text", file=file) from None
+        raise ParameterError("{file} cannot be read as text; save it as UTF-8", file=file) from None
     answers = ask_view(directory, text or "", level=level, many=file is not None)
     if as_json:
         print_json([answer.to_dict(statement) for statement, answer in answers])
@@ -50,7 +50,7 @@ def _print_answer(answer: AnswerTable) -> None:
     table([tuple(_write_cell(cell) for cell in row) for row in answer.rows], head=answer.columns)
     click.echo(
         say(
-            "intervals of level {level}: the part of the noise is exact, that of the model is estimated",
+            "intervals of level {level}: what the noise adds to them is exact, what the model adds is estimated",
             level=answer.level,
         )
     )
@@ -69,11 +69,13 @@ def _write_number(value: float) -> str:
 # `sudare sample DIR -n N`: records from a view.
 
 
-@click.command("sample", cls=Worded, help=text("Draw records from the view in DIR, as CSV; costs no privacy."))
+@click.command(
+    "sample", cls=Worded, help=text("Draw records from the view in DIR, as CSV. This costs no privacy budget.")
+)
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @option("-n", "size", required=True, type=int, help=text("how many records"))
 @option("-o", "--out", type=click.Path(path_type=Path), help=text("CSV file to make (default: standard output)"))
-@option("--seed-for-tests", type=int, help=text("repeatable records"))
+@option("--seed-for-tests", type=int, help=text("for tests: draw the same records again"))
 def sample(directory: Path, size: int, out: Path | None, seed_for_tests: int | None) -> None:
     """Stream records to a file or to standard output."""
     from sudare.app import write_sample
@@ -98,7 +100,7 @@ def sample(directory: Path, size: int, out: Path | None, seed_for_tests: int | N
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @option("-o", "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True,
               help=text("HTML file to make"))  # fmt: skip
-@option("--truth", help=text("the table that was published: the page compares, and is not for publication"))
+@option("--truth", help=text("the table that was published; the page compares with it, and is not for publication"))
 @option(
     "--schema",
     "schema_file",

@@ -84,8 +84,8 @@ def demo(out: Path) -> None:
     "run",
     cls=Worded,
     help=text(
-        "Make all releases of RECIPE under one ledger. Everything is checked before the first spend; what is done is"
-        " not done again."
+        "Make all releases of RECIPE under one ledger. Everything is checked before the first spend; releases that"
+        " are done are not made again."
     ),
 )
 @click.argument("recipe", type=click.Path(path_type=Path))

@@ -51,10 +51,10 @@ def _lines(schema: Schema) -> list[str]:
         lines.append(say("never published: {names}", names=", ".join(schema.identifiers)))
     lines.append(say("cells of the complete table: {cells}", cells=f"{schema.size:,}"))
     if schema.impossible:
-        lines.append(say("of these possible: {cells}", cells=f"{schema.possible_size:,}"))
+        lines.append(say("of which possible: {cells}", cells=f"{schema.possible_size:,}"))
     if schema.origin == "inferred":
         lines.append(
-            say('read off the data and not confirmed: check it, then write inferred = "confirmed" under [sudare]')
+            say('inferred from the data and not confirmed: check it, then write inferred = "confirmed" under [sudare]')
         )
     return lines
 
@@ -69,7 +69,7 @@ schema = LazyGroup(
         "init": ("sudare.cli.schema:init", text("propose a schema for a table, marked as inferred")),
         "check": ("sudare.cli.schema:check", text("list what in a table does not fit its schema")),
         "show": ("sudare.cli.schema:show", text("show what a schema declares")),
-        "confirm": ("sudare.cli.schema:confirm", text("say that every line of a draft was read and is public")),
+        "confirm": ("sudare.cli.schema:confirm", text("confirm that every line of a draft was read and may be public")),
         "example": ("sudare.cli.schema:example", text("print an example of a file, with every key explained")),
         "json": ("sudare.cli.schema:json_schema", text("print the JSON schema of files, for editors")),
     },

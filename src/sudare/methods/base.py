@@ -405,7 +405,7 @@ class Method(metaclass=Renaming):
         found += compare_parameters(self, certificate, plan)
         found += compare_promises(certificate, self.promised(certificate, plan))
         if plan.schema is not None and certificate.schema != to_plain(self.expected_schema(certificate, plan)):
-            found.append(text("the schema is another one"))
+            found.append(text("the schema differs"))
         return found
 
     def promised(self, certificate: Certificate, plan: Plan) -> Mapping[str, Any]:

@@ -104,7 +104,7 @@ def compare_counts(true: Counts, published: Counts) -> TruthComparison:
     figures = (
         (text("L2 distance"), write_number(l2_distance(true, published).value)),
         (text("Kolmogorov-Smirnov distance"), f"{ks_distance(true, published).value:.2%}"),
-        (text("published records in cells where nobody is in truth"), f"{empty_cell_share(true, published).value:.2%}"),
+        (text("published records in cells that truly hold nobody"), f"{empty_cell_share(true, published).value:.2%}"),
         (text("records, true"), write_number(true.total)),
         (text("records, published"), write_number(published.total)),
     )

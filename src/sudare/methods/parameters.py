@@ -191,7 +191,9 @@ def use_new_names(method: type, given: Mapping[str, Any]) -> tuple[dict[str, Any
         if name in given:
             raise ParameterError("{name} was given twice: {old} is its old name", name=name, old=former)
         renamed[name] = renamed.pop(former)
-        notes.append(text("{old} is now called {name}; the old name goes with the next version", old=former, name=name))
+        notes.append(
+            text("{old} is now called {name}; the old name will be removed in the next version", old=former, name=name)
+        )
     return renamed, notes
 
 

@@ -74,7 +74,7 @@ BUILT_IN: tuple[MethodEntry, ...] = (
     MethodEntry(
         "table",
         "sudare.methods.table:Table",
-        text("counts and sums over regions, of any size (differential privacy)"),
+        text("counts and sums over regions, for tables of any size (differential privacy)"),
     ),
     MethodEntry(
         "view",
@@ -141,7 +141,7 @@ def find_method(name: str) -> type[Method]:
         return _REGISTERED[name]
     known = method_entries()
     if name not in known:
-        raise ParameterError("there is no method {name}; there are {known}", name=name, known=", ".join(known))
+        raise ParameterError("there is no method {name}; the methods are {known}", name=name, known=", ".join(known))
     rivals = [entry.package or "" for entry in _from_packages() if entry.name == name]
     if known[name].package is not None and len(set(rivals)) > 1:
         raise ParameterError(
@@ -177,8 +177,8 @@ def _check_class(found: object, name: str, package: str | None) -> None:
 
     if not isinstance(found, type) or not issubclass(found, Method) or found.name != name:
         raise ParameterError(
-            "{name} of the package {package} is no method of that name: it must be a subclass of sudare.Method whose"
-            " `name` is the same",
+            "{name} of the package {package} is not a method of that name: it must be a subclass of sudare.Method"
+            " with the same `name`",
             name=name,
             package=package or "sudare",
         )

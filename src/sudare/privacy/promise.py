@@ -41,8 +41,8 @@ def factor_between(promised: str, kept: str) -> int:
         return 1
     if promised == "replace":
         raise RelationMismatch(
-            "the release promises privacy for replace-one neighbours, which is no promise for add/remove; "
-            "spend from a ledger kept for replace, or choose add-remove for the release"
+            "the release promises privacy for neighbours replace, which promises nothing for add-remove; use a"
+            " ledger kept for replace, or choose add-remove for the release"
         )
     return 2
 

@@ -54,14 +54,16 @@ VERSION = 1
 # --- the form ---------------------------------------------------------------------------------------------------------
 
 SOURCE: Keys = {
-    "source": Key(kind=FilePath(example='"members.csv"'), help=text("the table: a file, several by *, or a database")),
+    "source": Key(
+        kind=FilePath(example='"members.csv"'), help=text("the table: a file, several files with *, or a database")
+    ),
     "schema": Key(kind=FilePath(example='"members.toml"'), help=text("schema file")),
     "count": Key(
         kind=TextLine(example='"people"'), help=text("the table is already aggregated; this column holds the counts")
     ),
-    "encoding": Key(kind=TextLine(example='"cp932"'), help=text("encoding of text files; found out if not given")),
-    "memory_limit": Key(kind=TextLine(example='"4GB"'), help=text("how much memory reading may take")),
-    "spill_directory": Key(kind=FilePath(example='"spill"'), help=text("where reading puts what memory does not hold")),
+    "encoding": Key(kind=TextLine(example='"cp932"'), help=text("encoding of text files; detected if not given")),
+    "memory_limit": Key(kind=TextLine(example='"4GB"'), help=text("upper limit of memory for reading")),
+    "spill_directory": Key(kind=FilePath(example='"spill"'), help=text("directory for what does not fit into memory")),
 }
 FORMAT: Keys = {
     "format": Key(kind=ChoiceOf(FORMATS), default="parquet", help=text("how the tables of releases are written"))
@@ -81,15 +83,15 @@ LEDGER: Keys = {
     "file": Key(kind=FilePath(example='"members.ledger"'), required=True, help=text("ledger file")),
     "budget": Key(
         kind=ExactNumber(low=EPSILON_LOW, high=EPSILON_HIGH, example='"2"'),
-        help=text("epsilon of a ledger that is made if there is none; a ledger that is there keeps its own"),
+        help=text("budget of the ledger, which is made if there is none; an existing ledger keeps its own"),
     ),
-    "neighbours": Key(kind=ChoiceOf(NEIGHBOURS), help=text("what two neighbouring tables differ in")),
-    "name": Key(kind=TextLine(example='"members"'), default="", help=text("name of a ledger that is made")),
+    "neighbours": Key(kind=ChoiceOf(NEIGHBOURS), help=text("which tables are neighbours")),
+    "name": Key(kind=TextLine(example='"members"'), default="", help=text("name of the ledger, if it is made")),
 }
 RELEASE: Keys = {
     "name": Key(kind=FolderName(), required=True, help=text("name of its directory")),
     "publish": Key(kind=ChoiceOf(("microdata",)), required=True, help=text("the method")),
-    "report": Key(kind=Flag(), default=False, help=text("write a page beside it")),
+    "report": Key(kind=Flag(), default=False, help=text("also write a report page")),
     **FORMAT,
 }
 READING = {"count": "count_column", "format": "file_format"}  # as the functions of `sudare.app` call them
@@ -184,7 +186,7 @@ def read_recipe(path: str | Path) -> Recipe:
     names: set[str] = set()
     for table in filled.list_tables("release"):
         if table["name"].casefold() in names:
-            table.refuse(text("two releases are called {name}; give each a name", name=table["name"]), "name")
+            table.refuse(text("two releases are called {name}; give each its own name", name=table["name"]), "name")
         names.add(table["name"].casefold())
     return Recipe(
         file=filled.file,

@@ -139,7 +139,7 @@ def read_ledger(recipe: Recipe) -> LedgerState | None:
             )
         if spec.neighbours not in (None, ledger.neighbours):
             raise LedgerError(
-                "{file} is kept for neighbours {found}, and the recipe says {asked}; correct the recipe, or keep"
+                "{file} is kept for neighbours {found}, but the recipe says {asked}; correct the recipe, or use"
                 " another ledger",
                 file=spec.file,
                 found=ledger.neighbours,

@@ -90,9 +90,9 @@ class RecipePlan:
 
 def _describe_lost(release: PlannedRelease) -> Text:
     return text(
-        "{name}: epsilon {spent} was spent at {time} without a release to show for it, perhaps by a run that was"
-        " interrupted, or by another command in the same moment; it stays spent, and making the release costs {cost}"
-        " again",
+        "{name}: epsilon {spent} was spent at {time}, but there is no release for it; perhaps a run was"
+        " interrupted, or another command ran at the same moment. It stays spent, and making the release costs"
+        " {cost} again",
         name=release.spec.name,
         spent=sum((spend.cost for spend in release.lost), Fraction()),
         time=release.lost[-1].time,
@@ -107,8 +107,8 @@ def _describe_unfinished(out: Path) -> list[Text]:
         return []
     return [
         text(
-            "unfinished files in {out}: {names}; a command that was killed left them, or one is writing them now; they"
-            " are no release: delete them when none is running",
+            "there are unfinished files in {out}: {names}; a command that was killed left them, or a command is"
+            " writing them now. They are not a release: delete them when no command is running",
             out=out,
             names=", ".join(names),
         )

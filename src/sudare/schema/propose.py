@@ -70,7 +70,7 @@ class SchemaDraft:
         return card(
             text("Draft of a schema for {name}", name=self.name),
             rows=[(Preformatted(self.toml),)],
-            warning=text("Read off the data: correct it and confirm it before anything is published."),
+            warning=text("Inferred from the data: correct it and confirm it before anything is published."),
         )
 
 
@@ -218,11 +218,13 @@ def _is_in_japan(code: str) -> bool:
 def _guess_identifier(column: ColumnFacts) -> Guess | None:
     if column.distinct == 0:
         return Guess(
-            keys=_IDENTIFIER, comments=(text("Nothing but missing values was seen; it will not be published."),)
+            keys=_IDENTIFIER, comments=(text("Only missing values were seen; the column will not be published."),)
         )
     is_unique = column.rows is not None and column.rows > LEAST_ROWS and column.distinct >= column.rows
     if is_unique and column.type in ("text", "integer"):
-        return Guess(keys=_IDENTIFIER, comments=(text("Every row has a value of its own; it will not be published."),))
+        return Guess(
+            keys=_IDENTIFIER, comments=(text("Every row has a different value; the column will not be published."),)
+        )
     return None
 
 
@@ -260,7 +262,7 @@ def _guess_number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:
         last += 1
     start, stop = first * width, max(last, first + 1) * width
     bins = f"{{ start = {write_decimal(start)}, stop = {write_decimal(stop)}, width = {write_decimal(width)} }}"
-    comment = text("Numbers seen were rounded outwards; set the ends to what could occur.")
+    comment = text("The ends were rounded outwards from the data; set them to what could occur.")
     return Guess(keys={"kind": '"number"', "bins": bins}, comments=(comment,))
 
 
@@ -289,7 +291,7 @@ def _guess_date(low: date, high: date) -> Guess:
     stop = stop if by_month else date(high.year, 12, 31)
     width = "1 month" if by_month else "1 year"
     bins = f'{{ start = "{start}", stop = "{stop}", width = "{width}" }}'
-    comment = text("Days seen were rounded outwards; set the ends to what could occur.")
+    comment = text("The first and last day were rounded outwards from the data; set them to what could occur.")
     return Guess(keys={"kind": '"date"', "bins": bins}, comments=(comment,))
 
 
@@ -300,10 +302,10 @@ def _guess_text(column: ColumnFacts) -> Guess:
         return Guess(keys=keys if set(values) <= set(PREFECTURES) else keys | {"values": _write_list(sorted(values))})
     if values and len(values) <= MOST_LISTED:
         return Guess(keys={"kind": '"category"', "values": _write_list(sorted(values))})
-    comment = text("Too many different texts; to publish it, list its values in a file and write")
+    comment = text("There are too many different texts; to publish the column, list its values in a file and write")
     comments: tuple[Words, ...] = (comment + ': kind = "category", values_file = "values.txt"',)
     if repeats(column):
-        comments = (text("Values repeat: if it names a person, take the three lines under [unit]."), *comments)
+        comments = (text("Values repeat: if the column names a person, take the three lines under [unit]."), *comments)
     return Guess(keys=_IDENTIFIER, comments=comments)
 
 

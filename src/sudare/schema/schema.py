@@ -343,7 +343,7 @@ def show_schema(schema: Schema) -> str:
     if schema.identifiers:
         notes.append(text("never published: {names}", names=", ".join(schema.identifiers)))
     notes.append(text("cells of the complete table: {cells}", cells=f"{schema.size:,}"))
-    unconfirmed = text("read off the data and not confirmed: check it, then confirm it")
+    unconfirmed = text("inferred from the data and not confirmed: check it, then confirm it")
     columns = [text("attribute"), text("values"), text("order"), text("role"), text("levels above"), text("missing")]
     return card(
         schema.name,

@@ -84,7 +84,7 @@ class Findings:
             notes=self.notes,
             columns=[text("attribute"), text("problem"), text("rows"), text("examples")],
             rows=rows,
-            warning=text("Holds values of the table: for the steward's eyes only.") if rows else "",
+            warning=text("Holds values of the table: for the steward only.") if rows else "",
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ AUDITED_EPSILON = Fraction(1)
 def verify_release(directory: Path, *, ledger_file: Path | None = None) -> list[CheckResult]:
     """Check the files of a release against its certificate, and its spends against a ledger."""
     certificate = verify_files(directory)
-    files = text("{files} files are those the certificate names", files=len(certificate.payload))
+    files = text("all {files} files are as the certificate says", files=len(certificate.payload))
     checks = [
         CheckResult(text("files"), True, files),
         *_check_method(certificate),

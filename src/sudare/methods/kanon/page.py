@@ -144,12 +144,12 @@ def _describe_losses(classes: Mapping[str, Any]) -> Section:
     words: tuple[Text, ...] = (text("Loss of all attributes together: {loss}.", loss=f"{classes['total_loss']:.4f}"),)
     if classes["costliest"]:
         cost = f"{loss[classes['costliest']]:.4f}"
-        words = (*words, text("{name} costs most: {loss}.", name=classes["costliest"], loss=cost))
+        words = (*words, text("Most is lost in {name}: {loss}.", name=classes["costliest"], loss=cost))
     marginal = Marginal(name=text("loss"), labels=tuple(loss), published=np.array(list(loss.values())).round(4))
     picture = Picture(
         title=text("loss by attribute"),
         draw=partial(draw_bars, marginal),
-        words=text("0: every value as it was; 1: nothing is told. A row left out counts 1."),
+        words=text("0: every value is unchanged; 1: nothing is told. A row left out counts as 1."),
     )
     return Section(title=text("What was lost"), words=words, parts=(picture,), is_secret=True)
 

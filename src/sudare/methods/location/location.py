@@ -375,7 +375,7 @@ class Location(Method):
         reportable = np.ones(bound.places.size, dtype=np.bool_) if bound.weights is None else bound.weights > 0
         if is_same and bool(((built.weights > 0) == reportable).all()):
             return []
-        return [text("the map is another one")]
+        return [text("the map differs")]
 
     @classmethod
     def page(

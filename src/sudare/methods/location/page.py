@@ -101,5 +101,5 @@ def _summarise(columns: Mapping[str, FrameColumn]) -> Listing:
         values = values[np.isfinite(values)]
         figures = (values.min(), np.median(values), values.mean(), values.max())
         rows.append((title, *(write_number(float(figure)) for figure in figures)))
-    head = (text("measure"), text("least"), text("median"), text("mean"), text("most"))
+    head = (text("measure"), text("smallest"), text("median"), text("mean"), text("largest"))
     return Listing(title=text("over all cells"), head=head, rows=rows)

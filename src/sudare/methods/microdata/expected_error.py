@@ -164,10 +164,10 @@ class MicrodataPreview(ShownPreview):
         worst = min(self.outlooks, key=lambda one: one.rows)
         name, values = self.largest
         return text(
-            "with {rows} records about {share} of those published would lie in cells that truly hold nobody, and the"
-            " error would be {error} of the table; at this epsilon up to about {cells} cells are good: declare coarser"
-            " bins or publish fewer attributes (the largest is {name} with {values} values), spend more,"
-            " or draw records from a view: `sudare publish view`, then `sudare sample`",
+            "with {rows} records, about {share} of the published records would lie in cells that truly hold"
+            " nobody, and the error would be {error} of the table. At this epsilon, up to about {cells} cells work"
+            " well: declare coarser bins or publish fewer attributes (the largest is {name} with {values} values),"
+            " spend more, or draw records from a view: `sudare publish view`, then `sudare sample`",
             rows=worst.rows,
             share=f"{worst.empty_share:.0%}",
             error=f"{worst.relative_l2:.0%}",

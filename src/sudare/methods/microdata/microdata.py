@@ -148,7 +148,7 @@ class Microdata(EpsilonMethod):
     publish_help: ClassVar[Text] = text(
         "Publish records with the same columns as DATA, under epsilon-differential privacy."
     )
-    preview_help: ClassVar[Text] = text("Tell the expected error of a microdata release, from the schema alone.")
+    preview_help: ClassVar[Text] = text("Show the expected error of a microdata release, from the schema alone.")
     preview_rows = "range"
 
     algorithm: Literal["auto", "tree", "projection"] = parameter(
@@ -251,8 +251,8 @@ class Microdata(EpsilonMethod):
         if cells <= THIN * records:
             return Summary(headline=headline, rows=records)
         advice = text(
-            "{cells} possible cells for {records} records: combinations of attributes are mostly noise;"
-            " `sudare preview microdata --schema SCHEMA --epsilon {epsilon} --rows {records}` tells more, and records"
+            "with {cells} possible cells for {records} records, combinations of attributes are mostly noise."
+            " `sudare preview microdata --schema SCHEMA --epsilon {epsilon} --rows {records}` tells more; records"
             " drawn from a view keep more",
             cells=cells,
             records=records,

@@ -54,7 +54,7 @@ def region_errors(
     <Evaluation, not for publication: RMSE of sums over 4 cells 0>
     """
     if true.schema.sizes != published.schema.sizes:
-        raise ParameterError("the two tables must be over the same cells; project or coarsen the truth first")
+        raise ParameterError("both tables must have the same cells; project or coarsen the true table first")
     cells = CellOrder(schema=true.schema, order=order)
     paths = cells.paths(np.concatenate([true.codes, published.codes]))
     errors = np.concatenate([true.values, -published.values])

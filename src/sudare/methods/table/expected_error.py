@@ -50,8 +50,8 @@ class Trial:
     def describe(self) -> Text:
         """Tell it in a line."""
         return text(
-            "a trial with {rows} made-up records in {filled} cells: {published} cells published, {noise} of which"
-            " hold nobody in truth ({records} records); large cells off by {bias} in the mean",
+            "in a trial with {rows} made-up records in {filled} cells, {published} cells are published, of which"
+            " {noise} truly hold nobody ({records} records); large cells are off by {bias} on average",
             rows=self.rows,
             filled=self.filled_cells,
             published=self.published_cells,
@@ -170,8 +170,8 @@ class TablePreview(ShownPreview):
         if not bad:
             return None
         return text(
-            "with {rows} records {share} of the published cells would be noise: use sums over regions, declare coarser"
-            " bins or fewer attributes, or spend more",
+            "with {rows} records, {share} of the published cells would be noise: use sums over regions, declare"
+            " coarser bins, publish fewer attributes, or spend more",
             rows=bad[0].rows,
             share=f"{bad[0].noise_share:.0%}",
         )

@@ -46,7 +46,7 @@ def _describe_regions(release: Release, truth: TruthComparison | None) -> Iterat
         text("expected before the repair"): [(float(cells), float(error)) for cells, error in expected.items()]
     }
     if blocks:
-        series[text("found")] = [(float(cells), error) for cells, error in blocks.items()]
+        series[text("as published")] = [(float(cells), error) for cells, error in blocks.items()]
     if not any(series.values()):
         return
     rows = [

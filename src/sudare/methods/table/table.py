@@ -122,7 +122,7 @@ class Table(EpsilonMethod):
     title: ClassVar[Text] = text("Published counts (table), differential privacy")
     publish_help: ClassVar[Text] = text("Publish counts of DATA over all cells, with sums over regions.")
     preview_help: ClassVar[Text] = text(
-        "Tell the expected error of cells and regions of a table, from the schema alone."
+        "Show the expected error of cells and regions of a table, from the schema alone."
     )
     preview_rows = "range"
 
@@ -130,13 +130,13 @@ class Table(EpsilonMethod):
         text("a tree of sums, or the wavelet of the paper"), default="tree", old_names=("method",)
     )
     focus: Focus = parameter(
-        text("what should come nearest to the truth: single cells, sums over regions, or both"), default="regions"
+        text("what should be most accurate: single cells, sums over regions, or both"), default="regions"
     )
 
     def __post_init__(self) -> None:
         EpsilonMethod.__post_init__(self)
         if self.algorithm == "wavelet" and self.focus != "regions":
-            raise ParameterError("the wavelet knows no focus; leave it out, or use algorithm tree")
+            raise ParameterError("the wavelet takes no focus; leave it out, or use algorithm tree")
 
     # --- before the data --------------------------------------------------------------------------------------------
 

@@ -225,7 +225,7 @@ def _boxes(predicate: Predicate, schema: Schema, pieces: dict[int, BinPieces]) -
         boxes = _meet(boxes, part) if isinstance(predicate, Every) else [*boxes, *_minus(part, boxes)]
         if len(boxes) > MOST_BOXES:
             raise ParameterError(
-                "the condition falls apart into more than {most} boxes; ask in several questions", most=MOST_BOXES
+                "the condition splits into more than {most} boxes; ask several questions instead", most=MOST_BOXES
             )
     return boxes
 

@@ -222,7 +222,9 @@ class OpenedView:
         region = self._region(question.where)
         sizes = [self.schema.sizes[place] for place in question.groups]
         if int(np.prod(sizes, dtype=object)) > MOST_ROWS:
-            raise ParameterError("the answer would have more than {most} rows; group by less", most=MOST_ROWS)
+            raise ParameterError(
+                "the answer would have more than {most} rows; group by fewer attributes", most=MOST_ROWS
+            )
 
         def cell(measure: AnswerColumn, part: Region, labels: dict[int, str | None]) -> str | Estimate | None:
             if measure.kind == "group" and measure.attribute is not None:

@@ -112,7 +112,7 @@ def _draw_pair(view: OpenedView, first: str, second: str) -> Picture:
     across, up = sorted((first, second), key=lambda name: -view.schema.attribute(name).size)
     table = view.marginal([up, across])
     stretch = max(1.0, table.shape[1] / table.shape[0] / 3)
-    words = text("across: {across}; up: {up}; records in a cell by colour", across=across, up=up)
+    words = text("across: {across}; up: {up}; colour: records in a cell", across=across, up=up)
     names = name_values(view.schema.attribute(up)), name_values(view.schema.attribute(across))
     draw = partial(draw_heat_map, table, title=words, stretch=stretch, names=names)
     return Picture(title=f"{up} × {across}", draw=draw, words=words)
@@ -137,8 +137,8 @@ def compare_release(release: Release, truth: Countable) -> TruthComparison:
     answers = true.ranges(lows, highs)
     figures += [
         (text("error of random ranges (RMSE)"), write_number(rmse_of_ranges(answers, view, lows, highs).value)),
-        (text("values inside their 95% interval"), _cover_values(true, view)),
-        (text("random ranges inside their 95% interval"), _cover_ranges(answers, view, lows, highs)),
+        (text("share of values inside their 95% interval"), _cover_values(true, view)),
+        (text("share of random ranges inside their 95% interval"), _cover_ranges(answers, view, lows, highs)),
         (text("records, true"), write_number(counts.total)),
         (text("records, published"), write_number(round(view.stored.total))),
     ]

@@ -29,7 +29,7 @@ def frames_of(view: TableView | BlockView) -> dict[str, Frame]:
 def view_of(release: Release) -> TableView | BlockView:
     """Read the tables of a view back; ReleaseError where they are not those of a view."""
     if release.certificate.method != "view":
-        raise ReleaseError("the release is by {method}, not a view", method=release.certificate.method)
+        raise ReleaseError("the release was made by {method}; it is not a view", method=release.certificate.method)
     schema = Schema.from_dict(release.certificate.schema)
     try:
         if "blocks" in release.frames:

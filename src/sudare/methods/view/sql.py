@@ -64,7 +64,7 @@ def _point(attribute: Attribute, number: Fraction) -> NumberRange:
         raise _unknown(attribute)
     if not is_whole(attribute):
         raise ParameterError(
-            "{name} has bins without whole edges; ask for a range with BETWEEN, or for a bin by its label",
+            "the bins of {name} do not end at whole numbers; ask for a range with BETWEEN, or for a bin by its label",
             name=attribute.name,
         )
     if number.denominator != 1:
@@ -83,7 +83,9 @@ def _ordered(declared: Attribute, attribute: int, low: Value, high: Value, above
 def _needed(attribute: Attribute, value: Value) -> Fraction:
     number = _number(attribute, value)
     if number is None:
-        raise ParameterError("{name} is compared with something that is no number or date", name=attribute.name)
+        raise ParameterError(
+            "{name} is compared with something that is neither a number nor a date", name=attribute.name
+        )
     return number
 
 
@@ -198,7 +200,7 @@ def _measure(column: exp.Expr, schema: Schema, groups: Sequence[int]) -> AnswerC
         kind = "sum" if isinstance(expression, exp.Sum) else "avg"
         place = _column(expression.this, schema)
         if not isinstance(schema.attributes[place].domain, NumberBins):
-            raise ParameterError("{name} is no number; only COUNT can be asked of it", name=schema.names[place])
+            raise ParameterError("{name} is not a number; only COUNT can be used with it", name=schema.names[place])
         return AnswerColumn(kind, place, name or f"{kind}_{schema.names[place]}")
     if isinstance(expression, exp.Column):
         place = _column(expression, schema)

@@ -55,15 +55,20 @@ class ViewPreview(ShownPreview):
         found = [text("possible cells: {cells}", cells=self.cells)]
         if self.block_standard_deviation is not None:
             block = f"{self.block_standard_deviation:.2f}"
-            found.append(text("noise of a block at the least: standard deviation {deviation}", deviation=block))
+            found.append(text("noise of a block: standard deviation of at least {deviation}", deviation=block))
         for name, value in self.value_standard_deviation.items():
             off = f"{value:.2f}"
             found.append(text("noise of a value of {name}: standard deviation {deviation}", name=name, deviation=off))
         if self.measures_pairs is True:
-            found.append(text("pairs of attributes are measured over about {bins} bins each", bins=self.bins))
+            found.append(
+                text("pairs of attributes are measured with about {bins} bins for each attribute", bins=self.bins)
+            )
         elif self.measures_pairs is False:
             found.append(
-                text("attributes are taken as independent: with so few records no pair pays; spend more, or use fewer")
+                text(
+                    "attributes are treated as independent: with so few records, measuring pairs is not worth its"
+                    " cost; spend more, or publish fewer attributes"
+                )
             )
         return found
 
@@ -147,15 +152,17 @@ class View(EpsilonMethod):
     name: ClassVar[str] = "view"
     summary: ClassVar[Text] = summary_of("view")
     title: ClassVar[Text] = text("A view that answers counts (view), differential privacy")
-    publish_help: ClassVar[Text] = text("Publish a compact view of DATA that answers any count, under epsilon-DP.")
-    preview_help: ClassVar[Text] = text("Noise of a view, from the schema alone.")
+    publish_help: ClassVar[Text] = text(
+        "Publish a compact view of DATA that answers any count, under epsilon-differential privacy."
+    )
+    preview_help: ClassVar[Text] = text("Show the noise of a view, from the schema alone.")
     preview_rows = "number"
 
     algorithm: Literal["model", "mondrian", "hdpview", "product"] = parameter(
         text("how the view is made"), default="model", old_names=("method",)
     )
     score: Literal["error", "spread"] = parameter(  # of cuts: the paper's, or |S_left - S * f|
-        text("how cuts of blocks are judged (mondrian, hdpview)"), default="error"
+        text("how the cuts of blocks are scored (mondrian, hdpview)"), default="error"
     )
 
     # --- before the data --------------------------------------------------------------------------------------------
@@ -287,12 +294,12 @@ class View(EpsilonMethod):
         check_names(chosen.names)
         if chosen.impossible:
             raise SchemaError(
-                "a view cannot keep combinations declared impossible empty;"
-                " publish attributes without them, or microdata"
+                "a view cannot keep impossible combinations empty; publish attributes without them, or publish"
+                " microdata"
             )
         if sum(chosen.sizes) > MOST_VALUES:
             raise ParameterError(
-                "the attributes have {values} values, but a view takes at most {most}; declare coarser bins",
+                "the attributes have {values} values together, but a view takes at most {most}; declare coarser bins",
                 values=sum(chosen.sizes),
                 most=MOST_VALUES,
             )
