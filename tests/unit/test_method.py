@@ -192,7 +192,7 @@ def test_the_built_in_methods_are_found_by_name() -> None:
 
 
 def test_a_method_that_is_not_there_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ParameterError, match="there is no method magic; there are microdata, table, view"):
+    with pytest.raises(ParameterError, match="there is no method magic; the methods are microdata, table, view"):
         find_method("magic")
 
 

@@ -56,7 +56,7 @@ def compare_promises(certificate: Certificate, promise: Mapping[str, Any]) -> It
 
 def describe_difference(name: str, found: str, asked: str) -> Text:
     """Say what is there and what is asked for."""
-    return text("{name}: there {found}, in the recipe {asked}", name=name, found=found, asked=asked)
+    return text("{name}: {found} there, {asked} in the recipe", name=name, found=found, asked=asked)
 
 
 def to_plain(facts: Any) -> Any:

@@ -42,9 +42,12 @@ def _describe_measures() -> dict[str, tuple[Text, Text]]:
     return {
         "posterior": (
             text("chance that the reported cell is the true one"),
-            text("how sure one who sees a report can be"),
+            text("how sure somebody who sees a report can be"),
         ),
-        "expected_distance_metres": (text("expected distance of a report, in metres"), text("what a report costs")),
+        "expected_distance_metres": (
+            text("expected distance of a report, in metres"),
+            text("how much accuracy a report gives up"),
+        ),
         "report_true": (text("chance that the true cell is reported"), text("high where few other cells are near")),
         "weight": (text("weight of a cell"), text("cells of weight 0 are never reported")),
     }

@@ -43,7 +43,7 @@ def _describe_regions(release: Release, truth: TruthComparison | None) -> Iterat
     expected = release.certificate.expected_error.get("region_standard_deviation", {})
     blocks = truth.blocks if isinstance(truth, RegionComparison) else {}
     series: dict[Words, list[tuple[float, float]]] = {
-        text("expected before the repair"): [(float(cells), float(error)) for cells, error in expected.items()]
+        text("expected before post-processing"): [(float(cells), float(error)) for cells, error in expected.items()]
     }
     if blocks:
         series[text("as published")] = [(float(cells), error) for cells, error in blocks.items()]
