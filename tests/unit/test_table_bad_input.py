@@ -36,7 +36,7 @@ MESH_LINES = (
 )
 COUNT_LINES = (
     "column n must hold whole numbers, 0 or more, in every row; run `sudare schema check`",
-    "列 n は、すべての行で 0 以上の整数でなければなりません",
+    "列 n は、すべての行で 0 以上の整数である必要があります",
 )
 GOOD = "533945261,F,5"
 
