@@ -57,7 +57,7 @@ def differences(page: Path) -> list[str]:
     return wrong
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory with a `sudare` that starts quickly."""
     with warm_command(tmp_path_factory.mktemp("warm")) as place:
