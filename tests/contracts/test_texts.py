@@ -1,4 +1,4 @@
-"""Every text a person may read has its Japanese, found by reading the source; no translation is left over."""
+"""Every text a person may read is translated in every language that is shipped; no translation is left over."""
 
 from __future__ import annotations
 
@@ -61,9 +61,11 @@ def faults(package: Path) -> list[str]:
     texts = [
         text for path, tree in trees.items() for text in spoken(tree, path, errors, constants | dict(_constants(tree)))
     ]
-    pages = translations(package)
     literals = {text for tree in trees.values() for text in _literals(tree)}
-    return [*found, *_wrong_texts(texts, pages), *_wrong_pages(pages, literals)]
+    for folder in shipped(package):
+        pages = translations(folder)
+        found += [*_wrong_texts(texts, folder.name, pages), *_wrong_pages(pages, literals)]
+    return found
 
 
 def error_names(package: Path) -> set[str]:
@@ -71,11 +73,16 @@ def error_names(package: Path) -> set[str]:
     return {node.name for node in ast.walk(_parsed(package / "errors.py")) if isinstance(node, ast.ClassDef)}
 
 
-def translations(package: Path) -> list[tuple[str, str, str]]:
-    """(page, English, Japanese) of every entry."""
-    pages = sorted(page for page in (package / "text" / "ja").glob("*.toml") if page.name != "language.toml")
-    entries = ((page.name, tomllib.loads(page.read_text(encoding="utf-8"))) for page in pages)
-    return [(name, english, japanese) for name, texts in entries for english, japanese in texts.items()]
+def shipped(package: Path) -> list[Path]:
+    """The folders of the languages that come with the package."""
+    return sorted(about.parent for about in (package / "text").glob("*/language.toml"))
+
+
+def translations(folder: Path) -> list[tuple[str, str, str]]:
+    """(page, English, translation) of every entry of a language."""
+    pages = sorted(page for page in folder.glob("*.toml") if page.name != "language.toml")
+    entries = ((f"{folder.name}/{page.name}", tomllib.loads(page.read_text(encoding="utf-8"))) for page in pages)
+    return [(name, english, translation) for name, texts in entries for english, translation in texts.items()]
 
 
 def spoken(tree: ast.AST, path: str, errors: set[str], constants: Mapping[str, str]) -> Iterator[Template]:
@@ -121,27 +128,27 @@ def _choices(text: ast.expr) -> list[ast.expr]:
     return [*_choices(text.body), *_choices(text.orelse)] if isinstance(text, ast.IfExp) else [text]
 
 
-def _wrong_texts(texts: list[Template], pages: list[tuple[str, str, str]]) -> Iterator[str]:
-    known = {english: japanese for _, english, japanese in pages}
+def _wrong_texts(texts: list[Template], code: str, pages: list[tuple[str, str, str]]) -> Iterator[str]:
+    known = {english: translation for _, english, translation in pages}
     for text in texts:
         missing = sorted(text.placeholders - text.values) if text.values is not None else []
         if missing:
             yield f"{text.where}: no value is given for {', '.join(missing)}"
         if text.text not in known:
-            yield f"{text.where}: no Japanese for {text.text!r}"
+            yield f"{text.where}: not in {code}: {text.text!r}"
         elif text.values != frozenset() and placeholders(known[text.text]) != text.placeholders:
-            yield f"{text.where}: the Japanese of {text.text!r} has other placeholders"
+            yield f"{text.where}: {text.text!r} has other placeholders in {code}"
 
 
 def _wrong_pages(pages: list[tuple[str, str, str]], literals: set[str]) -> Iterator[str]:
     seen: dict[str, str] = {}
-    for page, english, japanese in pages:
+    for page, english, translation in pages:
         if english not in literals:
             yield f"{page}: nobody says {english!r}"
-        if seen.setdefault(english, japanese) != japanese:
+        if seen.setdefault(english, translation) != translation:
             yield f"{page}: {english!r} is translated in two ways"
         words = "".join(part for part, *_ in string.Formatter().parse(english) if part) if "{" in english else english
-        if japanese == english and any(len(word) > 1 for word in re.findall("[a-z]+", words, re.IGNORECASE)):
+        if translation == english and any(len(word) > 1 for word in re.findall("[a-z]+", words, re.IGNORECASE)):
             yield f"{page}: {english!r} is not translated"
 
 
@@ -172,9 +179,10 @@ def _parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def test_every_text_is_a_literal_with_one_japanese_translation_and_no_translation_is_left_over() -> None:
+def test_every_text_is_a_literal_with_one_translation_in_every_language_and_none_is_left_over() -> None:
     found = faults(SOURCE)
 
+    assert "ja" in {folder.name for folder in shipped(SOURCE)}
     assert not found, "\n".join(found)
 
 
@@ -204,6 +212,7 @@ def tree(tmp_path: Path) -> Path:
     (package / "text" / "ja").mkdir(parents=True)
     (package / "errors.py").write_text((SOURCE / "errors.py").read_text(encoding="utf-8"), encoding="utf-8")
     (package / "one.py").write_text('raise ParameterError("k ({k}) is small", k=k)', encoding="utf-8")
+    (package / "text" / "ja" / "language.toml").write_text('name = "日本語"', encoding="utf-8")
     (package / "text" / "ja" / "one.toml").write_text('"k ({k}) is small" = "k（{k}）が小さいです"', "utf-8")
     return package
 
@@ -213,16 +222,16 @@ def test_a_sound_tree_has_no_fault(tree: Path) -> None:
 
 
 WRONG_SOURCE = [
-    ('raise ParameterError("never translated")', "no Japanese"),
-    ('say("never said")', "no Japanese"),
-    ('text.say("never said")', "no Japanese"),
-    ('@click.option("--k", help=say("never said"))\ndef f(): ...', "no Japanese"),
-    ('error = DomainError("kept for later")', "no Japanese"),
-    ('text("never said")', "no Japanese"),
+    ('raise ParameterError("never translated")', "not in ja"),
+    ('say("never said")', "not in ja"),
+    ('text.say("never said")', "not in ja"),
+    ('@click.option("--k", help=say("never said"))\ndef f(): ...', "not in ja"),
+    ('error = DomainError("kept for later")', "not in ja"),
+    ('text("never said")', "not in ja"),
     ('text(f"k ({k}) is small")', "one literal"),
-    ('ODD = text("an odd row")\nMisfit(attribute="a", problem=ODD, rows=1)', "no Japanese"),
-    ('ODD = "an odd row"\ntext(ODD)', "no Japanese"),
-    ('raise ParameterError("never" if x else "neither")', "no Japanese"),
+    ('ODD = text("an odd row")\nMisfit(attribute="a", problem=ODD, rows=1)', "not in ja"),
+    ('ODD = "an odd row"\ntext(ODD)', "not in ja"),
+    ('raise ParameterError("never" if x else "neither")', "not in ja"),
     ('raise ParameterError(f"k ({k}) is small")', "one literal"),
     ("raise ParameterError(text)", "one literal"),
     ('raise ParameterError("k (%s)" % k)', "one literal"),
@@ -260,3 +269,10 @@ def test_a_text_translated_in_two_ways_is_found(tree: Path) -> None:
     (tree / "text" / "ja" / "two.toml").write_text('"k ({k}) is small" = "k（{k}）は小さい"', encoding="utf-8")
 
     assert any("two ways" in fault for fault in faults(tree))
+
+
+def test_a_language_that_is_shipped_half_translated_is_found(tree: Path) -> None:
+    (tree / "text" / "de").mkdir()
+    (tree / "text" / "de" / "language.toml").write_text('name = "Deutsch"', encoding="utf-8")
+
+    assert [fault for fault in faults(tree) if "not in de" in fault]
