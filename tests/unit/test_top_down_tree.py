@@ -255,7 +255,7 @@ def test_a_node_of_which_all_cells_stand_out_gets_no_other_records() -> None:
 
 
 def test_as_many_epsilons_as_steps_are_asked_for() -> None:
-    with pytest.raises(ParameterError, match="must be one for each of 6 steps"):
+    with pytest.raises(ParameterError, match="must be one for each of the 6 steps"):
         TopDownTree(tree=whole_tree(SCHEMAS["impossible"]), epsilons=(Fraction(1),), sensitivity=2)
 
 
