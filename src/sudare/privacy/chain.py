@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from sudare.errors import LedgerError, ParameterError, SudareError
 from sudare.forms.numbers import plain
-from sudare.privacy.promise import Guarantee, Neighbours, check_neighbours, factor_between
+from sudare.privacy.differential import DifferentialPrivacy, Guarantee, Neighbours, check_neighbours, steps_between
 from sudare.schema.unit import Unit
 from sudare.text import Text
 
@@ -71,7 +71,7 @@ class Unrecorded:
         self.neighbours: Neighbours = neighbours
         self._entries: list[Spend] = []
 
-    def spend(self, parts: Mapping[str, Fraction], *, guarantee: Guarantee) -> tuple[Spend, ...]:
+    def spend(self, parts: Mapping[str, Fraction], *, guarantee: DifferentialPrivacy) -> tuple[Spend, ...]:
         """Note the parts of a promise. Nothing is converted: there is no budget to charge."""
         parts = check_parts(parts, guarantee)
         first = len(self._entries) + 1
@@ -92,19 +92,19 @@ class Unrecorded:
         return list(self._entries)
 
 
-def check_parts(parts: Mapping[str, Fraction], guarantee: Guarantee) -> dict[str, Fraction]:
+def check_parts(parts: Mapping[str, Fraction], guarantee: DifferentialPrivacy) -> dict[str, Fraction]:
     """Refuse parts that are not exact, not above 0, without a purpose, or do not add up to the promise."""
     if not parts:
         raise ParameterError("a spend must have at least one part")
     for purpose, epsilon in parts.items():
         check_line(purpose, name="purpose")
         if not isinstance(epsilon, Fraction) or epsilon <= 0:  # a part below 0 would be a refund
-            raise ParameterError("the epsilon of {purpose} must be an exact fraction above 0", purpose=Text(purpose))
+            raise ParameterError("the amount for {purpose} must be an exact fraction above 0", purpose=Text(purpose))
     exactly = {purpose: plain(epsilon) for purpose, epsilon in parts.items()}
-    if sum(exactly.values()) != guarantee.epsilon:
+    if sum(exactly.values()) != guarantee.amount:
         raise ParameterError(
-            "the parts of a spend must add up to the epsilon of its guarantee ({epsilon})",
-            epsilon=guarantee.epsilon,
+            "the parts of a spend must add up to what its guarantee promises ({amount})",
+            amount=guarantee.currency.describe(guarantee.amount, delta=guarantee.delta),
         )
     return exactly
 
@@ -319,7 +319,7 @@ def check_history(genesis: Genesis, entries: Iterable[Entry], *, where: object) 
 def _follow(genesis: Genesis, tip: Tip, entry: Entry, unit: Unit | None, where: object) -> tuple[Tip, Unit]:
     """Move the tip over one entry, if its sums and its unit are right."""
     try:
-        factor = factor_between(entry.neighbours, genesis.neighbours)
+        factor = steps_between(entry.neighbours, genesis.neighbours)
         cost, total = read_fraction(entry.cost), read_fraction(entry.total)
         protected = read_unit(entry.unit)
         is_right = cost == factor * read_fraction(entry.epsilon) and total == tip.total + cost

@@ -17,6 +17,10 @@ Number = str | int | float | Fraction | Decimal
 
 EPSILON_LOW = Fraction(1, 10**6)
 EPSILON_HIGH = Fraction(1000)
+RHO_LOW, RHO_HIGH = Fraction(1, 10**16), Fraction(1000)
+DELTA_LOW, DELTA_HIGH = Fraction(1, 10**30), Fraction(1, 100)
+_FEWEST_ZEROS = 4  # of a power of ten that is written as one
+_LARGEST_SHORT = 1000  # a denominator up to which a fraction is easier to read than a decimal
 _MOST_SHOWN = 40  # characters of a value that an error shows
 _MOST_SHOWN_BITS = 128  # of a number that an error shows in full
 
@@ -59,6 +63,43 @@ def exact_epsilon(value: Number) -> Fraction:
     sudare.errors.ParameterError: epsilon (0) must be between 1/1000000 and 1000
     """
     return exact(value, name="epsilon", low=EPSILON_LOW, high=EPSILON_HIGH)
+
+
+def exact_rho(value: Number) -> Fraction:
+    """Read a rho, between 10^-16 (noise drowns everything) and 1000 (noise hides nothing).
+
+    >>> exact_rho("0.05")
+    Fraction(1, 20)
+    """
+    return exact(value, name="rho", low=RHO_LOW, high=RHO_HIGH)
+
+
+def exact_delta(value: Number) -> Fraction:
+    """Read a delta, between 10^-30 and 1/100: the chance at which epsilon may fail is never one in a few.
+
+    >>> exact_delta("1e-9") == Fraction(1, 10**9)
+    True
+    """
+    return exact(value, name="delta", low=DELTA_LOW, high=DELTA_HIGH)
+
+
+def write_exact(number: Fraction) -> str:
+    """Write a fraction as people read it and `exact` reads it back: as a short decimal or power of ten if it is one.
+
+    >>> [write_exact(Fraction(1, number)) for number in (2, 3, 10**9)], write_exact(Fraction(14973, 10**6))
+    (['1/2', '1/3', '1e-9'], '0.014973')
+    """
+    zeros = len(str(number.denominator)) - 1
+    if number.numerator == 1 and zeros >= _FEWEST_ZEROS and number.denominator == 10**zeros:
+        return f"1e-{zeros}"
+    if number.denominator <= _LARGEST_SHORT:
+        return str(number)
+    rest = number.denominator
+    places = next((count for count in range(_MOST_SHOWN) if 10**count % rest == 0), None)
+    if places is None:
+        return str(number)
+    whole, part = divmod(number.numerator * (10**places // rest), 10**places)
+    return f"{whole}.{part:0{places}d}"
 
 
 def _show(value: object) -> str:

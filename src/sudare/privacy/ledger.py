@@ -23,9 +23,9 @@ from sudare.privacy.chain import (
     read_tip,
     read_unit,
 )
+from sudare.privacy.differential import Guarantee, Neighbours, check_neighbours
 from sudare.privacy.exact import Number, exact_epsilon
 from sudare.privacy.ledger_file import LedgerFile, make_file
-from sudare.privacy.promise import Guarantee, Neighbours, check_neighbours
 from sudare.schema.unit import Unit
 from sudare.text import Text, join, text
 from sudare.text.cards import bar, card

@@ -5,46 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
-from sudare.errors import ParameterError, RelationMismatch
-from sudare.privacy.exact import Number, exact, exact_epsilon
+from sudare.errors import ParameterError
+from sudare.privacy.differential import ConcentratedGuarantee, Guarantee, write_statement
+from sudare.privacy.exact import Number, exact
 from sudare.schema.unit import Unit
 from sudare.text import Text, join, join_sentences, text
-
-Neighbours = Literal["replace", "add-remove"]
-
-
-def check_neighbours(neighbours: str) -> None:
-    """Refuse a relation that is not one of the two.
-
-    >>> check_neighbours("replace")
-    """
-    if neighbours not in get_args(Neighbours):
-        raise ParameterError('neighbours ({neighbours}) must be "replace" or "add-remove"', neighbours=neighbours)
-
-
-def factor_between(promised: str, kept: str) -> int:
-    """Tell how many times its epsilon a promise for `promised` costs where `kept` is the relation.
-
-    Replacing a unit is removing one and adding another, so add/remove counts twice under replace-one. The
-    other way there is no factor: a replace-one release may publish how many units there are.
-
-    >>> factor_between("add-remove", "replace")
-    2
-    """
-    check_neighbours(promised)
-    check_neighbours(kept)
-    if promised == kept:
-        return 1
-    if promised == "replace":
-        raise RelationMismatch(
-            "the release promises privacy for neighbours replace, which promises nothing for add-remove; use a"
-            " ledger kept for replace, or choose add-remove for the release"
-        )
-    return 2
 
 
 class Promise(Protocol):
@@ -61,117 +29,17 @@ class Promise(Protocol):
         """Give the promise as JSON-able facts, with `statement`: the words in each language of a certificate."""
 
 
-def write_statement(words: Text) -> dict[str, str]:
-    """Write a promise in the languages in which certificates are stored.
+def read_guarantee(facts: Mapping[str, Any]) -> Guarantee | ConcentratedGuarantee | MetricGuarantee:
+    """Read the promise of a certificate: pure, concentrated, or per metre; those of classes are told, not read.
 
-    >>> write_statement(text("a row"))["en"]
-    'a row'
+    >>> read_guarantee({"epsilon": "1", "neighbours": "replace", "unit": {"kind": "row"}}).currency
+    <Currency epsilon>
     """
-    return {language: words.render(language) for language in ("en", "ja")}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Guarantee:
-    """Differential privacy with one epsilon, for one unit, between neighbours of one relation.
-
-    P[M(D) in S] <= exp(epsilon) * P[M(D') in S]   for every set S of outputs and all neighbours D, D'
-
-    where D' is D with one unit replaced by any other ("replace") or with one more or less ("add-remove").
-    Source: Dwork, McSherry, Nissim, Smith 2006. Proof of what it costs: proofs/composition.md
-
-    >>> Guarantee(epsilon=Fraction(1, 2), neighbours="add-remove", unit=Unit()).cost("replace")
-    Fraction(1, 1)
-    """
-
-    epsilon: Fraction
-    neighbours: Neighbours
-    unit: Unit
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
-        check_neighbours(self.neighbours)
-
-    def factor(self, neighbours: Neighbours) -> int:
-        """Tell how many times its epsilon this guarantee costs in a ledger kept for `neighbours`.
-
-        >>> Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()).factor("replace")
-        1
-        """
-        return factor_between(self.neighbours, neighbours)
-
-    def cost(self, neighbours: Neighbours) -> Fraction:
-        """Charge for this guarantee in a ledger kept for `neighbours`.
-
-        >>> Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()).cost("replace")
-        Fraction(1, 1)
-        """
-        return self.factor(neighbours) * self.epsilon
-
-    def describe(self) -> Text:
-        """State the promise in one line, its factor rounded up.
-
-        >>> str(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()).describe())[:56]
-        'Differential privacy with epsilon = 1 for a row: replaci'
-        """
-        return text(
-            "Differential privacy with epsilon = {epsilon} for {unit}: {change} changes the probability of "
-            "every possible output by a factor of at most {factor} (exp({epsilon}), rounded up).",
-            epsilon=self.epsilon,
-            unit=self.unit.describe(),
-            change=self._change(),
-            factor=_exp_rounded_up(self.epsilon),
-        )
-
-    def _change(self) -> Text:
-        """Say what one of two neighbouring tables has and the other has not."""
-        if self.neighbours == "replace" and self.unit.kind == "row":
-            return text("replacing any one row by any other")
-        if self.neighbours == "replace":
-            return text("replacing all rows of any one person by those of any other")
-        if self.unit.kind == "row":
-            return text("adding or removing any one row")
-        return text("adding or removing all rows of any one person")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the promise as JSON-able facts, and in words for those who read no JSON.
-
-        >>> facts = Guarantee(epsilon=Fraction(1, 2), neighbours="replace", unit=Unit()).to_dict()
-        >>> facts["epsilon"], facts["unit"], sorted(facts["statement"])
-        ('1/2', {'kind': 'row'}, ['en', 'ja'])
-        """
-        return {
-            "epsilon": str(self.epsilon),
-            "neighbours": self.neighbours,
-            "unit": self.unit.to_dict(),
-            "statement": write_statement(self.describe()),
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Guarantee:
-        """Read what `to_dict` gave. The words are not read: they follow from the facts.
-
-        >>> promise = Guarantee(epsilon=Fraction(1, 2), neighbours="replace", unit=Unit())
-        >>> Guarantee.from_dict(promise.to_dict()) == promise
-        True
-        """
-        odd = {"epsilon", "neighbours", "unit"} ^ (set(facts) - {"statement"})
-        if odd or not isinstance(facts["unit"], Mapping):
-            raise ParameterError("a guarantee must have epsilon, neighbours, unit and nothing else")
-        unit = Unit.from_dict(facts["unit"])
-        return cls(epsilon=facts["epsilon"], neighbours=facts["neighbours"], unit=unit)
-
-
-def _exp_rounded_up(epsilon: Fraction) -> str:
-    """Print exp(epsilon) so that the figure is never below it: three digits of what it has above 1.
-
-    >>> [_exp_rounded_up(Fraction(epsilon)) for epsilon in ("1/1000", "1/2", "3", "1000")]
-    ['1.00101', '1.649', '20.1', '1.98E+434']
-    """
-    fine = Context(prec=50, rounding=ROUND_CEILING)
-    factor = fine.exp(fine.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)))
-    place = Decimal(1).scaleb(fine.subtract(factor, Decimal(1)).adjusted() - 2)
-    rounded = Context(prec=500, rounding=ROUND_CEILING).quantize(factor, place)
-    return f"{rounded:f}" if rounded < 10**6 else f"{rounded:.2E}"
+    if "rho" in facts:
+        return ConcentratedGuarantee.from_dict(facts)
+    if "epsilon_per_metre" in facts:
+        return MetricGuarantee.from_dict(facts)
+    return Guarantee.from_dict(facts)
 
 
 # --- k-anonymity: about the classes of one release, and about nothing else ------------------------------------------

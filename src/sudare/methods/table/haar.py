@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, SchemaError
 from sudare.privacy import Neighbours
-from sudare.privacy.promise import check_neighbours
+from sudare.privacy.differential import check_neighbours
 from sudare.schema import Schema
 from sudare.schema.arrays import Integers
 

@@ -1,0 +1,238 @@
+"""The two currencies in which differential privacy is counted: pure epsilon, and rho of concentrated privacy.
+
+All arithmetic that differs between them stands here, on the type: what a group of rows costs, what a step under pure
+epsilon costs, how much noise an amount buys. Other files ask a `Currency` and never its name.
+
+Proof: proofs/composition.md and proofs/concentrated.md. Source: Bun, Steinke 2016; Canonne, Kamath, Steinke 2020.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+from sudare.errors import ParameterError, RelationMismatch
+from sudare.privacy.conversion import epsilon_at_delta, largest_rho, root_down
+from sudare.privacy.exact import Number, exact_delta, exact_epsilon, exact_rho, write_exact
+from sudare.text import Text, text
+
+DEFAULT_DELTA = Fraction(1, 10**9)  # at which an epsilon is told where nobody named another
+
+
+class Currency(ABC):
+    """What a promise of differential privacy is counted in. Amounts add up over releases; all are exact fractions.
+
+    >>> EPSILON.group(Fraction(1, 2), 3), RHO.group(Fraction(1, 2), 3)
+    (Fraction(3, 2), Fraction(9, 2))
+    """
+
+    name: str
+    has_delta: bool  # whether an amount is also told as epsilon at a delta
+
+    def __repr__(self) -> str:
+        return f"<Currency {self.name}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Stay the one object of its name in other processes."""
+        return find_currency, (self.name,)
+
+    @abstractmethod
+    def read(self, value: Number) -> Fraction:
+        """Read an amount as it was written, and check its range."""
+
+    @abstractmethod
+    def group_factor(self, rows: int) -> int:
+        """Tell how many times its amount a promise costs for a group of so many neighbours in a row."""
+
+    @abstractmethod
+    def charge_pure(self, epsilon: Fraction) -> Fraction:
+        """Tell what a step under pure epsilon costs."""
+
+    @abstractmethod
+    def charge_exponential(self, epsilon: Fraction) -> Fraction:
+        """Tell what the exponential mechanism with weights exp(epsilon * score / (2 * sensitivity)) costs."""
+
+    @abstractmethod
+    def pure_within(self, amount: Fraction) -> Fraction:
+        """Tell the largest pure epsilon that costs at most `amount`."""
+
+    @abstractmethod
+    def exponential_within(self, amount: Fraction) -> Fraction:
+        """Tell the largest epsilon of an exponential mechanism that costs at most `amount`."""
+
+    @abstractmethod
+    def gaussian_variance(self, amount: Fraction, *, sensitivity_squared: int) -> Fraction | None:
+        """Tell the variance parameter of Gaussian noise that costs `amount`; None where no Gaussian noise keeps it.
+
+        `sensitivity_squared` bounds the square of the L2 distance between what two neighbours are measured as.
+        """
+
+    @abstractmethod
+    def accepts(self, other: Currency) -> bool:
+        """Tell whether amounts of the other currency can be charged in this one."""
+
+    @abstractmethod
+    def describe(self, amount: Fraction, *, delta: Fraction | None = None) -> Text:
+        """Say an amount in a few words, with the epsilon at a delta where there is one."""
+
+    def group(self, amount: Fraction, rows: int) -> Fraction:
+        """Tell what a promise of `amount` is worth for a group of so many neighbours in a row."""
+        return self.group_factor(rows) * amount
+
+    def exchange(self, amount: Fraction, paid_in: Currency) -> Fraction:
+        """Tell what an amount of another currency costs in this one.
+
+        Error: RelationMismatch where it has no price: rho does not bound pure epsilon.
+
+        >>> RHO.exchange(Fraction(1), EPSILON)
+        Fraction(1, 2)
+        """
+        if paid_in is self:
+            return amount
+        if not self.accepts(paid_in):
+            raise RelationMismatch(
+                "the release is counted in {paid}, which cannot be charged to a ledger in {kept}; use a ledger made"
+                " with --rho, or with --epsilon and --delta",
+                paid=paid_in.name,
+                kept=self.name,
+            )
+        return self.charge_pure(amount)
+
+
+class PureCurrency(Currency):
+    """Pure epsilon: exp(epsilon) bounds every ratio of probabilities.
+
+    >>> EPSILON.charge_exponential(Fraction(1, 2))
+    Fraction(1, 2)
+    """
+
+    name = "epsilon"
+    has_delta = False
+
+    def read(self, value: Number) -> Fraction:
+        """Read an epsilon."""
+        return exact_epsilon(value)
+
+    def group_factor(self, rows: int) -> int:
+        """The epsilons of the steps add up."""
+        return rows
+
+    def charge_pure(self, epsilon: Fraction) -> Fraction:
+        """Itself."""
+        return epsilon
+
+    def charge_exponential(self, epsilon: Fraction) -> Fraction:
+        """Its epsilon."""
+        return epsilon
+
+    def pure_within(self, amount: Fraction) -> Fraction:
+        """Itself."""
+        return amount
+
+    def exponential_within(self, amount: Fraction) -> Fraction:
+        """Itself."""
+        return amount
+
+    def gaussian_variance(self, amount: Fraction, *, sensitivity_squared: int) -> Fraction | None:
+        """None: the tails of a Gaussian fall too fast for any epsilon."""
+        return None
+
+    def accepts(self, other: Currency) -> bool:
+        """Only itself: rho leaves every epsilon possible, if seldom."""
+        return other is self
+
+    def describe(self, amount: Fraction, *, delta: Fraction | None = None) -> Text:
+        """Say the epsilon."""
+        return text("epsilon = {epsilon}", epsilon=write_exact(amount))
+
+
+class ConcentratedCurrency(Currency):
+    """rho of zero-concentrated differential privacy: D_alpha(M(D) || M(D')) <= rho * alpha for all alpha > 1.
+
+    >>> RHO.gaussian_variance(Fraction(1, 8), sensitivity_squared=2)
+    Fraction(8, 1)
+    """
+
+    name = "rho"
+    has_delta = True
+
+    def read(self, value: Number) -> Fraction:
+        """Read a rho."""
+        return exact_rho(value)
+
+    def group_factor(self, rows: int) -> int:
+        """The square: the square roots of the rhos of the steps add up (Bun, Steinke 2016, Proposition 1.9)."""
+        return rows * rows
+
+    def charge_pure(self, epsilon: Fraction) -> Fraction:
+        """epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4)."""
+        return epsilon * epsilon / 2
+
+    def charge_exponential(self, epsilon: Fraction) -> Fraction:
+        """epsilon^2 / 8: its privacy losses lie in a range of width epsilon (Rogers, Steinke 2021)."""
+        return epsilon * epsilon / 8
+
+    def pure_within(self, amount: Fraction) -> Fraction:
+        """sqrt(2 rho), rounded down."""
+        return root_down(2 * amount)
+
+    def exponential_within(self, amount: Fraction) -> Fraction:
+        """sqrt(8 rho), rounded down."""
+        return root_down(8 * amount)
+
+    def gaussian_variance(self, amount: Fraction, *, sensitivity_squared: int) -> Fraction | None:
+        """sensitivity^2 / (2 rho), for the discrete Gaussian too (Canonne, Kamath, Steinke 2020, Theorem 14)."""
+        return sensitivity_squared / (2 * amount)
+
+    def accepts(self, other: Currency) -> bool:
+        """Itself and pure epsilon."""
+        return other is self or other is EPSILON
+
+    def describe(self, amount: Fraction, *, delta: Fraction | None = None) -> Text:
+        """Say rho, and the epsilon that it keeps at the delta."""
+        asked = delta or DEFAULT_DELTA
+        return text(
+            "rho = {rho} (epsilon = {epsilon} at delta = {delta})",
+            rho=write_exact(amount),
+            epsilon=write_exact(epsilon_at_delta(amount, asked)) if amount else 0,
+            delta=write_exact(asked),
+        )
+
+
+EPSILON, RHO = PureCurrency(), ConcentratedCurrency()
+_CURRENCIES = {currency.name: currency for currency in (EPSILON, RHO)}
+
+
+def find_currency(name: str) -> Currency:
+    """Find a currency by the name that a file stores.
+
+    >>> find_currency("rho") is RHO
+    True
+    """
+    try:
+        return _CURRENCIES[name]
+    except (KeyError, TypeError):
+        raise ParameterError("the currency must be one of {known}", known=", ".join(_CURRENCIES)) from None
+
+
+def read_amount(
+    *, epsilon: Number | None = None, rho: Number | None = None, delta: Number | None = None
+) -> tuple[Currency, Fraction, Fraction | None]:
+    """Read what a steward may write: epsilon, or rho, or epsilon with a delta (the largest rho that keeps them).
+
+    Gives the currency, the amount in it, and the delta at which it is told (None in pure epsilon).
+
+    >>> read_amount(epsilon="1/2")
+    (<Currency epsilon>, Fraction(1, 2), None)
+    >>> read_amount(epsilon=1, delta="1e-9")[:2]
+    (<Currency rho>, Fraction(14973, 1000000))
+    """
+    if (epsilon is None) == (rho is None):
+        raise ParameterError("give epsilon, or epsilon and delta, or rho: one of the three")
+    if rho is not None:
+        return RHO, exact_rho(rho), DEFAULT_DELTA if delta is None else exact_delta(delta)
+    pure = exact_epsilon(epsilon)  # type: ignore[arg-type]
+    if delta is None:
+        return EPSILON, pure, None
+    asked = exact_delta(delta)
+    return RHO, largest_rho(pure, asked), asked
