@@ -168,15 +168,15 @@ def _word(text: str, at: float, colour: str, *, along: str, up: str, height: flo
 STATIONS = (
     ("rows", "sources", "a table in an engine"),
     ("counts", "counts", "how many in each cell"),
-    ("noise", "mechanisms", "exact, secret, integer"),
-    ("repair", "repair", "no negatives, right total"),
+    ("noise", "noise", "exact, secret, integer"),
+    ("tidying", "postprocess", "no negatives, right total"),
     ("release", "releases", "records and certificate"),
 )
 STEP, BOX, TOP, FOOT = 150, 118, 96, 34
 
 
 def flow() -> Any:
-    """Source, counts, noise, repair, release: what is private on the left, what may leave on the right."""
+    """Source, counts, noise, tidying, release: what is private on the left, what may leave on the right."""
     middle = 2 * STEP + BOX / 2
     end = 4 * STEP + BOX
     zones = [
