@@ -18,7 +18,7 @@ from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggrega
 from sudare.methods.view.mondrian import THETA, Costs, costs
 from sudare.noise import Rng, SeededRng, geometric_tail
 from sudare.noise.exponential import permute_and_flip_law
-from sudare.noise.rows import geometric_few
+from sudare.noise.rows import add_geometric_few
 from sudare.noise.selfcheck import FitResult, fit
 from sudare.testing.subject import schema_of
 from sudare.verify.audit import Audit, audit_outputs
@@ -123,8 +123,8 @@ def with_one_more(table: Cells, cell: tuple[int, ...]) -> Cells:
     return {**table, cell: table[cell] + 1}
 
 
-def half_the_noise(size: int, *, scale: Fraction, rng: Rng) -> np.ndarray:
-    return geometric_few(size, scale=scale / 2, rng=rng)
+def half_the_noise(values: np.ndarray, *, scale: Fraction, names: np.ndarray, rng: Rng) -> np.ndarray:
+    return add_geometric_few(values, scale=scale / 2, names=names, rng=rng)
 
 
 def root_outcomes(way: Way, table: Cells, seed: int, *, halve_counts: bool) -> np.ndarray:
@@ -133,7 +133,7 @@ def root_outcomes(way: Way, table: Cells, seed: int, *, halve_counts: bool) -> n
     done = trees(way, table, (len(table),), "error", RUNS, rng)
     with pytest.MonkeyPatch.context() as patch:
         if halve_counts:
-            patch.setattr(mondrian, "geometric_few", half_the_noise)
+            patch.setattr(mondrian, "add_geometric_few", half_the_noise)
         boxes, counts, _ = done.measured(rng)
     found = np.full(RUNS, GOES_ON)
     is_whole = (boxes.lows[:, 1] == 0) & (boxes.highs[:, 1] == len(table) - 1)

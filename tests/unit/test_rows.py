@@ -48,7 +48,9 @@ def spelled(*words: int) -> Rng:
 def fit_rows(scores: np.ndarray, epsilon: Fraction, *, of: Fraction, seed: int) -> FitResult:
     """Draw many equal rows with one epsilon, and compare them with the law of another."""
     sizes = np.full(ROWS, scores.size)
-    chosen = permute_and_flip_rows(np.tile(scores, ROWS), sizes, epsilon=epsilon, sensitivity=1, rng=SeededRng(seed))
+    chosen = permute_and_flip_rows(
+        np.tile(scores, ROWS), sizes=sizes, epsilon=epsilon, sensitivity=1, rng=SeededRng(seed)
+    )
     law = permute_and_flip_law(scores, epsilon=of, sensitivity=1)
     return fit(np.bincount(chosen % scores.size, minlength=scores.size), np.array([float(p) for p in law]))
 
@@ -71,7 +73,7 @@ def test_every_row_is_chosen_from_its_own_scores() -> None:
     sizes = np.array([1, 3, 2, 4])
     scores = np.array([-7, 0, 900, 0, 900, 0, 0, 0, 0, 900])
 
-    chosen = permute_and_flip_rows(scores, sizes, epsilon=ONE, sensitivity=1, rng=SeededRng(4))
+    chosen = permute_and_flip_rows(scores, sizes=sizes, epsilon=ONE, sensitivity=1, rng=SeededRng(4))
 
     assert chosen.tolist() == [0, 2, 4, 9]
 
@@ -82,7 +84,7 @@ def test_rows_wider_than_the_ladders_are_chosen_all_the_same() -> None:
     epsilon = Fraction(1, WIDEST_GAP)
     law = permute_and_flip_law(wide, epsilon=epsilon, sensitivity=1)
 
-    chosen = permute_and_flip_rows(scores, np.full(2001, 2), epsilon=epsilon, sensitivity=1, rng=SeededRng(5))
+    chosen = permute_and_flip_rows(scores, sizes=np.full(2001, 2), epsilon=epsilon, sensitivity=1, rng=SeededRng(5))
 
     assert fit(np.bincount(chosen[:-1] % 2, minlength=2), np.array([float(p) for p in law])).p_value > 1e-4
     assert chosen[-1] == 4001
@@ -91,7 +93,7 @@ def test_rows_wider_than_the_ladders_are_chosen_all_the_same() -> None:
 def test_nothing_is_chosen_out_of_no_rows() -> None:
     none = np.empty(0, dtype=np.int64)
 
-    assert permute_and_flip_rows(none, none, epsilon=ONE, sensitivity=1, rng=SeededRng(1)).size == 0
+    assert permute_and_flip_rows(none, sizes=none, epsilon=ONE, sensitivity=1, rng=SeededRng(1)).size == 0
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 4000), Fraction(1, 3), Fraction(40), Fraction(1, 10**12)])

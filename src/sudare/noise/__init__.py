@@ -10,6 +10,7 @@
     rows         the same draws for many rows at once, each with a law of its own
     zeros        the noise of empty cells that nobody stores
     distance     reports of places, which grow rarer with distance
+    witness      the mark of samplers that take private numbers, and a stream whose draws can be watched
     public       draws around numbers that are already public, in floats
     selfcheck    tests of fit for large samples, and what `sudare verify` shows about the noise
 
@@ -19,7 +20,7 @@ Proofs: proofs/geometric.md, exponential.md, randomness.md, rows.md, zeros.md, l
 """
 
 from sudare.noise.exponential import bernoulli_exp, exponential, permute_and_flip
-from sudare.noise.geometric import geometric, geometric_noise, geometric_tail, geometric_variance
+from sudare.noise.geometric import add_geometric, geometric, geometric_noise, geometric_tail, geometric_variance
 from sudare.noise.laws import TwoSidedGeometric
 from sudare.noise.machine import TableMachine
 from sudare.noise.rng import Rng, SeededRng, SystemRng, system_rng
@@ -30,6 +31,7 @@ __all__ = [
     "SystemRng",
     "TableMachine",
     "TwoSidedGeometric",
+    "add_geometric",
     "bernoulli_exp",
     "exponential",
     "geometric",

@@ -20,6 +20,7 @@ from sudare.errors import ParameterError
 from sudare.noise.enclosure import exp_minus
 from sudare.noise.laws import require_exact
 from sudare.noise.rng import WORD_BITS, LazyUniform, Rng
+from sudare.noise.witness import watched
 from sudare.schema.arrays import Integers
 
 Exact = Sequence[int | Fraction] | NDArray[np.signedinteger[Any]]
@@ -35,6 +36,7 @@ _ACCEPT = np.array([*(bound.low for bound in _BOUNDS[1:]), 0], dtype=np.uint64)
 _REJECT = np.array([2**WORD_BITS - 1, *(bound.high for bound in _BOUNDS[1:])], dtype=np.uint64)
 
 
+@watched
 def exponential(
     scores: Scores, *, epsilon: Fraction, sensitivity: int | Fraction, monotone: bool = False, rng: Rng
 ) -> int:
@@ -61,6 +63,7 @@ def exponential(
         batch = min(2 * batch, _LAST_BATCH)
 
 
+@watched
 def permute_and_flip(
     scores: Scores, *, epsilon: Fraction, sensitivity: int | Fraction, monotone: bool = False, rng: Rng
 ) -> int:

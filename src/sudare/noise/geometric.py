@@ -30,6 +30,7 @@ from sudare.noise.laws import (
 )
 from sudare.noise.machine import CHUNK, TableMachine, table_machine
 from sudare.noise.rng import Rng
+from sudare.noise.witness import watched
 from sudare.schema.arrays import Integers
 
 LARGEST_DIRECT_SCALE = 64  # beyond it a split into several tables is faster than one table with many cut cells
@@ -39,6 +40,7 @@ LARGEST_SCALE = 2**50  # noise of a larger scale could leave 64-bit integers
 WORD_MAX = 2**63 - 1
 
 
+@watched
 def geometric(values: ArrayLike, *, epsilon: Fraction, sensitivity: int | Fraction, rng: Rng) -> Integers:
     """Add two-sided geometric noise to integer counts.
 
@@ -54,8 +56,21 @@ def geometric(values: ArrayLike, *, epsilon: Fraction, sensitivity: int | Fracti
     """
     require_exact("epsilon", epsilon)
     require_exact("sensitivity", sensitivity)
+    return add_geometric(values, scale=Fraction(sensitivity) / epsilon, rng=rng)
+
+
+@watched
+def add_geometric(values: ArrayLike, *, scale: Fraction, rng: Rng) -> Integers:
+    """Add two-sided geometric noise of a scale to integer counts: P[Z = z] proportional to exp(-|z|/scale).
+
+    Guarantee: (L1 sensitivity / scale)-DP. Proof: proofs/geometric.md
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> add_geometric([100, 0, 7], scale=Fraction(1, 10), rng=SeededRng(1))
+    array([100,   0,   7])
+    """
     counts = _as_counts(values)
-    split = split_scale(Fraction(sensitivity) / epsilon)
+    split = split_scale(scale)
     flat, noisy = counts.reshape(-1), np.empty(counts.size, dtype=np.int64)
     for piece in _cut_pieces(counts.size):
         split.sample_into(noisy[piece], rng)

@@ -2,6 +2,12 @@
 
     permute_and_flip_rows  one candidate out of each of many lists of scores
     geometric_few          noise of a scale that is not worth a table of its own
+    add_geometric_few      a number for each row, with that noise
+    exceed_few             tell for each row whether its number exceeds 0 with that noise
+    choose_evenly          one candidate out of each of many lists whose scores are all equal
+
+`names` are what a row is about, one row of whole numbers each (the corners of a block): draws do not depend on them;
+a witness finds a row by its name where another table has the rows in another order.
 
 The laws are those of `exponential` and `geometric`. Both stand on bounds of the powers exp(-rate * k) for k = 0, 1,
 2, ..., each the one before it times exp(-rate), in integers. Proof: proofs/rows.md
@@ -21,6 +27,7 @@ from sudare.noise.geometric import geometric_noise
 from sudare.noise.laws import require_exact
 from sudare.noise.rng import LazyUniform, Rng
 from sudare.noise.uniform import draw_below_each
+from sudare.noise.witness import watched
 from sudare.schema.arrays import Booleans, Integers
 
 Words = NDArray[np.uint64]
@@ -33,8 +40,15 @@ LARGEST_POWERS_SCALE = 256  # 11,000 powers take 6 ms; the tables for a larger s
 MAGNITUDE_BITS = 63  # of a word: the last bit is the sign
 
 
+@watched
 def permute_and_flip_rows(
-    scores: Integers, sizes: Integers, *, epsilon: Fraction, sensitivity: int | Fraction, rng: Rng
+    scores: Integers,
+    *,
+    sizes: Integers,
+    epsilon: Fraction,
+    sensitivity: int | Fraction,
+    names: Integers | None = None,
+    rng: Rng,
 ) -> Integers:
     """Choose one candidate of every row: the first sizes[0] scores are the first row, and so on. Places in `scores`.
 
@@ -46,7 +60,7 @@ def permute_and_flip_rows(
 
     >>> from sudare.noise.rng import SeededRng
     >>> scores, sizes = np.array([0, 90, 0, 90, 0]), np.array([2, 3])
-    >>> permute_and_flip_rows(scores, sizes, epsilon=Fraction(1), sensitivity=1, rng=SeededRng(1))
+    >>> permute_and_flip_rows(scores, sizes=sizes, epsilon=Fraction(1), sensitivity=1, rng=SeededRng(1))
     array([1, 3])
     """
     require_exact("epsilon", epsilon)
@@ -100,6 +114,44 @@ def _bound_powers(rate: Fraction, size: int) -> list[tuple[int, int]]:
         bounds.append((low, high))
         low, high = low * step.low >> POWER_BITS, -(-high * step.high >> POWER_BITS)
     return bounds
+
+
+@watched
+def choose_evenly(sizes: Integers, *, names: Integers | None = None, rng: Rng) -> Integers:
+    """Choose one candidate of every row, all alike: permute-and-flip where all scores are equal. Its place in the row.
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> choose_evenly(np.array([1, 1]), rng=SeededRng(1)).tolist()
+    [0, 0]
+    """
+    return draw_below_each(sizes, rng=rng)
+
+
+@watched
+def add_geometric_few(values: Integers, *, scale: Fraction, names: Integers | None = None, rng: Rng) -> Integers:
+    """Add independent noise of `geometric_few` to whole numbers.
+
+    Guarantee: (L1 sensitivity / scale)-DP. Proof: proofs/geometric.md
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> add_geometric_few(np.array([7, 0]), scale=Fraction(1, 1000), rng=SeededRng(1)).tolist()
+    [7, 0]
+    """
+    return values + geometric_few(values.size, scale=scale, rng=rng)
+
+
+@watched
+def exceed_few(levels: Integers, *, scale: Fraction, names: Integers | None = None, rng: Rng) -> Booleans:
+    """Tell for every number whether it exceeds 0 with independent noise of `geometric_few` added.
+
+    Guarantee: (sensitivity / scale)-DP for each number. Proof: proofs/geometric.md
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> exceed_few(np.array([7, 0]), scale=Fraction(1, 1000), rng=SeededRng(1)).tolist()
+    [True, False]
+    """
+    exceeds: Booleans = levels + geometric_few(levels.size, scale=scale, rng=rng) > 0
+    return exceeds
 
 
 def geometric_few(size: int, *, scale: Fraction, rng: Rng) -> Integers:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sudare.counts import Counts
 from sudare.methods.table.haar import check_total, check_wavelet_schema, halve, rows_of, wavelet_scale
 from sudare.methods.table.morton import WORD_BITS, CellOrder, Order, sorted_paths
-from sudare.noise import Rng, geometric_noise
+from sudare.noise import Rng, add_geometric
 from sudare.noise.enclosure import Enclosure, enclose
 from sudare.noise.laws import Law, TwoSidedGeometric
 from sudare.noise.machine import TableMachine
@@ -311,8 +311,7 @@ def measure(nodes: Nodes, truth: StoredCells, level: int, *, scale: Fraction, rn
     middles = truth.middles(nodes.lows, nodes.highs, level)
     before = truth.before
     differences = 2 * before[middles] - before[nodes.lows] - before[nodes.highs]
-    differences += geometric_noise(len(differences), scale=scale, rng=rng)
-    return middles, differences
+    return middles, add_geometric(differences, scale=scale, rng=rng)
 
 
 def split_nodes(

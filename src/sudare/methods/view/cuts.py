@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.noise import Rng
-from sudare.noise.rows import permute_and_flip_rows
-from sudare.noise.uniform import draw_below_each
+from sudare.noise.rows import choose_evenly, permute_and_flip_rows
 from sudare.schema.arrays import Booleans, Integers
 
 UNIT = 16
@@ -185,6 +184,11 @@ class BlockLevel:
         """Some of them."""
         return BlockLevel(self.lows[which], self.highs[which])
 
+    @property
+    def names(self) -> Integers:
+        """The corners of every box: what noise is about, whatever the order of the boxes."""
+        return np.concatenate([self.lows, self.highs], axis=1)
+
     def widths(self) -> Integers:
         """How many values of every attribute a box spans."""
         return self.highs - self.lows + 1
@@ -210,7 +214,7 @@ class BlockLevel:
         """Choose a cut of every box, all alike: its attribute, and the last value on its left."""
         spans = self.highs - self.lows
         ends = spans.cumsum(axis=1)
-        place = draw_below_each(ends[:, -1], rng=rng)
+        place = choose_evenly(ends[:, -1], names=self.names, rng=rng)
         axis: Integers = (place[:, None] >= ends).sum(axis=1)
         rows = np.arange(len(self))
         return axis, self.lows[rows, axis] + place - ends[rows, axis] + spans[rows, axis]
@@ -325,7 +329,14 @@ def choose_cuts(filled: Filled, columns: Codes, how: str, *, epsilon: Fraction, 
     axes, borders = [], []
     for batch in _batches(filled):
         cuts = score_blocks(batch, columns, how)
-        chosen = permute_and_flip_rows(cuts.scores, cuts.many, epsilon=epsilon, sensitivity=sensitivity, rng=rng)
+        chosen = permute_and_flip_rows(
+            cuts.scores,
+            sizes=cuts.many,
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            names=batch.boxes.names,
+            rng=rng,
+        )
         axis = cuts.axis[chosen]
         axes.append(axis)
         borders.append(batch.boxes.lows[np.arange(len(batch)), axis] + cuts.left[chosen] - 1)

@@ -17,7 +17,7 @@ from sudare.counts import Counts
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.cuts import AE_SENSITIVITY, BlockLevel, Codes, Filled, choose_cuts, whole
 from sudare.noise import Rng, geometric_variance
-from sudare.noise.rows import geometric_few
+from sudare.noise.rows import add_geometric_few, exceed_few
 from sudare.schema import Schema
 from sudare.schema.arrays import Booleans, Integers, Reals
 
@@ -98,8 +98,8 @@ def _test(
 ) -> Booleans:
     """Tell which blocks go on; the others are final. A block of one cell or at the deepest level is not tested."""
     is_tested = (cells > 1) & (depth < done.plan.deepest)
-    noise = geometric_few(len(boxes), scale=stop.scale, rng=rng)
-    goes_on: Booleans = is_tested & (stop.level(errors, depth) + noise > THETA)
+    levels = stop.level(errors, depth) - THETA
+    goes_on: Booleans = is_tested & exceed_few(levels, scale=stop.scale, names=boxes.names, rng=rng)
     done.add(boxes.of(~goes_on), sums[~goes_on], depth, is_tested[~goes_on])
     return goes_on
 
@@ -138,7 +138,8 @@ class Finals:
         epsilons = [self.plan.leaf(int(kind_code) // 2, tested=bool(kind_code % 2)) for kind_code in kinds]
         for epsilon in sorted(set(epsilons)):
             is_chosen = np.array([leaf_epsilon == epsilon for leaf_epsilon in epsilons])[kind]
-            counts[is_chosen] += geometric_few(int(is_chosen.sum()), scale=1 / epsilon, rng=rng)
+            names = boxes.of(is_chosen).names
+            counts[is_chosen] = add_geometric_few(counts[is_chosen], scale=1 / epsilon, names=names, rng=rng)
         return boxes, counts, np.array([geometric_variance(1 / epsilon) for epsilon in epsilons])[kind]
 
 
