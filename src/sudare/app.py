@@ -24,6 +24,7 @@ from sudare.releases.release import FORMATS
 from sudare.report.report import render_report as render
 from sudare.report.shapes import Listing, TruthComparison
 from sudare.schema import Schema
+from sudare.scratch import find_place
 from sudare.sources import open as open_source
 from sudare.text import Text, Words, describe_refusal, text
 
@@ -124,6 +125,7 @@ def publish(
     check_new_directory(out)
     check_format(file_format)
     facts = read_facts(method, data, schema_file)
+    reading = allow_temporary_rows(reading, beside=out)
     opened = open_extras(method, facts, extras or {}, reading)
     with _open_ledger(ledger_file) as ledger:
         plan = method.plan(facts, neighbours=ledger.neighbours, **opened)
@@ -177,6 +179,11 @@ def _name_the_loss(error: Exception, spent: Fraction) -> Exception:
     reason: object = describe_refusal(error) if isinstance(error, OSError) else type(error).__name__
     reason = error if isinstance(error, SudareError) else reason
     return ReleaseError("{reason} (epsilon {spent} was spent before that, and stays spent)", reason=reason, spent=spent)
+
+
+def allow_temporary_rows(reading: Mapping[str, Any], *, beside: Path) -> dict[str, Any]:
+    """Say where rows may be written while a table is read: where the steward named a place, else beside the output."""
+    return {**reading, "spill_directory": find_place(reading.get("spill_directory"), beside)}
 
 
 def check_format(file_format: str) -> None:
@@ -270,6 +277,7 @@ def write_report(
     """
     _check_report(directory, out, truth, schema_file)
     release = Release.load(directory)
+    reading = allow_temporary_rows(reading, beside=out)
     compared = None if truth is None else compare_release(release, truth, schema_file, reading)
     write_page(out, render_report(release, directory, truth=compared))
 

@@ -4,9 +4,10 @@
     replaced_file  a file that takes the place of its older version
     new_directory  a directory of a name that is free, with everything in it
 
-All three give a temporary name beside the target to fill. At the end what was written is flushed to the disk and gets
-its own name in one step. An exception, an interrupt included, removes it; only a killed process or a power cut leaves
-it behind, under a name like `UNFINISHED`. Whatever the system reports becomes one line about the target.
+All three give a temporary name to fill, in a directory beside the target that only this user can enter (scratch.py). At
+the end what was written is flushed to the disk and gets its own name in one step. An exception, an interrupt included,
+removes it; only a killed process or a power cut leaves it behind, under a name like `UNFINISHED`, and the next one to
+write beside it removes that. Whatever the system reports becomes one line about the target.
 """
 
 from __future__ import annotations
@@ -14,17 +15,29 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from sudare.errors import ReleaseError, SudareError
+from sudare.scratch import UNFINISHED, is_unfinished, make_scratch
 from sudare.text import describe_refusal
 
-UNFINISHED = ".sudare-*.partial"
-"""The pattern of temporary names."""
+__all__ = [
+    "UNFINISHED",
+    "cannot_write",
+    "check_new_directory",
+    "check_new_file",
+    "is_unfinished",
+    "new_directory",
+    "new_file",
+    "removed_on_failure",
+    "replace_file",
+    "replaced_file",
+    "unfinished_file",
+    "write_new_file",
+]
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -185,15 +198,6 @@ def unfinished_file(path: Path) -> Iterator[Path]:
         _flush_directory(path.parent)
 
 
-def is_unfinished(name: str) -> bool:
-    """Tell whether a name is a temporary one, of this version or of one that called ledgers `.sudare-new-...`.
-
-    >>> is_unfinished(".sudare-0123456789abcdef.partial"), is_unfinished("people.ledger")
-    (True, False)
-    """
-    return name.startswith(".sudare-")
-
-
 def cannot_write(path: Path, problem: OSError, *, error: type[SudareError] = ReleaseError) -> SudareError:
     """Say in one line why a file or directory could not be written."""
     if problem.errno in _NO_SPACE:
@@ -204,17 +208,9 @@ def cannot_write(path: Path, problem: OSError, *, error: type[SudareError] = Rel
 
 @contextlib.contextmanager
 def _temporary_name(path: Path) -> Iterator[Path]:
-    """Give a name beside the target; whatever stands there at the end, or beside it with a longer name, is removed."""
-    temporary = path.with_name(f".sudare-{secrets.token_hex(8)}.partial")
-    try:
-        yield temporary
-    finally:
-        with contextlib.suppress(OSError):
-            for leftover in path.parent.glob(f"{temporary.name}*"):  # a database writes files beside its own
-                if leftover.is_dir():
-                    shutil.rmtree(leftover, ignore_errors=True)
-                else:
-                    leftover.unlink(missing_ok=True)
+    """Give the name of the target in a private directory beside it, which is removed at the end with all in it."""
+    with make_scratch(path.parent, "partial") as directory:
+        yield directory / path.name
 
 
 def _name(temporary: Path, path: Path) -> None:

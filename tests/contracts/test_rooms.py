@@ -21,6 +21,7 @@ SOURCE = Path(sudare.__file__).parent
 ORDER = (
     ("text",),
     ("errors",),
+    ("scratch",),
     ("atomic",),
     ("forms",),
     ("schema",),
@@ -53,12 +54,14 @@ BACK = {("releases/release.py", "sudare.app.render_report")}
 ENGINES = {
     "duckdb": ("sources/duckdb.py", "releases/parquet.py"),
     "sqlglot": ("sources/*", "methods/view/sql.py"),
-    "cryptography": ("noise/rng.py",),
+    "cryptography": ("noise/rng.py", "privacy/signatures.py"),
     "sqlite3": ("privacy/ledger*.py",),
     "numpy.random": ("demo/*", "noise/public.py"),  # never where a private value or a release is made
     "random": ("noise/*",),
     "os.urandom": ("noise/*", "privacy/chain.py", "privacy/ledger_file.py"),  # the id of a ledger, and a random pause
-    "secrets": ("atomic.py",),  # names of unfinished files
+    "secrets": ("scratch.py",),  # names of temporary directories
+    "tempfile": ("atomic.py", "scratch.py", "sources/files.py", "testing/*"),  # rows stand where the steward allows it
+    **dict.fromkeys(("tempfile.mkdtemp", "tempfile.gettempdir", "tempfile.TemporaryDirectory"), ("testing/*",)),
     **dict.fromkeys(("os.replace", "os.rename", "os.link", "os.fsync"), ("atomic.py",)),  # whole files, written once
     "scipy": ("verify/*", "compare/*", "methods/location/*"),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),
@@ -67,7 +70,7 @@ ENGINES = {
 }
 BY_NAME = {"methods/registry.py"}  # imports a method by the name that its entry gives: a package may bring it
 LATE = ("scipy", "rich")  # slow to import: only inside functions
-FILES = {"errors", "atomic", "app", "__main__"}  # rooms of one file
+FILES = {"errors", "scratch", "atomic", "app", "__main__"}  # rooms of one file
 DOORS = {"cli", "studio", "testing", "__main__"}  # the only rooms that may use the public names of `import sudare`
 
 

@@ -159,6 +159,7 @@ def test_what_a_killed_run_left_half_written_is_named_and_kept(
 ) -> None:
     half = place / "releases" / ".sudare-0123456789abcdef.partial"
     half.mkdir(parents=True)
+    (half / "records.csv").write_text("of a version that held no lock: nobody knows whether it is in use")
     done = sudare("run", recipe(HEAD + RECORDS))
 
     assert done.code == 0, done.err

@@ -139,7 +139,10 @@ def table_options() -> list[click.Parameter]:
         WordedOption(
             ["--spill-directory"],
             type=FILE,
-            help=text("directory for temporary files; they hold rows of the table, so use a disk you trust"),
+            help=text(
+                "directory for temporary files; they hold rows of the table, so use a disk you trust (default: beside"
+                " the output)"
+            ),
         ),
         WordedOption(
             ["--seed-for-tests"],

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sudare.atomic import is_unfinished, unfinished_file
 from sudare.errors import LedgerError
 from sudare.privacy.chain import FORMAT, Entry, Genesis
+from sudare.scratch import remove_abandoned
 from sudare.text import describe_refusal
 
 if TYPE_CHECKING:
@@ -194,7 +195,8 @@ def _side_files(path: Path) -> list[Path]:
 
 def _drop_temporary_names(path: Path) -> None:
     """Remove the temporary name that is left when the maker of a ledger is killed between its last two steps."""
-    with suppress(OSError):
+    remove_abandoned(path.parent)
+    with suppress(OSError):  # a version before this one left the file itself
         for other in path.parent.iterdir():
             if is_unfinished(other.name) and os.path.samefile(other, path):
                 other.unlink(missing_ok=True)

@@ -101,14 +101,15 @@ def _describe_lost(release: PlannedRelease) -> Text:
 
 
 def _describe_unfinished(out: Path) -> list[Text]:
-    """Name what a killed run left half-written. It is not deleted: another command may be writing there now."""
+    """Name what is half-written. What a dead command left is removed by the next that writes there."""
     names = sorted(path.name for path in out.glob(UNFINISHED))
     if not names:
         return []
     return [
         text(
             "there are unfinished files in {out}: {names}; a command that was killed left them, or a command is"
-            " writing them now. They are not a release: delete them when no command is running",
+            " writing them now. They are not a release. A run removes what killed commands of this version left; delete"
+            " the rest when no command is running",
             out=out,
             names=", ".join(names),
         )

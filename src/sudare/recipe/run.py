@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sudare.app import publish, write_report
+from sudare.app import allow_temporary_rows, publish, write_report
 from sudare.atomic import cannot_write, check_new_directory
 from sudare.errors import ReleaseError, SudareError
 from sudare.privacy import Ledger
@@ -117,7 +117,7 @@ def _hold_directory(out: Path) -> Iterator[Path]:
 
 
 def _open_table(release: PlannedRelease, *, progress: Progress) -> contextlib.AbstractContextManager[Any]:
-    reading = find_reading(release.spec)
+    reading = allow_temporary_rows(find_reading(release.spec), beside=release.out)
     return contextlib.closing(open_source(release.spec.source, release.facts, progress=progress, **reading))
 
 

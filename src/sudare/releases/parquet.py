@@ -85,7 +85,7 @@ def _read_column(values: NDArray[np.generic]) -> Coded | NDArray[np.generic]:
 
 @contextlib.contextmanager
 def _open_engine(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    engine = duckdb.connect(config={"preserve_insertion_order": "true"})
+    engine = duckdb.connect(config={"preserve_insertion_order": "true", "temp_directory": ""})
     try:
         yield engine
     except duckdb.Error as error:

@@ -12,8 +12,6 @@ import functools
 import glob
 import os
 import re
-import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -29,6 +27,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sudare.errors import ParameterError, SourceError
+from sudare.scratch import ScratchDirectory, find_place, make_scratch
 from sudare.sources.base import Progress
 from sudare.sources.engine import ROWS, Column, Family, Lookup
 from sudare.sources.files import Files, Layout, find_encoding, find_files, read_layout, rewrite_as_utf8
@@ -96,7 +95,7 @@ def _make_column(name: str, column_id: str, engine_type: str) -> Column:
 # --- text files ---------------------------------------------------------------------------------------------------
 
 
-def scan_text(files: Files, encoding: str | None, scratch: Path) -> Scan:
+def scan_text(files: Files, encoding: str | None, scratch: Path | None) -> Scan:
     """Read text files, all columns as text. Files in other encodings are rewritten into `scratch` first.
 
     Error: SourceError if a file is empty, cannot be decoded, or has other columns than the first.
@@ -259,15 +258,17 @@ class DuckEngine:
         self._lock = threading.RLock()
         self._frame: object = None  # the engine only borrows it
         scratch = _make_scratch(spill_directory)
+        place = None if scratch is None else scratch.path
         try:
-            self._connection = _connect(scratch, memory_limit, threads, has_progress=progress is not None)
+            self._connection = _connect(place, memory_limit, threads, has_progress=progress is not None)
         except BaseException:
-            shutil.rmtree(scratch, ignore_errors=True)
+            if scratch is not None:
+                scratch.remove()
             raise
         self._close = weakref.finalize(self, _close_connection, self._connection, scratch, os.getpid())
         self._scan = Scan(clause="", names=(), data_name=_name_data(data), kind="frame")
         try:
-            self._scan = self._scan_data(data, encoding, scratch)
+            self._scan = self._scan_data(data, encoding, place)
             described = self._execute(f"DESCRIBE SELECT * FROM {self._scan.clause}")
             selection, self._columns = self._scan.select(described)
             self._execute(f"CREATE TEMP VIEW {ROWS} AS {selection}")
@@ -279,7 +280,7 @@ class DuckEngine:
             self.close()
             raise
 
-    def _scan_data(self, data: object, encoding: str | None, scratch: Path) -> Scan:
+    def _scan_data(self, data: object, encoding: str | None, scratch: Path | None) -> Scan:
         if not isinstance(data, str | Path):
             self._frame, names = take_frame(data)
             self._run(lambda: self._connection.register(FRAME, self._frame))
@@ -455,22 +456,25 @@ def _name_data(data: object) -> Words:
     return str(data) if isinstance(data, str | Path) else text("the {kind}", kind=type(data).__name__)
 
 
-def _make_scratch(spill_directory: str | Path | None) -> Path:
-    """Make a directory of our own, readable by this user only."""
-    if spill_directory is not None and not Path(spill_directory).is_dir():
-        raise ParameterError("spill directory ({directory}) must be a directory that exists", directory=spill_directory)
+def _make_scratch(spill_directory: str | Path | None) -> ScratchDirectory | None:
+    """Make a directory for rows where the steward allows it; None where nothing was named and none can be made."""
+    place = find_place(spill_directory)
+    if place is None:
+        return None
+    if not place.is_dir():
+        raise ParameterError("spill directory ({directory}) must be a directory that exists", directory=place)
     try:
-        return Path(tempfile.mkdtemp(prefix="sudare-", dir=spill_directory))
+        return make_scratch(place)
     except OSError as error:
         raise ParameterError(
             "spill directory ({directory}) cannot be written to ({reason}); name another",
-            directory=spill_directory or tempfile.gettempdir(),
+            directory=place,
             reason=describe_refusal(error),
         ) from None
 
 
 def _connect(
-    scratch: Path, memory_limit: str | None, threads: int | None, *, has_progress: bool
+    scratch: Path | None, memory_limit: str | None, threads: int | None, *, has_progress: bool
 ) -> duckdb.DuckDBPyConnection:
     if memory_limit is not None and not _MEMORY_LIMIT.fullmatch(memory_limit.strip()):
         raise ParameterError('memory limit ({limit}) must be like "2GB" or "500MB"', limit=memory_limit)
@@ -479,7 +483,7 @@ def _connect(
             "threads ({threads}) must be a whole number between 1 and {most}", threads=threads, most=_MOST_THREADS
         )
     settings: dict[str, Any] = {
-        "temp_directory": str(scratch),
+        "temp_directory": "" if scratch is None else str(scratch),  # "": nothing is written, memory must do
         "autoinstall_known_extensions": False,  # nothing is ever downloaded
         "autoload_known_extensions": False,
         "python_enable_replacements": False,  # a name in a query is never a Python variable
@@ -502,7 +506,8 @@ def _connect(
         ) from None
 
 
-def _close_connection(connection: duckdb.DuckDBPyConnection, scratch: Path, owner: int) -> None:
+def _close_connection(connection: duckdb.DuckDBPyConnection, scratch: ScratchDirectory | None, owner: int) -> None:
     if os.getpid() == owner:  # a forked child has a copy of the handle, not the engine
         connection.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+        if scratch is not None:
+            scratch.remove()

@@ -215,8 +215,10 @@ def _find_line(path: Path, offset: int, name: str) -> int:
     return line
 
 
-def rewrite_as_utf8(path: Path, name: str, directory: Path) -> Path:
+def rewrite_as_utf8(path: Path, name: str, directory: Path | None) -> Path:
     """Write a text file again as UTF-8, into a new file of `directory` that only this user can read.
+
+    Error: SourceError without a directory: rows are never written where the steward did not allow it.
 
     >>> import pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -225,6 +227,12 @@ def rewrite_as_utf8(path: Path, name: str, directory: Path) -> Path:
     ...     rewrite_as_utf8(file, "cp932", pathlib.Path(folder)).read_text(encoding="utf-8")
     '氏名,①\\n髙橋,～\\n'
     """
+    if directory is None:
+        raise SourceError(
+            "{file} must be rewritten as UTF-8, but there is no place for it: the working directory cannot be written"
+            " to; name a spill directory",
+            file=path,
+        )
     decoder = codecs.getincrementaldecoder(name)()
     handle, rewritten = tempfile.mkstemp(prefix="text-", suffix=".csv", dir=directory)
     try:
