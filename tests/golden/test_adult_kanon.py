@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
 from benchmarks.kanon import adult_counts
 
 from sudare.counts import Counts
+from sudare.methods.kanon import KAnonymity
 from sudare.methods.kanon.criteria import MinimumSize
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.problem import SearchResult
@@ -89,3 +91,15 @@ def test_no_node_is_below_the_promise(adult: Counts) -> None:
 
     assert int(classes.sizes[~kept].sum()) == found.suppressed_rows <= 30_162 // 20
     assert int(classes.sizes[kept].min()) >= 5
+
+
+# ARX's own local recoding (3.9.2) loses .0577 at k = 5 and .1474 at k = 50, in 5.4 and 22 CPU seconds.
+@pytest.mark.parametrize(("k", "highest_loss"), [(5, 0.054), (50, 0.147)])
+def test_local_recoding_of_adult_loses_less_than_that_of_arx(adult: Counts, k: int, highest_loss: float) -> None:
+    recoded = KAnonymity(k=k, recoding="local").outcome(adult, NAMES).recoded
+    mean_losses = list(recoded.coarseness().values())  # nothing is left out, so these are the losses of the attributes
+    loss = math.prod(1 + mean for mean in mean_losses) ** (1 / len(mean_losses)) - 1
+
+    assert recoded.suppressed_rows == 0
+    assert recoded.class_sizes.min() >= k
+    assert loss <= highest_loss

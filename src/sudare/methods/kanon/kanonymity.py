@@ -15,11 +15,12 @@ from sudare.errors import Infeasible, ParameterError, SchemaError
 from sudare.forms.kinds import ChoiceOf, ExactNumber, FilePath, Seconds, WholeNumber
 from sudare.methods.base import CountedRows, Expected, Made, Method, OpenTable, Payload, Plan, Progress, Summary
 from sudare.methods.certify import describe_difference
-from sudare.methods.figures import ShownPreview, as_estimates, write_figure
+from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
 from sudare.methods.kanon.criteria import CriteriaList, Criterion, MinimumSize, Presence, read_criteria
 from sudare.methods.kanon.history import History
 from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.preview import KAnonymityPreview
 from sudare.methods.kanon.problem import Problem, SearchName, SearchProgress
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.recode import Pieces, make_class_checker
@@ -29,18 +30,19 @@ from sudare.methods.kanon.relabel import (
     name_levels,
     recode_by_mondrian,
     recode_by_search,
+    recode_from_the_top,
 )
 from sudare.methods.kanon.request import Request
 from sudare.methods.kanon.searches import search
 from sudare.methods.kanon.steward import (
     StewardOutcome,
-    describe_unchanged,
     learn_from,
     summarise_release,
     warn_of_earlier_releases,
     warn_of_ledger,
     watch_search,
 )
+from sudare.methods.kanon.top_down import Effort
 from sudare.methods.kanon.tuples import Tuples
 from sudare.methods.parameters import ExtraFile, parameter, write_parameters
 from sudare.methods.registry import summary_of
@@ -53,53 +55,10 @@ from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema, Unit
 from sudare.text import Text, Words, join_clauses, text
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KAnonymityPreview(ShownPreview):
-    """The size of the search, and what is published unchanged.
-
-    `finest` and `coarsest` count the combinations of quasi-identifiers at the ends of the lattice. `most_cells`, for
-    a number of rows, is how many combinations can hold k rows each if rows were spread evenly; real tables are not.
-    """
-
-    quasi: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    nodes: int | None  # None: Mondrian searches no lattice
-    finest: int
-    coarsest: int
-    most_cells: int | None = None
-
-    def lines(self) -> list[Text]:
-        """Say it in a few lines."""
-        lines = [text("quasi-identifiers: {names}", names=", ".join(self.quasi))]
-        if self.nodes is not None:
-            lines.append(text("ways to generalise: {nodes}", nodes=self.nodes))
-        lines.append(
-            text(
-                "combinations: {finest} as declared, {coarsest} at the coarsest",
-                finest=self.finest,
-                coarsest=self.coarsest,
-            )
-        )
-        if self.most_cells is not None:
-            lines.append(text("at most {cells} combinations can hold k rows each", cells=self.most_cells))
-        return [*lines, *([describe_unchanged(self.unchanged)] if self.unchanged else [])]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain values for a program."""
-        return {
-            "quasi": list(self.quasi),
-            "unchanged": list(self.unchanged),
-            "nodes": self.nodes,
-            "finest_cells": self.finest,
-            "coarsest_cells": self.coarsest,
-            "most_cells": self.most_cells,
-        }
-
-
 # --- the method ------------------------------------------------------------------------------------------------------
 
-Recoding = Literal["full", "value", "mondrian"]
+Recoding = Literal["full", "value", "local", "mondrian"]
+ClassLabels = Literal["hierarchy", "ranges"]
 Cutting = Literal["strict", "relaxed"]
 RegisterCounts = Counts | Callable[[], Counts]
 
@@ -124,9 +83,10 @@ class KAnonymity(Method):
     """Publish the table itself, quasi-identifiers generalised so that at least k rows share every combination.
 
     `recoding`: "full", one level of its hierarchy for every attribute, the best node of the lattice by `quality`;
-    "value", from there on every group of values that can stand by itself does; "mondrian", ranges that need no
-    hierarchy. At most `max_suppressed` of the rows are left out; with `local`, they are generalised further instead
-    where that keeps the promise. `criteria` beyond k are objects or texts such as "l=3,disease".
+    "value", from there on every group of values that can stand by itself does; "local", every class has levels of its
+    own, which loses least; "mondrian", ranges that need no hierarchy. At most `max_suppressed` of the rows are left
+    out; with `local`, they are generalised further instead where that keeps the promise. `criteria` beyond k are
+    objects or texts such as "l=3,disease".
 
     Guarantee: k-anonymity and the criteria, for the published rows of this one release. Proof: proofs/kanon.md
     Error: the loss of each attribute, see `sudare.methods.kanon.risk`.
@@ -184,8 +144,21 @@ class KAnonymity(Method):
         text("the measure of loss by which levels are compared"), kind=ChoiceOf(tuple(QUALITIES)), default="loss"
     )
     recoding: Recoding = parameter(
-        text("full: one level for each attribute; value: levels by value; mondrian: ranges, without hierarchies"),
+        text(
+            "full: one level for each attribute; value: levels by value; local: levels by class, which loses least;"
+            " mondrian: ranges, without hierarchies"
+        ),
         default="full",
+    )
+    effort: Effort = parameter(
+        text("quick: in seconds; best: classes are divided anew many times, for a somewhat smaller loss"),
+        default="quick",
+        used_with={"recoding": ("local",)},
+    )
+    labels: ClassLabels = parameter(
+        text("hierarchy: a class is labelled by groups of the hierarchies; ranges: by the values that it spans"),
+        default="hierarchy",
+        used_with={"recoding": ("local",)},
     )
     mondrian: Cutting = parameter(
         text("strict: rows with equal values stay in one class; relaxed: they may be divided"),
@@ -224,6 +197,11 @@ class KAnonymity(Method):
     def share(self) -> Fraction:
         """The share of rows that may be left out, exactly."""
         return Fraction(self.max_suppressed)
+
+    @property
+    def _searches_levels(self) -> bool:
+        """Tell whether a node of the lattice is searched, which every quasi-identifier needs a hierarchy for."""
+        return self.recoding in ("full", "value")
 
     @property
     def _needs_register(self) -> bool:
@@ -268,7 +246,7 @@ class KAnonymity(Method):
         method = self._at_the_k_of(request)
         quasi = method._quasi(schema)
         sensitive = method.sensitive(schema, quasi)
-        if method.recoding != "mondrian" and request is None:
+        if method._searches_levels and request is None:
             Lattice.of(schema, quasi)  # refuses a quasi-identifier without hierarchy before the data is read
         if request is not None and register is not None:
             raise ParameterError("a request and a register cannot be used together; leave one out")
@@ -312,7 +290,7 @@ class KAnonymity(Method):
             raise ParameterError("rows ({rows}) must be at least 0", rows=estimate)
         quasi, chosen = self._quasi(schema), self._published(schema)
         attributes = [schema.attribute(name) for name in quasi]
-        lattice = None if self.recoding == "mondrian" else Lattice.of(schema, quasi)
+        lattice = Lattice.of(schema, quasi) if self._searches_levels else None
         return KAnonymityPreview(
             quasi=quasi,
             unchanged=tuple(name for name in chosen if name not in quasi),
@@ -482,6 +460,10 @@ class KAnonymity(Method):
         check_classes = make_class_checker(criteria, pieces)
         if self.recoding == "mondrian":
             return recode_by_mondrian(pieces, check_classes, relaxed=self.mondrian == "relaxed")
+        if self.recoding == "local":
+            k_alone = self.guarantee(unit=unit).rows if len(criteria) == 1 else None
+            by_ranges = self.labels == "ranges"
+            return recode_from_the_top(pieces, check_classes, k_alone=k_alone, effort=self.effort, by_ranges=by_ranges)
         problem = Problem(
             tuples=Tuples.of(counts, quasi, sensitive, population=register),
             lattice=Lattice.of(counts.schema, quasi),

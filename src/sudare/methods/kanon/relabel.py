@@ -1,6 +1,7 @@
 """From counts to a recoded table: the recodings, their labels, and the last check before anything leaves.
 
     recode_by_search      the levels of the best node; by value and locally refined where that is wanted
+    recode_from_the_top   levels of its own for every class
     recode_by_mondrian    ranges of values that need no hierarchy
 
 Requests are recoded in approve.py.
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from sudare.methods.kanon.recode import (
     number_classes,
 )
 from sudare.methods.kanon.searches import search
+from sudare.methods.kanon.top_down import ClassRule, Effort, TopDownParts, specialise
 from sudare.schema.arrays import Booleans, Codes, Labels
 
 
@@ -89,10 +91,29 @@ def recode_by_search(
     return Outcome(recoded=recoded, result=result)
 
 
-def recode_by_mondrian(pieces: Pieces, check_classes: ClassChecker, *, relaxed: bool) -> Outcome:
-    """Recode by ranges, cut at medians; `relaxed` cuts may go through equal rows."""
+def recode_from_the_top(
+    pieces: Pieces, check_classes: ClassChecker, *, k_alone: int | None, effort: Effort, by_ranges: bool
+) -> Outcome:
+    """Recode along the hierarchies, each class at levels of its own; no row is left out.
+
+    `k_alone`, where nothing but k rows is asked of a class, saves the checks of `check_classes`.
+    """
+    _check_whole(pieces, check_classes)
+    rule = ClassRule(pieces=pieces, k=k_alone or 1, check_classes=check_classes if k_alone is None else None)
+    parts = specialise(rule, effort=effort)
+    recoded = _label_by_ranges(pieces, parts) if by_ranges else _label_by_levels(pieces, parts)
+    check_promise(recoded, check_classes, 0)
+    return Outcome(recoded=recoded)
+
+
+def _check_whole(pieces: Pieces, check_classes: ClassChecker) -> None:
     if not check_classes(pieces, np.zeros(len(pieces.weights), dtype=np.int64), 1).all():
         raise Infeasible("even the whole table as one class does not satisfy the criteria; relax them")
+
+
+def recode_by_mondrian(pieces: Pieces, check_classes: ClassChecker, *, relaxed: bool) -> Outcome:
+    """Recode by ranges, cut at medians; `relaxed` cuts may go through equal rows."""
+    _check_whole(pieces, check_classes)
     lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
     places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
     recoded = _label_by_parts(partition(pieces, places, check_classes, relaxed=relaxed), lines)
@@ -147,6 +168,41 @@ def override_combinations(pieces: Pieces, chosen: Booleans, group_of: Codes, lab
     """Give the chosen pieces labels of their own, by combination of quasi-identifiers alone, which decide the class."""
     codes, first = np.unique(pieces.codes[chosen, : pieces.quasi], axis=0, return_index=True)
     return Overrides(names=pieces.names[: pieces.quasi], codes=codes, groups=group_of[chosen][first], labels=labels)
+
+
+def _label_by_levels(pieces: Pieces, parts: TopDownParts) -> RecodedTable:
+    """Label every piece by the groups of its levels; parts with the same labels are one class."""
+    columns, sizes = [], []
+    for axis, tree in enumerate(parts.trees):
+        place = np.searchsorted(tree.values, pieces.codes[:, axis])
+        level = parts.levels[:, axis]
+        columns.append(level * len(tree.values) + tree.groups[level, place])
+        sizes.append(tree.sizes[level, place])
+    class_of = number_classes(np.column_stack(columns))
+    first = np.unique(class_of, return_index=True)[1]
+    labels = {
+        name: tree.labels(pieces.codes[first, axis], parts.levels[first, axis])
+        for axis, (name, tree) in enumerate(zip(pieces.names, parts.trees, strict=False))
+    }
+    levels = {
+        name: {"levels": np.unique(parts.levels[:, axis]).tolist()}
+        for axis, name in enumerate(pieces.names[: pieces.quasi])
+    }
+    return RecodedTable(
+        pieces=pieces,
+        class_of=class_of,
+        label_sizes=np.column_stack(sizes),
+        relabelling=Relabelling(labels={}, overrides=_override_all_combinations(pieces, class_of, labels)),
+        mapping={"recoding": "local", "labels": "hierarchy", "attributes": levels},
+    )
+
+
+def _label_by_ranges(pieces: Pieces, parts: TopDownParts) -> RecodedTable:
+    """Label every part by the values that it spans, as Mondrian does."""
+    lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
+    count = int(parts.part_of.max(initial=-1)) + 1
+    recoded = _label_by_parts(MondrianParts(pieces=pieces, part_of=parts.part_of, count=count), lines)
+    return replace(recoded, mapping={**recoded.mapping, "recoding": "local", "labels": "ranges"})
 
 
 def _label_by_parts(parts: MondrianParts, lines: list[ValueLine]) -> RecodedTable:

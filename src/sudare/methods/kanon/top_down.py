@@ -1,0 +1,479 @@
+"""Local recoding along the hierarchies, from the top down: every class has levels of its own.
+
+All rows begin as one part, every quasi-identifier at its top. A step opens one attribute of a part by one level. The
+groups one level down that keep the promise leave the part with the finer label. The rows of the other groups stay
+together as the rest, at the old label, and go on with other attributes. A rest that fails by itself takes in the
+smallest groups that left, or it waits: when all parts are done, the waiting rows begin again from the top among
+themselves, so that rare rows of many parts meet. Which attribute a part opens is decided by the loss that is saved
+over the information that is used up.
+
+Every part keeps the promise when it is made and is only ever divided into parts that keep it, and all criteria are
+union-closed, so parts with equal labels keep it together. Rows of one combination stay together. Labels of different
+classes may overlap ("30-39" and "35"): who looks for a person still finds k rows alike. Proof: proofs/kanon.md
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from sudare.counts.relabelling import SUPPRESSED
+from sudare.methods.kanon.equal_keys import group_keys
+from sudare.methods.kanon.recode import ClassChecker, Pieces, number_classes
+from sudare.schema import Attribute
+from sudare.schema.arrays import Booleans, Codes, Labels, Reals
+from sudare.schema.raw import TOP_LABEL
+
+# Chosen on Adult (k = 5 and 50) and on made-up tables; benchmarks/kanon_local.py measures others.
+WAITING_LOSS = 0.4  # what a row that waits for the next round is taken to lose, in attributes left out
+MAX_ROUNDS = 8
+MAX_TAKEN_IN = 3  # groups that a failing rest may take in
+# The power of the information in the score of a step decides how greedy it is; no power is best for all tables.
+REDIVISIONS = ((0.1, 0.5), (0.3, 0.25), (0.1, 0.75))  # share of the classes to divide anew, and the power
+EFFORTS = {
+    "quick": ((0.25, 0.5), REDIVISIONS[:1]),
+    "best": ((0.25, 0.5, 1.0), REDIVISIONS * 8),
+}  # powers, then what follows
+REORDER = 0.8  # how far the order of the coarsest classes may differ from turn to turn
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ValueTree:
+    """The hierarchy of one quasi-identifier over the values that occur, with a common top.
+
+    `groups[level]` and `sizes[level]` give, for every occurring value, the number of its group and how many declared
+    values the group stands for; level 0 is the value itself. `ranks[level]` numbers the groups of one parent.
+    """
+
+    attribute: Attribute
+    values: Codes
+    groups: Codes
+    sizes: Codes
+    ranks: Codes
+
+    @classmethod
+    def of(cls, attribute: Attribute, codes: Codes) -> ValueTree:
+        """Build the tree over the codes that occur; a hierarchy whose top has several groups gets one above them.
+
+        >>> from sudare.schema import Values
+        >>> tree = ValueTree.of(Attribute(name="sex", domain=Values(("F", "M"))), np.array([0, 1, 1]))
+        >>> tree.height, tree.sizes.tolist()
+        (1, [[1, 1], [2, 2]])
+        """
+        values, hierarchy = np.unique(codes), attribute.hierarchy
+        lifted, sizes = [values], [np.ones(len(values), dtype=np.int64)]
+        for level in range(1, 0 if hierarchy is None else hierarchy.height + 1):
+            lifted.append(_lift(attribute, values, level))
+            sizes.append(_count_values(attribute, level, lifted[-1]))
+        if attribute.size > 1 and (len(lifted) == 1 or int(sizes[-1].min(initial=attribute.size)) < attribute.size):
+            lifted.append(np.zeros_like(values))
+            sizes.append(np.full(len(values), attribute.size, dtype=np.int64))
+        groups = np.stack([np.unique(level, return_inverse=True)[1].reshape(-1) for level in lifted])
+        return cls(attribute=attribute, values=values, groups=groups, sizes=np.stack(sizes), ranks=_rank(groups))
+
+    @property
+    def height(self) -> int:
+        """Count the levels above the values."""
+        return len(self.groups) - 1
+
+    @property
+    def fan(self) -> int:
+        """Count the groups of the largest parent."""
+        return int(self.ranks.max(initial=0)) + 1
+
+    @cached_property
+    def ranks_below(self) -> Codes:
+        """Give, for every level and value, the rank of the group one level down; 0 at the values themselves."""
+        return np.concatenate([np.zeros_like(self.ranks[:1]), self.ranks[:-1]])
+
+    @cached_property
+    def saved_below(self) -> Reals:
+        """Give, for every level and value, the loss that the level below saves."""
+        return np.concatenate([np.zeros_like(self.losses[:1]), self.losses[1:] - self.losses[:-1]])
+
+    @cached_property
+    def losses(self) -> Reals:
+        """Give the loss of a row of every value at every level: the other values of its group, as a share."""
+        losses: Reals = (self.sizes - 1) / max(1, self.attribute.size - 1)
+        return losses
+
+    def labels(self, codes: Codes, levels: Codes) -> Labels:
+        """Write codes by their groups, each at a level of its own."""
+        labels = np.empty(len(codes), dtype=np.object_)
+        for level in np.unique(levels).tolist():
+            is_here = levels == level
+            if level > self.attribute.height:
+                labels[is_here] = TOP_LABEL
+            else:
+                lifted = _lift(self.attribute, codes[is_here], level)
+                labels[is_here] = self.attribute.coarsen(level).labels(lifted)
+        return labels
+
+
+def _lift(attribute: Attribute, codes: Codes, level: int) -> Codes:
+    hierarchy = attribute.hierarchy
+    return codes if level == 0 or hierarchy is None else hierarchy.lift(codes, level)
+
+
+def _count_values(attribute: Attribute, level: int, lifted: Codes) -> Codes:
+    """Count the declared values of the group of each occurring value; of a huge mesh all groups are alike."""
+    groups = attribute.coarsen(level).size
+    if attribute.size > MAX_COUNTED_VALUES:
+        return np.full(len(lifted), max(1, attribute.size // groups), dtype=np.int64)
+    members = np.bincount(_lift(attribute, np.arange(attribute.size), level), minlength=groups)
+    return np.asarray(members[lifted], dtype=np.int64)
+
+
+MAX_COUNTED_VALUES = 1 << 20  # declared values of an attribute whose groups are counted one by one
+
+
+def _rank(groups: Codes) -> Codes:
+    """Number the groups of every level within their parent."""
+    ranks = np.zeros_like(groups)
+    for level in range(len(groups) - 1):
+        _, first, number = np.unique(groups[level], return_index=True, return_inverse=True)
+        parents = groups[level + 1][first]
+        order = np.argsort(parents, kind="stable")
+        starts = np.flatnonzero(np.diff(parents[order], prepend=-1))
+        rank = np.empty(len(parents), dtype=np.int64)
+        rank[order] = np.arange(len(parents)) - np.repeat(starts, np.diff(starts, append=len(parents)))
+        ranks[level] = rank[number.reshape(-1)]
+    return ranks
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TopDownParts:
+    """The part of every piece, numbered from 0, and the level (pieces, q) of each of its quasi-identifiers."""
+
+    trees: tuple[ValueTree, ...]
+    part_of: Codes
+    levels: Codes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassRule:
+    """Which classes keep the promise: `k` rows, and where `check_classes` is given, whatever else it asks for."""
+
+    pieces: Pieces
+    k: int
+    check_classes: ClassChecker | None
+
+    def satisfied(self, chosen: Codes, class_of: Codes, sizes: Reals) -> Booleans:
+        """Tell which classes of some pieces do; `sizes` are their rows."""
+        is_large: Booleans = sizes >= self.k
+        if self.check_classes is None or not is_large.any():
+            return is_large
+        in_large = is_large[class_of]
+        number = np.cumsum(is_large) - 1
+        kept = self.pieces.take(chosen[in_large])
+        is_large = is_large.copy()
+        is_large[is_large] = self.check_classes(kept, number[class_of[in_large]], int(number[-1]) + 1)
+        return is_large
+
+
+Effort = Literal["quick", "best"]
+
+
+def specialise(rule: ClassRule, *, effort: Effort = "quick") -> TopDownParts:
+    """Recode all rows from the top, then divide the coarsest classes anew as long as that saves loss.
+
+    The table as one class must keep the promise; then every part does.
+    """
+    pieces = rule.pieces
+    trees = tuple(
+        ValueTree.of(attribute, pieces.codes[:, axis])
+        for axis, attribute in enumerate(pieces.attributes[: pieces.quasi])
+    )
+    columns = [np.searchsorted(tree.values, pieces.codes[:, axis]) for axis, tree in enumerate(trees)]
+    table = _Table(rule=rule, trees=trees, columns=tuple(columns), weights=pieces.weights.astype(np.float64))
+    powers, redivisions = EFFORTS[effort]
+    everything = np.arange(len(pieces.weights))
+    starts = [_specialise_in_rounds(table, everything, power) for power in powers]
+    parts = min(starts, key=lambda parts: _measure_loss(table, parts))
+    for turn, (share, power) in enumerate(redivisions):
+        chosen = _coarsest_pieces(table, parts, share, turn)
+        divided = _specialise_in_rounds(table, chosen, power)
+        part_of, levels = parts.part.copy(), parts.levels.copy()
+        part_of[chosen] = divided.part + int(parts.part.max(initial=-1)) + 1
+        levels[chosen] = divided.levels
+        again = _Parts(pieces=everything, part=part_of, levels=levels)
+        parts = min(parts, again, key=lambda parts: _measure_loss(table, parts))
+    return TopDownParts(trees=trees, part_of=number_classes(parts.part[:, None]), levels=parts.levels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Table:
+    """The pieces, and the place of each of their values in its tree."""
+
+    rule: ClassRule
+    trees: tuple[ValueTree, ...]
+    columns: tuple[Codes, ...]
+    weights: Reals
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Parts:
+    """Some pieces, the part of each, and the levels: of every part while parts are open, then of every piece."""
+
+    pieces: Codes
+    part: Codes
+    levels: Codes
+
+
+def _measure_loss(table: _Table, parts: _Parts) -> float:
+    """Measure the loss of all pieces, in the order of ARX's Loss."""
+    rows = max(1.0, float(table.weights.sum()))
+    means = [float((losses * table.weights).sum()) / rows for losses in _losses_of_pieces(table, parts)]
+    return float(np.log1p(means).sum())
+
+
+def _losses_of_pieces(table: _Table, parts: _Parts) -> list[Reals]:
+    """Give the loss of every piece in each attribute."""
+    return [
+        tree.losses[parts.levels[:, axis], column]
+        for axis, (tree, column) in enumerate(zip(table.trees, table.columns, strict=True))
+    ]
+
+
+def _coarsest_pieces(table: _Table, parts: _Parts, share: float, turn: int) -> Codes:
+    """Find the pieces of the parts that lose most for each row; each turn looks at them in another order."""
+    weights = table.weights
+    losses = np.sum(_losses_of_pieces(table, parts), axis=0)
+    count = int(parts.part.max(initial=-1)) + 1
+    rows = np.bincount(parts.part, weights=weights, minlength=count)
+    mean = np.bincount(parts.part, weights=losses * weights, minlength=count) / np.maximum(rows, 1)
+    spread = np.modf(0.6180339887498949 * (1 + turn) * (1 + np.arange(count)))[0]  # even, and the same in every run
+    order = np.argsort(-mean * (1 - REORDER / 2 + REORDER * spread), kind="stable")
+    is_chosen = np.zeros(count, dtype=bool)
+    is_chosen[order[: math.ceil(share * int((rows > 0).sum()))]] = True
+    return np.flatnonzero(is_chosen[parts.part])
+
+
+def _specialise_in_rounds(table: _Table, chosen: Codes, power: float) -> _Parts:
+    """Divide pieces from the top; those that wait are divided among themselves, until none wait or none may."""
+    finished, offset, waiting = [], 0, chosen
+    for turn in range(MAX_ROUNDS):
+        waiting_loss = WAITING_LOSS if turn < MAX_ROUNDS - 1 else np.inf
+        done, later = _divide(table, waiting, power, waiting_loss)
+        if later.size and not _is_one_class(table.rule, later):
+            done, later = _divide(table, waiting, power, np.inf)
+        finished.append(replace(done, part=done.part + offset))
+        offset += int(done.part.max(initial=-1)) + 1
+        waiting = later
+        if not waiting.size:
+            break
+    joined = _join(finished)
+    order = np.argsort(joined.pieces)  # `chosen` is increasing
+    return _Parts(pieces=chosen, part=joined.part[order], levels=joined.levels[order])
+
+
+def _join(parts: list[_Parts]) -> _Parts:
+    return _Parts(
+        pieces=np.concatenate([some.pieces for some in parts]),
+        part=np.concatenate([some.part for some in parts]),
+        levels=np.concatenate([some.levels for some in parts]),
+    )
+
+
+def _is_one_class(rule: ClassRule, chosen: Codes) -> bool:
+    rows = np.array([float(rule.pieces.weights[chosen].sum())])
+    return bool(rule.satisfied(chosen, np.zeros(len(chosen), dtype=np.int64), rows).all())
+
+
+# --- one round: all parts take their step at once ---------------------------------------------------------------------
+
+
+def _divide(table: _Table, chosen: Codes, power: float, waiting_loss: float) -> tuple[_Parts, Codes]:
+    """Divide pieces from the top until no part can be divided: the finished parts, and the pieces that wait."""
+    tops = np.array([[tree.height for tree in table.trees]])
+    state = _Parts(pieces=chosen, part=np.zeros(len(chosen), dtype=np.int64), levels=tops)
+    finished, waiting, offset = [], [], 0
+    while state.pieces.size:
+        best = _choose_steps(table, state, power, waiting_loss)
+        stays = best.axis[state.part] < 0
+        part, levels = state.part[stays], state.levels[state.part[stays]]
+        finished.append(_Parts(pieces=state.pieces[stays], part=part + offset, levels=levels))
+        offset += len(state.levels)
+        state, waits = _take_steps(state, best, ~stays)
+        waiting.append(waits)
+    done = _join(finished)
+    return replace(done, part=number_classes(done.part[:, None])), np.concatenate(waiting)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Step:
+    """The best step of every part: which attribute it opens (-1 none), and whether its rest waits.
+
+    `group` numbers, for every open piece, the group that leaves with it; SUPPRESSED where it stays in the rest.
+    """
+
+    axis: Codes
+    score: Reals
+    waits: Booleans
+    group: Codes
+
+    def better_of(self, other: _Step, part: Codes) -> _Step:
+        """Take the better step of each part."""
+        is_better = other.score > self.score
+        return _Step(
+            axis=np.where(is_better, other.axis, self.axis),
+            score=np.where(is_better, other.score, self.score),
+            waits=np.where(is_better, other.waits, self.waits),
+            group=np.where(is_better[part], other.group, self.group),
+        )
+
+
+def _choose_steps(table: _Table, state: _Parts, power: float, waiting_loss: float) -> _Step:
+    """Find the best step of every part."""
+    count = len(state.levels)
+    best = _Step(
+        axis=np.full(count, -1),
+        score=np.full(count, -1.0),
+        waits=np.zeros(count, dtype=bool),
+        group=np.full(len(state.part), SUPPRESSED),
+    )
+    for axis in range(len(table.trees)):
+        opened = _open(table, state, axis)
+        if opened is not None:
+            best = best.better_of(_score(table, state, opened, power, waiting_loss), state.part)
+    return best
+
+
+def _take_steps(state: _Parts, best: _Step, goes_on: Booleans) -> tuple[_Parts, Codes]:
+    """Take the chosen steps: the new parts, and the pieces that wait."""
+    pieces, part, group = state.pieces[goes_on], state.part[goes_on], best.group[goes_on]
+    waits = best.waits[part] & (group == SUPPRESSED)
+    pieces, part, group, waiting = pieces[~waits], part[~waits], group[~waits], pieces[waits]
+    # a group belongs to one part and one attribute; the rest of a part is numbered behind all groups
+    behind = int(group.max(initial=-1)) + 1
+    keys = group_keys(np.where(group == SUPPRESSED, behind + part, group), behind + len(state.levels))
+    levels = state.levels[part[keys.first]].copy()
+    leaves = np.flatnonzero(group[keys.first] != SUPPRESSED)
+    levels[leaves, best.axis[part[keys.first]][leaves]] -= 1
+    return _Parts(pieces=pieces, part=keys.ids, levels=levels), waiting
+
+
+# --- one attribute, opened one level in every part --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Opened:
+    """The groups one level down in all parts at once, by part; `leaves` tells which keep the promise."""
+
+    axis: int
+    number: int  # of parts
+    group_of: Codes  # the group of every open piece
+    part: Codes
+    rows: Reals
+    saved: Reals  # loss saved if the group leaves
+    leaves: Booleans
+
+    def sum_by_part(self, values: Reals) -> Reals:
+        """Add up a value of groups by part."""
+        return _sum_by(self.part, values, self.number)
+
+    @cached_property
+    def rows_of_parts(self) -> Reals:
+        """Count the rows of each part."""
+        return self.sum_by_part(self.rows)
+
+    @cached_property
+    def rest(self) -> Reals:
+        """Count the rows of each part that stay."""
+        return self.sum_by_part(np.where(self.leaves, 0.0, self.rows))
+
+
+def _sum_by(ids: Codes, values: Reals, count: int) -> Reals:
+    return np.asarray(np.bincount(ids, weights=values, minlength=count), dtype=np.float64)
+
+
+def _open(table: _Table, state: _Parts, axis: int) -> _Opened | None:
+    """Open one attribute in all parts where it is above its values; None if it is nowhere."""
+    tree, high = table.trees[axis], state.levels[state.part, axis]
+    if not high.any():
+        return None
+    # (level, value) as one number; a part that is at the values keeps them in one group, which then changes nothing
+    entry = high * len(tree.values) + table.columns[axis][state.pieces]
+    key = state.part * tree.fan
+    key += tree.ranks_below.take(entry)
+    groups = group_keys(key, len(state.levels) * tree.fan)
+    weights = table.weights[state.pieces]
+    rows = _sum_by(groups.ids, weights, groups.count)
+    saved = _sum_by(groups.ids, weights * tree.saved_below.take(entry), groups.count)
+    part = state.part[groups.first]
+    leaves = table.rule.satisfied(state.pieces, groups.ids, rows) & (state.levels[part, axis] > 0)
+    return _Opened(
+        axis=axis, number=len(state.levels), group_of=groups.ids, part=part, rows=rows, saved=saved, leaves=leaves
+    )
+
+
+def _score(table: _Table, state: _Parts, opened: _Opened, power: float, waiting_loss: float) -> _Step:
+    """Score an opened attribute: its rest stays as it is, or takes in groups, or waits, whichever is worth more."""
+    kept, fails = _mend_rest(table, state, opened)
+    has_leaving = kept.sum_by_part(kept.leaves.astype(np.float64)) > 0
+    saved = kept.sum_by_part(np.where(kept.leaves, kept.saved, 0.0))
+    score = np.where(has_leaving & ~fails & (saved > 0), saved / _information(kept) ** power, -1.0)
+    is_free = (kept.sum_by_part(kept.leaves.astype(np.float64)) == 1) & (kept.rest == 0)
+    score = np.where(is_free & ~fails, np.inf, score)  # all rows get the finer label at no price
+    waits = np.zeros(opened.number, dtype=bool)
+    if waiting_loss < np.inf:
+        gain = opened.sum_by_part(np.where(opened.leaves, opened.saved, 0.0)) - waiting_loss * opened.rest
+        worth = gain / _information(opened) ** power
+        was_mended = fails | (kept.rest != opened.rest)
+        waits = was_mended & (opened.rest < opened.rows_of_parts) & (gain > 0) & (worth > score)
+        score = np.where(waits, worth, score)
+    leaves = np.where(waits[opened.part], opened.leaves, kept.leaves)
+    return _Step(
+        axis=np.full(opened.number, opened.axis),
+        score=score,
+        waits=waits,
+        # groups of different attributes get different numbers
+        group=np.where(leaves[opened.group_of], opened.group_of + opened.axis * len(state.pieces), SUPPRESSED),
+    )
+
+
+def _mend_rest(table: _Table, state: _Parts, opened: _Opened) -> tuple[_Opened, Booleans]:
+    """Let a rest that fails take in the smallest groups that left; tell which parts fail all the same."""
+    fails = _rest_fails(table, state, opened, opened.rest > 0)
+    leaves = opened.leaves.copy()
+    for _ in range(MAX_TAKEN_IN):
+        candidates = np.flatnonzero(leaves & fails[opened.part])
+        if not candidates.size:
+            break
+        order = candidates[np.lexsort((opened.rows[candidates], opened.part[candidates]))]
+        smallest = order[np.diff(opened.part[order], prepend=-1) != 0]
+        leaves[smallest] = False
+        changed = np.zeros(opened.number, dtype=bool)
+        changed[opened.part[smallest]] = True
+        mended = replace(opened, leaves=leaves)
+        fails = (fails & ~changed) | _rest_fails(table, state, mended, changed)
+    return replace(opened, leaves=leaves), fails
+
+
+def _rest_fails(table: _Table, state: _Parts, opened: _Opened, asked: Booleans) -> Booleans:
+    """Tell which of the asked parts have a rest that does not keep the promise by itself."""
+    if table.rule.check_classes is None:
+        return asked & (opened.rest < table.rule.k)
+    fails = np.zeros(opened.number, dtype=bool)
+    chosen = np.flatnonzero(asked[state.part] & ~opened.leaves[opened.group_of])
+    if not chosen.size:
+        return fails
+    number = np.cumsum(asked) - 1
+    satisfied = table.rule.satisfied(state.pieces[chosen], number[state.part[chosen]], opened.rest[asked])
+    fails[asked] = ~satisfied
+    return fails
+
+
+def _information(opened: _Opened) -> Reals:
+    """Measure the information, in bits over all rows, that tells which group a row of a part is in."""
+    own = np.where(opened.leaves, opened.rows, 0.0)
+    bits = _n_log_n(opened.rows_of_parts) - opened.sum_by_part(_n_log_n(own)) - _n_log_n(opened.rest)
+    return np.maximum(bits, 1e-9)
+
+
+def _n_log_n(rows: Reals) -> Reals:
+    return rows * np.log2(np.maximum(rows, 1.0))

@@ -1,0 +1,124 @@
+"""Local recoding from the top: every row once, in a class that keeps the promise, under a label with its value."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudare.counts import Counts
+from sudare.methods.kanon import KAnonymity
+from sudare.methods.kanon.criteria import Closeness, Criterion, DistinctDiversity, MinimumSize
+from sudare.methods.kanon.recode import Pieces, make_class_checker, number_classes
+from sudare.methods.kanon.top_down import ClassRule, Effort, TopDownParts, ValueTree, specialise
+from sudare.schema import Attribute, Schema, TableHierarchy, Values
+from tests.unit.kanon_tables import attribute, random_counts
+
+QUASI = ("a", "b", "c")
+
+
+def recode(counts: Counts, k: int, criteria: tuple[Criterion, ...], effort: Effort) -> tuple[Pieces, TopDownParts]:
+    pieces = Pieces.of(counts, QUASI, ["s"])
+    checker = make_class_checker((MinimumSize(k=k), *criteria), pieces)
+    return pieces, specialise(ClassRule(pieces=pieces, k=k, check_classes=checker if criteria else None), effort=effort)
+
+
+def class_of_labels(pieces: Pieces, parts: TopDownParts) -> np.ndarray:
+    """Number the classes as a reader of the release sees them: by levels and groups."""
+    groups = [
+        tree.groups[parts.levels[:, axis], np.searchsorted(tree.values, pieces.codes[:, axis])]
+        for axis, tree in enumerate(parts.trees)
+    ]
+    return number_classes(np.column_stack([parts.levels, *groups]))
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    rows=st.integers(20, 400),
+    k=st.integers(2, 7),
+    criteria=st.sampled_from(
+        [(), (DistinctDiversity(attribute="s", l=2),), (Closeness(attribute="s", t=0.3, distance="ordered"),)]
+    ),
+    effort=st.sampled_from(["quick", "best"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_class_keeps_the_promise_and_every_combination_has_one_label(
+    seed: int, rows: int, k: int, criteria: tuple[Criterion, ...], effort: Effort
+) -> None:
+    counts = random_counts(seed, bits=(3, 2, 2), rows=rows)
+    pieces, parts = recode(counts, k, criteria, effort)
+    class_of = class_of_labels(pieces, parts)
+    satisfied = make_class_checker((MinimumSize(k=k), *criteria), pieces)(pieces, class_of, int(class_of.max()) + 1)
+    combinations = number_classes(pieces.codes[:, :3])
+    labels_of_combination = len(np.unique(np.column_stack([combinations, class_of]), axis=0))
+
+    assert satisfied.all()
+    assert labels_of_combination == len(np.unique(combinations))
+
+
+def test_rare_values_wait_and_meet_instead_of_dragging_others_up() -> None:
+    ages = attribute("a", [[code // 5 for code in range(20)], [0] * 20])
+    towns = attribute("b", [[0] * 10])
+    columns = [(age, town) for age in range(20) for town in range(10) for _ in range(1 if age == 7 else 6)]
+    counts = Counts.from_columns(Schema(name="t", attributes=(ages, towns)), np.array(columns))
+    recoded = KAnonymity(k=5, recoding="local").outcome(counts, ("a", "b")).recoded
+    is_rare = recoded.pieces.codes[:, 0] == 7
+    sizes = recoded.label_sizes
+
+    assert (sizes[~is_rare] == 1).all()
+    assert (sizes[is_rare, 0] == 1).all()  # the ten rows of that age share a class over all towns
+
+
+def test_an_attribute_without_hierarchy_has_its_values_and_everything() -> None:
+    tree = ValueTree.of(Attribute(name="sex", domain=Values(("F", "M", "X"))), np.array([0, 2]))
+
+    assert tree.labels(np.array([0, 2]), np.array([0, 1])).tolist() == ["F", "*"]
+    assert tree.losses.tolist() == [[0, 0], [1, 1]]
+
+
+def test_a_hierarchy_whose_top_has_several_groups_gets_one_above_them() -> None:
+    paths = [("1", "low"), ("2", "low"), ("3", "high")]
+    hierarchy = TableHierarchy.from_paths(paths)
+    tree = ValueTree.of(Attribute(name="n", domain=Values(("1", "2", "3")), hierarchy=hierarchy), np.array([0, 1, 2]))
+
+    assert tree.labels(np.array([0, 1, 2]), np.array([1, 2, 0])).tolist() == ["low", "*", "3"]
+    assert tree.sizes.tolist() == [[1, 1, 1], [2, 2, 1], [3, 3, 3]]
+
+
+def test_a_column_of_very_many_values_takes_memory_by_the_rows_and_not_by_classes_times_values() -> None:
+    count = 20_000
+    wide = Attribute(name="id", domain=Values(tuple(map(str, range(count)))), role="quasi")
+    rng = np.random.default_rng(3)
+    small = attribute("b", [[code // 8 for code in range(64)], [0] * 64])
+    table = np.column_stack([rng.integers(0, count, 40_000), rng.integers(0, 64, 40_000)])
+    counts = Counts.from_columns(Schema(name="t", attributes=(wide, small)), table)
+    pieces = Pieces.of(counts, ("id", "b"))
+    tracemalloc.start()
+    specialise(ClassRule(pieces=pieces, k=3, check_classes=None))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak < 500 * 8 * len(pieces.weights)
+
+
+@pytest.mark.parametrize("effort", ["quick", "best"])
+def test_the_same_table_gives_the_same_classes(effort: Effort) -> None:
+    counts = random_counts(5, bits=(3, 2, 2), rows=300)
+    first, second = (recode(counts, 3, (), effort)[1] for _ in range(2))
+
+    assert first.part_of.tolist() == second.part_of.tolist()
+
+
+def test_more_effort_never_loses_more() -> None:
+    for seed in range(20):
+        counts = random_counts(seed, bits=(3, 3, 2), rows=400)
+        quick, best = (
+            KAnonymity(k=4, recoding="local", effort=effort).outcome(counts, QUASI).recoded.coarseness()
+            for effort in ("quick", "best")
+        )
+        losses = [sum(np.log1p(list(coarse.values()))) for coarse in (quick, best)]
+
+        assert losses[1] <= losses[0] + 1e-3  # coarseness is rounded to four digits
