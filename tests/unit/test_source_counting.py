@@ -171,7 +171,7 @@ def test_every_row_of_a_person_is_kept_equally_often() -> None:
     kept: Counter[int] = Counter()
     with sources.open(visited(), visits(2)) as source:
         for round_ in range(64):
-            source._has_dropped_rows, source._salt = False, round_.to_bytes(2, "big")
+            source._kept_rows, source._salt = None, round_.to_bytes(2, "big")
             kept.update(code[0] for code in cells(source, ["place"]))
     first = np.array([kept[row] for row in range(8)])
 

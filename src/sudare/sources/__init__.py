@@ -14,6 +14,7 @@ from sudare.sources.base import Findings, Misfit, Progress, RecodedRows, Source
 if TYPE_CHECKING:
     from sudare.schema import Schema
     from sudare.schema.propose import ColumnFacts, SchemaDraft
+    from sudare.sources.engine import Engine
     from sudare.sources.table import TableSource
 
 __all__ = ["Findings", "Misfit", "RecodedRows", "Source", "describe", "open", "propose_schema"]
@@ -51,10 +52,9 @@ def open(
     ...         source.count().dense()
     array([1, 2])
     """
-    from sudare.sources.duckdb import DuckEngine
     from sudare.sources.table import TableSource
 
-    engine = DuckEngine(
+    engine = open_engine(
         data,
         encoding=encoding,
         memory_limit=memory_limit,
@@ -69,6 +69,13 @@ def open(
         raise
 
 
+def open_engine(data: object, **reading: Any) -> Engine:
+    """Open the engine that reads the data: a database where it lives there, else DuckDB over files and frames."""
+    from sudare.sources.duckdb import DuckEngine
+
+    return DuckEngine(data, **reading)
+
+
 def describe(data: object, **reading: Any) -> list[ColumnFacts]:
     """Tell what the columns of a table hold, for `schema init` to propose a schema. Holds values of the table.
 
@@ -81,10 +88,9 @@ def describe(data: object, **reading: Any) -> list[ColumnFacts]:
     ...     [(facts.name, facts.type, facts.low, facts.high, facts.has_missing) for facts in describe(path)]
     [('age', 'integer', 7, 31, True)]
     """
-    from sudare.sources.duckdb import DuckEngine
     from sudare.sources.facts import describe_column
 
-    engine = DuckEngine(data, **reading)
+    engine = open_engine(data, **reading)
     try:
         return [describe_column(engine, column) for column in engine.columns if column.name]
     finally:

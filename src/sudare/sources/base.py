@@ -16,7 +16,18 @@ from sudare.errors import SourceError
 from sudare.schema import Schema
 from sudare.schema.arrays import Labels
 from sudare.sources.engine import Column
-from sudare.sources.sql import Expression, all_of, call, cast, choose, literal, matches_pattern, raw_column, try_cast
+from sudare.sources.sql import (
+    Expression,
+    all_of,
+    call,
+    cast,
+    choose,
+    literal,
+    matches_pattern,
+    narrow,
+    raw_column,
+    read_text,
+)
 from sudare.text import Text, text
 from sudare.text.cards import card
 
@@ -152,7 +163,7 @@ class Source(Protocol):
 
 # --- the column of counts of a table that is already aggregated -----------------------------------------------------
 
-_WHOLE_NUMBER = r"\+?[0-9]{1,18}(\.0*)?"
+_WHOLE_NUMBER = r"\+?[0-9]{1,18}(\.0{0,20})?"
 
 
 def read_count(column: Column) -> Expression:
@@ -167,13 +178,13 @@ def read_count(column: Column) -> Expression:
         case "integer":
             return choose([(is_positive, cast(value.copy(), "BIGINT"))])
         case "text":
-            return choose([(matches_pattern(value, _WHOLE_NUMBER), try_cast(value.copy(), "BIGINT"))])
+            return choose([(matches_pattern(value, _WHOLE_NUMBER), read_text(value.copy(), "BIGINT"))])
         case "wide":
-            return choose([(is_positive, try_cast(value.copy(), "BIGINT"))])
+            return choose([(is_positive, narrow(value.copy()))])
         case "float" | "decimal":
             is_whole = exp.EQ(this=value.copy(), expression=call("FLOOR", value.copy()))
             is_exact = exp.LT(this=value.copy(), expression=literal(2**53))
-            return choose([(all_of(is_positive, is_whole, is_exact), try_cast(value.copy(), "BIGINT"))])
+            return choose([(all_of(is_positive, is_whole, is_exact), cast(value.copy(), "BIGINT"))])
         case _:
             raise SourceError(
                 "column {column} has type {type}; a column of counts holds whole numbers",

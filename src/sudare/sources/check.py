@@ -18,7 +18,7 @@ from sudare.schema.mesh import DIGITS, MESH_TEXT
 from sudare.schema.raw import to_date, to_number, to_text, trim
 from sudare.sources import base
 from sudare.sources.base import Findings, Misfit, read_count
-from sudare.sources.count import count_over_limit, count_unowned_rows, find_repeated_identifiers
+from sudare.sources.count import count_over_limit, find_repeated_identifiers
 from sudare.sources.sql import Expression, all_of, in_runs, is_null, raw_column
 from sudare.text import Text, text
 
@@ -33,9 +33,19 @@ def count_misfits(
     source: TableSource, attributes: Sequence[Attribute], *, tag: str = "", all_rows: bool = False
 ) -> list[int]:
     """Count for each attribute the rows that have no code; `all_rows`: also those beyond the limit of a person."""
-    sql_codes = [source.encode_attribute(attribute, tag=tag) for attribute in attributes]
+    misfits = _count_without_code(source, attributes, tag=tag, all_rows=all_rows)
+    unfit = [attribute for attribute, rows in zip(attributes, misfits, strict=True) if rows]
+    if unfit and source.look_up_unread(unfit, tag=tag):
+        misfits = _count_without_code(source, attributes, tag=tag, all_rows=all_rows)
+    if all_rows or source.schema.unit.kind == "row":
+        source.note_all_read([attribute for attribute in attributes if attribute not in unfit], tag=tag)
+    return misfits
+
+
+def _count_without_code(source: TableSource, attributes: Sequence[Attribute], *, tag: str, all_rows: bool) -> list[int]:
+    sql_codes = [source.encode_attribute(attribute, tag=tag, may_be_unread=True) for attribute in attributes]
     query = source.query(sql_codes, source.column_ids(attributes), all_rows=all_rows)
-    return _count_nulls(source, query, [sql_code.expression for sql_code in sql_codes])
+    return _count_nulls(source, query, [sql_code.expression for sql_code in sql_codes], all_rows=all_rows)
 
 
 def count_unusable_counts(source: TableSource) -> int:
@@ -46,9 +56,13 @@ def count_unusable_counts(source: TableSource) -> int:
     return _count_nulls(source, source.query([], [column.column_id]), [read_count(column)])[0]
 
 
-def _count_nulls(source: TableSource, query: exp.Select, values: Sequence[Expression]) -> list[int]:
+def _count_nulls(
+    source: TableSource, query: exp.Select, values: Sequence[Expression], *, all_rows: bool = False
+) -> list[int]:
     present = [exp.Count(this=value).as_(f"a{index}") for index, value in enumerate(values)]
     result = source.engine.arrays(query.select(exp.Count(this=exp.Star()).as_("n"), *present))
+    if not all_rows:
+        source.check_row_number(int(result["n"][0]))
     return [int(result["n"][0] - result[f"a{index}"][0]) for index in range(len(values))]
 
 
@@ -209,10 +223,10 @@ def _find_impossible_rows(source: TableSource, wrong: set[str]) -> Iterator[Misf
 
 
 def _find_unowned_rows(source: TableSource) -> Iterator[Misfit]:
-    name = source.schema.unit.column or ""
-    rows = count_unowned_rows(source.engine, source.column(name))
-    if rows:
-        yield Misfit(attribute=name, problem=base.NO_PERSON, rows=rows)
+    unit = source.schema.unit
+    limit = count_over_limit(source.engine, source.column(unit.column or ""), max_rows=unit.max_rows)
+    if limit.unowned:
+        yield Misfit(attribute=unit.column or "", problem=base.NO_PERSON, rows=limit.unowned)
 
 
 def _find_unusable_counts(source: TableSource) -> Iterator[Misfit]:
@@ -224,14 +238,14 @@ def _find_unusable_counts(source: TableSource) -> Iterator[Misfit]:
 def _write_notes(source: TableSource, wrong: set[str]) -> Iterator[Text]:
     unit = source.schema.unit
     if unit.column is not None and unit.column not in wrong:
-        persons, rows = count_over_limit(source.engine, source.column(unit.column), max_rows=unit.max_rows)
-        if persons:
+        limit = count_over_limit(source.engine, source.column(unit.column), max_rows=unit.max_rows)
+        if limit.persons:
             yield text(
                 "{persons} persons have more than {limit} rows; {rows} of their rows, chosen at random, would be left"
                 " out",
-                persons=persons,
+                persons=limit.persons,
                 limit=unit.max_rows,
-                rows=rows,
+                rows=limit.too_many,
             )
     declared = {*source.schema.names, *source.schema.identifiers, unit.column, source.count_column}
     extra = [name for name in source.columns if name and name not in declared]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -13,9 +14,9 @@ from sudare.counts import Counts
 from sudare.counts.counts import exact_sum
 from sudare.schema import Codes, Radix, Schema
 from sudare.sources.encode import SqlCode
-from sudare.sources.engine import ROWS, Column, Engine
-from sudare.sources.query import ROW, query_rows
-from sudare.sources.sql import Expression, all_of, any_of, choose, is_null, literal, pack_words, raw_column
+from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS, Column, Engine
+from sudare.sources.query import DROPPED_ROWS
+from sudare.sources.sql import Expression, all_of, choose, pack_words
 
 
 def build_keys(sql_codes: Sequence[SqlCode], radix: Radix) -> list[Expression]:
@@ -65,7 +66,7 @@ def _sort_cells(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
 # --- at most so many rows a person: which rows are dropped ----------------------------------------------------------
 #
 # The choice is made for each person apart: the rows of a person are put in the order of a keyed hash of their
-# numbers, under a key of 128 bits that is drawn afresh for every source, and the first `max_rows` of them stay. So
+# identities, under a key of 128 bits that is drawn afresh for every source, and the first `max_rows` of them stay. So
 # every set of that many rows is equally likely (as far as SHA-256 under a secret key looks random), whatever the rows
 # hold and whoever else is in the table.
 #
@@ -76,23 +77,14 @@ def _sort_cells(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
 # too.
 
 
-def count_unowned_rows(engine: Engine, column: Column) -> int:
-    """Count the rows that do not say whose they are."""
-    is_unowned = [is_null(raw_column(column.column_id))]
-    if column.family == "text":
-        is_unowned.append(exp.EQ(this=raw_column(column.column_id), expression=literal("")))
-    query = query_rows([], [column.column_id]).where(any_of(is_unowned)).select(exp.Count(this=exp.Star()).as_("n"))
-    return int(engine.arrays(query)["n"][0])
-
-
 def select_dropped_rows(column: Column, *, max_rows: int, salt: bytes) -> exp.Query:
-    """Select the numbers of the rows beyond `max_rows` of their person, as column v.
+    """Select the identities of the rows beyond `max_rows` of their person, as column v.
 
     Only persons with too many rows are sorted, so the work follows how many those are.
     """
-    key = f"SUBSTRING(SHA256(CONCAT('{salt.hex()}:', n.{ROW})), 1, 16)"
+    key = f"SUBSTRING(SHA256(CONCAT('{salt.hex()}:', CAST(n.{ROW} AS VARCHAR))), 1, 16)"
     return _parse_query(f"""
-        WITH numbered AS ({_number_rows(column)}),
+        WITH numbered AS (SELECT {column.column_id} AS person, {ROW} FROM {NUMBERED_ROWS}),
         over_limit AS (SELECT person FROM numbered GROUP BY person HAVING COUNT(*) > {max_rows:d}),
         ranked AS (
             SELECT n.{ROW}, ROW_NUMBER() OVER (PARTITION BY n.person ORDER BY {key}, n.{ROW}) AS rank_
@@ -102,17 +94,39 @@ def select_dropped_rows(column: Column, *, max_rows: int, salt: bytes) -> exp.Qu
     """)
 
 
-def count_over_limit(engine: Engine, column: Column, *, max_rows: int) -> tuple[int, int]:
-    """Count the persons with more than `max_rows` rows, and the rows that are too many."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowLimit:
+    """What a limit of rows for each person means for a table: all rows, persons above it and their rows above it.
+
+    `unowned` rows do not say whose they are.
+    """
+
+    rows: int
+    persons: int
+    too_many: int
+    unowned: int
+
+
+def count_over_limit(engine: Engine, column: Column, *, max_rows: int) -> RowLimit:
+    """Count rows, the persons with more than `max_rows` of them, and the rows that are too many, in one pass."""
+    is_unowned = "person IS NULL" + (" OR person = ''" if column.family == "text" else "")
     query = _parse_query(f"""
-        WITH over_limit AS (
-            SELECT COUNT(*) - {max_rows:d} AS too_many FROM {ROWS}
-            GROUP BY {column.column_id} HAVING COUNT(*) > {max_rows:d}
-        )
-        SELECT COUNT(*) AS persons, CAST(COALESCE(SUM(too_many), 0) AS BIGINT) AS too_many FROM over_limit
+        WITH people AS (SELECT {column.column_id} AS person, COUNT(*) AS n FROM {ROWS} GROUP BY {column.column_id})
+        SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) AS all_rows, COUNT(*) FILTER (WHERE n > {max_rows:d}) AS persons,
+            CAST(COALESCE(SUM(CASE WHEN n > {max_rows:d} THEN n - {max_rows:d} END), 0) AS BIGINT) AS too_many,
+            CAST(COALESCE(SUM(CASE WHEN {is_unowned} THEN n END), 0) AS BIGINT) AS unowned
+        FROM people
     """)
     result = engine.arrays(query)
-    return int(result["persons"][0]), int(result["too_many"][0])
+    rows, persons, too_many, unowned = (int(result[name][0]) for name in ("all_rows", "persons", "too_many", "unowned"))
+    return RowLimit(rows=rows, persons=persons, too_many=too_many, unowned=unowned)
+
+
+def count_dropped_rows(engine: Engine) -> tuple[int, int]:
+    """Count the rows that are dropped, and their different identities (NULL is none)."""
+    query = _parse_query(f"SELECT COUNT(*) AS n, COUNT(DISTINCT v) AS different FROM {DROPPED_ROWS}")
+    result = engine.arrays(query)
+    return int(result["n"][0]), int(result["different"][0])
 
 
 def find_repeated_identifiers(engine: Engine, identifiers: Sequence[str]) -> list[tuple[str, int]]:
@@ -131,10 +145,6 @@ def find_repeated_identifiers(engine: Engine, identifiers: Sequence[str]) -> lis
             if rows := int(engine.arrays(query)["too_many"][0]):
                 repeated.append((column.name, rows))
     return repeated
-
-
-def _number_rows(column: Column) -> str:
-    return f"SELECT {column.column_id} AS person, ROW_NUMBER() OVER () AS {ROW} FROM {ROWS}"
 
 
 def _parse_query(text: str) -> exp.Query:

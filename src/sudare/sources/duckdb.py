@@ -8,7 +8,6 @@ logged.
 
 from __future__ import annotations
 
-import functools
 import glob
 import os
 import re
@@ -22,15 +21,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import duckdb
-from duckdb.func import SPECIAL
+import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from sudare.errors import ParameterError, SourceError
 from sudare.scratch import ScratchDirectory, find_place, make_scratch
 from sudare.sources.base import Progress
-from sudare.sources.engine import ROWS, Column, Family, Lookup
+from sudare.sources.dialect import Dialect
+from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS, Column, Family, Lookup
 from sudare.sources.files import Files, Layout, find_encoding, find_files, read_layout, rewrite_as_utf8
+from sudare.sources.sql import Expression
 from sudare.text import Words, describe_refusal, text
 
 # --- what stands behind FROM ----------------------------------------------------------------------------------------
@@ -221,13 +222,7 @@ _SECONDS_BETWEEN_PROGRESS = 0.1
 _SECONDS_TO_START = 1.0  # a thread that has not begun after them never will
 _ROWS_PER_FETCH = 10_000
 _MEMORY_LIMIT = re.compile(r"\d+(\.\d+)? ?([KMGT]i?B|%)", re.IGNORECASE)
-_KEY_CASTS = {
-    "text": "CAST(k AS VARCHAR)",
-    "integer": "CAST(k AS BIGINT)",
-    "day": "CAST('1970-01-01' AS DATE) + CAST(k AS INTEGER)",
-}
-_PARAMETER_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "wide": "HUGEINT", "float": "DOUBLE", "day": "DATE",
-          "moment": "TIMESTAMP", "boolean": "BOOLEAN"}  # fmt: skip
+_KEY_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "wide": "HUGEINT", "float": "DOUBLE", "moment": "TIMESTAMP"}
 _COPY_OPTIONS = {
     "parquet": "FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false",
     "csv": "FORMAT csv, HEADER true, USE_TMP_FILE false",
@@ -238,7 +233,21 @@ _PROGRESS_SETTINGS = (
     "SET progress_bar_time = 0",
 )
 _MOST_THREADS = 1024
-_MOST_CACHED_VALUES = 1 << 16  # values whose code the Python function keeps
+
+
+class DuckDialect(Dialect):
+    """DuckDB reads texts without failing, and quickest by its own functions."""
+
+    def is_nan(self, value: Expression) -> Expression:
+        """Tell whether a double is NaN."""
+        return exp.IsNan(this=value)
+
+    def read_text(self, text: Expression, kind: exp.DataType) -> Expression:
+        """Read a text; NULL if it cannot be read."""
+        return exp.TryCast(this=text, to=kind)
+
+
+DIALECT = DuckDialect("duckdb")
 
 
 class DuckEngine:
@@ -272,6 +281,8 @@ class DuckEngine:
             described = self._execute(f"DESCRIBE SELECT * FROM {self._scan.clause}")
             selection, self._columns = self._scan.select(described)
             self._execute(f"CREATE TEMP VIEW {ROWS} AS {selection}")
+            # Numbers are given in the order of the data, whatever the threads do: DuckDB keeps the order of insertion.
+            self._execute(f"CREATE TEMP VIEW {NUMBERED_ROWS} AS SELECT *, ROW_NUMBER() OVER () AS {ROW} FROM {ROWS}")
             if self._scan.has_rows and not self._execute(f"SELECT 1 FROM {ROWS} LIMIT 1"):
                 raise SourceError(
                     "the lines of {data} cannot be split into columns; check its delimiters and quotes", data=self.name
@@ -303,9 +314,14 @@ class DuckEngine:
         """Tell whether column names are certainly names; the first line of a text file might be a row."""
         return self._scan.kind != "text"
 
+    @property
+    def dialect(self) -> Dialect:
+        """How DuckDB spells a query."""
+        return DIALECT
+
     def arrays(self, query: exp.Query) -> dict[str, NDArray[Any]]:
         """Run a query; columns as arrays, masked where a value is NULL."""
-        text = query.sql("duckdb")
+        text = DIALECT.render(query)
         arrays: dict[str, NDArray[Any]] = self._run(
             lambda: self._connection.execute(text).fetchnumpy(), shows_progress=True
         )
@@ -313,7 +329,7 @@ class DuckEngine:
 
     def stream(self, query: exp.Query) -> Iterator[tuple[Any, ...]]:
         """Run a query; rows as Python values, a few at a time. Finish one stream before the next query."""
-        text = query.sql("duckdb")
+        text = DIALECT.render(query)
         rows = self._run(lambda: self._connection.execute(text).fetchmany(_ROWS_PER_FETCH), shows_progress=True)
         while rows:
             yield from rows
@@ -321,34 +337,22 @@ class DuckEngine:
 
     def keep(self, name: str, query: exp.Query) -> None:
         """Store the result of a query as a temporary table."""
-        self._execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql('duckdb')}", shows_progress=True)
+        self._execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {DIALECT.render(query)}", shows_progress=True)
 
     def add(self, lookup: Lookup) -> None:
         """Store a lookup as a temporary table."""
-        keys = lookup.keys.astype("int64") if lookup.key_type == "day" else lookup.keys
+        keys, key = _load_keys(lookup)
         value = "CAST(v AS VARCHAR)" if lookup.value_type == "text" else "CAST(v AS BIGINT)"
         with self._lock:
             self._run(lambda: self._connection.register("sudare_loaded", {"k": keys, "v": lookup.values}))
             self._execute(
-                f"CREATE OR REPLACE TEMP TABLE {lookup.name} AS "
-                f"SELECT {_KEY_CASTS[lookup.key_type]} AS k, {value} AS v FROM sudare_loaded"
+                f"CREATE OR REPLACE TEMP TABLE {lookup.name} AS SELECT {key} AS k, {value} AS v FROM sudare_loaded"
             )
             self._run(lambda: self._connection.unregister("sudare_loaded"))
 
-    def define(self, name: str, meaning: Callable[[object], int | None], column: Column) -> None:
-        """Make a Python function of the values of a column callable in queries."""
-        is_decimal = column.family == "decimal"
-        parameter = f"DECIMAL({column.digits},{column.scale})" if is_decimal else _PARAMETER_TYPES[column.family]
-        cached = functools.lru_cache(maxsize=_MOST_CACHED_VALUES)(meaning)
-        self._run(
-            lambda: self._connection.create_function(
-                name, cached, [parameter], "BIGINT", null_handling=SPECIAL, side_effects=False
-            )
-        )
-
     def save(self, query: exp.Query, path: Path, *, file_format: Literal["parquet", "csv"]) -> None:
         """Write the result of a query to a file."""
-        copy = f"COPY ({query.sql('duckdb')}) TO {_quote(str(path))} ({_COPY_OPTIONS[file_format]})"
+        copy = f"COPY ({DIALECT.render(query)}) TO {_quote(str(path))} ({_COPY_OPTIONS[file_format]})"
         self._execute(copy, shows_progress=True)
 
     def close(self) -> None:
@@ -450,6 +454,18 @@ def _do_work(work: Callable[[], T], done: list[T], failed: list[Exception], fini
         failed.append(error.with_traceback(None))
     finally:
         finished.set()
+
+
+def _load_keys(lookup: Lookup) -> tuple[NDArray[Any], str]:
+    """Give the keys as DuckDB takes them, and the SQL that makes them of their type."""
+    if lookup.key_type == "day":
+        return lookup.keys.astype("datetime64[D]").astype("int64"), "CAST('1970-01-01' AS DATE) + CAST(k AS INTEGER)"
+    if lookup.key_type in ("wide", "decimal", "moment"):
+        keys = np.array([str(key) for key in lookup.keys], dtype=np.object_)
+        is_decimal = lookup.key_type == "decimal"
+        key_type = f"DECIMAL({lookup.digits},{lookup.scale})" if is_decimal else _KEY_TYPES[lookup.key_type]
+        return keys, f"CAST(k AS {key_type})"
+    return lookup.keys, f"CAST(k AS {_KEY_TYPES[lookup.key_type]})"
 
 
 def _name_data(data: object) -> Words:

@@ -1,8 +1,8 @@
 """From raw values to attribute codes, as SQL: one function for each kind of attribute.
 
 The meaning of a value is `Attribute.encode`. SQL decides where it is sure to agree, and that very function encodes the
-rest, so a column has one meaning whatever the engine, its version or its habits of casting. Numbers and days stand in
-`encode_bins.py`.
+rest (`unread.py`), so a column has one meaning whatever the engine, its version or its habits of casting. Numbers and
+days stand in `encode_bins.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlglot import exp
 from sudare.schema import DateBins, MeshCells, NumberBins, Values
 from sudare.schema.mesh import DIGITS
 from sudare.sources.encode_bins import encode_days, encode_numbers
-from sudare.sources.encoder import ColumnEncoder, Join, SqlCode, read_integer
+from sudare.sources.encoder import ColumnEncoder, Join, SqlCode, read_double, read_integer
 from sudare.sources.engine import Lookup
 from sudare.sources.sql import (
     Expression,
@@ -24,10 +24,11 @@ from sudare.sources.sql import (
     call,
     cast,
     choose,
+    is_nan,
     is_null,
     literal,
     matches_pattern,
-    try_cast,
+    read_text,
 )
 
 __all__ = ["ColumnEncoder", "Join", "SqlCode", "encode_column"]
@@ -56,7 +57,7 @@ def encode_column(encoder: ColumnEncoder) -> SqlCode:
         case MeshCells() as cells:
             return encode_cells(encoder, cells)
         case _:
-            return encoder.call_function_always()
+            return encoder.look_up_always()
 
 
 def _encode_booleans(encoder: ColumnEncoder) -> SqlCode:
@@ -72,19 +73,19 @@ def _encode_booleans(encoder: ColumnEncoder) -> SqlCode:
 def encode_values(encoder: ColumnEncoder, domain: Values) -> SqlCode:
     """Look each value up in a table of the declared ones. A join beats CASE and ENUM, at any number of values.
 
-    Integers are found by number, which is quicker; all else by text, exactly as it stands.
+    Integers and doubles are found by number, which is quicker; all else by text, exactly as it stands.
     """
     family = encoder.column.family
     if family == "moment" or not encoder.prints_like_python:
-        return encoder.call_function_always()
-    lookup = _list_numbers(encoder, domain) if family == "integer" else _list_texts(encoder, domain)
-    key = encoder.value() if family in ("text", "integer") else cast(encoder.value(), "VARCHAR")
-    code: Expression = encoder.lookup_value("values")
+        return encoder.look_up_always()
+    lookup = _LISTS.get(family, _list_texts)(encoder, domain)
+    key = encoder.value() if family in ("text", "integer", "float") else cast(encoder.value(), "VARCHAR")
+    code = _mend_zeros(encoder, domain) if family == "float" else encoder.lookup_value("values")
     if encoder.attribute.other_code is not None:
         code = call("COALESCE", code, literal(encoder.attribute.other_code))
     missing_code = encoder.encode(None)
     if missing_code is not None and missing_code != encoder.attribute.other_code:
-        is_missing = [is_null(encoder.value())] + ([call("ISNAN", encoder.value())] if family == "float" else [])
+        is_missing = [is_null(encoder.value())] + ([is_nan(encoder.value())] if family == "float" else [])
         code = choose([(any_of(is_missing), literal(missing_code))], code)
     return SqlCode(unguarded=code, joins=(Join(lookup=lookup, key=key),))
 
@@ -109,6 +110,23 @@ def _list_numbers(encoder: ColumnEncoder, domain: Values) -> Lookup:
     return Lookup(name=encoder.lookup_name("values"), keys=keys, values=values, key_type="integer")
 
 
+def _list_doubles(encoder: ColumnEncoder, domain: Values) -> Lookup:
+    codes = _code_texts(encoder, domain)
+    pairs = [(number, code) for text, code in codes.items() if (number := read_double(text))]  # zeros: _mend_zeros
+    keys, values = np.array([key for key, _ in pairs]), np.array([code for _, code in pairs], dtype=np.int64)
+    return Lookup(name=encoder.lookup_name("values"), keys=keys.astype(float), values=values, key_type="float")
+
+
+def _mend_zeros(encoder: ColumnEncoder, domain: Values) -> Expression:
+    """0.0 and -0.0 are one key and two texts, so they are told apart outside the lookup."""
+    codes = _code_texts(encoder, domain)
+    zeros = [(encoder.is_double(float(text)), literal(codes[text])) for text in ("0.0", "-0.0") if text in codes]
+    return choose(zeros, encoder.lookup_value("values"))
+
+
+_LISTS: dict[str, Callable[[ColumnEncoder, Values], Lookup]] = {"integer": _list_numbers, "float": _list_doubles}
+
+
 # --- mesh cells: arithmetic on the digits of JIS codes, never a list of all cells -----------------------------------
 
 _FIRST_LEVEL = "[1-9][0-9]{3}"
@@ -128,7 +146,7 @@ def encode_cells(encoder: ColumnEncoder, cells: MeshCells) -> SqlCode:
         as_text = {encoder.derived_id("text"): cast(encoder.value(), "VARCHAR")}
         code = _read_text_code(cells, lambda: encoder.derived_column("text"))
         return _look_up_cells(encoder, cells, (as_text, {mesh: code}))
-    return encoder.call_function_always()
+    return encoder.look_up_always()
 
 
 def mesh_pattern(level: int) -> str:
@@ -146,7 +164,7 @@ def mesh_pattern(level: int) -> str:
 def _read_text_code(cells: MeshCells, text: Callable[[], Expression]) -> Expression:
     """Cut a code to the digits of the attribute's level, as a number; NULL if it is none."""
     head = call("LEFT", text(), literal(DIGITS[cells.level - 1]))
-    return choose([(matches_pattern(text(), mesh_pattern(cells.level)), try_cast(head, "BIGINT"))])
+    return choose([(matches_pattern(text(), mesh_pattern(cells.level)), read_text(head, "BIGINT"))])
 
 
 def _read_integer_code(encoder: ColumnEncoder, cells: MeshCells) -> Expression:
@@ -156,7 +174,7 @@ def _read_integer_code(encoder: ColumnEncoder, cells: MeshCells) -> Expression:
     text = cast(encoder.value(), "VARCHAR")
     is_longer = exp.GTE(this=encoder.value(), expression=literal(10**digits))
     is_finer = all_of(is_longer, matches_pattern(text, mesh_pattern(cells.level)))
-    head = try_cast(call("LEFT", cast(encoder.value(), "VARCHAR"), literal(digits)), "BIGINT")
+    head = read_text(call("LEFT", cast(encoder.value(), "VARCHAR"), literal(digits)), "BIGINT")
     return choose([(is_own, cast(encoder.value(), "BIGINT")), (is_finer, head)])
 
 
@@ -171,15 +189,9 @@ def _look_up_cells(encoder: ColumnEncoder, cells: MeshCells, stages: tuple[dict[
     lookup = Lookup(name=encoder.lookup_name("cells"), keys=keys, values=np.arange(len(keys)), key_type="integer")
     if encoder.attribute.other_code is not None:
         code = call("COALESCE", code, literal(encoder.attribute.other_code))
-    is_text = encoder.column.family == "text"
-    is_padded = all_of(is_null(encoder.derived_column("mesh")), encoder.has_blanks_around(encoder.value))
-    branches = [(is_padded, encoder.call_function())] if is_text else []
-    return SqlCode(
-        unguarded=encoder.choose_code(branches, code),
-        stages=stages,
-        joins=(Join(lookup=lookup, key=key),),
-        needs_lookup=is_text,
-    )
+    is_unread = is_null(encoder.derived_column("mesh")), encoder.look_up_unread()
+    branches = [is_unread] if encoder.column.family == "text" else []
+    return SqlCode(unguarded=encoder.choose_code(branches, code), stages=stages, joins=(Join(lookup=lookup, key=key),))
 
 
 def _number_cells(encoder: ColumnEncoder, level: int) -> Expression:

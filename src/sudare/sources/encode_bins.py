@@ -3,7 +3,7 @@
 Edges of numbers are exact decimals and so is the text of a number, but engines are quick with doubles. Rounding to a
 double keeps order: if the double of x is below (above) the double of an edge, so is x. Only where the two doubles are
 equal may x lie on either side. Two decimals of at most 15 digits with the same double are the same number, so such ties
-are decided too; the rest, which are rare, are encoded by `Attribute.encode`.
+are decided too; the rest, which are rare, are unread.
 
 A day is read from the column, then found in a table of days or by one division.
 """
@@ -24,14 +24,13 @@ import numpy as np
 from sqlglot import exp
 
 from sudare.schema import DateBins, NumberBins
-from sudare.schema.raw import BLANKS, DATE_TEXT, NUMBER_TEXT, write_decimal
+from sudare.schema.raw import BLANKS, NUMBER_TEXT, write_decimal
 from sudare.sources.encoder import MOST_LOOKUP_KEYS, MOST_TREE_LEAVES, ColumnEncoder, Join, SqlCode
 from sudare.sources.engine import Lookup
 from sudare.sources.sql import (
     Branch,
     Expression,
     all_of,
-    any_of,
     bisect,
     call,
     cast,
@@ -40,7 +39,7 @@ from sudare.sources.sql import (
     is_null,
     literal,
     matches_pattern,
-    try_cast,
+    read_text,
 )
 
 EXACT_DIGITS = 15  # every decimal of this many digits has a double of its own
@@ -58,14 +57,14 @@ def encode_numbers(encoder: ColumnEncoder, bins: NumberBins) -> SqlCode:
     if family == "integer":
         return _encode_integers(encoder, edges)
     if not edges.has_sql or not (encoder.prints_like_python or not encoder.attribute.missing_marks):
-        return encoder.call_function_always()
+        return encoder.look_up_always()
     if family == "float":
         return _encode_doubles(encoder, edges, {}, encoder.value)
     if family == "decimal" and encoder.column.digits <= EXACT_DIGITS:
         return _encode_decimals(encoder, edges)
     if family in ("text", "wide", "decimal"):
         return _encode_texts(encoder, edges)
-    return encoder.call_function_always()
+    return encoder.look_up_always()
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def _encode_integers(encoder: ColumnEncoder, edges: BinEdges) -> SqlCode:
         join = Join(lookup=_list_bins(encoder, edges, low, high), key=encoder.value())
         return encoder.encode_by_lookup(join, encoder.lookup_value("bins"), last=clamped)
     if size > MOST_TREE_LEAVES:
-        return encoder.call_function_always()
+        return encoder.look_up_always()
     return encoder.encode_range((inside, bisect(encoder.value, _whole_inner_edges(edges))), last=clamped)
 
 
@@ -209,32 +208,31 @@ def _encode_doubles(
         code = bisect(number, edges.floors[1:-1])
     clamped = _clamp(encoder, number, low, high, edges.bins.size)
     sql_code = encoder.encode_range((inside, code), first=first, last=[*clamped, *last])
-    return replace(sql_code, stages=tuple(stages), needs_lookup=bool(first or last))
+    return replace(sql_code, stages=tuple(stages))
 
 
 def _encode_decimals(encoder: ColumnEncoder, edges: BinEdges) -> SqlCode:
     """Cut decimals of few digits as doubles; they tie with an edge only if they are the edge, if that is short."""
     stage = {encoder.derived_id("number"): cast(encoder.value(), "DOUBLE")}
     number = partial(encoder.derived_column, "number")
-    tied = [] if edges.is_short else [(_is_tied(edges, number), encoder.call_function())]
+    tied = [] if edges.is_short else [(_is_tied(edges, number), encoder.look_up_unread())]
     return _encode_doubles(encoder, edges, stage, number, first=tied)
 
 
 def _encode_texts(encoder: ColumnEncoder, edges: BinEdges) -> SqlCode:
-    """Read plain decimal text. The function encodes long texts that tie with an edge, and texts between blanks."""
+    """Read plain decimal text. Long texts that tie with an edge and texts of any other form are unread."""
     is_text = encoder.column.family == "text"
     as_text = () if is_text else ({encoder.derived_id("text"): cast(encoder.value(), "VARCHAR")},)
     text: DerivedValue = encoder.value if is_text else partial(encoder.derived_column, "text")
     number = partial(encoder.derived_column, "number")
     is_short = exp.LTE(this=call("LENGTH", text()), expression=literal(_LONGEST_TEXT))
     is_number = all_of(matches_pattern(text(), NUMBER_TEXT), is_short)
-    stage = {encoder.derived_id("number"): choose([(is_number, try_cast(text(), "DOUBLE"))])}
+    stage = {encoder.derived_id("number"): choose([(is_number, read_text(text(), "DOUBLE"))])}
     is_tied = _is_tied(edges, number)
     if edges.is_short:
         is_tied = all_of(exp.GT(this=call("LENGTH", text()), expression=literal(EXACT_DIGITS)), is_tied)
-    padded = [(encoder.has_blanks_around(text), encoder.call_function())] if is_text else []
-    first = [(is_tied, encoder.call_function())]
-    sql_code = _encode_doubles(encoder, edges, stage, number, first=first, last=padded)
+    tied, other_form = (is_tied, encoder.look_up_unread()), (is_null(number()), encoder.look_up_unread())
+    sql_code = _encode_doubles(encoder, edges, stage, number, first=[tied], last=[other_form])
     return replace(sql_code, stages=(*as_text, *sql_code.stages))
 
 
@@ -310,32 +308,30 @@ def encode_days(encoder: ColumnEncoder, bins: DateBins) -> SqlCode:
         sql_code = _encode_day_texts(encoder, bins, partial(encoder.derived_column, "text"))
         as_text = {encoder.derived_id("text"): cast(encoder.value(), "VARCHAR")}
         return replace(sql_code, stages=(as_text, *sql_code.stages))
-    return encoder.call_function_always()
+    return encoder.look_up_always()
 
 
 def _encode_day_texts(encoder: ColumnEncoder, bins: DateBins, text: DerivedValue) -> SqlCode:
-    """Read the common forms of a day in SQL; the function encodes the others."""
+    """Read the common forms of a day in SQL; texts of other forms are unread."""
     date_format = encoder.attribute.date_format
     if date_format is None:
         parsed = read_plain_day(text)
-        may_be_day = any_of([matches_pattern(text(), DATE_TEXT), encoder.has_blanks_around(text)])
     else:
         layout = _find_layout(date_format)
         if layout is None:
-            return encoder.call_function_always()
-        parsed, may_be_day = _read_layout(text, *layout), exp.true()
-    is_unread = all_of(is_null(encoder.derived_column("day")), may_be_day)
+            return encoder.look_up_always()
+        parsed = _read_layout(text, *layout)
     stage, day = {encoder.derived_id("day"): parsed}, partial(encoder.derived_column, "day")
-    return _encode_binned_days(encoder, bins, stage, day, first=[(is_unread, encoder.call_function())])
+    return _encode_binned_days(encoder, bins, stage, day, first=[(is_null(day()), encoder.look_up_unread())])
 
 
 def read_plain_day(text: DerivedValue) -> Expression:
     """Read the common forms of a day without a format; NULL for others."""
     return choose(
         [
-            (matches_pattern(text(), _PLAIN_DAY), try_cast(text(), "DATE")),
+            (matches_pattern(text(), _PLAIN_DAY), read_text(text(), "DATE")),
             (matches_pattern(text(), _EIGHT_DIGITS), _join_date(text, (1, 5, 7))),
-            (matches_pattern(text(), _DAY_WITH_TIME), try_cast(call("LEFT", text(), literal(10)), "DATE")),
+            (matches_pattern(text(), _DAY_WITH_TIME), read_text(call("LEFT", text(), literal(10)), "DATE")),
         ]
     )
 
@@ -347,7 +343,7 @@ def _join_date(text: DerivedValue, starts: tuple[int | None, int | None, int | N
         for start, width in zip(starts, (4, 2, 2), strict=True)
     ]
     dash = exp.Literal.string("-")
-    return try_cast(exp.func("CONCAT", parts[0], dash, parts[1], dash.copy(), parts[2]), "DATE")
+    return read_text(exp.func("CONCAT", parts[0], dash, parts[1], dash.copy(), parts[2]), "DATE")
 
 
 def _read_integer_day(encoder: ColumnEncoder) -> Expression:
@@ -407,16 +403,16 @@ def _encode_binned_days(
     elif bins.size <= MOST_TREE_LEAVES:
         sql_code = encoder.encode_range((inside, bisect(day, bins.edges[1:-1])), first=first, last=clamped)
     else:
-        return encoder.call_function_always()
-    return replace(sql_code, stages=(stage,) if stage else (), needs_lookup=bool(first))
+        return encoder.look_up_always()
+    return replace(sql_code, stages=(stage,) if stage else ())
 
 
 def _clamp_days(encoder: ColumnEncoder, day: DerivedValue, low: date, high: date, size: int) -> list[Branch]:
-    """Put days outside into the bins at the ends. The year 0000, which engines know and Python does not, is no day."""
+    """Put days outside into the bins at the ends. Years below 1 and above 9999, which engines know, are none."""
     if encoder.attribute.outside != "clamp":
         return []
     below = all_of(exp.LT(this=day(), expression=literal(low)), exp.GTE(this=day(), expression=literal(date.min)))
-    above = exp.GT(this=day(), expression=literal(high))
+    above = all_of(exp.GT(this=day(), expression=literal(high)), exp.LTE(this=day(), expression=literal(date.max)))
     return [(below, literal(0)), (above, literal(size - 1))]
 
 

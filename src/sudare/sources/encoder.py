@@ -1,11 +1,12 @@
 """The code of one attribute over one column, as SQL: what every kind of attribute is encoded with.
 
-The meaning of a value is `Attribute.encode`. SQL decides where it is sure to agree; the other values are looked up by
-that very function, which the engine calls.
+The meaning of a value is `Attribute.encode`. SQL decides where it is sure to agree; the other values are unread: they
+are brought once, encoded by that very function, and looked up (`unread.py`).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,17 +16,16 @@ from sqlglot import exp
 
 from sudare.errors import DomainError
 from sudare.schema import Attribute
-from sudare.schema.raw import BLANKS
 from sudare.sources.engine import Column, Lookup
 from sudare.sources.sql import (
     Branch,
     Expression,
+    all_of,
     any_of,
-    call,
     cast,
     choose,
-    contains_pattern,
     is_in,
+    is_nan,
     is_null,
     literal,
     raw_column,
@@ -34,7 +34,6 @@ from sudare.sources.sql import (
 MOST_LOOKUP_KEYS = 1 << 16  # a larger table costs more than a tree of comparisons
 MOST_TREE_LEAVES = 1 << 12  # of a tree of comparisons; a larger one is slow to plan for an engine
 MOST_DECIMAL_PLACES = 6  # Python prints decimals with more places as 1E-7, engines as 0.0000001
-_BLANK_AT_AN_END = f"^[{BLANKS}]|[{BLANKS}]$"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,21 +50,31 @@ class SqlCode:
 
     `unguarded` is the code where `guard` holds (everywhere if there is none); elsewhere no value fits. Kept apart, the
     guards of all attributes become one condition of the key, which engines check quicker than many.
-    `stages` are columns to derive first, each stage from the one before. `needs_lookup` tells that some values are
-    looked up by the Python function of the encoder.
+    `stages` are columns to derive first, each stage from the one before. `reads_nothing`: every value is unread.
     """
 
     unguarded: Expression
     guard: Expression | None = None
     stages: tuple[Mapping[str, Expression], ...] = ()
     joins: tuple[Join, ...] = ()
-    needs_lookup: bool = False
+    reads_nothing: bool = False
 
     @property
     def expression(self) -> Expression:
         """The code with its guard; a fresh tree at every call."""
         unguarded = self.unguarded.copy()
         return unguarded if self.guard is None else choose([(self.guard.copy(), unguarded)])
+
+    def mentions(self, lookup: str) -> bool:
+        """Tell whether the code takes a value from a lookup."""
+        return any(column.table == lookup for column in self.unguarded.find_all(exp.Column))
+
+    def replace_value(self, lookup: str, value: Expression) -> SqlCode:
+        """Put a value in place of what a lookup has."""
+        unguarded = self.unguarded.transform(
+            lambda node: value.copy() if isinstance(node, exp.Column) and node.table == lookup else node
+        )
+        return replace(self, unguarded=unguarded)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,17 +106,19 @@ class ColumnEncoder:
         return exp.column("v", table=self.lookup_name(name))
 
     @property
-    def function(self) -> str:
-        """Name the Python function in the engine that encodes any value of this column."""
-        return f"sudare_{self.prefix}"
+    def unread_lookup(self) -> str:
+        """Name the lookup of the values that SQL does not read."""
+        return self.lookup_name("unread")
 
-    def call_function(self) -> Expression:
-        """Encode the value by that function; for values that are rare."""
-        return call(self.function, self.value())
+    def look_up_unread(self) -> Expression:
+        """Stands where SQL does not read a value; see `unread.py`."""
+        return self.lookup_value("unread")
 
-    def call_function_always(self) -> SqlCode:
-        """Encode every value by that function: right for any column, at 0.1 to 3 million rows a second."""
-        return SqlCode(unguarded=self.call_function(), needs_lookup=True)
+    def look_up_always(self) -> SqlCode:
+        """Look every value up: right for any column, at a cost for each different value."""
+        is_missing = [is_null(self.value())] + ([is_nan(self.value())] if self.column.family == "float" else [])
+        code = choose([(any_of(is_missing), literal(self.encode(None)))], self.look_up_unread())
+        return SqlCode(unguarded=code, reads_nothing=True)
 
     def encode(self, value: object) -> int | None:
         """Encode a value in Python; None if it does not fit."""
@@ -144,12 +155,20 @@ class ColumnEncoder:
     def _missing_conditions(self) -> list[Expression]:
         conditions = [is_null(self.value())]
         if self.column.family == "float":
-            conditions.append(call("ISNAN", self.value()))
-        if self.missing_values:
-            # The texts of these families are compared: -0.0 is another text than 0.0.
-            is_text = self.column.family in ("float", "decimal", "wide")
+            conditions.append(is_nan(self.value()))
+            conditions += [self.is_double(mark) for mark in self.missing_values if isinstance(mark, float)]
+        elif self.missing_values:
+            is_text = self.column.family in ("decimal", "wide")
             conditions.append(is_in(cast(self.value(), "VARCHAR") if is_text else self.value(), self.missing_values))
         return conditions
+
+    def is_double(self, number: float) -> Expression:
+        """Tell whether a double is this one, by its number: engines print doubles differently. -0.0 is not 0.0."""
+        is_equal = exp.EQ(this=self.value(), expression=literal(number))
+        if number != 0:
+            return is_equal
+        has_sign = exp.Like(this=cast(self.value(), "VARCHAR"), expression=literal("-%"))
+        return all_of(is_equal, has_sign if math.copysign(1, number) < 0 else exp.not_(has_sign))
 
     @property
     def missing_values(self) -> list[object]:
@@ -165,10 +184,6 @@ class ColumnEncoder:
         """Tell whether the engine's text of a value is the one that a schema means."""
         return self.column.family != "decimal" or self.column.scale <= MOST_DECIMAL_PLACES
 
-    def has_blanks_around(self, text: Callable[[], Expression]) -> Expression:
-        """Tell whether a text has blanks around it, which do not count."""
-        return contains_pattern(text(), _BLANK_AT_AN_END)
-
 
 def read_integer(text: str) -> int | None:
     """Read the text of an integer as engines print it; None if it is none, or longer than 64 bits."""
@@ -180,6 +195,19 @@ def read_integer(text: str) -> int | None:
 def _keep_printed(text: str) -> str | None:
     """Keep the text of a number as engines print it."""
     return text if re.fullmatch(r"-?[0-9.]+(e[+-][0-9]+)?|-?inf", text) else None
+
+
+def read_double(text: str) -> float | None:
+    """Read the text of a double as Python prints it; None if it is none, or NaN.
+
+    >>> read_double("1.0"), read_double("1"), read_double("nan")
+    (1.0, None, None)
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if repr(number) == text and number == number else None
 
 
 def _read_day(text: str) -> date | None:
@@ -202,7 +230,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "integer": read_integer,
     "wide": _keep_printed,
     "decimal": _keep_printed,
-    "float": _keep_printed,
+    "float": read_double,
     "day": _read_day,
     "moment": _read_moment,
 }

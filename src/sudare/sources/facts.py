@@ -13,7 +13,7 @@ from sudare.schema.raw import NUMBER_TEXT, to_text
 from sudare.sources.encode_bins import read_plain_day
 from sudare.sources.engine import Column, Engine, Family
 from sudare.sources.query import query_rows
-from sudare.sources.sql import Expression, all_of, call, choose, literal, matches_pattern, raw_column, try_cast
+from sudare.sources.sql import Expression, all_of, call, choose, is_nan, literal, matches_pattern, raw_column, read_text
 
 ValueType = Literal["text", "integer", "number", "date", "boolean"]
 
@@ -75,7 +75,7 @@ def _null_if_missing(column: Column) -> Expression:
     if column.family == "text":
         return call("NULLIF", value, literal(""))
     if column.family == "float":
-        return choose([(exp.not_(call("ISNAN", value)), value.copy())])
+        return choose([(exp.not_(is_nan(value)), value.copy())])
     return value
 
 
@@ -84,8 +84,8 @@ def _read_texts(column: Column) -> dict[str, Expression]:
     value = partial(raw_column, column.column_id)
     is_number = all_of(matches_pattern(value(), NUMBER_TEXT), exp.not_(matches_pattern(value(), _LEADING_ZERO)))
     return {
-        "integer": choose([(matches_pattern(value(), _INTEGER), try_cast(value(), "BIGINT"))]),
-        "number": choose([(is_number, try_cast(value(), "DOUBLE"))]),
+        "integer": choose([(matches_pattern(value(), _INTEGER), read_text(value(), "BIGINT"))]),
+        "number": choose([(is_number, read_text(value(), "DOUBLE"))]),
         "date": read_plain_day(value),
     }
 

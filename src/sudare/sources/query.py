@@ -8,11 +8,8 @@ from itertools import zip_longest
 from sqlglot import exp
 
 from sudare.sources.encode import Join, SqlCode
-from sudare.sources.engine import ROWS
+from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS
 from sudare.sources.sql import RAW, Expression, is_null, literal, raw_column
-
-ROW = "sudare_row"
-"""The number of a row in the order of the data, the same in every query of a source."""
 
 DROPPED_ROWS = "sudare_dropped_rows"
 """The table of the rows (by `ROW`) that are dropped because their person has too many."""
@@ -32,9 +29,11 @@ def query_rows(
     """
     columns: list[Expression] = [raw_column(column_id) for column_id in dict.fromkeys(column_ids)]
     columns = columns or [literal(1).as_("nothing")]
+    table = ROWS
     if is_numbered or has_dropped_rows:
-        columns.append(exp.Window(this=exp.RowNumber()).as_(ROW))
-    rows = exp.select(*columns).from_(exp.alias_(exp.to_table(ROWS), RAW, table=True))
+        columns.append(raw_column(ROW))
+        table = NUMBERED_ROWS
+    rows = exp.select(*columns).from_(exp.alias_(exp.to_table(table), RAW, table=True))
     for stage in zip_longest(*(sql_code.stages for sql_code in sql_codes), fillvalue={}):
         derived = [value.copy().as_(name) for derivations in stage for name, value in derivations.items()]
         rows = exp.select(exp.Star(), *derived).from_(rows.subquery(RAW))

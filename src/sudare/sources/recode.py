@@ -24,9 +24,8 @@ from sudare.schema.arrays import Labels
 from sudare.sources.base import read_count
 from sudare.sources.count import build_keys
 from sudare.sources.encode import Join, SqlCode
-from sudare.sources.engine import Column, Lookup
-from sudare.sources.query import ROW
-from sudare.sources.sql import Expression, any_of, call, choose, is_null, literal, raw_column
+from sudare.sources.engine import ROW, Column, Lookup
+from sudare.sources.sql import Expression, any_of, call, cast, choose, digest, is_null, literal, raw_column
 
 if TYPE_CHECKING:
     from sudare.sources.table import TableSource
@@ -268,5 +267,5 @@ class LabelledRows:
 
 
 def _shuffle_by(number: Expression) -> Expression:
-    """Give a sort key that orders numbered rows at random: their hash under a fresh key."""
-    return call("SHA256", call("CONCAT", literal(draw_key().hex()), number))
+    """Give a sort key that orders rows at random: the hash of their identity under a fresh key."""
+    return digest(call("CONCAT", literal(draw_key().hex()), cast(number, "VARCHAR")))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
@@ -56,9 +56,25 @@ def cast(value: Expression, kind: str) -> Expression:
     return exp.cast(value, kind)
 
 
-def try_cast(value: Expression, kind: str) -> Expression:
-    """Convert; NULL if it cannot be."""
-    return exp.TryCast(this=value, to=exp.DataType.build(kind))
+def read_text(text: Expression, kind: Literal["BIGINT", "DOUBLE", "DATE"]) -> Expression:
+    """Read a text whose form a pattern has checked; NULL where it is none; see `Dialect.read_text` for the forms."""
+    return exp.TryCast(this=text, to=exp.DataType.build(kind))
+
+
+def narrow(number: Expression) -> Expression:
+    """Make a whole number that is not negative one of 64 bits; NULL if it is longer."""
+    fits = exp.LTE(this=number, expression=literal(2**63 - 1))
+    return choose([(fits, cast(number.copy(), "BIGINT"))])
+
+
+def is_nan(value: Expression) -> Expression:
+    """Tell whether a double is NaN."""
+    return exp.IsNan(this=value)
+
+
+def digest(text: Expression) -> Expression:
+    """Hash a text by SHA-256, as something that can be sorted by."""
+    return exp.SHA2(this=text, length=literal(256))
 
 
 def matches_pattern(text: Expression, pattern: str) -> Expression:

@@ -22,15 +22,17 @@ from sudare.sources.base import Findings, Source, read_count
 from sudare.sources.check import check_rows, count_impossible_rows, refuse_impossible, refuse_misfits
 from sudare.sources.count import (
     build_keys,
-    count_unowned_rows,
+    count_dropped_rows,
+    count_over_limit,
     find_repeated_identifiers,
     make_counts,
     select_dropped_rows,
 )
-from sudare.sources.encode import ColumnEncoder, SqlCode, encode_column
+from sudare.sources.encode import ColumnEncoder, SqlCode
 from sudare.sources.engine import Column, Engine, find_nulls
 from sudare.sources.query import DROPPED_ROWS, query_rows
 from sudare.sources.recode import LabelledRows
+from sudare.sources.unread import ColumnCode
 from sudare.text import text
 from sudare.text.cards import card
 
@@ -57,8 +59,8 @@ class TableSource:
         self.engine = engine
         self.count_column = count_column
         self._salt = draw_key() if salt is None else salt
-        self._sql_codes: dict[str, SqlCode] = {}
-        self._has_dropped_rows = False
+        self._codes: dict[str, ColumnCode] = {}
+        self._kept_rows: int | None = None  # rows within the limit of a person, where rows are dropped
         self._has_checked_identifiers = False
         self.columns = {column.name: column for column in engine.columns}
 
@@ -100,17 +102,25 @@ class TableSource:
         """
         chosen = self.schema if by is None else self.schema.select(by)
         self._refuse_repeated_identifiers()
-        sql_codes = [self.encode_attribute(attribute) for attribute in chosen.attributes]
-        keys = build_keys(sql_codes, chosen.radix)
-        names = [f"w{index}" for index in range(len(keys))]
-        query = self.query(sql_codes, self.column_ids(chosen.attributes))
-        query = self._add_up(query, keys, names).group_by(*names)
-        result = self.engine.arrays(query)
-        if any(find_nulls(result[name]).any() for name in names):
+        keys, totals = self._count_keys(chosen)
+        if _have_nulls(keys) and self.look_up_unread(chosen.attributes):
+            keys, totals = self._count_keys(chosen)
+        if _have_nulls(keys):
             refuse_misfits(self, chosen.attributes)
-        counts = make_counts(chosen, [result.pop(name) for name in names], self._check_totals(result.pop("n")))
+        counts = make_counts(chosen, keys, self._check_totals(totals))
+        if self.count_column is None:
+            self.check_row_number(counts.total)
         _refuse_impossible_cells(counts)
         return counts
+
+    def _count_keys(self, chosen: Schema) -> tuple[list[Codes], Codes]:
+        """Count rows by the words of their keys; a word is NULL where a value does not fit, or is unread."""
+        sql_codes = [self.encode_attribute(attribute, may_be_unread=True) for attribute in chosen.attributes]
+        words = build_keys(sql_codes, chosen.radix)
+        names = [f"w{index}" for index in range(len(words))]
+        query = self.query(sql_codes, self.column_ids(chosen.attributes))
+        result = self.engine.arrays(self._add_up(query, words, names).group_by(*names))
+        return [result[name] for name in names], result["n"]
 
     def _refuse_repeated_identifiers(self) -> None:
         """Refuse a table of rows whose identifiers repeat: a person has several rows, and is protected too little.
@@ -135,7 +145,7 @@ class TableSource:
             is_whole = exp.not_(sql.is_null(whole))
             # A row whose number cannot be used has no key, so it is refused like any other misfit.
             keys[0] = sql.choose([(is_whole, keys[0])])
-            number = sql.try_cast(exp.Sum(this=whole.copy()), "BIGINT")
+            number = sql.narrow(exp.Sum(this=whole.copy()))
         return query.select(*(key.as_(name) for key, name in zip(keys, names, strict=True)), number.as_("n"))
 
     def _check_totals(self, totals: Codes) -> Codes:
@@ -241,22 +251,34 @@ class TableSource:
             known=list_some(known, _MOST_NAMES),
         )
 
-    def encode_attribute(self, attribute: Attribute, *, tag: str = "") -> SqlCode:
-        """Write the code of an attribute as SQL; its lookups and its function are put into the engine once.
+    def encode_attribute(self, attribute: Attribute, *, tag: str = "", may_be_unread: bool = False) -> SqlCode:
+        """Write the code of an attribute as SQL; its lookups are put into the engine once.
 
-        `tag` keeps variants of an attribute apart.
+        `tag` keeps variants of an attribute apart. `may_be_unread`: values that SQL does not read may have no code; who
+        says so looks for rows without a code and calls `look_up_unread` if there are any.
         """
+        code = self._find_code(attribute, tag)
+        if not may_be_unread:
+            code.complete()
+        return code.sql_code
+
+    def look_up_unread(self, attributes: Sequence[Attribute], *, tag: str = "") -> bool:
+        """Bring the values that SQL does not read; tell whether that gave any of them a code."""
+        gained = [self._find_code(attribute, tag).complete() for attribute in attributes]
+        return any(gained)
+
+    def note_all_read(self, attributes: Sequence[Attribute], *, tag: str = "") -> None:
+        """Note that a look at all rows left no value of these attributes without a code."""
+        for attribute in attributes:
+            self._find_code(attribute, tag).is_complete = True
+
+    def _find_code(self, attribute: Attribute, tag: str) -> ColumnCode:
         column = self.column(attribute.name)
         prefix = column.column_id + tag
-        if prefix not in self._sql_codes:
+        if prefix not in self._codes:
             encoder = ColumnEncoder(attribute=attribute, column=column, prefix=prefix)
-            sql_code = encode_column(encoder)
-            for join in sql_code.joins:
-                self.engine.add(join.lookup)
-            if sql_code.needs_lookup:
-                self.engine.define(encoder.function, encoder.encode, column)
-            self._sql_codes[prefix] = sql_code
-        return self._sql_codes[prefix]
+            self._codes[prefix] = ColumnCode(self.engine, encoder)
+        return self._codes[prefix]
 
     def query(
         self,
@@ -269,8 +291,16 @@ class TableSource:
         """Begin a query over the rows that count, at most `max_rows` of each person; or over all rows."""
         if not all_rows:
             self._drop_rows()
-        has_dropped_rows = self._has_dropped_rows and not all_rows
+        has_dropped_rows = self._kept_rows is not None and not all_rows
         return query_rows(sql_codes, column_ids, is_numbered=is_numbered, has_dropped_rows=has_dropped_rows)
+
+    def check_row_number(self, rows: int) -> None:
+        """Refuse a result over the rows that count if they are not as many as the limit of a person leaves.
+
+        So an identity of rows that an engine does not keep cannot switch the limit off in silence.
+        """
+        if self._kept_rows is not None and rows != self._kept_rows:
+            raise _name_lost_identity(self)
 
     def column_ids(self, attributes: Sequence[Attribute]) -> list[str]:
         """Give the ids of the columns of attributes, and of the column of counts."""
@@ -280,15 +310,18 @@ class TableSource:
     def _drop_rows(self) -> None:
         """Choose once which rows of a person are dropped; see `count.select_dropped_rows`."""
         unit = self.schema.unit
-        if unit.column is None or self._has_dropped_rows:
+        if unit.column is None or self._kept_rows is not None:
             return
         column = self.column(unit.column)
-        if count_unowned_rows(self.engine, column):
+        limit = count_over_limit(self.engine, column, max_rows=unit.max_rows)
+        if limit.unowned:
             raise DomainError(
                 "column {column} must name a person in every row; run `sudare schema check`", column=unit.column
             )
         self.engine.keep(DROPPED_ROWS, select_dropped_rows(column, max_rows=unit.max_rows, salt=self._salt))
-        self._has_dropped_rows = True
+        if count_dropped_rows(self.engine) != (limit.too_many, limit.too_many):
+            raise _name_lost_identity(self)
+        self._kept_rows = limit.rows - limit.too_many
 
 
 class _LevelLabels:
@@ -316,6 +349,18 @@ class _GivenLabels:
     def __call__(self, codes: Codes) -> Labels:
         chosen: Labels = self._labels[codes]
         return chosen
+
+
+def _have_nulls(keys: Sequence[Codes]) -> bool:
+    return any(find_nulls(word).any() for word in keys)
+
+
+def _name_lost_identity(source: TableSource) -> SourceError:
+    return SourceError(
+        "the engine of {data} does not know a row again from one query to the next, so the rows of a person cannot be"
+        " limited; open the data as a file or a table",
+        data=source.engine.name,
+    )
 
 
 def _refuse_impossible_cells(counts: Counts) -> None:
