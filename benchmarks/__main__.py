@@ -6,6 +6,7 @@ import sys
 NAMES = (
     "start",
     "noise",
+    "gaussian",
     "ledger",
     "audit",
     "counting",

@@ -15,6 +15,7 @@ from papers.baselines.plain import changed_cells, either_promise, guard
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import Rng, geometric
+from sudare.noise.counting import GeometricNoise
 from sudare.noise.geometric import geometric_probability, geometric_tail
 from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum
 from sudare.privacy import Guarantee, Neighbours, exact_epsilon
@@ -89,7 +90,7 @@ class SparseFilter:
     def _risen(self, empty: int, scale: Fraction, rng: Rng) -> Integers:
         """The values of the empty cells that pass."""
         if self.kind == "filter":
-            stratum = Stratum(scale=scale, above=self.threshold - 1)
+            stratum = Stratum(noise=GeometricNoise(scale=scale), above=self.threshold - 1)
             return draw_in_stratum(count_in_stratum(empty, stratum, rng), stratum, rng)
         law = _sample_law(self.threshold, float(scale))
         source = generator(rng)

@@ -16,11 +16,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from sudare.noise.gaussian import VarianceSplit, Words, _bound_sure, gaussian_noise
 from sudare.noise.geometric import ScaleSplit, geometric, geometric_noise, split_scale
 from sudare.noise.laws import (
     BernoulliExp,
     DigitDifference,
     Law,
+    MirroredGaussian,
     OneSidedGeometric,
     TruncatedGeometric,
     TwoSidedGeometric,
@@ -44,6 +46,10 @@ def judge(draw: DrawMany, scale: Fraction, draws: int = SOME, *, by: Bins | Digi
 
 def noise(scale: Fraction, rng: Rng) -> DrawMany:
     return lambda size: geometric_noise(size, scale=scale, rng=rng)
+
+
+def bell(variance: Fraction, rng: Rng) -> DrawMany:
+    return lambda size: gaussian_noise(size, variance=variance, rng=rng)
 
 
 # --- the law, and not its neighbour ---------------------------------------------------------------------------------
@@ -105,6 +111,60 @@ def test_the_other_laws_have_their_probabilities(law: Law) -> None:
     counts = Bins(low=low, high=high).count(lambda size: machine.sample(size, rng), SOME)
 
     assert fit(counts, np.diff(np.array(below, dtype=object)).astype(float) / 2**64).p_value > 1e-4
+
+
+@pytest.mark.parametrize("variance", ["1/2", "400", "10000", "1000000", "1000000000000"])
+def test_gaussian_noise_has_the_stated_law_and_not_one_a_fiftieth_off(variance: str) -> None:
+    # 2e7 draws see a deviation .3 % off, beside the fiftieth
+    exact = Fraction(variance)
+    bins = Bins.for_gaussian(exact, SOME)
+
+    counts = bins.count(bell(exact, SeededRng(9)), SOME)
+
+    assert fit(counts, bins.gaussian(exact)).p_value > 1e-4
+    assert not fit(counts, bins.gaussian(exact * WRONG**2)).is_good
+    assert not fit(counts, bins.gaussian(exact / WRONG**2)).is_good
+
+
+def test_the_uniform_digits_of_large_gaussian_noise_are_even() -> None:
+    # z mod 256 of a deviation of 1e6: uniform to 1e-100; 2e7 draws see one digit 2 % off
+    draw = bell(Fraction(10**12), SeededRng(10))
+
+    counts = np.bincount(draw(SOME) & 255, minlength=256)
+
+    assert fit(counts, np.full(256, 1 / 256)).p_value > 1e-4
+
+
+def split_by_hand(variance: Fraction, shift: int) -> VarianceSplit:
+    """A split with few leading digits, so that the acceptance shapes the law strongly."""
+    top = table_machine(MirroredGaussian(variance=variance / 4**shift))
+    sure = _bound_sure(variance, shift, len(top.floors) // 2)
+    return VarianceSplit(variance=variance, top=top, shift=shift, sure=sure)
+
+
+def accept_negative_zero(split: VarianceSplit, tops: Ints, lows: Ints, words: Words, rng: Rng) -> NDArray[np.bool_]:
+    is_negative = tops < 0
+    lows = np.where(is_negative, 2**split.shift - 1 - lows, lows)
+    return split._accept(np.where(is_negative, ~tops, tops), lows, words, rng)
+
+
+@pytest.mark.parametrize("wrong", ["", "always accept", "zero twice", "lost digits"])
+def test_a_wrong_split_of_gaussian_noise_is_rejected(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # deviation 100 from leading digits of 3: 2e7 draws of some 1,000 outcomes; -0 adds half to one of them
+    exact, rng = Fraction(100**2), SeededRng(11)
+    split = split_by_hand(exact, 5)
+    if wrong == "always accept":
+        monkeypatch.setattr(VarianceSplit, "_accept", lambda self, tops, *_: np.ones(tops.size, dtype=bool))
+    if wrong == "zero twice":
+        monkeypatch.setattr(VarianceSplit, "_accept_either", accept_negative_zero)
+
+    def draw(size: int) -> Ints:
+        values = split.sample(size, rng)
+        return values >> 1 << 1 if wrong == "lost digits" else values
+
+    bins = Bins.for_gaussian(exact, SOME)
+
+    assert fit(bins.count(draw, SOME), bins.gaussian(exact)).is_good == (not wrong)
 
 
 def test_neighbouring_draws_are_independent() -> None:

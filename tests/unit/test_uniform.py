@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sudare.errors import ParameterError
+from sudare.noise.counting import GeometricNoise
 from sudare.noise.public import add_laplace, draw_columns, draw_offsets
 from sudare.noise.rng import Rng, SeededRng
 from sudare.noise.selfcheck import fit
@@ -178,7 +179,7 @@ def test_real_numbers_are_uniform_inside_their_bin() -> None:
 
 def test_known_cells_and_those_of_a_stratum_win_alike() -> None:
     # one winner of 2 known and 3 unseen cells; an unseen one is in the stratum with probability q
-    stratum = Stratum(scale=Fraction(2), above=-1, at_most=0)
+    stratum = Stratum(noise=GeometricNoise(scale=Fraction(2)), above=-1, at_most=0)
     q = stratum.share(64).low / 2**64
     rng = SeededRng(10)
     found: Counter[object] = Counter()
@@ -194,7 +195,9 @@ def test_known_cells_and_those_of_a_stratum_win_alike() -> None:
 
 
 def test_fewer_win_where_no_more_cells_are_left() -> None:
-    winners, others = draw_winners(2, 0, 5, Stratum(scale=Fraction(2), above=0, at_most=1), SeededRng(11))
+    winners, others = draw_winners(
+        2, 0, 5, Stratum(noise=GeometricNoise(scale=Fraction(2)), above=0, at_most=1), SeededRng(11)
+    )
 
     assert (winners.tolist(), others) == ([0, 1], 0)
 

@@ -12,6 +12,7 @@ import pytest
 
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng, geometric_noise, geometric_tail
+from sudare.noise.counting import GeometricNoise
 from sudare.noise.geometric import one_sided_noise
 from sudare.noise.machine import TableMachine
 from sudare.noise.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum
@@ -23,7 +24,7 @@ TWO = Fraction(2)
 @pytest.mark.parametrize(("above", "at_most"), [(3, None), (-1, None), (2, 5), (-6, -2)])
 def test_thresholds_enclose_the_binomial_law(trials: int, above: int, at_most: int | None) -> None:
     """Against the same sum in decimals of 120 digits."""
-    law = StratumCount(trials=trials, stratum=Stratum(scale=TWO, above=above, at_most=at_most))
+    law = StratumCount(trials=trials, stratum=Stratum(noise=GeometricNoise(scale=TWO), above=above, at_most=at_most))
     with decimal.localcontext(prec=120):
         share = Decimal(law.stratum.share(400).low) / 2**400
         below = Decimal(0)
@@ -40,12 +41,14 @@ def test_thresholds_enclose_the_binomial_law(trials: int, above: int, at_most: i
 def test_the_machine_of_the_law_is_certified(trials: int) -> None:
     share = Fraction(32, max(trials, 64))
     level = math.ceil(float(TWO) * math.log(1 / float(share)))
-    TableMachine(StratumCount(trials=trials, stratum=Stratum(scale=TWO, above=level))).certify()
+    TableMachine(StratumCount(trials=trials, stratum=Stratum(noise=GeometricNoise(scale=TWO), above=level))).certify()
 
 
 def test_the_share_of_a_stratum_is_the_tail() -> None:
-    assert Stratum(scale=TWO, above=6).share(64).low / 2**64 == pytest.approx(geometric_tail(7, TWO))
-    inner = Stratum(scale=TWO, above=2, at_most=5).share(64).low / 2**64
+    assert Stratum(noise=GeometricNoise(scale=TWO), above=6).share(64).low / 2**64 == pytest.approx(
+        geometric_tail(7, TWO)
+    )
+    inner = Stratum(noise=GeometricNoise(scale=TWO), above=2, at_most=5).share(64).low / 2**64
     kept = 1 - geometric_tail(6, TWO)
 
     assert inner == pytest.approx((geometric_tail(3, TWO) - geometric_tail(6, TWO)) / kept)
@@ -55,7 +58,7 @@ def test_the_share_of_a_stratum_is_the_tail() -> None:
 def test_the_number_has_mean_and_variance_of_the_binomial(trials: int) -> None:
     """150 draws with mean about 500: the mean is known to 0.4 %, the variance to 12 %."""
     level = math.ceil(2 * math.log(trials / 1000)) if trials > 1000 else -1
-    stratum = Stratum(scale=TWO, above=level)
+    stratum = Stratum(noise=GeometricNoise(scale=TWO), above=level)
     share = stratum.share(300).low / 2**300
     rng = SeededRng(5)
     drawn = np.array([count_in_stratum(trials, stratum, rng) for _ in range(150)], dtype=float)
@@ -69,7 +72,7 @@ def test_the_number_has_mean_and_variance_of_the_binomial(trials: int) -> None:
 def test_values_have_the_law_of_the_noise_inside_the_stratum(above: int, at_most: int | None) -> None:
     """200,000 values: a share of 10 % is known to 0.07 points, so a step by the wrong factor is seen at once."""
     rng = SeededRng(6)
-    drawn = draw_in_stratum(200_000, Stratum(scale=TWO, above=above, at_most=at_most), rng)
+    drawn = draw_in_stratum(200_000, Stratum(noise=GeometricNoise(scale=TWO), above=above, at_most=at_most), rng)
     noise = geometric_noise(4_000_000, scale=TWO, rng=rng)
     inside = noise[(noise > above) & (noise <= (10**6 if at_most is None else at_most))]
     for value in range(above + 1, (above + 8 if at_most is None else at_most) + 1):
@@ -90,11 +93,11 @@ def test_one_sided_noise_has_its_law_at_every_scale() -> None:
 
 
 def test_no_trials_no_survivors() -> None:
-    assert count_in_stratum(0, Stratum(scale=TWO, above=3), SeededRng(1)) == 0
+    assert count_in_stratum(0, Stratum(noise=GeometricNoise(scale=TWO), above=3), SeededRng(1)) == 0
 
 
 def test_strata_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ParameterError, match="must be more than"):
-        Stratum(scale=TWO, above=3, at_most=3)
+        Stratum(noise=GeometricNoise(scale=TWO), above=3, at_most=3)
     with pytest.raises(ParameterError, match="must not cross 0"):
-        draw_in_stratum(1, Stratum(scale=TWO, above=-4, at_most=3), SeededRng(1))
+        draw_in_stratum(1, Stratum(noise=GeometricNoise(scale=TWO), above=-4, at_most=3), SeededRng(1))

@@ -5,7 +5,9 @@
     enclosure    real numbers caught between integers, to any precision
     laws         the distributions, as certified bounds of their cumulative probabilities
     machine      draws from any law, exactly, by a table of 65,536 cells that is refined where it must be
-    geometric    integer noise for counts
+    geometric    integer noise for counts: the noise of pure epsilon
+    gaussian     integer noise for counts: the noise of concentrated privacy
+    counting     either of them as a value, and the better one for a step that may cost rho
     exponential  the choice of one candidate by score
     rows         the same draws for many rows at once, each with a law of its own
     zeros        the noise of empty cells that nobody stores
@@ -16,24 +18,34 @@
 
 No other room draws; a test of the rooms refuses it. No float decides about a private number: parameters are exact
 rationals, probabilities are enclosed by integers, and a draw that the bits at hand cannot decide asks for more bits.
-Proofs: proofs/geometric.md, exponential.md, randomness.md, rows.md, zeros.md, location-sampling.md.
+Proofs: proofs/geometric.md, gaussian.md, exponential.md, randomness.md, rows.md, zeros.md, location-sampling.md.
 """
 
+from sudare.noise.counting import CountNoise, GaussianNoise, GeometricNoise
 from sudare.noise.exponential import bernoulli_exp, exponential, permute_and_flip
+from sudare.noise.gaussian import add_gaussian, gaussian_noise, gaussian_tail, gaussian_variance
 from sudare.noise.geometric import add_geometric, geometric, geometric_noise, geometric_tail, geometric_variance
-from sudare.noise.laws import TwoSidedGeometric
+from sudare.noise.laws import DiscreteGaussian, TwoSidedGeometric
 from sudare.noise.machine import TableMachine
 from sudare.noise.rng import Rng, SeededRng, SystemRng, system_rng
 
 __all__ = [
+    "CountNoise",
+    "DiscreteGaussian",
+    "GaussianNoise",
+    "GeometricNoise",
     "Rng",
     "SeededRng",
     "SystemRng",
     "TableMachine",
     "TwoSidedGeometric",
+    "add_gaussian",
     "add_geometric",
     "bernoulli_exp",
     "exponential",
+    "gaussian_noise",
+    "gaussian_tail",
+    "gaussian_variance",
     "geometric",
     "geometric_noise",
     "geometric_tail",

@@ -69,12 +69,12 @@ def add_geometric(values: ArrayLike, *, scale: Fraction, rng: Rng) -> Integers:
     >>> add_geometric([100, 0, 7], scale=Fraction(1, 10), rng=SeededRng(1))
     array([100,   0,   7])
     """
-    counts = _as_counts(values)
+    counts = as_counts(values)
     split = split_scale(scale)
     flat, noisy = counts.reshape(-1), np.empty(counts.size, dtype=np.int64)
     for piece in _cut_pieces(counts.size):
         split.sample_into(noisy[piece], rng)
-        _add_counts(flat[piece], noisy[piece])
+        add_counts(flat[piece], noisy[piece])
     return noisy.reshape(counts.shape)
 
 
@@ -205,7 +205,7 @@ def _cut_pieces(size: int) -> Iterator[slice]:
     return (slice(start, start + CHUNK) for start in range(0, size, CHUNK))
 
 
-def _add_counts(counts: Integers, noise: Integers) -> None:
+def add_counts(counts: Integers, noise: Integers) -> None:
     """Add counts to noise in place, and refuse a sum that 64 bits do not hold."""
     # Python's integers do not wrap: where the sums of the extremes fit, all sums do
     least, most = int(counts.min()) + int(noise.min()), int(counts.max()) + int(noise.max())
@@ -216,7 +216,8 @@ def _add_counts(counts: Integers, noise: Integers) -> None:
     np.add(noise, counts, out=noise)
 
 
-def _as_counts(values: ArrayLike) -> Integers:
+def as_counts(values: ArrayLike) -> Integers:
+    """Read counts as 64-bit integers; refuse what is none or does not fit."""
     counts = np.asarray(values)
     if counts.size and counts.dtype.kind not in "iu":
         raise ParameterError("values must be integers, not {kind}", kind=counts.dtype.name)

@@ -6,6 +6,7 @@ no more. A new law is a class here with those three, and a sentence on what `log
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -222,6 +223,129 @@ class BernoulliExp(_FromZero):
 
     def _below(self, k: int, bits: int) -> Enclosure:
         return 1 - exp_minus(self.x, bits)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DiscreteGaussian(_Symmetric):
+    """P[X = k] = exp(-k^2 / (2 * variance)) / (sum over all integers of the same): the noise of concentrated privacy.
+
+    ln P falls by (2k + 1) / (2 * variance) from k to k + 1, so no ratio is promised; `log_step` states it.
+
+    >>> DiscreteGaussian(variance=Fraction(1)).threshold(0, 16)
+    (45840, 45841)
+    """
+
+    variance: Fraction
+
+    def __post_init__(self) -> None:
+        _require_fraction("variance", self.variance)
+
+    @property
+    def low(self) -> None:
+        """No least value."""
+
+    @property
+    def high(self) -> None:
+        """No largest value."""
+
+    @property
+    def log_ratio(self) -> None:
+        """Nothing: the ratio of neighbours grows with k."""
+
+    def log_step(self, k: int) -> Fraction:
+        """Tell ln P[X = k] - ln P[X = k + 1] exactly."""
+        return (2 * k + 1) / (2 * self.variance)
+
+    def _tail(self, k: int, bits: int) -> Enclosure:
+        sums = gaussian_sums(self.variance, bits)
+        return sums.tail(k) / (2 * sums.tail(0) - 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MirroredGaussian(_Enclosed):
+    """P[K = k] proportional to exp(-c^2 / (2 * variance)), c = k for k >= 0 and c = -1 - k for k < 0.
+
+    A sign and a magnitude c in one number: the leading digits of a large discrete Gaussian value are proposed by it.
+
+    >>> MirroredGaussian(variance=Fraction(1)).threshold(-1, 16)
+    (32768, 32768)
+    """
+
+    variance: Fraction
+
+    def __post_init__(self) -> None:
+        _require_fraction("variance", self.variance)
+
+    @property
+    def low(self) -> None:
+        """No least value."""
+
+    @property
+    def high(self) -> None:
+        """No largest value."""
+
+    @property
+    def log_ratio(self) -> None:
+        """Nothing: the ratio of neighbours grows with k."""
+
+    def log_step(self, k: int) -> Fraction:
+        """Tell ln P[K = k] - ln P[K = k + 1] exactly."""
+        return ((k + 1 if k >= -1 else -2 - k) ** 2 - (k if k >= 0 else -1 - k) ** 2) / (2 * self.variance)
+
+    def _below(self, k: int, bits: int) -> Enclosure:
+        if k == -1:  # exactly one half
+            return Enclosure.of(Fraction(1, 2), bits=bits)
+        sums = gaussian_sums(self.variance, bits)
+        tail = sums.tail(-1 - k if k < 0 else k + 1) / (2 * sums.tail(0))
+        return tail if k < 0 else 1 - tail
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GaussianSums:
+    """Bounds of the sums over j >= k of exp(-j^2 / (2 * variance)), for k = 0, 1, 2, ..., times 2**bits."""
+
+    lows: tuple[int, ...]
+    highs: tuple[int, ...]
+    bits: int
+
+    def tail(self, k: int) -> Enclosure:
+        """Enclose the sum from k on; beyond the list it is less than the last one."""
+        if k < len(self.lows):
+            return Enclosure(self.lows[k], self.highs[k], self.bits)
+        return Enclosure(0, self.highs[-1], self.bits)
+
+
+EXTRA_BITS = 40  # of the terms: a million of them may each be off by a million units
+
+
+@functools.lru_cache(maxsize=16)
+def gaussian_sums(variance: Fraction, bits: int) -> GaussianSums:
+    """Add up exp(-j^2 / (2 * variance)) from the far end, with directed rounding.
+
+    Terms follow from each other: t(j+1) = t(j) r(j), r(j+1) = r(j) q, with t(0) = 1, r(0) = exp(-1/(2 variance)) and
+    q = r(0)^2. The list ends at the first J with t(J) at most one unit; from there on ratios are at most r(J) < 1, so
+    that the rest is at most t(J) / (1 - r(J)).
+    """
+    work = bits + EXTRA_BITS
+    step = exp_minus(1 / (2 * variance), work)
+    square = step * step
+    low = high = 1 << work
+    ratio_low, ratio_high = step.low, step.high
+    lows, highs = [low], [high]
+    while high > 1 << EXTRA_BITS:
+        low, high = low * ratio_low >> work, -(-high * ratio_high >> work)
+        ratio_low, ratio_high = ratio_low * square.low >> work, -(-ratio_high * square.high >> work)
+        lows.append(low)
+        highs.append(high)
+    lows[-1], highs[-1] = low, -(-(high << work) // ((1 << work) - ratio_high))
+    for j in range(len(lows) - 2, -1, -1):
+        lows[j] += lows[j + 1]
+        highs[j] += highs[j + 1]
+    return GaussianSums(
+        lows=tuple(sum_ >> EXTRA_BITS for sum_ in lows),
+        highs=tuple(-(-sum_ >> EXTRA_BITS) for sum_ in highs),
+        bits=bits,
+    )
 
 
 def require_exact(name: str, value: int | Fraction) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -260,6 +261,7 @@ def _check_masses(law: Law, first: int, bounds: list[tuple[int, int]]) -> Iterat
     for k, (least, _) in enumerate(masses, first + 1):
         if least <= 0:
             yield text("P[X = {k}] is not positive", k=k)
+    yield from _check_steps(law, first, masses)
     if law.log_ratio is None:
         return
     factor = exp_minus(law.log_ratio, PROOF_BITS).low  # 2**PROOF_BITS * e^-log_ratio, rounded down
@@ -269,6 +271,22 @@ def _check_masses(law: Law, first: int, bounds: list[tuple[int, int]]) -> Iterat
             # least * e^-log_ratio <= most * (1 + 2**-64), the largest quotient that the bounds allow
             if least * factor * slack > (most * (slack + 1)) << PROOF_BITS:
                 yield text("P[X = {k}] and P[X = {next}] differ by more than the promised ratio", k=k, next=k + 1)
+
+
+def _check_steps(law: Law, first: int, masses: list[tuple[int, int]]) -> Iterator[Text]:
+    """Where a law states the quotient of neighbours exactly: it lies within the bounds, up to 1 + 2**-64."""
+    log_step: Callable[[int], Fraction] | None = getattr(law, "log_step", None)
+    if log_step is None:
+        return
+    slack = 2**SLACK_BITS
+    for k, (left, right) in enumerate(pairwise(masses), first + 1):
+        step = log_step(k)
+        (more, less) = (left, right) if step >= 0 else (right, left)
+        factor = exp_minus(abs(step), PROOF_BITS)
+        is_too_large = less[0] * slack << PROOF_BITS > more[1] * factor.high * (slack + 1)
+        is_too_small = less[1] * (slack + 1) << PROOF_BITS < more[0] * factor.low * slack
+        if is_too_large or is_too_small:
+            yield text("P[X = {k}] and P[X = {next}] do not have the stated quotient", k=k, next=k + 1)
 
 
 def _check_cells(first: int, floors: list[int], table: list[int], cut: int) -> Iterator[Text]:

@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from sudare.noise.exponential import Scores, exponential, exponential_law, permute_and_flip, permute_and_flip_law
+from sudare.noise.gaussian import gaussian_noise, gaussian_probability, gaussian_tail, split_variance
 from sudare.noise.geometric import DIGIT_BITS, geometric_noise, geometric_probability, geometric_tail, split_scale
+from sudare.noise.machine import Enumeration
 from sudare.noise.rng import SystemRng
 from sudare.schema.arrays import Integers, Reals
 from sudare.text import Readable, Text, text
@@ -135,6 +137,16 @@ class Bins:
     width_bits: int = 0
 
     @classmethod
+    def for_gaussian(cls, variance: Fraction, draws: int) -> Bins:
+        """Choose bins for so many draws of discrete Gaussian noise, out to a tail that 50 of them reach."""
+        reach = max(1.0, 9 * math.sqrt(variance))
+        width_bits = max(0, math.ceil(math.log2(2 * reach / MOST_BINS)))
+        high = 1 + (int(reach) >> width_bits)
+        while high > 0 and draws * gaussian_tail(high << width_bits, variance) < FEWEST_EXPECTED:
+            high -= 1
+        return cls(low=-high, high=high, width_bits=width_bits)
+
+    @classmethod
     def for_geometric(cls, scale: Fraction, draws: int) -> Bins:
         """Choose bins for so many draws of two-sided geometric noise, out to a tail that 50 of them reach."""
         reach = max(1.0, float(scale) * math.log(max(draws / FEWEST_EXPECTED, 2)))
@@ -155,14 +167,21 @@ class Bins:
 
     def geometric(self, scale: Fraction) -> Reals:
         """Give the probabilities of the bins under two-sided geometric noise."""
+        return self._weigh(partial(geometric_probability, scale=scale), partial(geometric_tail, scale=scale))
+
+    def gaussian(self, variance: Fraction) -> Reals:
+        """Give the probabilities of the bins under discrete Gaussian noise."""
+        return self._weigh(partial(gaussian_probability, variance=variance), partial(gaussian_tail, variance=variance))
+
+    def _weigh(self, probability: Callable[[int], float], tail: Callable[[int], float]) -> Reals:
         groups = range(self.low, self.high + 1)
         if not self.width_bits:
-            law = [geometric_probability(z, scale) for z in groups]
+            law = [probability(z) for z in groups]
         else:
-            tails = [geometric_tail(group << self.width_bits, scale) for group in range(self.low, self.high + 2)]
+            tails = [tail(group << self.width_bits) for group in range(self.low, self.high + 2)]
             law = [-step for step in np.diff(tails)]
-        law[0] = 1 - geometric_tail((self.low + 1) << self.width_bits, scale)
-        law[-1] = geometric_tail(self.high << self.width_bits, scale)
+        law[0] = 1 - tail((self.low + 1) << self.width_bits)
+        law[-1] = tail(self.high << self.width_bits)
         return np.array(law)
 
 
@@ -199,6 +218,7 @@ def _count_blocks(draw: DrawMany, draws: int, bins: int, find_bin: Callable[[Int
 Progress = Callable[[float], None]  # the share of the work that is done
 
 SCALES = tuple(Fraction(scale) for scale in ("1/1000", "1/2", "1", "20", "64", "1000/3", "1000000", "1000000000"))
+VARIANCES = tuple(Fraction(variance) for variance in ("1/1000", "1/2", "400", "12345", "1000000", "1e18"))
 DRAWS = 50_000_000  # of noise from one table: a scale off by 0.24 % is seen
 SPLIT_DRAWS = 20_000_000  # of noise from several tables, and of words
 CHOICE_DRAWS = 20_000  # of each way to choose a candidate
@@ -234,10 +254,13 @@ def check_noise(progress: Progress | None = None) -> list[CheckResult]:
     rng = SystemRng()
     steps: list[Callable[[], Iterator[CheckResult]]] = [
         *(partial(_check_table, scale) for scale in SCALES),
+        *(partial(_check_gaussian_table, variance) for variance in VARIANCES),
         partial(_check_stream, rng),
         partial(_check_draws, Fraction(20), DRAWS, rng),
         partial(_check_draws, Fraction(1000, 3), SPLIT_DRAWS, rng),
         partial(_check_large, Fraction(1_000_000), SPLIT_DRAWS, rng),
+        partial(_check_gaussian_draws, Fraction(400), DRAWS, rng),
+        partial(_check_gaussian_draws, Fraction(10**6), SPLIT_DRAWS, rng),
         partial(_check_exponential, rng),
         partial(_check_permute_and_flip, rng),
     ]
@@ -252,24 +275,32 @@ def check_noise(progress: Progress | None = None) -> list[CheckResult]:
 def _check_table(scale: Fraction) -> Iterator[CheckResult]:
     split = split_scale(scale)
     parts = [machine.certify() for machine in (split.top, *(digit for _, digit in split.digits))]
+    yield _report_tables(text("scale {scale}", scale=str(scale)), parts)
+
+
+def _check_gaussian_table(variance: Fraction) -> Iterator[CheckResult]:
+    about = text("Gaussian, variance {variance}", variance=str(variance))
+    yield _report_tables(about, [split_variance(variance).top.certify()])
+
+
+def _report_tables(about: Text, parts: list[Enumeration]) -> CheckResult:
     problems = [problem for part in parts for problem in part.problems]
     name = text("the tables of the noise are the stated law")
     if problems:
         detail = text(
-            "scale {scale}: {problems} contradictions, the first: {first}",
-            scale=str(scale),
+            "{about}: {problems} contradictions, the first: {first}",
+            about=about,
             problems=len(problems),
             first=problems[0],
         )
-        yield CheckResult(name, False, detail)
-        return
+        return CheckResult(name, False, detail)
     detail = text(
-        "scale {scale}: {cells} cells and {thresholds} thresholds agree with the law derived again to 256 bits",
-        scale=str(scale),
+        "{about}: {cells} cells and {thresholds} thresholds agree with the law derived again to 256 bits",
+        about=about,
         cells=sum(part.cells for part in parts),
         thresholds=sum(part.thresholds for part in parts),
     )
-    yield CheckResult(name, True, detail)
+    return CheckResult(name, True, detail)
 
 
 def _check_stream(rng: SystemRng) -> Iterator[CheckResult]:
@@ -284,7 +315,17 @@ def _check_draws(scale: Fraction, draws: int, rng: SystemRng) -> Iterator[CheckR
     bins = Bins.for_geometric(scale, draws)
     counts = bins.count(lambda size: geometric_noise(size, scale=scale, rng=rng), draws)
     right, wrong = fit(counts, bins.geometric(scale)), fit(counts, bins.geometric(scale * WRONG_SCALE))
-    about = text("scale {scale}", scale=scale)
+    yield from _report_fits(text("scale {scale}", scale=scale), right, wrong)
+
+
+def _check_gaussian_draws(variance: Fraction, draws: int, rng: SystemRng) -> Iterator[CheckResult]:
+    bins = Bins.for_gaussian(variance, draws)
+    counts = bins.count(lambda size: gaussian_noise(size, variance=variance, rng=rng), draws)
+    right, wrong = fit(counts, bins.gaussian(variance)), fit(counts, bins.gaussian(variance * WRONG_SCALE**2))
+    yield from _report_fits(text("Gaussian, variance {variance}", variance=str(variance)), right, wrong)
+
+
+def _report_fits(about: Text, right: FitResult, wrong: FitResult) -> Iterator[CheckResult]:
     yield CheckResult(text("the noise has the stated law"), right.is_good, _describe_fit(FITS, right, about))
     name = text("the same noise is not taken for one of a scale 2 % larger")
     yield CheckResult(name, not wrong.is_good, _describe_fit(FITS_NOT, wrong, about))

@@ -16,6 +16,7 @@ from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
 from sudare.methods.tree.possible import KeySet, find_first
 from sudare.noise import Rng, geometric
+from sudare.noise.counting import GeometricNoise
 from sudare.noise.uniform import draw_cells, draw_subset
 from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum, draw_winners
 from sudare.postprocess import find_nearest_table
@@ -157,14 +158,15 @@ def rise(noisy: Integers, *, empty: int, total: int, budget: CountBudget, rng: R
     higher; one just there is too, but the cells standing at it may win spare units, so they are counted first.
     """
     known, unseen, top = Known(noisy), empty, None
+    noise = GeometricNoise(scale=budget.cells_scale)
     above = first_level(noisy, empty, total, float(budget.cells_scale))
     while unseen:
-        unseen -= sample_empty(known, unseen, Stratum(scale=budget.cells_scale, above=above, at_most=top), rng)
+        unseen -= sample_empty(known, unseen, Stratum(noise=noise, above=above, at_most=top), rng)
         level = known.threshold(total)
         if level is not None and (level > above or (level == above and known.excess(level) == total)):
             return known, level
         if level == above and unseen * _tail(above - 1, float(budget.cells_scale)) > MOST_TIES:
-            known.crowd = Crowd(unseen, Stratum(scale=budget.cells_scale, above=above - 1, at_most=above))
+            known.crowd = Crowd(unseen, Stratum(noise=noise, above=above - 1, at_most=above))
             return known, level
         step = 1 if level == above else math.ceil(budget.cells_scale)
         top, above = above, _next_level(above, step)

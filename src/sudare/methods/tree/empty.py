@@ -16,6 +16,7 @@ from sudare.errors import ParameterError
 from sudare.methods.tree.levels import LevelStep, take
 from sudare.methods.tree.possible import KeySet, Possible, find_first
 from sudare.noise import Rng, geometric_noise
+from sudare.noise.counting import GeometricNoise
 from sudare.noise.geometric import one_sided_noise
 from sudare.noise.uniform import draw_below, draw_below_each, draw_by_weight
 from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum
@@ -266,7 +267,7 @@ class _Search:
         """Lower the level by one stratum and see which rows are finished."""
         unseen = add_up(self.rows.capacity[self.open]) - int(self.known[self.open].sum())
         above = self._next(unseen)
-        stratum = Stratum(scale=self.scale, above=above, at_most=self.level)
+        stratum = Stratum(noise=GeometricNoise(scale=self.scale), above=above, at_most=self.level)
         values = draw_in_stratum(count_in_stratum(unseen, stratum, self.rng), stratum, self.rng)
         children = self._draw_places(values.size)
         self.drawn = self.drawn.join(NoisyChildren(children=children, values=values))

@@ -1,0 +1,221 @@
+"""The noise of counts as a value: which law, how wide, how it is added, and how its empty cells are drawn.
+
+A method plans its steps with these, and does not ask which of the two laws it got:
+
+    GeometricNoise(scale)       P[z] ~ exp(-|z| / scale):            the noise of pure epsilon
+    GaussianNoise(variance)     P[z] ~ exp(-z^2 / (2 variance)):     the noise of concentrated privacy, mostly
+
+`choose_noise` chooses between them by computation, for a step that may cost an amount of a currency.
+Proof: proofs/gaussian.md
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from sudare.noise.enclosure import Enclosure, exp_minus
+from sudare.noise.gaussian import add_gaussian, gaussian_noise, gaussian_tail, gaussian_variance, split_variance
+from sudare.noise.geometric import add_geometric, geometric_noise, geometric_tail, geometric_variance, split_scale
+from sudare.noise.laws import DiscreteGaussian, TwoSidedGeometric
+from sudare.noise.rng import Rng
+from sudare.privacy.currency import Currency
+from sudare.schema.arrays import Integers
+
+LARGEST_LISTED_VARIANCE = 4096**2  # beyond it the sums that empty cells need are too long to list
+LEAST_CHANCE = 1e-300  # of a level that is asked for
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GeometricNoise:
+    """Two-sided geometric noise of one scale.
+
+    >>> GeometricNoise(scale=Fraction(20)).spread
+    28.284271247461902
+    """
+
+    scale: Fraction
+
+    @property
+    def law(self) -> TwoSidedGeometric:
+        """The law, as the machine draws it."""
+        return TwoSidedGeometric(scale=self.scale)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise of a count."""
+        return geometric_variance(self.scale)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation, as if the noise were not whole: sqrt(2) * scale."""
+        return math.sqrt(2.0) * float(self.scale)
+
+    def check(self) -> None:
+        """Refuse noise beyond 64 bits."""
+        split_scale(self.scale)
+
+    def add(self, values: ArrayLike, *, rng: Rng) -> Integers:
+        """Add the noise to counts."""
+        return add_geometric(values, scale=self.scale, rng=rng)
+
+    def draw(self, size: int, *, rng: Rng) -> Integers:
+        """Draw the noise of empty cells, or of numbers that are public."""
+        return geometric_noise(size, scale=self.scale, rng=rng)
+
+    def tail(self, z: int) -> float:
+        """Give P[Z >= z]."""
+        return geometric_tail(z, self.scale)
+
+    def reach(self, log_odds: float) -> float:
+        """Give a level above which noise lies with probability exp(-log_odds) / 2, about."""
+        return float(self.scale) * log_odds
+
+    def slope(self, level: float) -> float:
+        """Give the steps beyond a level in which the probability falls by e, about."""
+        return float(self.scale)
+
+    def mean_excess(self, level: float) -> float:
+        """Give E(Z - level)+, as a float."""
+        scale = float(self.scale)
+        tail = math.exp(max(-(abs(level) + 1) / scale, -745.0)) / -math.expm1(-2 / scale)
+        return tail if level >= 0 else tail - level
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the law as plain values."""
+        return {"scale": str(self.scale)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GaussianNoise:
+    """Discrete Gaussian noise of one nominal variance sigma^2.
+
+    >>> GaussianNoise(sigma_squared=Fraction(400)).spread
+    20.0
+    """
+
+    sigma_squared: Fraction
+
+    @property
+    def law(self) -> DiscreteGaussian:
+        """The law, as the machine draws it."""
+        return DiscreteGaussian(variance=self.sigma_squared)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise of a count."""
+        return gaussian_variance(self.sigma_squared)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation, as if the noise were not whole: sigma."""
+        return math.sqrt(self.sigma_squared)
+
+    def check(self) -> None:
+        """Refuse noise beyond 64 bits."""
+        split_variance(self.sigma_squared)
+
+    def add(self, values: ArrayLike, *, rng: Rng) -> Integers:
+        """Add the noise to counts."""
+        return add_gaussian(values, variance=self.sigma_squared, rng=rng)
+
+    def draw(self, size: int, *, rng: Rng) -> Integers:
+        """Draw the noise of empty cells, or of numbers that are public."""
+        return gaussian_noise(size, variance=self.sigma_squared, rng=rng)
+
+    def tail(self, z: int) -> float:
+        """Give P[Z >= z]."""
+        return gaussian_tail(z, self.sigma_squared)
+
+    def reach(self, log_odds: float) -> float:
+        """Give a level above which noise lies with probability exp(-log_odds) / 2, about."""
+        chance = max(math.exp(max(-log_odds, -745.0)) / 2, LEAST_CHANCE)
+        return -self.spread * NormalDist().inv_cdf(chance)
+
+    def slope(self, level: float) -> float:
+        """Give the steps beyond a level in which the probability falls by e, about."""
+        return float(self.sigma_squared) / max(level, self.spread)
+
+    def mean_excess(self, level: float) -> float:
+        """Give E(Z - level)+, as a float."""
+        sigma = max(self.spread, 1e-9)
+        x = level / sigma
+        density = math.exp(max(-x * x / 2, -745.0)) / math.sqrt(2 * math.pi)
+        return sigma * density - level * math.erfc(x / math.sqrt(2)) / 2
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the law as plain values."""
+        return {"sigma_squared": str(self.sigma_squared)}
+
+
+CountNoise = GeometricNoise | GaussianNoise
+
+
+# --- what a step may cost, and the better noise for it --------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def choose_noise(amount: Fraction, currency: Currency, *, cells: int, rows: int, is_listed: bool = False) -> CountNoise:
+    """Choose the noise of a step that may cost `amount`, where a unit changes at most `cells` counts, each by `rows`.
+
+    Pure epsilon: geometric of scale cells * rows / epsilon. rho: of two that keep it the one of less variance, Gaussian
+    of variance cells * rows^2 / (2 rho), or geometric at the smallest scale at which `cells` shifts of `rows` cost rho,
+    each rows/scale * tanh(rows/(2 scale)). Where the noise of empty cells must be drawn (`is_listed`), a Gaussian whose
+    sums are too long to list is not taken.
+
+    Guarantee: the amount in the currency. Proof: proofs/geometric.md, proofs/gaussian.md
+
+    >>> from sudare.privacy.currency import EPSILON, RHO
+    >>> choose_noise(Fraction(1, 2), EPSILON, cells=2, rows=1)
+    GeometricNoise(scale=Fraction(4, 1))
+    >>> choose_noise(Fraction(1, 2), RHO, cells=2, rows=1)
+    GaussianNoise(sigma_squared=Fraction(2, 1))
+    """
+    variance = currency.gaussian_variance(amount, sensitivity_squared=cells * rows**2)
+    if variance is None:
+        return GeometricNoise(scale=cells * rows / amount)
+    bell, tent = GaussianNoise(sigma_squared=variance), GeometricNoise(scale=rows / pure_epsilon_within(amount / cells))
+    if is_listed and bell.sigma_squared > LARGEST_LISTED_VARIANCE:
+        return tent
+    return bell if bell.variance <= tent.variance else tent
+
+
+PARTS = 2**16  # an epsilon is found to one in so many parts of itself
+COST_BITS = 128
+
+
+def rho_of_epsilon(epsilon: Fraction, bits: int = COST_BITS) -> Enclosure:
+    """Enclose what pure epsilon costs in rho: epsilon * tanh(epsilon/2), at most epsilon^2/2.
+
+    Every pair of neighbouring outputs is a post-processing of randomised response. Proof: proofs/gaussian.md
+
+    >>> float(rho_of_epsilon(Fraction(1)).high / 2**128) < 0.4622
+    True
+    """
+    fall = exp_minus(epsilon, bits)
+    return Enclosure.of(epsilon, bits=bits) * ((1 - fall) / (1 + fall))
+
+
+@functools.lru_cache(maxsize=256)
+def pure_epsilon_within(rho: Fraction) -> Fraction:
+    """Find the largest epsilon whose cost in rho is at most `rho`, to one part in 65,536 and never too large.
+
+    >>> pure_epsilon_within(Fraction(1, 200))
+    Fraction(104901, 1048576)
+    """
+    unit = Fraction(2) ** (math.frexp(math.sqrt(2 * rho) + float(rho))[1] - 1) / PARTS
+    low, high = 0, 4 * PARTS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _is_at_most(rho_of_epsilon(middle * unit), rho) else (low, middle)
+    return low * unit
+
+
+def _is_at_most(cost: Enclosure, rho: Fraction) -> bool:
+    return cost.high * rho.denominator <= rho.numerator << cost.bits
