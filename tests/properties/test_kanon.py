@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,11 +17,14 @@ from sudare.methods.kanon.check import NodeChecker, score_tolerance
 from sudare.methods.kanon.criteria import (
     Closeness,
     Criterion,
+    Distance,
     DistinctDiversity,
     EntropyDiversity,
     MinimumSize,
     Presence,
     RecursiveDiversity,
+    all_satisfied,
+    value_sets,
 )
 from sudare.methods.kanon.equal_keys import find_leaders, group_keys, number_keys
 from sudare.methods.kanon.lattice import Node, is_finer
@@ -247,3 +251,39 @@ def test_a_growing_criterion_is_one_whose_suppressed_rows_shrink() -> None:
                         broken.add(type(one).__name__)
 
     assert broken == {type(one).__name__ for one in criteria.values() if not one.is_monotone}
+
+
+@given(counts=tables, t=st.sampled_from([0.1, 0.2, 0.35]), distance=st.sampled_from(get_args(Distance)))
+@settings(max_examples=60, deadline=None)
+def test_no_finer_node_publishes_more_rows_of_a_class_than_its_closeness_allows(
+    counts: Counts, t: float, distance: Distance
+) -> None:
+    closeness = Closeness(attribute="s", t=t, distance=distance)
+    problem = problem_of(counts, closeness, k=3)
+    criteria, tuples = problem.criteria, problem.tuples
+    nodes = list(problem.lattice.nodes())
+    kept_by_node = {}
+    for node in nodes:
+        classes = tuples.classes(node)
+        kept_by_node[node] = all_satisfied(criteria, classes)[classes.ids] * tuples.weights
+    for node in nodes:
+        classes = tuples.classes(node)
+        bound = closeness.most_kept(classes, 3)
+        for finer, kept in kept_by_node.items():
+            if is_finer(finer, node):
+                assert (np.bincount(classes.ids, weights=kept, minlength=classes.count) <= bound).all()
+
+
+@given(seed=st.integers(0, 10**6), distance=st.sampled_from(get_args(Distance)))
+@settings(max_examples=40, deadline=None)
+def test_every_distance_is_one_sum_over_sets_of_values(seed: int, distance: Distance) -> None:
+    problem = problem_of(random_counts(seed, values=6), k=None)
+    classes = problem.tuples.classes(problem.lattice.bottom)
+    closeness = Closeness(attribute="s", t=0.5, distance=distance)
+    sensitive = problem.tuples.sensitive["s"]
+    matrix, weight = value_sets(sensitive.attribute, distance)
+    table = np.zeros((classes.count, sensitive.attribute.size))
+    np.add.at(table, (classes.ids[sensitive.tuple_of], sensitive.value), sensitive.weight)
+    short = sensitive.shares @ matrix - table @ matrix / classes.sizes[:, None]
+
+    assert closeness.distances(classes) == pytest.approx(weight * np.maximum(short, 0).sum(axis=1), abs=1e-12)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sudare.methods.kanon.criteria import MinimumSize, all_satisfied
+from sudare.methods.kanon.criteria import Closeness, MinimumSize, all_satisfied
 from sudare.methods.kanon.lattice import Node, is_finer
 from sudare.methods.kanon.problem import CheckedNode, Problem, SearchProgress, SearchResult
 from sudare.methods.kanon.quality import QualityMeasure
@@ -50,11 +50,16 @@ class NodeCheck:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedClasses:
-    """The classes of a node; which fail a criterion; which fail a monotone one, as all their parts then do (`lost`)."""
+    """The classes of a node; which fail a criterion; which lose all their rows at every finer node too (`lost`).
+
+    `lost_rows` are left out at this node and at every finer one: those of lost classes, and of the others so many that
+    no part of a class that keeps the criteria could hold them.
+    """
 
     classes: Classes
     failing: Booleans
     lost: Booleans
+    lost_rows: int
 
 
 class NodeChecker:
@@ -85,9 +90,14 @@ class NodeChecker:
     @cached_property
     def measure(self) -> QualityMeasure:
         """The quality on the tuples of the problem."""
+        tuples, lattice = self.problem.tuples, self.problem.lattice
+        return self.problem.quality.prepare(tuples, lattice, min_class_size=self.min_class_size)
+
+    @cached_property
+    def min_class_size(self) -> int:
+        """The rows that every class must have."""
         sizes = [criterion.k for criterion in self.problem.criteria if isinstance(criterion, MinimumSize)]
-        smallest = max(sizes, default=1)
-        return self.problem.quality.prepare(self.problem.tuples, self.problem.lattice, min_class_size=smallest)
+        return max(sizes, default=1)
 
     @property
     def is_past_deadline(self) -> bool:
@@ -109,11 +119,21 @@ class NodeChecker:
         if known is None:
             classes = self._make_classes(node)
             failing = ~all_satisfied(self.problem.criteria, classes)
-            lost = failing if self.are_monotone else ~all_satisfied(self.monotone_criteria, classes)
-            known = self._recent[node] = JudgedClasses(classes, failing, lost)
+            known = self._recent[node] = self._find_lost(classes, failing)
             if len(self._recent) > RECENT_NODES:
                 self._recent.pop(next(iter(self._recent)))
         return known
+
+    def _find_lost(self, classes: Classes, failing: Booleans) -> JudgedClasses:
+        """Find what every finer node loses too: classes that fail a monotone criterion, rows too far for closeness."""
+        if self.are_monotone:
+            return JudgedClasses(classes, failing, failing, int(np.add.reduce(classes.float_sizes * failing)))
+        kept = np.where(all_satisfied(self.monotone_criteria, classes), classes.float_sizes, 0.0)
+        for criterion in self.problem.criteria if self.max_suppressed_rows else ():
+            if isinstance(criterion, Closeness):
+                kept = np.minimum(kept, criterion.most_kept(classes, self.min_class_size))
+        lost_rows = int(classes.float_sizes.sum() - kept.sum())
+        return JudgedClasses(classes, failing, (kept == 0) & (classes.float_sizes > 0), lost_rows)
 
     def _make_classes(self, node: Node) -> Classes:
         """Sum up from a finer node; where several nodes were far from theirs, make one between first."""
@@ -152,13 +172,12 @@ class NodeChecker:
 
     def _judge(self, judged: JudgedClasses, *, is_scored: bool = True) -> NodeCheck:
         """Decide what the classes of a node say of it, and of finer and coarser nodes. Proof: proofs/kanon.md"""
-        classes, failing, lost = judged.classes, judged.failing, judged.lost
+        classes, failing = judged.classes, judged.failing
         suppressed = int(np.add.reduce(classes.float_sizes * failing))
-        lost_rows = suppressed if lost is failing else int(classes.float_sizes[lost].sum())
         is_incurable = bool(self.not_suppressible) and not all_satisfied(self.not_suppressible, classes).all()
         suppresses_none = not np.count_nonzero(failing)
         is_feasible = suppressed <= self.max_suppressed_rows and not is_incurable
-        excludes_finer = lost_rows > self.max_suppressed_rows or (
+        excludes_finer = judged.lost_rows > self.max_suppressed_rows or (
             is_incurable and all(criterion.is_union_closed for criterion in self.not_suppressible)
         )
         if self.max_suppressed_rows == 0:

@@ -16,16 +16,16 @@ monotone prunes under suppression by those it implies (`implied`), which are. Pr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 import numpy as np
 
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms.kinds import TextList, Unfit
 from sudare.methods.kanon.equal_keys import group_keys
-from sudare.methods.kanon.tuples import Classes, SensitiveCounts
+from sudare.methods.kanon.tuples import Classes, SensitiveCounts, ValueCounts
 from sudare.privacy.promise import (
     DISTINCT_VALUES,
     ENTROPY,
@@ -37,7 +37,7 @@ from sudare.privacy.promise import (
     ROWS_ALIKE,
 )
 from sudare.schema import Attribute
-from sudare.schema.arrays import Booleans, Codes, Reals
+from sudare.schema.arrays import Booleans, Reals
 from sudare.text import Text, text
 
 
@@ -165,22 +165,18 @@ DENSE_SIZE = 2**22  # numbers in one dense array of classes by values
 _CLOSENESS = {"equal": EQUAL_DISTANCE, "ordered": ORDERED_DISTANCE, "hierarchical": HIERARCHICAL_DISTANCE}
 
 
-class ValueCounts(NamedTuple):
-    """Rows of each sensitive value in each class: only those that occur, sorted by class."""
-
-    classes: Codes
-    values: Codes
-    rows: Codes
-
-
 def count_values(classes: Classes, name: str) -> ValueCounts:
-    """Count the rows of each value of a sensitive attribute by class."""
-    sensitive = _sensitive_counts(classes, name)
-    size = sensitive.attribute.size
-    key = classes.ids[sensitive.tuple_of] * size + sensitive.value
-    groups = group_keys(key, max(1, classes.count) * size)
-    occurring = key[groups.first]
-    return ValueCounts(occurring // size, occurring % size, groups.totals(sensitive.weight))
+    """Count the rows of each value of a sensitive attribute by class; kept."""
+    known = classes.value_counts.get(name)
+    if known is None:
+        sensitive = _sensitive_counts(classes, name)
+        size = sensitive.attribute.size
+        key = classes.ids[sensitive.tuple_of] * size + sensitive.value
+        groups = group_keys(key, max(1, classes.count) * size)
+        occurring = key[groups.first]
+        known = ValueCounts(occurring // size, occurring % size, groups.totals(sensitive.weight))
+        classes.value_counts[name] = known
+    return known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -325,22 +321,87 @@ class Closeness:
 
     def distances(self, classes: Classes) -> Reals:
         """Measure the distance of every class from the table."""
-        sensitive, counts = _sensitive_counts(classes, self.attribute), count_values(classes, self.attribute)
+        attribute, shares = self._attribute_and_shares(classes)
+        distances = np.empty(classes.count)
+        for chunk, table in self._value_tables(classes):
+            table /= np.maximum(classes.sizes[chunk, None], 1)
+            distances[chunk] = _earth_movers(table - shares, attribute, self.distance)
+        return distances
+
+    def most_kept(self, classes: Classes, least: int) -> Reals:
+        """Bound the rows of every class that can be published at any finer node; 0 if they are fewer than `least`.
+
+        The published rows of class C there are a union of classes within t, so within t themselves (the distance is
+        convex), and s of the rows of C. With C_f rows of C in the set f of values and p_f their share in the table,
+        g(s) = sum_f w_f max(0, s p_f - C_f) - t s <= 0. g is convex and g(0) = 0, so s is at most its other root:
+        Newton's steps from s = |C| fall to it from above, and each of them is a bound.       Proof: proofs/kanon.md
+        """
+        attribute, shares = self._attribute_and_shares(classes)
+        matrix, weight = value_sets(attribute, self.distance)
+        most = np.empty(classes.count)
+        for chunk, table in self._value_tables(classes):
+            most[chunk] = _largest_within(table @ matrix, classes.float_sizes[chunk], shares @ matrix, weight, self.t)
+        return np.where(most < least, 0.0, most)
+
+    def _attribute_and_shares(self, classes: Classes) -> tuple[Attribute, Reals]:
+        sensitive = _sensitive_counts(classes, self.attribute)
         _check_distance(sensitive.attribute, self.distance)
-        distances, shares = np.empty(classes.count), sensitive.shares
-        step = max(1, DENSE_SIZE // sensitive.attribute.size)
+        return sensitive.attribute, sensitive.shares
+
+    def _value_tables(self, classes: Classes) -> Iterator[tuple[slice, Reals]]:
+        """Give the rows of each value (classes, values), some classes at a time."""
+        counts, size = count_values(classes, self.attribute), _sensitive_counts(classes, self.attribute).attribute.size
+        step = max(1, DENSE_SIZE // size)
         for start in range(0, classes.count, step):
             stop = min(start + step, classes.count)
             low, high = np.searchsorted(counts.classes, [start, stop])
-            table = np.zeros((stop - start, sensitive.attribute.size))
+            table = np.zeros((stop - start, size))
             table[counts.classes[low:high] - start, counts.values[low:high]] = counts.rows[low:high]
-            table /= np.maximum(classes.sizes[start:stop, None], 1)
-            distances[start:stop] = _earth_movers(table - shares, sensitive.attribute, self.distance)
-        return distances
+            yield slice(start, stop), table
 
     def describe(self) -> Text:
         """Write it in a few words."""
         return text(_CLOSENESS[self.distance], t=self.t, attribute=self.attribute)
+
+
+def value_sets(attribute: Attribute, distance: Distance) -> tuple[Reals, float]:
+    """Give the sets f of values (values, sets) and their weight w, by which every distance is one sum:
+
+    sum_f w max(0, p_f - x_f), with p_f and x_f the shares of the set in the table and in the class.
+    equal: single values, w = 1. hierarchical: the groups of all levels below the top, w = 1/height (the distance of
+    two values is the share of levels at which they are apart). ordered: prefixes and suffixes, w = 1/(m - 1).
+    """
+    size, hierarchy = attribute.size, attribute.hierarchy
+    if distance == "equal":
+        return np.eye(size), 1.0
+    if distance == "ordered":
+        prefixes = 1.0 - np.tri(size, size - 1, -1)
+        return np.concatenate([prefixes, 1 - prefixes], axis=1), 1 / max(1, size - 1)
+    height, codes = attribute.height, np.arange(size)
+    levels = [codes if hierarchy is None or level == 0 else hierarchy.lift(codes, level) for level in range(height)]
+    sets = [np.eye(int(groups.max()) + 1)[groups] for groups in levels]
+    return np.concatenate(sets, axis=1), 1 / max(1, height)
+
+
+MAX_NEWTON_STEPS = 6  # more hardly lower the bound
+
+
+def _largest_within(counts: Reals, sizes: Reals, shares: Reals, weight: float, t: float) -> Reals:
+    """Bound the rows of classes (counts of sets, sizes) that can lie within t of the table's shares."""
+    most, limit = sizes.copy(), t + ROUNDING
+    live = np.arange(len(sizes))
+    for _ in range(MAX_NEWTON_STEPS):
+        short = most[live, None] * shares - counts[live]
+        active = (short > 0) * weight
+        excess = (short * active).sum(axis=1) - limit * most[live]
+        slope = active @ shares - limit
+        falls = (excess > 1e-9 * np.maximum(1.0, most[live])) & (slope > 0)
+        live = live[falls]
+        if not live.size:
+            break
+        most[live] = (active[falls] * counts[live]).sum(axis=1) / slope[falls]
+    rounded: Reals = np.minimum(np.floor(most + 1e-6), sizes)
+    return rounded
 
 
 def _earth_movers(surplus: Reals, attribute: Attribute, distance: Distance) -> Reals:

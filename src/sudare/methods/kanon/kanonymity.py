@@ -42,7 +42,7 @@ from sudare.methods.kanon.steward import (
     warn_of_ledger,
     watch_search,
 )
-from sudare.methods.kanon.top_down import Effort
+from sudare.methods.kanon.top_down import ClassRule, Effort
 from sudare.methods.kanon.tuples import Tuples
 from sudare.methods.parameters import ExtraFile, parameter, write_parameters
 from sudare.methods.registry import summary_of
@@ -461,9 +461,9 @@ class KAnonymity(Method):
         if self.recoding == "mondrian":
             return recode_by_mondrian(pieces, check_classes, relaxed=self.mondrian == "relaxed")
         if self.recoding == "local":
-            k_alone = self.guarantee(unit=unit).rows if len(criteria) == 1 else None
-            by_ranges = self.labels == "ranges"
-            return recode_from_the_top(pieces, check_classes, k_alone=k_alone, effort=self.effort, by_ranges=by_ranges)
+            k, more = self.guarantee(unit=unit).rows, check_classes if len(criteria) > 1 else None
+            rule = ClassRule(pieces=pieces, k=k, check_classes=more)
+            return recode_from_the_top(rule, check_classes, effort=self.effort, by_ranges=self.labels == "ranges")
         problem = Problem(
             tuples=Tuples.of(counts, quasi, sensitive, population=register),
             lattice=Lattice.of(counts.schema, quasi),

@@ -91,15 +91,10 @@ def recode_by_search(
     return Outcome(recoded=recoded, result=result)
 
 
-def recode_from_the_top(
-    pieces: Pieces, check_classes: ClassChecker, *, k_alone: int | None, effort: Effort, by_ranges: bool
-) -> Outcome:
-    """Recode along the hierarchies, each class at levels of its own; no row is left out.
-
-    `k_alone`, where nothing but k rows is asked of a class, saves the checks of `check_classes`.
-    """
+def recode_from_the_top(rule: ClassRule, check_classes: ClassChecker, *, effort: Effort, by_ranges: bool) -> Outcome:
+    """Recode along the hierarchies, each class at levels of its own; no row is left out."""
+    pieces = rule.pieces
     _check_whole(pieces, check_classes)
-    rule = ClassRule(pieces=pieces, k=k_alone or 1, check_classes=check_classes if k_alone is None else None)
     parts = specialise(rule, effort=effort)
     recoded = _label_by_ranges(pieces, parts) if by_ranges else _label_by_levels(pieces, parts)
     check_promise(recoded, check_classes, 0)

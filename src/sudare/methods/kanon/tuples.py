@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,14 @@ class SensitiveCounts:
         return shares
 
 
+class ValueCounts(NamedTuple):
+    """Rows of each sensitive value in each class: only those that occur, sorted by class."""
+
+    classes: Codes
+    values: Codes
+    rows: Codes
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnBlock:
     """Some neighbouring attributes: the number of the combination that each tuple has in them, and a tuple of each."""
@@ -71,6 +80,7 @@ class Classes:
     tuples: Tuples = field(repr=False)
     leaders: Codes = field(repr=False)  # one tuple of each class, or one of the finer classes these were summed up from
     finer_first: Codes | None = field(default=None, repr=False)  # then, one tuple of each of those finer classes
+    value_counts: dict[str, ValueCounts] = field(default_factory=dict, repr=False)  # kept by sensitive attribute
 
     @cached_property
     def first(self) -> Codes:
