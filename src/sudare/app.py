@@ -137,13 +137,13 @@ def publish(
         warnings = method.warn(facts, ledger=given, **opened)
         opening = partial_open(method, data, facts, {**reading, "progress": progress})
         keep = {"file_format": file_format, "even_if_not_private": seed_for_tests is not None}
-        made, certificate = _perform(method, plan, opening, ledger, out, seed_for_tests, progress, keep)
+        made, certificate, notes = _perform(method, plan, opening, ledger, out, seed_for_tests, progress, keep)
         summary = method.summarise(made, out=out)
         return Published(
             out=out,
             certificate=certificate,
             summary=summary,
-            warnings=(*warnings, *summary.warnings),
+            warnings=(*warnings, *summary.warnings, *notes),
             left=given.left if given is not None and plan.parts else None,
             budget=given.budget if given is not None and plan.parts else None,
         )
@@ -158,18 +158,22 @@ def _perform(
     seed: int | None,
     progress: Progress | None,
     keep: dict[str, Any],
-) -> tuple[Made, Certificate]:
-    """Carry out a plan and save the release; a failure after the spend says that the budget is gone."""
+) -> tuple[Made, Certificate, Sequence[Words]]:
+    """Carry out a plan and save the release; a failure after the spend says that the budget is gone.
+
+    Also gives what in the data was not read as rows.
+    """
     rng = system_rng() if seed is None else SeededRng(seed)
     before = ledger.spent
     try:
         with opening() as source:
             made = method.perform(source, plan, ledger=ledger, rng=rng, progress=progress)
             certificate = made.release.save(out, **keep)  # a large table is written through the source
+            notes = tuple(getattr(source, "notes", ()))
         method.remember(made)
     except (SudareError, OSError, MemoryError) as error:
         raise _name_the_loss(error, ledger.spent - before) from None
-    return made, certificate
+    return made, certificate, notes
 
 
 def _name_the_loss(error: Exception, spent: Fraction) -> Exception:

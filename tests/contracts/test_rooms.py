@@ -65,6 +65,8 @@ ENGINES = {
     **dict.fromkeys(("os.replace", "os.rename", "os.link", "os.fsync"), ("atomic.py",)),  # whole files, written once
     "scipy": ("verify/*", "compare/*", "methods/location/*"),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),
+    "python_calamine": ("sources/excel.py",),
+    "xlsxwriter": ("releases/office.py",),
     "osmium": ("methods/location/roads.py",),
     "vl_convert": ("methods/location/estimate_files.py", "report/*"),
 }

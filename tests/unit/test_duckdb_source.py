@@ -132,7 +132,7 @@ def test_quotes_line_breaks_and_columns_without_a_name_do_no_harm(tmp_path: Path
 def test_data_that_are_not_there_are_refused_by_name(tmp_path: Path) -> None:
     assert "there is no file" in refusal(tmp_path / "none.csv")
     assert "no file matches" in refusal(tmp_path / "none*.csv")
-    assert "is a directory" in refusal(tmp_path)
+    assert "is an empty folder" in refusal(tmp_path)
     assert "postgresql://..." in refusal("postgresql://me:SECRET@host/db")
     assert "data (list)" in refusal([1, 2])
 

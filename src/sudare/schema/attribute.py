@@ -9,9 +9,10 @@ import numpy as np
 
 from sudare.errors import DomainError, HierarchyError, ParameterError, SchemaError
 from sudare.schema.arrays import Codes, Labels
-from sudare.schema.domain import DateBins, Domain, Values, find_bins
+from sudare.schema.domain import DateBins, Domain, NumberBins, Values, find_bins
 from sudare.schema.hierarchy import Hierarchy, MeshHierarchy
 from sudare.schema.mesh import MeshCells
+from sudare.schema.office import JAPANESE, read_japanese_day, read_number_format
 from sudare.schema.raw import (
     MISSING_LABEL,
     OTHER_LABEL,
@@ -34,7 +35,8 @@ class Attribute:
     """A published column. Codes: the declared values, then `other_code`, then `missing_code`, where there are such.
 
     A hierarchy over the declared values alone is completed: "(other)" and "(missing)" become branches of their own, or
-    join a single "*" on top. A mesh has its hierarchy by itself.
+    join a single "*" on top. A mesh has its hierarchy by itself. `from_data` tells that the values or the range were
+    read off the data: a steward confirmed them, and certificates say so.
 
     >>> age = Attribute(name="age", domain=Values(("young", "old"), is_ordered=True), missing=True)
     >>> age.size, age.encode("old"), age.encode(None), age.labels(np.array([0, 2])).tolist()
@@ -49,6 +51,8 @@ class Attribute:
     outside: Outside = "refuse"
     hierarchy: Hierarchy | None = None
     date_format: str | None = None
+    number_format: str | None = None
+    from_data: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing_marks", tuple(self.missing_marks))
@@ -151,8 +155,7 @@ class Attribute:
         if self.means_missing(value):
             code = self.missing_code
         else:
-            if self.date_format is not None and isinstance(value, str | int):
-                value = to_date(value, self.date_format)
+            value = self.read_formatted(value)
             code = self.domain.encode(value)
             if code is None and self.outside == "clamp" and (bins := find_bins(self.domain)):
                 code = bins.clamp(value)
@@ -165,6 +168,16 @@ class Attribute:
                 name=self.name,
             )
         return code
+
+    def read_formatted(self, value: object) -> object:
+        """Read a text that is written by the format of the attribute; None if it is not."""
+        if self.number_format is not None and isinstance(value, str):
+            return read_number_format(self.number_format).read(value)
+        if self.date_format == JAPANESE and isinstance(value, str):
+            return read_japanese_day(value)
+        if self.date_format not in (None, JAPANESE) and isinstance(value, str | int):
+            return to_date(value, self.date_format)
+        return value
 
     def means_missing(self, value: object) -> bool:
         """Tell whether a raw value stands for nothing.
@@ -203,6 +216,8 @@ class Attribute:
             outside="other" if OTHER_LABEL in kept else outside,
             hierarchy=self.hierarchy.above(level),
             date_format=self.date_format if isinstance(domain, DateBins) else None,
+            number_format=self.number_format if isinstance(domain, NumberBins) else None,
+            from_data=self.from_data,
         )
 
 
@@ -242,8 +257,13 @@ def _check_choices(attribute: Attribute) -> None:
         raise SchemaError('outside = "clamp" needs bins (number or date); use "refuse" or "other"')
     if attribute.date_format is not None:
         if not isinstance(attribute.domain, DateBins):
-            raise SchemaError("format is for dates only; take it out")
-        check_date_format(attribute.date_format)
+            raise SchemaError("format is for numbers and dates only; take it out")
+        if attribute.date_format != JAPANESE:
+            check_date_format(attribute.date_format)
+    if attribute.number_format is not None:
+        if not isinstance(attribute.domain, NumberBins):
+            raise SchemaError("format is for numbers and dates only; take it out")
+        read_number_format(attribute.number_format)
 
 
 def _check_texts(attribute: Attribute) -> None:

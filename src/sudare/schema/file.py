@@ -132,6 +132,11 @@ SHARED: Keys = {
         default="refuse",
         help=text("a value that is not declared: refuse the table, take the nearest bin, or count it as (other)"),
     ),
+    "from_data": Key(
+        kind=Flag(),
+        default=False,
+        help=text("true: the values or the range were read off the data; the certificate says so"),
+    ),
 }
 TREE = Key(
     kind=(FilePath(example='"file.csv"'), HIERARCHY),
@@ -155,6 +160,10 @@ NUMBER: Keys = {
         kind=ListOf(PlainNumber(), example="[0, 18, 65, 120]"),
         help=text("instead of bins: where every bin starts, then the end"),
     ),
+    "format": Key(
+        kind=AnyText(example='"1,234円"'),
+        help=text("how the number 1234 or 1234.5 is written in the data, if not plainly: 1,234円, ¥1234, 1.234,5"),
+    ),
     "hierarchy": TREE,
 }
 DATE: Keys = {
@@ -166,7 +175,8 @@ DATE: Keys = {
         help=text("instead of bins: the first day of every bin, then the last day"),
     ),
     "format": Key(
-        kind=AnyText(example='"%Y年%m月%d日"'), help=text("how days are written, if not 2024-01-31 or 2024/1/31")
+        kind=AnyText(example='"%Y年%m月%d日"'),
+        help=text("how days are written, if not 2024-01-31 or 2024/1/31; japanese: 令和6年4月1日, R6.4.1, 2024年4月"),
     ),
     "hierarchy": TREE,
 }
@@ -313,6 +323,8 @@ def _build_attribute(table: FilledTable) -> Attribute:
         outside=table["outside"],
         hierarchy=hierarchy,
         date_format=table["format"] if table["kind"] == "date" else None,
+        number_format=table["format"] if table["kind"] == "number" else None,
+        from_data=table["from_data"],
     )
 
 

@@ -78,21 +78,29 @@ def _attribute_to_dict(attribute: Attribute) -> Facts:
         facts["missing_marks"] = list(attribute.missing_marks)
     if attribute.date_format is not None:
         facts["format"] = attribute.date_format
+    if attribute.number_format is not None:
+        facts["format"] = attribute.number_format
+    if attribute.from_data:
+        facts["from_data"] = True
     if isinstance(attribute.hierarchy, TableHierarchy):
         facts["hierarchy"] = _hierarchy_to_dict(attribute.hierarchy)
     return facts
 
 
 def _attribute_from_dict(facts: Facts) -> Attribute:
-    _refuse_unknown_facts(facts, "name", "domain", "role", "outside", "missing", "missing_marks", "format", "hierarchy")
+    known = ("name", "domain", "role", "outside", "missing", "missing_marks", "format", "from_data", "hierarchy")
+    _refuse_unknown_facts(facts, *known)
+    domain = _domain_from_dict(facts["domain"])
     bare = Attribute(
         name=facts["name"],
-        domain=_domain_from_dict(facts["domain"]),
+        domain=domain,
         role=facts["role"],
         outside=facts["outside"],
         missing=facts["missing"],
         missing_marks=tuple(facts.get("missing_marks", ())),
-        date_format=facts.get("format"),
+        date_format=facts.get("format") if domain.kind != "number" else None,
+        number_format=facts.get("format") if domain.kind == "number" else None,
+        from_data=facts.get("from_data", False),
     )
     if "hierarchy" not in facts:
         return bare

@@ -145,7 +145,8 @@ def check_rows(source: TableSource) -> Findings:
         ]
     if source.count_column is not None and source.count_column not in wrong:
         problems += _find_unusable_counts(source)
-    return Findings(problems=tuple(problems), notes=tuple(_write_notes(source, wrong)))
+    notes = (*source.notes, *_write_notes(source, wrong))
+    return Findings(problems=tuple(problems), notes=notes)
 
 
 def _find_unusable_columns(source: TableSource) -> Iterator[Misfit]:
@@ -205,9 +206,9 @@ def _name_problem(attribute: Attribute, value: object) -> Text:
 def _is_readable(attribute: Attribute, value: object) -> bool:
     match attribute.domain:
         case NumberBins():
-            return to_number(value) is not None
+            return to_number(attribute.read_formatted(value)) is not None
         case DateBins():
-            return to_date(value, attribute.date_format if isinstance(value, str) else None) is not None
+            return to_date(attribute.read_formatted(value)) is not None
         case MeshCells(level=level):
             code = trim(value)
             return len(code) >= DIGITS[level - 1] and re.fullmatch(MESH_TEXT, code) is not None

@@ -8,15 +8,12 @@ logged.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -29,190 +26,11 @@ from sudare.errors import ParameterError, SourceError
 from sudare.scratch import ScratchDirectory, find_place, make_scratch
 from sudare.sources.base import Progress
 from sudare.sources.dialect import Dialect
-from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS, Column, Family, Lookup
-from sudare.sources.files import Files, Layout, find_encoding, find_files, read_layout, rewrite_as_utf8
+from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS, Column, Lookup
+from sudare.sources.files import find_files
+from sudare.sources.scan import FRAME, Scan, quote_text, scan_files, take_frame
 from sudare.sources.sql import Expression
-from sudare.text import Words, describe_refusal, text
-
-# --- what stands behind FROM ----------------------------------------------------------------------------------------
-
-FRAME = "sudare_frame"
-"""The name under which a frame is registered."""
-
-RunQuery = Callable[[str], list[tuple[Any, ...]]]
-
-_FRAME_PACKAGES = ("pandas", "polars", "pyarrow")
-_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
-_FAMILIES: Mapping[str, Family] = {
-    **dict.fromkeys(_INTEGERS, "integer"),
-    **dict.fromkeys(("UBIGINT", "HUGEINT"), "wide"),
-    **dict.fromkeys(("VARCHAR", "ENUM", "UUID", "JSON", "NULL"), "text"),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "moment"),
-    "DECIMAL": "decimal",
-    "BOOLEAN": "boolean",
-    "DATE": "day",
-}
-_VIEW_TYPES: Mapping[Family, str] = {"text": "VARCHAR", "float": "DOUBLE", "moment": "TIMESTAMP", "wide": "HUGEINT"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scan:
-    """What stands behind FROM, and the names of its columns in order."""
-
-    clause: str
-    names: tuple[str, ...]
-    data_name: Words  # for messages
-    kind: str
-    originals: Mapping[str, Path] = field(default_factory=dict)  # the file that each file of the clause was made of
-    has_rows: bool = False  # known here; an engine that finds none has not understood the file
-
-    def select(self, described: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[Column, ...]]:
-        """Write the SELECT of the raw rows under Sudare's own names and few types; give its columns too.
-
-        `described` is the engine's own description of the clause: (name, type, ...) by position.
-        """
-        columns, selected = [], []
-        for position, (name, (engine_name, engine_type, *_)) in enumerate(zip(self.names, described, strict=True)):
-            column = _make_column(name, f"c{position}", str(engine_type).strip('"'))
-            value = exp.to_identifier(engine_name, quoted=True).sql("duckdb")
-            if view_type := _VIEW_TYPES.get(column.family):
-                value = f"CAST({value} AS {view_type})"
-            selected.append(f"{value} AS {column.column_id}")
-            columns.append(column)
-        return f"SELECT {', '.join(selected)} FROM {self.clause}", tuple(columns)
-
-
-def _make_column(name: str, column_id: str, engine_type: str) -> Column:
-    word = re.match(r"[A-Z_]+", engine_type)
-    family = "other" if "[" in engine_type else _FAMILIES.get(word.group() if word else "", "other")
-    if re.match(r"TIMESTAMP\w* WITH TIME ZONE", engine_type):
-        family = "other"  # on which day a moment falls depends on the zone, so the steward must say
-    digits, scale = map(int, re.findall(r"\d+", engine_type)) if family == "decimal" else (0, 0)
-    short_type = engine_type.split("(")[0]
-    return Column(name=name, column_id=column_id, family=family, type=short_type, digits=digits, scale=scale)
-
-
-# --- text files ---------------------------------------------------------------------------------------------------
-
-
-def scan_text(files: Files, encoding: str | None, scratch: Path | None) -> Scan:
-    """Read text files, all columns as text. Files in other encodings are rewritten into `scratch` first.
-
-    Error: SourceError if a file is empty, cannot be decoded, or has other columns than the first.
-    """
-    originals: dict[str, Path] = {}
-    layouts: dict[Layout, list[str]] = {}
-    first: Layout | None = None
-    has_rows = False
-    for path in files.paths:
-        codec = find_encoding(path, encoding)
-        utf8 = path if codec == "utf-8" else rewrite_as_utf8(path, codec, scratch)
-        originals[str(utf8)] = path
-        layout = read_layout(utf8, "utf-8", original=path)
-        first, has_rows = first or layout, has_rows or not layout.is_empty
-        if sorted(layout.names) != sorted(first.names):
-            raise SourceError(
-                "{file} has other columns than {first}; make them alike, or read the files apart",
-                file=path,
-                first=files.paths[0],
-            )
-        layouts.setdefault(layout, []).append(str(utf8))
-    names = first.names if first else ()
-    parts = [_write_read_csv(layout, paths, names) for layout, paths in layouts.items()]
-    clause = parts[0] if len(parts) == 1 else f"({' UNION ALL '.join(f'SELECT * FROM {part}' for part in parts)})"
-    return Scan(clause=clause, names=names, data_name=files.name, kind="text", originals=originals, has_rows=has_rows)
-
-
-def _write_read_csv(layout: Layout, paths: Sequence[str], names: Sequence[str]) -> str:
-    columns = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(layout.names)))
-    delimiter = _quote(layout.delimiter)
-    read = (
-        f"read_csv({_quote_paths(paths)}, auto_detect = false, header = true, delim = {delimiter}, quote = '\"', "
-        f"escape = '\"', nullstr = '', columns = {{{columns}}})"
-    )
-    if layout.names == tuple(names):
-        return read
-    order = [layout.names.index(name) for name in names]
-    return f"(SELECT {', '.join(f'c{at} AS c{position}' for position, at in enumerate(order))} FROM {read})"
-
-
-def _quote_paths(paths: Sequence[str]) -> str:
-    return f"[{', '.join(_quote(glob.escape(path)) for path in paths)}]"
-
-
-def _quote(value: str) -> str:
-    return exp.Literal.string(value).sql("duckdb")
-
-
-# --- Parquet ------------------------------------------------------------------------------------------------------
-
-
-def scan_parquet(files: Files, run_query: RunQuery) -> Scan:
-    """Read Parquet files, columns matched by name.
-
-    Error: SourceError if a file is empty, or has other columns than the first.
-    """
-    for path in files.paths:
-        if path.stat().st_size == 0:
-            raise SourceError("{file} is empty; it is not a Parquet file", file=path)
-    names: tuple[str, ...] | None = None
-    for path in files.paths:
-        nodes = run_query(f"SELECT name, num_children FROM parquet_schema({_quote_paths([str(path)])})")
-        own_names = _list_top_names(nodes)
-        names = names if names is not None else own_names
-        if sorted(own_names) != sorted(names):
-            raise SourceError(
-                "{file} has other columns than {first}; make them alike, or read the files apart",
-                file=path,
-                first=files.paths[0],
-            )
-    by_name = ", union_by_name = true" if len(files.paths) > 1 else ""
-    paths = _quote_paths([str(path) for path in files.paths])
-    clause = f"read_parquet({paths}, binary_as_string = true, hive_partitioning = false{by_name})"
-    originals = {str(path): path for path in files.paths}
-    return Scan(clause=clause, names=names or (), data_name=files.name, kind="parquet", originals=originals)
-
-
-def _list_top_names(nodes: Sequence[tuple[str, int | None]]) -> tuple[str, ...]:
-    """List the children of the root, from the nodes of a schema listed depth first."""
-    names, waiting = [], 0
-    for name, children in nodes[1:]:
-        if waiting == 0:
-            names.append(name)
-        else:
-            waiting -= 1
-        waiting += children or 0
-    return tuple(names)
-
-
-# --- frames -------------------------------------------------------------------------------------------------------
-
-
-def take_frame(data: object) -> tuple[Any, tuple[str, ...]]:
-    """Give a frame as the engine takes it, and the names of its columns; its package is never imported here.
-
-    Error: SourceError if it is none, or names a column twice.
-    """
-    packages = {kind.__module__.split(".")[0] for kind in type(data).__mro__}
-    package = next((name for name in _FRAME_PACKAGES if name in packages), None)
-    if package is None:
-        raise SourceError(
-            "data ({kind}) must be a path, a pattern, or a pandas, Polars or Arrow table", kind=type(data).__name__
-        )
-    if package == "polars" and find_spec("pyarrow") is None:
-        raise SourceError("a Polars frame needs pyarrow; install it, or write the frame to Parquet")
-    frame: Any = data
-    if package == "polars" and hasattr(frame, "collect"):
-        frame = frame.collect()
-    if package == "pyarrow" and hasattr(frame, "read_all"):
-        frame = frame.read_all()  # a reader can be read once only
-    names = tuple(map(str, frame.schema.names if package == "pyarrow" else frame.columns))
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise SourceError("the frame has two columns named {name}; rename one", name=repeated[0])
-    return frame, names
-
+from sudare.text import Text, Words, describe_refusal, text
 
 # --- the engine -----------------------------------------------------------------------------------------------------
 
@@ -294,10 +112,12 @@ class DuckEngine:
     def _scan_data(self, data: object, encoding: str | None, scratch: Path | None) -> Scan:
         if not isinstance(data, str | Path):
             self._frame, names = take_frame(data)
+            scan = Scan(clause=FRAME, names=names, data_name=_name_data(data), kind="frame")
+        else:
+            scan, self._frame = scan_files(find_files(data), encoding, scratch, self._execute)
+        if self._frame is not None:
             self._run(lambda: self._connection.register(FRAME, self._frame))
-            return Scan(clause=FRAME, names=names, data_name=_name_data(data), kind="frame")
-        files = find_files(data)
-        return scan_text(files, encoding, scratch) if files.kind == "text" else scan_parquet(files, self._execute)
+        return scan
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -318,6 +138,11 @@ class DuckEngine:
     def dialect(self) -> Dialect:
         """How DuckDB spells a query."""
         return DIALECT
+
+    @property
+    def notes(self) -> tuple[Text, ...]:
+        """What in the files was not read as rows: for the steward."""
+        return self._scan.notes
 
     def arrays(self, query: exp.Query) -> dict[str, NDArray[Any]]:
         """Run a query; columns as arrays, masked where a value is NULL."""
@@ -352,7 +177,7 @@ class DuckEngine:
 
     def save(self, query: exp.Query, path: Path, *, file_format: Literal["parquet", "csv"]) -> None:
         """Write the result of a query to a file."""
-        copy = f"COPY ({DIALECT.render(query)}) TO {_quote(str(path))} ({_COPY_OPTIONS[file_format]})"
+        copy = f"COPY ({DIALECT.render(query)}) TO {quote_text(str(path))} ({_COPY_OPTIONS[file_format]})"
         self._execute(copy, shows_progress=True)
 
     def close(self) -> None:
@@ -433,6 +258,13 @@ class DuckEngine:
         if self._scan.kind == "text" and "invalid state" in text:
             return SourceError(
                 "{file} has mixed line endings, or a quote that is not closed; save it again as CSV",
+                file=self._find_file(text),
+            )
+        if self._scan.kind == "json" or "JSON" in text:
+            line = re.search(r"line (\d+)", text)
+            return SourceError(
+                "line {line} of {file} is no JSON object; every line must be one object in braces",
+                line=line.group(1) if line else "?",
                 file=self._find_file(text),
             )
         if self._scan.kind == "parquet" or "arquet" in text:

@@ -1,4 +1,4 @@
-"""Files of tables: which ones a path or pattern names, in which encoding a text file is, and how its lines are cut.
+"""Files of tables: which ones a path, folder or pattern names, and in which encoding a text file is.
 
 Engines read UTF-8. A file in another encoding is rewritten as a stream into a private temporary file; nothing is held
 in memory, and a byte that cannot be decoded is an error that names the line and never the bytes.
@@ -8,38 +8,54 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import csv
 import errno
 import glob
 import gzip
-import io
 import os
 import re
 import tempfile
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, cast
 
 from sudare.errors import SourceError
+from sudare.sources.excel import EXCEL_ENDINGS
 from sudare.text import describe_refusal, join, text
 
-TEXT_ENDINGS = frozenset({".csv", ".tsv", ".txt"})
-PARQUET_ENDINGS = frozenset({".parquet", ".pq"})
+Kind = Literal["text", "parquet", "json", "arrow", "excel"]
+
+_ENDINGS: Mapping[str, Kind] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "text"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "json"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+    **dict.fromkeys(EXCEL_ENDINGS, "excel"),
+}
+_PACKED: frozenset[Kind] = frozenset({"text", "json"})  # kinds that may be packed as .gz
+_FOLDER = re.compile(r"([^=]+)=(.*)")  # of a Hive table: year=2024
+_PLACE = re.compile(r"(?P<file>.+)#(?P<sheet>[^#!]*)(?:!(?P<first>[1-9][0-9]{0,6})(?:-(?P<last>[1-9][0-9]{0,6}))?)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Files:
-    """The files of one table, in the order of their names."""
+    """The files of one table, in the order of their names.
 
-    kind: Literal["text", "parquet"]
+    `sheet` and `lines` say where in them the table stands: the name of the sheet, the first and last line of names
+    (from 0). `partitions` are the columns that the names of folders tell, as in `year=2024/month=1/a.parquet`.
+    """
+
+    kind: Kind
     paths: tuple[Path, ...]
     name: str  # as the user wrote it
+    sheet: str | None = None
+    lines: tuple[int, int] | None = None
+    partitions: tuple[str, ...] = ()
 
 
 def find_files(data: str | Path) -> Files:
-    """Find the files of a path or pattern.
+    """Find the files of a path, a folder or a pattern; `book.xlsx#Sheet1!3` names a sheet and the line of its names.
 
     Error: SourceError if there is none, or one cannot be read as a table.
     """
@@ -48,42 +64,80 @@ def find_files(data: str | Path) -> Files:
         raise SourceError(
             "{data} is not a file; give a path, a pattern or a frame", data=name.split("://")[0] + "://..."
         )
-    path = Path(data).expanduser()
+    path, sheet, lines = _find_place(name)
     paths = [path] if path.exists() else sorted(Path(match) for match in glob.glob(str(path), recursive=True))
     if not paths:
-        is_pattern = glob.has_magic(name)
+        is_pattern = glob.has_magic(str(path))
         raise SourceError(
             "no file matches {data}; check the pattern" if is_pattern else "there is no file {data}; check the path",
             data=name,
         )
-    kinds = {_find_kind(path) for path in paths}
+    paths = [file for found in paths for file in (_list_folder(found) if found.is_dir() else [found])]
+    kinds = {_find_kind(found) for found in paths}
     if len(kinds) > 1:
-        raise SourceError("{data} matches text and Parquet files; read one kind at a time", data=name)
-    return Files(kind=kinds.pop(), paths=tuple(paths), name=name)
+        raise SourceError("{data} matches files of several kinds; read one kind at a time", data=name)
+    kind = kinds.pop()
+    if (sheet is not None and kind != "excel") or (lines is not None and kind not in ("excel", "text")):
+        raise SourceError("{data} names a sheet or a line, but the file has none; leave out what follows #", data=name)
+    partitions = _find_partitions(paths, name)
+    return Files(kind=kind, paths=tuple(paths), name=name, sheet=sheet, lines=lines, partitions=partitions)
 
 
-def _find_kind(path: Path) -> Literal["text", "parquet"]:
-    if path.is_dir():
-        raise SourceError("{file} is a directory; give the files in it, as {file}/*.csv or {file}/*.parquet", file=path)
+def _find_place(name: str) -> tuple[Path, str | None, tuple[int, int] | None]:
+    """Part a path from the sheet and the lines that may follow it; a file whose name holds a # comes first."""
+    path = Path(name).expanduser()
+    match = None if path.exists() else _PLACE.fullmatch(name)
+    if match is None:
+        return path, None, None
+    first, last = match["first"], match["last"] or match["first"]
+    lines = None if first is None else (int(first) - 1, int(last) - 1)
+    return Path(match["file"]).expanduser(), match["sheet"] or None, lines
+
+
+def _list_folder(folder: Path) -> list[Path]:
+    """List the files of a folder and of those in it, but not what writers of lakes leave beside them (_SUCCESS)."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        found += [Path(place, name) for name in sorted(names) if not name.startswith((".", "_"))]
+    if not found:
+        raise SourceError("{file} is an empty folder; name the folder that holds the files of the table", file=folder)
+    return sorted(found)
+
+
+def _find_partitions(paths: Sequence[Path], name: str) -> tuple[str, ...]:
+    """Read the columns that the names of folders tell; all files must have the same."""
+    keys = {tuple(match.group(1) for part in path.parts[:-1] if (match := _FOLDER.fullmatch(part))) for path in paths}
+    if len(keys) > 1 or any(len(set(own)) < len(own) for own in keys):
+        raise SourceError(
+            "the folders of {data} do not all name the same columns (as in year=2024); read them apart", data=name
+        )
+    return keys.pop()
+
+
+def _find_kind(path: Path) -> Kind:
+    if path.exists() and not path.is_file():
+        raise SourceError("{file} is no regular file, so it may never end; copy the data into a file", file=path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".gz"]:
+    is_packed = suffixes[-1:] == [".gz"]
+    if is_packed:
         suffixes.pop()
-        if suffixes[-1:] and suffixes[-1] in PARQUET_ENDINGS:
-            raise SourceError("{file} is Parquet packed again as gzip; unpack it", file=path)
-        if not suffixes:
-            return "text"
-    if suffixes[-1:] and suffixes[-1] in TEXT_ENDINGS:
-        return "text"
-    if suffixes[-1:] and suffixes[-1] in PARQUET_ENDINGS:
-        return "parquet"
-    raise SourceError(
-        "{file} is of a kind that cannot be read; save it as .csv, .tsv, .txt (also .gz) or .parquet", file=path
-    )
+    kind = _ENDINGS.get(suffixes[-1] if suffixes else (".txt" if is_packed else ""))
+    if kind is not None and is_packed and kind not in _PACKED:
+        raise SourceError("{file} is packed again as gzip; unpack it", file=path)
+    if kind is None:
+        raise SourceError(
+            "{file} is of a kind that cannot be read; save it as .csv, .tsv, .txt, .jsonl (also .gz), .parquet,"
+            " .arrow, .feather, .xlsx or .xls",
+            file=path,
+        )
+    return kind
 
 
 # --- encodings: text files as offices have them ---------------------------------------------------------------------
 
 CHUNK = 1 << 20  # bytes read at a time
+_LONGEST_LINE = 16 << 20  # bytes; DuckDB leaves out a last line that does not fit its buffer of 32 MB, without an error
 TRIED_ENCODINGS = ("utf-8", "cp932")
 """Encodings of a file without a byte order mark, in this order: the first that fits every byte."""
 
@@ -172,7 +226,7 @@ def _find_fault(path: Path, name: str) -> EncodingFault | None:
     """Decode the whole file; give the first byte that does not fit, or None."""
     decoder = codecs.getincrementaldecoder(name)()
     before, is_plain, foreign = 0, True, 0
-    for chunk in _read_chunks(path):
+    for chunk in _refuse_long_lines(path):
         if b"\0" in chunk and not name.startswith(("utf-16", "utf-32")):  # UTF-16 without its mark, or no text at all
             return EncodingFault(_find_line(path, before + chunk.index(b"\0"), "latin-1"), False)
         if not (is_plain and chunk.isascii() and name in TRIED_ENCODINGS):
@@ -183,6 +237,8 @@ def _find_fault(path: Path, name: str) -> EncodingFault | None:
                 offset = before + len(chunk) - len(error.object) + error.start
                 is_convincing = name == "utf-8" and foreign >= _CONVINCING
                 return EncodingFault(_find_line(path, offset, error.encoding), is_convincing)
+            except UnicodeError:  # UTF-16 without its mark
+                return EncodingFault(1, False)
             stray = _NOT_CP932.search(text) if name == "cp932" else None
             if stray is not None:
                 return EncodingFault(_find_line(path, before, name) + text.count("\n", 0, stray.start()), False)
@@ -190,6 +246,21 @@ def _find_fault(path: Path, name: str) -> EncodingFault | None:
             foreign += _count_foreign(text) if foreign < _CONVINCING else 0
         before += len(chunk)
     return _find_last_fault(path, decoder, before)
+
+
+def _refuse_long_lines(path: Path) -> Iterator[bytes]:
+    """Read a file in chunks; a line that the engine might pass over without a word is refused."""
+    length = 0
+    for chunk in _read_chunks(path):
+        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+        length = len(chunk) - end - 1 if end >= 0 else length + len(chunk)
+        if length > _LONGEST_LINE:
+            raise SourceError(
+                "a line of {file} is longer than {most} MB; check where its lines end",
+                file=path,
+                most=_LONGEST_LINE >> 20,
+            )
+        yield chunk
 
 
 def _find_last_fault(path: Path, decoder: codecs.IncrementalDecoder, size: int) -> EncodingFault | None:
@@ -227,30 +298,43 @@ def rewrite_as_utf8(path: Path, name: str, directory: Path | None) -> Path:
     ...     rewrite_as_utf8(file, "cp932", pathlib.Path(folder)).read_text(encoding="utf-8")
     '氏名,①\\n髙橋,～\\n'
     """
+    with rewriting(path, directory) as place:
+        decoder = codecs.getincrementaldecoder(name)()
+        handle, rewritten = tempfile.mkstemp(prefix="text-", suffix=".csv", dir=place)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                for chunk in _read_chunks(path):
+                    out.write(decoder.decode(chunk).encode("utf-8"))
+                out.write(decoder.decode(b"", final=True).encode("utf-8"))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(rewritten)
+            raise
+    return Path(rewritten)
+
+
+@contextlib.contextmanager
+def rewriting(path: Path, directory: Path | None) -> Iterator[Path]:
+    """Give the directory in which the rows of a file may be written anew; a full disk is one line.
+
+    Error: SourceError without a directory: rows are never written where the steward did not allow it.
+    """
     if directory is None:
         raise SourceError(
             "{file} must be rewritten as UTF-8, but there is no place for it: the working directory cannot be written"
             " to; name a spill directory",
             file=path,
         )
-    decoder = codecs.getincrementaldecoder(name)()
-    handle, rewritten = tempfile.mkstemp(prefix="text-", suffix=".csv", dir=directory)
     try:
-        with os.fdopen(handle, "wb") as out:
-            for chunk in _read_chunks(path):
-                out.write(decoder.decode(chunk).encode("utf-8"))
-            out.write(decoder.decode(b"", final=True).encode("utf-8"))
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(rewritten)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        yield directory
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise SourceError(
                 "no space is left in {directory} to rewrite {file} as UTF-8; name another spill directory",
                 directory=directory,
                 file=path,
             ) from None
         raise
-    return Path(rewritten)
 
 
 @contextlib.contextmanager
@@ -272,95 +356,3 @@ def _read_chunks(path: Path) -> Iterator[bytes]:
     with open_bytes(path) as file:
         while chunk := file.read(CHUNK):
             yield chunk
-
-
-# --- the first line of a delimited text file: its delimiter and the names of its columns ---------------------------
-
-DELIMITERS = (",", "\t", ";")
-_SAMPLE_CHARACTERS = 1 << 18  # of the beginning of a file, by which the delimiter is chosen
-_SAMPLE_RECORDS = 50
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
-    """How a delimited file is cut: the delimiter, the names in its first line, and whether nothing follows them."""
-
-    delimiter: str
-    names: tuple[str, ...]
-    is_empty: bool = field(default=False, compare=False)
-
-
-def read_layout(path: Path, encoding: str, *, original: Path | None = None) -> Layout:
-    """Read the first line; the delimiter is the one that cuts the first records most evenly, then most often.
-
-    Errors name `original`, the file that `path` was rewritten from.
-
-    Error: SourceError if the file is empty, has no first line of names, or names a column twice.
-    """
-    named = original or path
-    with open_bytes(path) as file:
-        codec = "utf-8-sig" if encoding == "utf-8" else encoding
-        with io.TextIOWrapper(file, encoding=codec, newline="") as decoded:
-            text = decoded.read(_SAMPLE_CHARACTERS)
-    if not text.strip():
-        raise SourceError(
-            "{file} is empty; a table needs at least a first line with the names of its columns", file=named
-        )
-    layout = find_layout(text)
-    if not is_well_quoted(text, layout):
-        # An engine that cannot make sense of the first line may take the file for an empty table.
-        raise SourceError("the first line of {file} has a quote in the wrong place; correct it", file=named)
-    if not any(layout.names):
-        raise SourceError("the first line of {file} is blank; it must name the columns", file=named)
-    names = [name for name in layout.names if name]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise SourceError("{file} has two columns named {name}; rename one", file=named, name=repeated[0])
-    return layout
-
-
-def find_layout(text: str) -> Layout:
-    """Try every delimiter on the beginning of a file.
-
-    >>> find_layout("name;price\\ntea;1,5\\n")
-    Layout(delimiter=';', names=('name', 'price'), is_empty=False)
-    """
-    whole_lines = text if len(text) < _SAMPLE_CHARACTERS else text[: text.rfind("\n") + 1] or text
-    tables = {delimiter: _read_records(whole_lines, delimiter) for delimiter in DELIMITERS}
-    best = max(DELIMITERS, key=lambda delimiter: _rate_evenness(tables[delimiter]))
-    first, *rest = tables[best] or [[]]
-    return Layout(delimiter=best, names=tuple(first), is_empty=not any(rest))
-
-
-def is_well_quoted(text: str, layout: Layout) -> bool:
-    """Tell whether the quotes of the first record open and close where a field does.
-
-    >>> [is_well_quoted(text, find_layout(text)) for text in ('"a",b', '"a"x,b', '"a,b')]
-    [True, False, False]
-    """
-    try:
-        next(csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=True))
-    except csv.Error:
-        return False
-    return True
-
-
-def _read_records(text: str, delimiter: str) -> list[list[str]]:
-    records = []
-    try:
-        for record in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-            records.append(record)
-            if len(records) == _SAMPLE_RECORDS:
-                break
-    except csv.Error:  # a field without end: the engine will name the line
-        pass
-    return records
-
-
-def _rate_evenness(records: list[list[str]]) -> tuple[bool, float, int]:
-    if not records:
-        return False, 0.0, 0
-    width = len(records[0])
-    filled = [record for record in records if record]
-    even = sum(len(record) == width for record in filled) / max(1, len(filled))
-    return width > 1, even, width

@@ -33,7 +33,7 @@ from sudare.sources.engine import Column, Engine, find_nulls
 from sudare.sources.query import DROPPED_ROWS, query_rows
 from sudare.sources.recode import LabelledRows
 from sudare.sources.unread import ColumnCode
-from sudare.text import text
+from sudare.text import Text, text
 from sudare.text.cards import card
 
 _CHUNK = 1 << 18  # cells that are checked at a time
@@ -85,6 +85,11 @@ class TableSource:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def notes(self) -> tuple[Text, ...]:
+        """What in the data was not read as rows, such as titles and totals: for the steward."""
+        return tuple(getattr(self.engine, "notes", ()))
 
     def close(self) -> None:
         """Give back memory and temporary files; the source cannot be used afterwards."""

@@ -1,0 +1,204 @@
+"""Delimited text files: how their lines are cut, where the names of the columns stand, and which lines are no rows.
+
+A file that begins with its names is handed to the engine as it is. One with titles above the names or totals below the
+rows is written anew without them, line by line, and what was left out is told.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sudare.errors import SourceError
+from sudare.schema.office import fold
+from sudare.sources.files import open_bytes
+from sudare.sources.office import SUMS, Head, LeftOut, find_head, is_blank, take_rows
+from sudare.text import Text
+
+DELIMITERS = (",", "\t", ";", "|")
+_SAMPLE_CHARACTERS = 1 << 18  # of the beginning of a file, by which the delimiter is chosen
+_SAMPLE_HEAD = 200  # records in which the line of names is sought
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """How a delimited file is cut: the delimiter, the names in its first line, and whether nothing follows them."""
+
+    delimiter: str
+    names: tuple[str, ...]
+    is_empty: bool = field(default=False, compare=False)
+
+
+def read_layout(path: Path, encoding: str, *, original: Path | None = None) -> Layout:
+    """Read the first line; the delimiter is the one that cuts the first records most evenly, then most often.
+
+    Errors name `original`, the file that `path` was rewritten from.
+
+    Error: SourceError if the file is empty, has no first line of names, or names a column twice.
+    """
+    named = original or path
+    with open_bytes(path) as file:
+        codec = "utf-8-sig" if encoding == "utf-8" else encoding
+        with io.TextIOWrapper(file, encoding=codec, newline="") as decoded:
+            text = decoded.read(_SAMPLE_CHARACTERS)
+    if not text.strip():
+        raise SourceError(
+            "{file} is empty; a table needs at least a first line with the names of its columns", file=named
+        )
+    layout = find_layout(text)
+    if not is_well_quoted(text, layout):
+        # An engine that cannot make sense of the first line may take the file for an empty table.
+        raise SourceError("the first line of {file} has a quote in the wrong place; correct it", file=named)
+    if not any(layout.names):
+        raise SourceError("the first line of {file} is blank; it must name the columns", file=named)
+    layout = replace(layout, names=name_all(layout.names))
+    names = [name for name in layout.names if name]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise SourceError("{file} has two columns named {name}; rename one", file=named, name=repeated[0])
+    return layout
+
+
+def name_all(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Call a column without a name by its number, so that it can be declared; none is lost.
+
+    >>> name_all(("", "age"))
+    ('column 1', 'age')
+    """
+    numbered = tuple(name if name.strip() else f"column {at}" for at, name in enumerate(names, start=1))
+    return numbered if len(set(numbered)) == len(numbered) else names
+
+
+def find_layout(text: str) -> Layout:
+    """Try every delimiter on the beginning of a file.
+
+    >>> find_layout("name;price\\ntea;1,5\\n")
+    Layout(delimiter=';', names=('name', 'price'), is_empty=False)
+    """
+    whole_lines = _cut_last_line(text)
+    tables = {delimiter: _read_records(whole_lines, delimiter) for delimiter in DELIMITERS}
+    best = max(DELIMITERS, key=lambda delimiter: _rate_evenness(tables[delimiter]))
+    first, *rest = tables[best] or [[]]
+    return Layout(delimiter=best, names=tuple(first), is_empty=not any(rest))
+
+
+def is_well_quoted(text: str, layout: Layout) -> bool:
+    """Tell whether the quotes of the first record open and close where a field does.
+
+    >>> [is_well_quoted(text, find_layout(text)) for text in ('"a",b', '"a"x,b', '"a,b')]
+    [True, False, False]
+    """
+    try:
+        next(csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=True))
+    except csv.Error:
+        return False
+    return True
+
+
+def _cut_last_line(text: str) -> str:
+    """Leave out the last line of a sample, which may be cut."""
+    return text if len(text) < _SAMPLE_CHARACTERS else text[: text.rfind("\n") + 1] or text
+
+
+def _read_records(text: str, delimiter: str, most: int = 50) -> list[list[str]]:
+    records = []
+    try:
+        for record in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            records.append(record)
+            if len(records) == most:
+                break
+    except csv.Error:  # a field without end: the engine will name the line
+        pass
+    return records
+
+
+def _rate_evenness(records: list[list[str]]) -> tuple[bool, float, int]:
+    """Rate how evenly a delimiter cuts: by the commonest width, since titles may stand above."""
+    widths = Counter(len(record) for record in records if record)
+    if not widths:
+        return False, 0.0, 0
+    width, lines = max(widths.items(), key=lambda pair: (pair[1], pair[0]))
+    return width > 1, lines / widths.total(), width
+
+
+# --- lines above the names and below the rows -------------------------------------------------------------------------
+
+_TAIL_BYTES = 1 << 16  # of the end of a file, in which totals are sought
+_TAIL_RECORDS = 3
+
+
+def has_other_lines(path: Path, *, original: Path) -> bool:
+    """Tell whether lines of a UTF-8 file are no rows: a title above the names, or a total at the end."""
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as decoded:
+        sample = decoded.read(_SAMPLE_CHARACTERS)
+    layout = find_layout(sample)
+    records = [record for record in _read_records(_cut_last_line(sample), layout.delimiter) if record]
+    if not records:
+        return False
+    width = Counter(len(record) for record in records).most_common(1)[0][0]
+    filled = [sum(not is_blank(cell) for cell in record) for record in records]
+    usual = Counter(filled[1:] or filled).most_common(1)[0][0]
+    if width > 2 and (len(records[0]) < width or filled[0] <= usual / 2):
+        return True
+    return original.suffix.lower() != ".gz" and _ends_in_sum(path, layout.delimiter)
+
+
+def _ends_in_sum(path: Path, delimiter: str) -> bool:
+    with open_bytes(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        tail = file.read().decode("utf-8", "replace")
+    lines = [line for line in tail.splitlines()[1:] if line.strip()][-_TAIL_RECORDS:]
+    for line in lines:
+        first = next((cell for cell in line.split(delimiter) if not is_blank(cell.strip('"'))), "")
+        if SUMS.fullmatch(re.sub(r"\s", "", fold(first.strip('"')))):
+            return True
+    return False
+
+
+def rewrite_rows(path: Path, out: Path, *, original: Path, lines: tuple[int, int] | None = None) -> tuple[Text, ...]:
+    """Write the names and the rows of a UTF-8 file anew, without titles and totals; tell what was left out.
+
+    Error: SourceError naming the line of a row that has more or fewer fields than there are names.
+    """
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as decoded:
+        sample = decoded.read(_SAMPLE_CHARACTERS)
+    delimiter = find_layout(sample).delimiter
+    records: list[list[str]] = _read_records(_cut_last_line(sample), delimiter, most=_SAMPLE_HEAD)
+    head = find_head(records, file=original, lines=lines)
+    left_out = LeftOut()
+    with out.open("w", encoding="utf-8", newline="") as target:
+        writer = csv.writer(target)
+        writer.writerow(head.names)
+        writer.writerows(take_rows(_read_even_records(path, delimiter, head, original), head, left_out, file=original))
+    return left_out.notes(original)
+
+
+def _read_even_records(path: Path, delimiter: str, head: Head, original: Path) -> Iterator[list[str]]:
+    """Read all records; a row must have as many fields as the line of names, blank ones at the end aside."""
+    width = max(head.columns) + 1
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as decoded:
+        reader = csv.reader(decoded, delimiter=delimiter, strict=True)
+        try:
+            for number, record in enumerate(reader):
+                filled = [cell for cell in record if not is_blank(cell)]
+                is_short = number >= head.first and 1 < len(record) < width and len(filled) > 1
+                if is_short or any(not is_blank(cell) for cell in record[width:] if number >= head.first):
+                    raise _name_ragged(original, reader.line_num)
+                yield record
+        except csv.Error:
+            raise _name_ragged(original, reader.line_num) from None
+
+
+def _name_ragged(file: Path, line: int) -> SourceError:
+    return SourceError(
+        "line {line} of {file} cannot be split into the columns of the first line; check its delimiters and quotes",
+        line=line,
+        file=file,
+    )

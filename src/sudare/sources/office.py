@@ -1,0 +1,270 @@
+"""Sheets as offices have them: where the table stands, what its columns are called, which lines are no rows.
+
+Above a table stand titles and notes, its names may fill two lines, below it stand totals and remarks. What is left out
+is told with its line, so that no row and no column is lost without a word; where no line looks like names, the sheet
+is refused. Whether a line is a row is decided by that line and the names alone, never by other rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from itertools import groupby
+
+from sudare.errors import SourceError
+from sudare.schema.office import fold
+from sudare.text import Text, text
+
+Cells = Sequence[object]
+Merged = tuple[int, int, int, int]  # first row, first column, last row, last column, from 0, all included
+
+SUMS = re.compile(
+    r"(総?合計|総計|小計|計|平均|合計[0-9]*[名人件]?|grandtotals?|sub-?totals?|totals?|sum|averages?)([:(].*)?",
+    re.IGNORECASE,
+)
+"""The first words of lines that add up others."""
+
+_UNIT = re.compile(
+    r"[(\[].{1,12}[)\]]|人|円|千円|百万円|%|歳|年|件|kg|cm|km|m|m2|ha|℃|mm|分|時間|世帯|単位.*", re.IGNORECASE
+)
+_NUMBER = re.compile(r"[¥\\$△▲-]?[0-9][0-9,. /:%年月日-]*[円人%]?")
+_SAMPLE_ROWS = 200  # in which the names are sought: titles and notes are shorter
+_FILLED = 0.6  # of the columns that a line of names fills, chosen on made-up sheets
+_MOST_LINES_TOLD = 20  # lines that one message lists
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """Where the table begins: the names of its columns, the columns themselves, the line of the names, the first row.
+
+    Lines are counted from 0. `names_of_lines` are the texts of the line of names, by which a repeated one is known.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[int, ...]
+    line: int
+    first: int
+    names_of_line: tuple[str, ...]
+
+
+@dataclass(kw_only=True, slots=True)
+class LeftOut:
+    """Which lines are no rows, by reason; filled while a sheet is read."""
+
+    lines: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, reason: str, line: int) -> None:
+        """Note a line, counted from 0."""
+        self.lines.setdefault(reason, []).append(line + 1)
+
+    def notes(self, file: object) -> tuple[Text, ...]:
+        """Tell the lines that are left out; never what they hold."""
+        return tuple(
+            text(_REASONS[reason], file=str(file), lines=_list_runs(lines))
+            for reason, lines in self.lines.items()
+            if reason in _REASONS
+        )
+
+
+_REASONS = {
+    "above": "{file}: lines above the names of the columns are not read: {lines}",
+    "units": "{file}: a line of units below the names is not read: {lines}",
+    "sum": "{file}: totals are not read as rows: {lines}",
+    "note": "{file}: lines with a single text are read as notes, not as rows: {lines}",
+    "again": "{file}: the names of the columns stand there again, and are not read as rows: {lines}",
+    "merged": "{file}: cells merged over several rows were filled with their value, in lines {lines}",
+    "error": "{file}: {lines} cells hold an error of Excel such as #N/A; they are read as missing",
+}
+
+
+def _list_runs(lines: Sequence[int]) -> str:
+    """Write lines as runs.
+
+    >>> _list_runs([1, 2, 3, 7])
+    '1-3, 7'
+    """
+    runs = []
+    for _, group in groupby(enumerate(sorted(set(lines))), key=lambda pair: pair[1] - pair[0]):
+        run = [line for _, line in group]
+        runs.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ", ".join(runs[:_MOST_LINES_TOLD]) + (", ..." if len(runs) > _MOST_LINES_TOLD else "")
+
+
+def tidy_name(value: object) -> str:
+    """Write the name of a column without full-width forms, line breaks and blanks around.
+
+    >>> tidy_name("ＩＤ\\n番号　")
+    'ID 番号'
+    """
+    return re.sub(r"\s+", " ", fold(_write(value))).strip()
+
+
+def is_blank(value: object) -> bool:
+    """Tell whether a cell holds nothing."""
+    return value is None or (isinstance(value, str) and not value.strip(" \t\r\n\u3000\xa0"))
+
+
+def _is_word(value: object) -> bool:
+    """Tell whether a cell is a word: no number, no day, no number written as text."""
+    if isinstance(value, bool | int | float | date | datetime | time):
+        return False
+    return not _NUMBER.fullmatch(fold(str(value)))
+
+
+# --- the line of names ------------------------------------------------------------------------------------------------
+
+
+def find_head(
+    rows: Sequence[Cells], *, file: object, merged: Sequence[Merged] = (), lines: tuple[int, int] | None = None
+) -> Head:
+    """Find the names of the columns in the first rows of a sheet, or take the lines (from 0) that a steward chose.
+
+    Error: SourceError if no line looks like names.
+
+    >>> find_head([["Members"], [], ["age", "sex"], [31, "F"], [40, "M"]], file="members.xlsx").names
+    ('age', 'sex')
+    """
+    sample = [list(row) for row in rows[:_SAMPLE_ROWS]]
+    width = max((len(row) for row in sample), default=0)
+    sample = [row + [None] * (width - len(row)) for row in sample]
+    spread = _spread(sample, merged)
+    if lines is not None:
+        if not 0 <= lines[0] <= lines[1] < len(rows):
+            raise SourceError(
+                "line {line} of {file} is not there; name a line of the sheet", line=lines[1] + 1, file=file
+            )
+        return _name_columns(sample, spread, lines[0], lines[1] + 1)
+    table_width = _measure_width(sample)
+    for line, row in enumerate(spread):
+        if _may_name(row, sample[line + 1 : line + 3], table_width):
+            return _name_columns(sample, spread, line, _end_of_names(sample, spread, line, merged))
+    raise SourceError(
+        "no line of {file} looks like the names of its columns; say which line it is, as in {file}#!3", file=file
+    )
+
+
+def _spread(sample: Sequence[Cells], merged: Sequence[Merged]) -> list[list[object]]:
+    """Write the value of a merged cell into every cell that it covers."""
+    spread = [list(row) for row in sample]
+    for top, left, bottom, right in merged:
+        for row in range(top, min(bottom, len(spread) - 1) + 1):
+            for column in range(left, min(right, len(spread[row]) - 1) + 1):
+                spread[row][column] = spread[top][left]
+    return spread
+
+
+def _measure_width(sample: Sequence[Cells]) -> int:
+    """Count the columns: the largest number of filled cells that a tenth of the lines (and two) reach."""
+    filled = sorted((sum(not is_blank(cell) for cell in row) for row in sample), reverse=True)
+    lines = sum(count > 0 for count in filled)
+    return filled[min(max(2, lines // 10), len(filled)) - 1] if filled else 0
+
+
+def _may_name(row: Cells, below: Sequence[Cells], table_width: int) -> bool:
+    """Tell whether a line looks like names: words in most columns, different ones, with rows below."""
+    cells = [cell for cell in row if not is_blank(cell)]
+    is_title = len(cells) > 1 and len({tidy_name(cell) for cell in cells}) == 1
+    is_followed = any(sum(not is_blank(cell) for cell in line) >= table_width / 2 for line in below)
+    is_wide = bool(cells) and len(cells) >= _FILLED * table_width
+    return is_wide and not is_title and is_followed and all(_is_word(cell) for cell in cells)
+
+
+def _end_of_names(sample: Sequence[Cells], spread: Sequence[Cells], line: int, merged: Sequence[Merged]) -> int:
+    """Give the first line below the names: a second line of names belongs to them, a line of units is left out."""
+    if line + 2 >= len(sample):
+        return line + 1
+    words = [cell for cell in sample[line + 1] if not is_blank(cell)]
+    if not words or not all(isinstance(word, str) and _is_word(word) for word in words):
+        return line + 1
+    is_under_merged = any(top == line and right > left for top, left, _, right in merged)
+    fills_holes = any(is_blank(upper) and not is_blank(lower)
+                      for upper, lower in zip(spread[line], sample[line + 1], strict=True))  # fmt: skip
+    if not is_under_merged and not fills_holes:
+        return line + 1
+    below = {tidy_name(cell) for row in sample[line + 2 :] for cell in row if not is_blank(cell)}
+    return line + 1 if all(tidy_name(word) in below for word in words) else line + 2
+
+
+def _name_columns(sample: Sequence[Cells], spread: Sequence[Cells], line: int, first: int) -> Head:
+    """Join the lines of names; a column without a name but with values is called by its number."""
+    width = len(sample[line]) if sample else 0
+    names: list[str] = []
+    for column in range(width):
+        parts = [tidy_name(spread[row][column]) for row in range(line, first) if not is_blank(spread[row][column])]
+        names.append("_".join(dict.fromkeys(part for part in parts if part)))
+    units = first < len(sample) and _are_units(sample[first])
+    rest = sample[first + units :]
+    columns = [column for column in range(width) if names[column] or any(not is_blank(row[column]) for row in rest)]
+    taken: list[str] = []
+    for column in columns:
+        name, number = names[column] or f"column {column + 1}", 2
+        while name in taken:
+            name, number = f"{names[column] or f'column {column + 1}'}_{number}", number + 1
+        taken.append(name)
+    own = tuple(tidy_name(cell) for cell in spread[line] if not is_blank(cell))
+    return Head(names=tuple(taken), columns=tuple(columns), line=line, first=first + units, names_of_line=own)
+
+
+def _are_units(row: Cells) -> bool:
+    words = [cell for cell in row if not is_blank(cell)]
+    return bool(words) and all(isinstance(word, str) and _UNIT.fullmatch(fold(word)) for word in words)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def find_reason(row: Cells, head: Head) -> str | None:
+    """Say why a line is no row of the table: "blank", "sum", "note", "again"; None if it is one."""
+    cells = [cell for cell in row if not is_blank(cell)]
+    if not cells:
+        return "blank"
+    if isinstance(cells[0], str) and SUMS.fullmatch(re.sub(r"\s", "", fold(cells[0]))):
+        return "sum"
+    if len(cells) == 1 and len(head.columns) > 2 and isinstance(cells[0], str) and _is_word(cells[0]):
+        return "note"
+    if tuple(tidy_name(cell) for cell in cells) == head.names_of_line:
+        return "again"
+    return None
+
+
+def take_rows(rows: Iterable[Cells], head: Head, left_out: LeftOut, *, file: object) -> Iterator[list[str]]:
+    """Give the rows of the table below the names, as texts; `left_out` collects the lines that are none.
+
+    Error: SourceError if a row has a value in a column that has no name and was empty before.
+    """
+    known = set(head.columns)
+    for line, row in enumerate(rows):
+        if line < head.first:
+            if line < head.line and any(not is_blank(cell) for cell in row):
+                left_out.add("above", line)
+            elif line > head.line and _are_units(row):
+                left_out.add("units", line)
+            continue
+        reason = find_reason(row, head)
+        if reason is not None:
+            left_out.add(reason, line)
+            continue
+        if any(not is_blank(cell) for column, cell in enumerate(row) if column not in known):
+            raise SourceError(
+                "line {line} of {file} has a value in a column without a name; name the column, or take the value out",
+                line=line + 1,
+                file=file,
+            )
+        yield [_write(row[column]) if column < len(row) else "" for column in head.columns]
+
+
+def _write(value: object) -> str:
+    """Write a cell as text: whole numbers without decimals, days and times as ISO 8601."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer() and abs(value) < 1e15:
+            return str(int(value))
+        case datetime() | date() | time():
+            return value.isoformat()
+        case _:
+            return str(value)
