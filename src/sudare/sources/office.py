@@ -39,7 +39,7 @@ _MOST_LINES_TOLD = 20  # lines that one message lists
 class Head:
     """Where the table begins: the names of its columns, the columns themselves, the line of the names, the first row.
 
-    Lines are counted from 0. `names_of_lines` are the texts of the line of names, by which a repeated one is known.
+    Lines are counted from 0. `names_of_line` are the texts of the line of names, by which a repeated one is known.
     """
 
     names: tuple[str, ...]
@@ -60,23 +60,33 @@ class LeftOut:
         self.lines.setdefault(reason, []).append(line + 1)
 
     def notes(self, file: object) -> tuple[Text, ...]:
-        """Tell the lines that are left out; never what they hold."""
-        return tuple(
-            text(_REASONS[reason], file=str(file), lines=_list_runs(lines))
-            for reason, lines in self.lines.items()
-            if reason in _REASONS
-        )
+        """Tell the lines that are left out; never what they hold. Blank lines hold nothing."""
+        reasons = [(reason, lines) for reason, lines in self.lines.items() if reason != "blank"]
+        return tuple(_describe(reason, str(file), _list_runs(lines)) for reason, lines in reasons)
 
 
-_REASONS = {
-    "above": "{file}: lines above the names of the columns are not read: {lines}",
-    "units": "{file}: a line of units below the names is not read: {lines}",
-    "sum": "{file}: totals are not read as rows: {lines}",
-    "note": "{file}: lines with a single text are read as notes, not as rows: {lines}",
-    "again": "{file}: the names of the columns stand there again, and are not read as rows: {lines}",
-    "merged": "{file}: cells merged over several rows were filled with their value, in lines {lines}",
-    "error": "{file}: {lines} cells hold an error of Excel such as #N/A; they are read as missing",
-}
+def _describe(reason: str, file: str, lines: str) -> Text:
+    match reason:
+        case "above":
+            return text("{file}: lines above the names of the columns are not read: {lines}", file=file, lines=lines)
+        case "units":
+            return text("{file}: a line of units below the names is not read: {lines}", file=file, lines=lines)
+        case "sum":
+            return text("{file}: totals are not read as rows: lines {lines}", file=file, lines=lines)
+        case "note":
+            return text(
+                "{file}: lines with a single text are read as notes, not as rows: {lines}", file=file, lines=lines
+            )
+        case "again":
+            return text("{file}: the names of the columns are repeated, and not read as rows: lines {lines}",
+                        file=file, lines=lines)  # fmt: skip
+        case "merged":
+            return text("{file}: cells merged over several rows were filled with their value: lines {lines}",
+                        file=file, lines=lines)  # fmt: skip
+        case _:
+            return text(
+                "{file}: errors of Excel such as #N/A are read as missing: {lines} cells", file=file, lines=lines
+            )
 
 
 def _list_runs(lines: Sequence[int]) -> str:
