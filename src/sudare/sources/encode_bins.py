@@ -55,7 +55,7 @@ def encode_numbers(encoder: ColumnEncoder, bins: NumberBins) -> SqlCode:
     """Cut numbers of any column into bins."""
     family, edges = encoder.column.family, BinEdges(bins)
     if encoder.attribute.number_format is not None and family == "text":
-        return encoder.call_function_always()  # 1.234 may mean 1234, so plain SQL must not read it
+        return encoder.look_up_always()  # 1.234 may mean 1234, so plain SQL must not read it
     if family == "integer":
         return _encode_integers(encoder, edges)
     if not edges.has_sql or not (encoder.prints_like_python or not encoder.attribute.missing_marks):
