@@ -103,9 +103,11 @@ def _recode_by_groupings(pieces: Pieces, option: RequestOption, is_kept: Boolean
     groupings = [option[name] for name in pieces.names[: pieces.quasi]]
     group_sizes = [np.bincount(grouping.group_of, minlength=grouping.size)[grouping.group_of] for grouping in groupings]
     suppressed = np.full(len(class_of), SUPPRESSED, dtype=np.int64)
+    published = suppressed.copy()
+    published[is_kept] = number_classes(class_of[is_kept, None])  # without gaps, wherever the suppressed classes stood
     return RecodedTable(
         pieces=pieces,
-        class_of=np.where(is_kept, class_of, SUPPRESSED),
+        class_of=published,
         label_sizes=np.column_stack([sizes[pieces.codes[:, axis]] for axis, sizes in enumerate(group_sizes)]),
         relabelling=Relabelling(
             labels={name: grouping.labels for name, grouping in zip(pieces.names, groupings, strict=False)},
