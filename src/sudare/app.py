@@ -12,12 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
-from sudare.atomic import check_new_directory, check_new_file, new_file, write_new_file
+from sudare.atomic import check_new_file, new_file, reserved_directory, write_new_file
 from sudare.errors import ParameterError, ReleaseError, SudareError
 from sudare.methods.base import Made, Method, Plan, Progress, Summary
 from sudare.methods.registry import method_of
 from sudare.noise import SeededRng, system_rng
-from sudare.privacy import Ledger, Promise, Unrecorded
+from sudare.privacy import Ledger, Promise, ReleaseAccount, Unrecorded
 from sudare.releases import Certificate, Release
 from sudare.releases.parquet import Format
 from sudare.releases.release import FORMATS
@@ -38,7 +38,8 @@ Lines = Sequence[Words | Listing]
 class Published:
     """What is told after a release. `summary` may hold what only the steward may see: it says so itself.
 
-    `left` and `budget` are those of the ledger, None where nothing was charged to one.
+    `left` and `budget` are those of the ledger right after the spends of this release, None where nothing was charged
+    to one; `spent` says in words what was charged.
     """
 
     out: Path
@@ -47,6 +48,7 @@ class Published:
     warnings: Sequence[Words] = ()
     left: Fraction | None = None
     budget: Fraction | None = None
+    spent: Text | None = None
 
     @property
     def rows(self) -> int | None:
@@ -78,9 +80,8 @@ class Published:
             return []
         if self.left is None:
             return [text("no ledger was given, so no record is kept of the total spent on this table")]
-        spent = {"cost": self.cost, "left": self.left, "budget": self.budget}
         return [
-            text("spent epsilon {cost}; {left} of {budget} is left", **spent),
+            text("spent {spent}; {left} of {budget} is left", spent=self.spent, left=self.left, budget=self.budget),
             text("head of the ledger: {head} (keep it elsewhere too)", head=self.certificate.ledger_head),
         ]
 
@@ -110,7 +111,7 @@ def publish(
     *,
     out: Path,
     schema_file: Path | None = None,
-    ledger_file: Path | None = None,
+    ledger_file: Path | str | None = None,
     extras: Mapping[str, Path | str] | None = None,
     file_format: Format = "parquet",
     seed_for_tests: int | None = None,
@@ -122,12 +123,12 @@ def publish(
     `data` is the table, read with the schema of `schema_file`, or the map of a method that takes one. `extras` are the
     method's own files by name; `reading` is what `sudare.open` takes.
     """
-    check_new_directory(out)
     check_format(file_format)
-    facts = read_facts(method, data, schema_file)
-    reading = allow_temporary_rows(reading, beside=out)
-    opened = open_extras(method, facts, extras or {}, reading)
-    with _open_ledger(ledger_file) as ledger:
+    with reserved_directory(out), contextlib.ExitStack() as stack:
+        facts = read_facts(method, data, schema_file)
+        reading = allow_temporary_rows(reading, beside=out)
+        opened = open_extras(method, facts, extras or {}, reading)
+        ledger = stack.enter_context(_open_ledger(ledger_file))
         plan = method.plan(facts, neighbours=ledger.neighbours, **opened)
         if plan.parts and seed_for_tests is not None and ledger_file is not None:
             raise ParameterError(
@@ -137,15 +138,15 @@ def publish(
         warnings = method.warn(facts, ledger=given, **opened)
         opening = partial_open(method, data, facts, {**reading, "progress": progress})
         keep = {"file_format": file_format, "even_if_not_private": seed_for_tests is not None}
-        made, certificate, notes = _perform(method, plan, opening, ledger, out, seed_for_tests, progress, keep)
+        account = ReleaseAccount(ledger)
+        made, certificate, notes = _perform(method, plan, opening, account, out, seed_for_tests, progress, keep)
         summary = method.summarise(made, out=out)
         return Published(
             out=out,
             certificate=certificate,
             summary=summary,
             warnings=(*warnings, *summary.warnings, *notes),
-            left=given.left if given is not None and plan.parts else None,
-            budget=given.budget if given is not None and plan.parts else None,
+            **_tell_spent(given, account),
         )
 
 
@@ -153,7 +154,7 @@ def _perform(
     method: Method,
     plan: Plan,
     opening: Callable[[], contextlib.AbstractContextManager[Any]],
-    ledger: Ledger | Unrecorded,
+    account: ReleaseAccount,
     out: Path,
     seed: int | None,
     progress: Progress | None,
@@ -164,25 +165,34 @@ def _perform(
     Also gives what in the data was not read as rows.
     """
     rng = system_rng() if seed is None else SeededRng(seed)
-    before = ledger.spent
     try:
         with opening() as source:
-            made = method.perform(source, plan, ledger=ledger, rng=rng, progress=progress)
+            made = method.perform(source, plan, ledger=account, rng=rng, progress=progress)
             certificate = made.release.save(out, **keep)  # a large table is written through the source
             notes = tuple(getattr(source, "notes", ()))
         method.remember(made)
     except (SudareError, OSError, MemoryError) as error:
-        raise _name_the_loss(error, ledger.spent - before) from None
+        raise _name_the_loss(error, account) from None
     return made, certificate, notes
 
 
-def _name_the_loss(error: Exception, spent: Fraction) -> Exception:
+def _tell_spent(ledger: Ledger | None, account: ReleaseAccount) -> dict[str, Any]:
+    """Tell what was charged, and what was left right after it: what others spend meanwhile is not in these sums."""
+    if ledger is None or not account.spends:
+        return {}
+    total = account.spends[-1].total or Fraction()
+    return {"left": ledger.budget - total, "budget": ledger.budget, "spent": account.describe_spent()}
+
+
+def _name_the_loss(error: Exception, account: ReleaseAccount) -> Exception:
     """Add to what went wrong that the budget is gone, if it is."""
-    if not spent:
+    if not account.spends:
         return error
     reason: object = describe_refusal(error) if isinstance(error, OSError) else type(error).__name__
     reason = error if isinstance(error, SudareError) else reason
-    return ReleaseError("{reason} (epsilon {spent} was spent before that, and stays spent)", reason=reason, spent=spent)
+    return ReleaseError(
+        "{reason} ({spent} was spent before that, and stays spent)", reason=reason, spent=account.describe_spent()
+    )
 
 
 def allow_temporary_rows(reading: Mapping[str, Any], *, beside: Path) -> dict[str, Any]:
@@ -229,7 +239,7 @@ def partial_open(
 
 
 @contextlib.contextmanager
-def _open_ledger(ledger_file: Path | None) -> Iterator[Ledger | Unrecorded]:
+def _open_ledger(ledger_file: Path | str | None) -> Iterator[Ledger | Unrecorded]:
     if ledger_file is None:
         yield Unrecorded()
         return

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sudare.errors import ReleaseError, SudareError
-from sudare.scratch import UNFINISHED, is_unfinished, make_scratch
+from sudare.scratch import UNFINISHED, hold_name, is_unfinished, make_scratch
 from sudare.text import describe_refusal
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "removed_on_failure",
     "replace_file",
     "replaced_file",
+    "reserved_directory",
     "unfinished_file",
     "write_new_file",
 ]
@@ -153,6 +154,30 @@ def removed_on_failure(path: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
+
+
+@contextlib.contextmanager
+def reserved_directory(path: Path) -> Iterator[None]:
+    """Hold the name of a directory that is to be made, so that nobody else spends for the same one meanwhile.
+
+    The name is free again when the block ends or the process dies.
+
+    Error: ReleaseError in one line if another process holds it, or no such directory can be made.
+    """
+    if not path.parent.is_dir():
+        raise ReleaseError("there is no directory {directory}; make it first", directory=path.parent)
+    try:
+        holder = hold_name(path)
+    except OSError as problem:
+        raise cannot_write(path, problem) from None
+    if holder is None:
+        raise ReleaseError(
+            "another command is publishing to {target}; wait until it has ended, or choose another directory",
+            target=path,
+        )
+    with holder:
+        check_new_directory(path)
+        yield
 
 
 def check_new_directory(path: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import shutil
@@ -108,6 +109,29 @@ def _take(path: Path) -> ScratchDirectory | None:
         os.close(handle)
         return None
     return ScratchDirectory(path, handle)
+
+
+def hold_name(path: Path) -> ScratchDirectory | None:
+    """Hold the name of an output for this process until it is let go; None if a process that lives holds it.
+
+    Nothing is made under the name itself. A holder that dies, however it dies, lets go.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, hold_name(Path(folder, "release")):
+    ...     hold_name(Path(folder, "release")) is None, hold_name(Path(folder, "other")) is None
+    (True, False)
+    """
+    holder = path.parent / f"{_PREFIX}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}.name"
+    for _ in range(_MOST_TRIES):
+        remove_abandoned(path.parent)
+        try:
+            os.mkdir(holder, 0o700)
+        except FileExistsError:
+            return None
+        made = _take(holder)
+        if made is not None:
+            return made
+    return None
 
 
 def remove_abandoned(directory: Path) -> list[str]:

@@ -55,10 +55,11 @@ ENGINES = {
     "duckdb": ("sources/duckdb.py", "releases/parquet.py"),
     "sqlglot": ("sources/*", "methods/view/sql.py"),
     "cryptography": ("noise/rng.py", "privacy/signatures.py"),
-    "sqlite3": ("privacy/ledger*.py",),
+    "sqlite3": ("privacy/ledger_file.py",),
+    "psycopg": ("privacy/ledger_server.py", "sources/postgres.py"),
     "numpy.random": ("demo/*", "noise/public.py"),  # never where a private value or a release is made
     "random": ("noise/*",),
-    "os.urandom": ("noise/*", "privacy/chain.py", "privacy/ledger_file.py"),  # the id of a ledger, and a random pause
+    "os.urandom": ("noise/*", "privacy/chain.py", "privacy/spend.py", "privacy/ledger_file.py"),  # ids, and a pause
     "secrets": ("scratch.py",),  # names of temporary directories
     "tempfile": ("atomic.py", "scratch.py", "sources/files.py", "testing/*"),  # rows stand where the steward allows it
     **dict.fromkeys(("tempfile.mkdtemp", "tempfile.gettempdir", "tempfile.TemporaryDirectory"), ("testing/*",)),

@@ -14,15 +14,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sudare.errors import BudgetExceeded, LedgerError, RelationMismatch
-from sudare.privacy import Guarantee, Ledger
+from sudare.privacy import ConcentratedGuarantee, Guarantee, Ledger
+from sudare.privacy.chain import Entry, Genesis
 from sudare.schema.unit import Unit
 
 UNITS = (Unit(), Unit(kind="person", column="id", max_rows=1), Unit(kind="person", column="id", max_rows=7))
 
-COLUMNS = {
-    "genesis": ("id", "name", "created", "budget", "neighbours", "unit", "head"),
-    "spends": ("seq", "time", "purpose", "neighbours", "unit", "epsilon", "cost", "total", "head"),
-}
+COLUMNS = {"genesis": Genesis._fields, "entries": Entry._fields}
+SPENDS = 6  # entries of the ledger that is altered; one that binds a certificate follows
+BOUND = ("time", "salt", "kind", "release", "about", "total", "head")  # columns that such an entry fills
 fractions = st.builds(Fraction, st.integers(1, 60), st.integers(1, 60))
 relations = st.sampled_from(["replace", "add-remove"])
 purposes = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=20)
@@ -84,12 +84,20 @@ def test_any_sequence_of_spends_agrees_with_plain_arithmetic(budget, neighbours,
 
 @functools.cache
 def made():
-    """The bytes of a ledger with three spends of six entries, all columns in use, and its rows."""
+    """The bytes of a ledger with three releases of two spends, all columns in use, and its rows."""
     with a_place() as path:
-        with Ledger.create(path, epsilon=3, unit=UNITS[1], name="members") as ledger:
-            for epsilon, neighbours in (("1/2", "replace"), ("1/3", "add-remove"), ("1/7", "replace")):
-                parts = {"cells": Fraction(epsilon) * 2 / 3, "総数": Fraction(epsilon) / 3}
-                ask(ledger, parts, neighbours, UNITS[2])
+        with Ledger.create(path, rho=3, unit=UNITS[1], name="members") as ledger:
+            for number, kind, neighbours in (
+                (2, "epsilon", "replace"),
+                (3, "rho", "add-remove"),
+                (7, "rho", "replace"),
+            ):
+                amount = Fraction(1, number)
+                promise = (ConcentratedGuarantee if kind == "rho" else Guarantee)(
+                    **{kind: amount}, neighbours=neighbours, unit=UNITS[2]
+                )
+                spends = ledger.spend({"cells": amount * 2 / 3, "総数": amount / 3}, guarantee=promise)
+            ledger.bind(spends[0].release, "a" * 64)
         with closing(sqlite3.connect(path)) as shell:
             rows = {table: shell.execute(f"SELECT * FROM {table}").fetchall() for table in COLUMNS}
         return path.read_bytes(), rows
@@ -120,8 +128,9 @@ def check(path, head=None):
 
 
 fields = st.one_of(
-    st.tuples(st.just("genesis"), st.just(0), st.integers(0, 6)),
-    st.tuples(st.just("spends"), st.integers(0, 5), st.integers(1, 8)),
+    st.tuples(st.just("genesis"), st.just(0), st.integers(1, len(Genesis._fields) - 1)),
+    st.tuples(st.just("entries"), st.integers(0, SPENDS - 1), st.integers(2, len(Entry._fields) - 1)),
+    st.tuples(st.just("entries"), st.just(SPENDS), st.sampled_from([Entry._fields.index(name) for name in BOUND])),
 )
 
 
@@ -160,8 +169,8 @@ def test_another_value_in_any_field_of_any_row_is_found(field, value):
 
 @pytest.mark.parametrize(
     ("table", "row", "column"),
-    [("genesis", 0, column) for column in range(7)]
-    + [("spends", row, column) for row in (0, 4, 5) for column in range(1, 9)],
+    [("genesis", 0, column) for column in range(1, len(Genesis._fields))]
+    + [("entries", row, column) for row in (0, 4, 5) for column in range(2, len(Entry._fields))],
 )
 def test_text_turned_into_bytes_is_found(table, row, column):
     with a_place() as path:
@@ -181,34 +190,45 @@ def test_damage_that_sqlite_reports_in_no_alphabet_is_still_one_line():
             check(path)
 
 
-@given(seq=st.integers(1, 6), target=st.integers(-3, 20))
-def test_a_moved_entry_is_found(seq, target):
-    assume(target not in range(1, 7))
+@pytest.mark.parametrize(("table", "row"), [("genesis", 0), ("entries", 2), ("entries", SPENDS)])
+@pytest.mark.parametrize("value", [1, 3, 2.5, "two", b"2"])
+def test_another_version_of_any_row_is_found(table, row, value):
     with a_place() as path:
         a_ledger(path)
-        alter(path, ("UPDATE spends SET seq = ? WHERE seq = ?", (target, seq)))
+        write(path, table, row, COLUMNS[table].index("format"), value)
 
         with pytest.raises(LedgerError):
             check(path)
 
 
-@given(first=st.integers(1, 6), second=st.integers(1, 6))
+@given(seq=st.integers(1, SPENDS + 1), target=st.integers(-3, 20))
+def test_a_moved_entry_is_found(seq, target):
+    assume(target not in range(1, SPENDS + 2))
+    with a_place() as path:
+        a_ledger(path)
+        alter(path, ("UPDATE entries SET seq = ? WHERE seq = ?", (target, seq)))
+
+        with pytest.raises(LedgerError):
+            check(path)
+
+
+@given(first=st.integers(1, SPENDS + 1), second=st.integers(1, SPENDS + 1))
 def test_swapped_entries_are_found(first, second):
     assume(first != second)
     moves = [(0, first), (first, second), (second, 0)]
     with a_place() as path:
         a_ledger(path)
-        alter(path, *(("UPDATE spends SET seq = ? WHERE seq = ?", (to, since)) for to, since in moves))
+        alter(path, *(("UPDATE entries SET seq = ? WHERE seq = ?", (to, since)) for to, since in moves))
 
         with pytest.raises(LedgerError):
             check(path)
 
 
-@pytest.mark.parametrize("seq", range(1, 7))
+@pytest.mark.parametrize("seq", range(1, SPENDS + 2))
 def test_a_removed_entry_is_found_by_the_last_head(seq):
     with a_place() as path:
-        head = a_ledger(path)["spends"][-1][-1]
-        alter(path, ("DELETE FROM spends WHERE seq = ?", (seq,)))
+        head = a_ledger(path)["entries"][-1][-1]
+        alter(path, ("DELETE FROM entries WHERE seq = ?", (seq,)))
 
         with pytest.raises(LedgerError):
             check(path, head)
@@ -216,7 +236,7 @@ def test_a_removed_entry_is_found_by_the_last_head(seq):
 
 def test_a_ledger_written_anew_does_not_hold_the_old_head():
     _, rows = made()
-    head = rows["spends"][-1][-1]
+    head = rows["entries"][-1][-1]
     with a_place() as path:
         Ledger.create(path, epsilon=3, unit=UNITS[1], name="members").close()
 
@@ -239,4 +259,5 @@ def test_one_flipped_bit_of_the_file_is_found_or_changes_nothing(position, bit):
         except LedgerError:
             return
 
-        assert told == [(row[0], row[2], row[6], row[8]) for row in rows["spends"]]
+        rows = [Entry(*row) for row in rows["entries"][:SPENDS]]
+        assert told == [(row.seq, row.about, row.cost, row.head) for row in rows]

@@ -127,7 +127,8 @@ def test_a_refused_conversion_says_why_it_costs_twice(ledger):
         spend(ledger, "3/4", neighbours="add-remove")
 
     assert str(caught.value) == (
-        "noise in every cell asks for epsilon = 3/2 (2 times 3/4: add/remove under replace-one), but 1 of 1 is left"
+        "noise in every cell asks for epsilon = 3/2, which is what epsilon = 3/4 between neighbours add-remove costs"
+        " in this ledger, but 1 of 1 is left"
     )
 
 
@@ -167,11 +168,11 @@ def test_replace_one_is_refused_by_a_ledger_for_add_remove(path):
 @pytest.mark.parametrize("kept", [True, False], ids=["ledger", "unrecorded"])
 def test_parts_that_are_not_the_promise_are_refused(path, parts, kept):
     with Ledger.create(path, epsilon=1) as ledger:
-        purse = ledger if kept else Unrecorded()
+        account = ledger if kept else Unrecorded()
         with pytest.raises(ParameterError):
-            purse.spend(parts, guarantee=promise())
+            account.spend(parts, guarantee=promise())
 
-        assert purse.spent == 0
+        assert account.spent == 0
 
 
 def test_a_total_too_long_to_print_is_refused_before_it_is_spent(path):
@@ -295,7 +296,7 @@ def test_a_log_that_cannot_be_merged_now_is_no_reason_to_fail(ledger, path, monk
     monkeypatch.setattr(ledger._file, "_wait_seconds", 0.0)
     with raw(path) as reader:
         reader.execute("BEGIN")
-        reader.execute("SELECT * FROM spends").fetchall()
+        reader.execute("SELECT * FROM entries").fetchall()
         spend(ledger, "1/4")
         spend(ledger, "1/4")
 

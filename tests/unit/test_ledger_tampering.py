@@ -14,6 +14,8 @@ from sudare.privacy import Guarantee, Ledger
 from sudare.privacy.chain import Entry, Genesis, seal
 from sudare.schema.unit import Unit
 
+COLUMNS = ", ".join(Entry._fields[1:])
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -41,11 +43,11 @@ def raw(path):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE spends SET cost = '1/4' WHERE seq = 1",
-        "DELETE FROM spends WHERE seq = 2",
-        "INSERT OR REPLACE INTO spends SELECT * FROM spends WHERE seq = 2",
-        "INSERT INTO spends SELECT 9, time, purpose, neighbours, unit, epsilon, cost, total, head FROM spends",
-        "INSERT INTO spends SELECT NULL, time, purpose, neighbours, unit, epsilon, cost, total, head FROM spends",
+        "UPDATE entries SET cost = '1/4' WHERE seq = 1",
+        "DELETE FROM entries WHERE seq = 2",
+        "INSERT OR REPLACE INTO entries SELECT * FROM entries WHERE seq = 2",
+        f"INSERT INTO entries SELECT 9, {COLUMNS} FROM entries",
+        f"INSERT INTO entries SELECT NULL, {COLUMNS} FROM entries",
         "UPDATE genesis SET budget = '2'",
         "DELETE FROM genesis",
         "INSERT INTO genesis SELECT * FROM genesis",
@@ -73,7 +75,7 @@ def alter(path, statement, values=()):
 
 def test_no_spend_is_added_to_an_entry_that_was_changed(ledger, path):
     spend(ledger, "1/4")
-    alter(path, "UPDATE spends SET total = '1/8', cost = '1/8'")
+    alter(path, "UPDATE entries SET total = '1/8', cost = '1/8'")
 
     with pytest.raises(LedgerError, match="was altered: entry 1 does not fit the chain of hashes"):
         spend(ledger, "1/4")
@@ -91,7 +93,7 @@ def test_a_truncated_ledger_does_not_hold_the_head_kept_elsewhere(ledger, path):
     spend(ledger, "1/4")
     (kept,) = spend(ledger, "1/4")
     ledger.close()
-    alter(path, "DELETE FROM spends WHERE seq = 2")
+    alter(path, "DELETE FROM entries WHERE seq = 2")
 
     with Ledger.open(path) as truncated:
         truncated.verify()
@@ -103,7 +105,7 @@ def test_a_truncated_ledger_does_not_hold_the_head_kept_elsewhere(ledger, path):
 def test_entries_that_vanish_while_the_ledger_is_open_are_missed(ledger, path, look):
     spend(ledger, "1/4")
     spend(ledger, "1/4")
-    alter(path, "DELETE FROM spends WHERE seq = 2")
+    alter(path, "DELETE FROM entries WHERE seq = 2")
 
     with pytest.raises(LedgerError):
         look(ledger)
@@ -139,15 +141,15 @@ def forge(path, changes):
     """Change entries by position and make every later hash fit again, as one does who knows how the chain is made."""
     with raw(path) as shell:
         head = Genesis(*shell.execute("SELECT * FROM genesis").fetchone()).head
-        entries = [Entry(*row) for row in shell.execute("SELECT * FROM spends ORDER BY seq")]
+        entries = [Entry(*row) for row in shell.execute("SELECT * FROM entries ORDER BY seq")]
     forged = []
     for position, entry in enumerate(entries):
         changed = entry._replace(**changes.get(position, {}))
         head = seal(changed, previous=head)
         forged.append(changed._replace(head=head))
-    alter(path, "DELETE FROM spends")
+    alter(path, "DELETE FROM entries")
     for entry in forged:
-        alter(path, "INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entry)
+        alter(path, f"INSERT INTO entries VALUES ({', '.join('?' * len(entry))})", entry)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def forge(path, changes):
     [
         ({1: {"total": "3/8"}}, "the sums or the unit of entry 2 are wrong"),
         ({1: {"cost": "1/8", "total": "3/8"}, 2: {"total": "1/2"}}, "the sums or the unit of entry 2 are wrong"),
-        ({1: {"epsilon": "1/4"}}, "the sums or the unit of entry 2 are wrong"),
+        ({1: {"amount": "1/4"}}, "the sums or the unit of entry 2 are wrong"),
         ({1: {"neighbours": "replace"}}, "the sums or the unit of entry 2 are wrong"),
         ({0: {"total": "2/8"}}, "the sums or the unit of entry 1 are wrong"),
         ({0: {"total": "0.25"}}, "the sums or the unit of entry 1 are wrong"),
@@ -165,7 +167,7 @@ def forge(path, changes):
         ({2: {"unit": "7"}}, "the sums or the unit of entry 3 are wrong"),
         ({2: {"neighbours": "both"}}, "the sums or the unit of entry 3 are wrong"),
         ({1: {"seq": 7}, 2: {"seq": 8}}, "entry 2 is missing"),
-        ({2: {"epsilon": "1", "cost": "1", "total": "3/2"}}, "is overspent: 3/2 of 1"),
+        ({2: {"promised": "1", "amount": "1", "cost": "1", "total": "3/2"}}, "is overspent: 3/2 of 1"),
     ],
     ids=str,
 )
@@ -189,7 +191,7 @@ def test_a_forgery_without_a_fault_is_found_by_the_head_alone(ledger, path):
     spend(ledger, "1/4")
     (kept,) = spend(ledger, "1/4")
     ledger.close()
-    forge(path, {0: {"purpose": "something else"}})
+    forge(path, {0: {"about": "something else"}})
 
     with Ledger.open(path) as forged:
         forged.verify()

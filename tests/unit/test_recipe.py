@@ -222,7 +222,7 @@ def test_a_ledger_of_another_budget_relation_or_unit_is_refused(place: Path) -> 
     with pytest.raises(RelationMismatch, match="person"):
         plan_recipe(file)
     written(place, HEAD.replace('"2"', '"3"') + RECORDS)
-    with pytest.raises(LedgerError, match="has a budget of 2, and the recipe says 3"):
+    with pytest.raises(LedgerError, match="has a budget of epsilon 2, and the recipe says epsilon 3"):
         plan_recipe(file)
     written(place, HEAD + 'neighbours = "add-remove"\n' + RECORDS)
 
@@ -276,7 +276,7 @@ def test_what_was_spent_since_the_beginning_and_is_in_no_certificate_is_lost(tmp
 def test_a_note_keeps_the_first_beginning_until_the_end(tmp_path: Path) -> None:
     begin(tmp_path, "records", entries=3)
     begin(tmp_path, "records", entries=9)
-    spend = Spend(seq=5, time="t", purpose="p", epsilon=Fraction(1), cost=Fraction(1), head="h")
+    spend = Spend(seq=5, time="t", purpose="p", amount=Fraction(1), cost=Fraction(1), head="h")
 
     assert find_lost_spends(tmp_path, "records", parts={"p": Fraction(1)}, entries=[spend], published=[]) == (spend,)
     end(tmp_path, "records")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sudare.cli.help import Worded, option
-from sudare.cli.terminal import json_option, print_json, progress, table
+from sudare.cli.terminal import LEDGER, json_option, print_json, progress, table
 from sudare.errors import ParameterError, ReleaseError
 from sudare.text import say, text
 
@@ -131,11 +131,11 @@ def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> Non
 @option(
     "--ledger",
     "ledger_file",
-    type=click.Path(path_type=Path),
+    type=LEDGER,
     help=text("check that this ledger holds the spend"),
 )
 @json_option
-def verify(directory: Path | None, ledger_file: Path | None, as_json: bool) -> None:
+def verify(directory: Path | None, ledger_file: Path | str | None, as_json: bool) -> None:
     """Run the checks and print each with what it showed."""
     if directory is None and ledger_file is not None:
         raise click.UsageError(say("--ledger needs the directory of a release"), click.get_current_context())

@@ -74,7 +74,7 @@ _ARGUMENTS = {  # what stands for a value on the usage line
     "SCHEMA": text("schema file"),
     "MAP": text("map file (TOML)"),
     "DIR": text("directory of a release"),
-    "FILE": text("file of the ledger"),
+    "FILE": text("file of the ledger, or its address on a server: postgresql://user@host/database?ledger=people"),
     "SQL": text("a statement such as SELECT COUNT(*) FROM view WHERE age >= 20"),
     "REQUEST": text("file of the request (TOML)"),
     "REPORTS": text("file of the reports: CSV, or one JSON object per line"),

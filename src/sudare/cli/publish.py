@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from sudare.cli.app import LazyGroup
 from sudare.cli.help import Worded, WordedOption
-from sudare.cli.terminal import json_parameter, print_json, print_lines, progress
+from sudare.cli.terminal import LEDGER, json_parameter, print_json, print_lines, progress
 from sudare.errors import ParameterError
 from sudare.methods.registry import find_method, method_entries
 from sudare.text import Text, say, text
@@ -126,8 +126,8 @@ def table_options() -> list[click.Parameter]:
         schema_option(),
         WordedOption(
             ["--ledger", "ledger_file"],
-            type=FILE,
-            help=text("ledger of this table; the spend is recorded there first"),
+            type=LEDGER,
+            help=text("ledger of this table, a file or postgresql://...; the spend is recorded there first"),
         ),
         WordedOption(
             ["--count", "count_column"],

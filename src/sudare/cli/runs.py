@@ -142,10 +142,17 @@ def _print_plan(plan: RecipePlan) -> None:
 
 
 def _print_sum(plan: RecipePlan, ledger: LedgerState) -> None:
+    from sudare.privacy import hide_password
+
     rows = [(release.spec.name, str(release.cost)) for release in plan.to_do if release.is_paid]
     if rows:
-        table(rows, head=(say("to do"), "epsilon"))
-    values: dict[str, Any] = {"file": ledger.file, "needed": plan.needed, "left": ledger.left, "budget": ledger.budget}
+        table(rows, head=(say("to do"), ledger.currency.name))
+    values: dict[str, Any] = {
+        "file": hide_password(ledger.file),
+        "needed": plan.needed,
+        "left": ledger.left,
+        "budget": ledger.budget,
+    }
     if ledger.exists:
         click.echo(say("{file}: {needed} is needed, {left} of {budget} is left", **values))
     else:

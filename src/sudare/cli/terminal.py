@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,3 +67,18 @@ def table(rows: Sequence[tuple[Words, ...]], *, head: tuple[Words, ...]) -> None
     for row in rows:
         drawn.add_row(*map(str, row))
     Console(file=sys.stdout, highlight=False, markup=False).print(drawn)
+
+
+class LedgerPlace(click.ParamType):  # type: ignore[type-arg]
+    """A file, or the address of a server, which a path would garble."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Keep an address as it is."""
+        from sudare.privacy.address import is_server_address
+
+        return value if isinstance(value, Path) or is_server_address(value) else Path(value)
+
+
+LEDGER = LedgerPlace()

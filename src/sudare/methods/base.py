@@ -40,7 +40,7 @@ from sudare.methods.parameters import (
     write_parameters,
 )
 from sudare.noise import Rng, system_rng
-from sudare.privacy import Guarantee, Ledger, Neighbours, Promise, Spend, Unrecorded
+from sudare.privacy import Account, DifferentialPrivacy, Guarantee, Ledger, Neighbours, Promise, Spend, Unrecorded
 from sudare.privacy.exact import EPSILON_HIGH, EPSILON_LOW, Number
 from sudare.releases import Certificate, Frame, Release
 from sudare.releases.certificate import describe_error
@@ -284,7 +284,7 @@ class Method(metaclass=Renaming):
         self,
         source: Any = None,
         *,
-        ledger: Ledger | Unrecorded | None = None,
+        ledger: Account | None = None,
         rng: Rng | None = None,
         progress: Progress | None = None,
         **extras: Any,
@@ -302,18 +302,18 @@ class Method(metaclass=Renaming):
         source: Any,
         plan: Plan,
         *,
-        ledger: Ledger | Unrecorded | None = None,
+        ledger: Account | None = None,
         rng: Rng | None = None,
         progress: Progress | None = None,
     ) -> Made:
         """Carry out a plan: count, check, spend, make, certify. Gives also what the steward may see."""
-        account = ledger if ledger is not None else Unrecorded()
+        account: Account = ledger if ledger is not None else Unrecorded()
         randomness = rng if rng is not None else system_rng()
         _check_plan(plan)
         watched = dataclasses.replace(plan, progress=progress)
         counts = self.count(source, watched)
         self.check(counts, watched)
-        spends = account.spend(plan.parts, guarantee=cast(Guarantee, plan.promise)) if plan.parts else ()
+        spends = account.spend(plan.parts, guarantee=cast(DifferentialPrivacy, plan.promise)) if plan.parts else ()
         payload = self.make(counts, watched, rng=randomness)
         final = _final_plan(plan, payload)
         certificate = self.certify(final, payload, spends=spends, private=self.takes == "map" or randomness.is_private)
@@ -512,7 +512,7 @@ def _observe_frames(payload: Payload, counts: Counts) -> list[float]:
 
 def _check_plan(plan: Plan) -> None:
     """Refuse a plan that promises differential privacy and does not pay for it, or pays for something else."""
-    if isinstance(plan.promise, Guarantee) != bool(plan.parts):
+    if isinstance(plan.promise, DifferentialPrivacy) != bool(plan.parts):
         raise ParameterError("a plan must spend for differential privacy, and for nothing else; please report it")
 
 

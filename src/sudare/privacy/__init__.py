@@ -1,6 +1,6 @@
 """What is promised and what is spent."""
 
-from sudare.privacy.chain import Spend, Unrecorded
+from sudare.privacy.address import hide_password, is_server_address
 from sudare.privacy.currency import Currency
 from sudare.privacy.differential import (
     ConcentratedGuarantee,
@@ -12,8 +12,10 @@ from sudare.privacy.differential import (
 from sudare.privacy.exact import exact, exact_epsilon
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.promise import Promise, read_guarantee
+from sudare.privacy.spend import Account, ReleaseAccount, Spend, Unrecorded
 
 __all__ = [
+    "Account",
     "ConcentratedGuarantee",
     "Currency",
     "DifferentialPrivacy",
@@ -21,10 +23,13 @@ __all__ = [
     "Ledger",
     "Neighbours",
     "Promise",
+    "ReleaseAccount",
     "Spend",
     "Unrecorded",
     "exact",
     "exact_epsilon",
+    "hide_password",
+    "is_server_address",
     "promise_privacy",
     "read_guarantee",
 ]

@@ -19,6 +19,7 @@ from fractions import Fraction
 from math import isqrt
 
 DIGITS = 6  # significant digits of a figure that is rounded to the safe side
+RHO_DIGITS = 8  # of a rho: two more, so that it is told as the epsilon that was asked for
 _BITS = 256  # of the enclosures: the smallest epsilon that is told is far above 2**-100
 _SEARCH = Context(prec=40)
 _SEARCH_STEPS = 80  # halvings of the logarithm of alpha - 1: some 20 digits; the bound errs by their square
@@ -41,15 +42,15 @@ def epsilon_at_delta(rho: Fraction, delta: Fraction) -> Fraction:
 
 @functools.lru_cache(maxsize=4096)
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Find the largest rho, rounded down to six digits, whose zCDP keeps (epsilon, delta).
+    """Find the largest rho, rounded down to eight digits, whose zCDP keeps (epsilon, delta).
 
     Guarantee: largest_rho(epsilon, delta)-zCDP implies (epsilon, delta)-DP.
 
     >>> largest_rho(Fraction(1), Fraction(1, 10**9))
-    Fraction(14973, 1000000)
+    Fraction(14973057, 1000000000)
     """
     order = _order_for_epsilon(epsilon, delta)
-    return round_down((epsilon - _log_of_order(order) - _log_over_order(order, delta)) / order)
+    return round_down((epsilon - _log_of_order(order) - _log_over_order(order, delta)) / order, RHO_DIGITS)
 
 
 def _log_of_order(order: Fraction) -> Fraction:

@@ -73,7 +73,11 @@ class Currency(ABC):
 
     @abstractmethod
     def describe(self, amount: Fraction, *, delta: Fraction | None = None) -> Text:
-        """Say an amount in a few words, with the epsilon at a delta where there is one."""
+        """Say an amount as an equation, with the epsilon at a delta where there is one."""
+
+    @abstractmethod
+    def name_amount(self, amount: Fraction, *, delta: Fraction | None = None) -> Text:
+        """Say an amount in the middle of a sentence, with the epsilon at a delta where there is one."""
 
     def group(self, amount: Fraction, rows: int) -> Fraction:
         """Tell what a promise of `amount` is worth for a group of so many neighbours in a row."""
@@ -145,6 +149,10 @@ class PureCurrency(Currency):
         """Say the epsilon."""
         return text("epsilon = {epsilon}", epsilon=write_exact(amount))
 
+    def name_amount(self, amount: Fraction, *, delta: Fraction | None = None) -> Text:
+        """Say the epsilon."""
+        return text("epsilon {epsilon}", epsilon=write_exact(amount))
+
 
 class ConcentratedCurrency(Currency):
     """rho of zero-concentrated differential privacy: D_alpha(M(D) || M(D')) <= rho * alpha for all alpha > 1.
@@ -190,13 +198,18 @@ class ConcentratedCurrency(Currency):
 
     def describe(self, amount: Fraction, *, delta: Fraction | None = None) -> Text:
         """Say rho, and the epsilon that it keeps at the delta."""
-        asked = delta or DEFAULT_DELTA
-        return text(
-            "rho = {rho} (epsilon = {epsilon} at delta = {delta})",
-            rho=write_exact(amount),
-            epsilon=write_exact(epsilon_at_delta(amount, asked)) if amount else 0,
-            delta=write_exact(asked),
-        )
+        return text("rho = {rho} (epsilon = {epsilon} at delta = {delta})", **_tell_rho(amount, delta))
+
+    def name_amount(self, amount: Fraction, *, delta: Fraction | None = None) -> Text:
+        """Say rho, and the epsilon that it keeps at the delta."""
+        return text("rho {rho} (epsilon {epsilon} at delta {delta})", **_tell_rho(amount, delta))
+
+
+def _tell_rho(amount: Fraction, delta: Fraction | None) -> dict[str, str]:
+    """Write a rho, the delta at which it is told, and the epsilon that it keeps there."""
+    asked = delta or DEFAULT_DELTA
+    epsilon = epsilon_at_delta(amount, asked) if amount else Fraction()
+    return {"rho": write_exact(amount), "epsilon": write_exact(epsilon), "delta": write_exact(asked)}
 
 
 EPSILON, RHO = PureCurrency(), ConcentratedCurrency()
@@ -225,7 +238,7 @@ def read_amount(
     >>> read_amount(epsilon="1/2")
     (<Currency epsilon>, Fraction(1, 2), None)
     >>> read_amount(epsilon=1, delta="1e-9")[:2]
-    (<Currency rho>, Fraction(14973, 1000000))
+    (<Currency rho>, Fraction(14973057, 1000000000))
     """
     if (epsilon is None) == (rho is None):
         raise ParameterError("give epsilon, or epsilon and delta, or rho: one of the three")

@@ -63,6 +63,14 @@ def write_statement(words: Text) -> dict[str, str]:
     return {language: words.render(language) for language in ("en", "ja")}
 
 
+def charge(amount: Fraction, currency: Currency, neighbours: str, *, charged_in: Currency, kept_for: str) -> Fraction:
+    """Tell what an amount, promised in one currency for one relation, costs in another currency and relation.
+
+    Error: RelationMismatch if such a promise says nothing there.
+    """
+    return charged_in.exchange(currency.group(amount, steps_between(neighbours, kept_for)), currency)
+
+
 class DifferentialPrivacy(ABC):
     """A promise about two neighbouring tables, counted in one currency: what a ledger can be charged for.
 
@@ -114,8 +122,8 @@ class DifferentialPrivacy(ABC):
         >>> Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()).cost("replace")
         Fraction(1, 1)
         """
-        amount = self.factor(neighbours) * self.amount
-        return amount if currency is None else currency.exchange(amount, self.currency)
+        charged_in = currency or self.currency
+        return charge(self.amount, self.currency, self.neighbours, charged_in=charged_in, kept_for=neighbours)
 
     def group(self, rows: int) -> Self:
         """Tell what is promised to a group of so many units together.
@@ -353,7 +361,7 @@ def promise_privacy(
     """Promise what a steward may write: epsilon, or rho, or epsilon with a delta (the largest rho that keeps them).
 
     >>> promise_privacy(epsilon=1, delta="1e-9", neighbours="replace", unit=Unit()).amount
-    Fraction(14973, 1000000)
+    Fraction(14973057, 1000000000)
     """
     currency, amount, told_at = read_amount(epsilon=epsilon, rho=rho, delta=delta)
     if told_at is None:

@@ -13,14 +13,14 @@ import stat
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sudare.atomic import is_unfinished, unfinished_file
 from sudare.errors import LedgerError
-from sudare.privacy.chain import FORMAT, Entry, Genesis
+from sudare.privacy.chain import FIRST_FORMAT, FORMAT, Entry, Genesis
 from sudare.scratch import remove_abandoned
 from sudare.text import describe_refusal
 
@@ -29,34 +29,67 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x53756461  # "Suda" in the header of the file
 
-# SQLite stores these texts as they stand, and a file whose texts differ is not opened.
+_CHANGED = " BEGIN SELECT RAISE(ABORT, 'nothing in a ledger is ever changed'); END"
+
+
+def _describe_tables(entries: str, columns: Mapping[str, str]) -> dict[str, str]:
+    """Give the texts of the tables and triggers of a ledger, whose entries stand in the table of that name."""
+    return {
+        **{table: f"CREATE TABLE {table} ({described})" for table, described in columns.items()},
+        "genesis_is_alone": (
+            "CREATE TRIGGER genesis_is_alone BEFORE INSERT ON genesis WHEN EXISTS (SELECT 1 FROM genesis)"
+            " BEGIN SELECT RAISE(ABORT, 'a ledger is made once'); END"
+        ),
+        f"{entries}_follow": (  # also stops INSERT OR REPLACE, which deletes without asking the trigger on DELETE
+            f"CREATE TRIGGER {entries}_follow BEFORE INSERT ON {entries}"
+            f" WHEN NEW.seq IS NOT 1 + coalesce((SELECT max(seq) FROM {entries}), 0)"
+            f" BEGIN SELECT RAISE(ABORT, '{entries} are only added at the end'); END"
+        ),
+        **{
+            f"{table}_{verb}": f"CREATE TRIGGER {table}_{verb} BEFORE {verb.upper()} ON {table}{_CHANGED}"
+            for table in ("genesis", entries)
+            for verb in ("update", "delete")
+        },
+    }
+
+
+# SQLite stores these texts as they stand, and a file whose texts differ is not opened. By version of the file.
 TABLES_AND_TRIGGERS = {
-    "genesis": (
-        "CREATE TABLE genesis (id TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL,"
-        " budget TEXT NOT NULL, neighbours TEXT NOT NULL, unit TEXT, head TEXT NOT NULL)"
+    FIRST_FORMAT: _describe_tables(
+        "spends",
+        {
+            "genesis": "id TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL,"
+            " budget TEXT NOT NULL, neighbours TEXT NOT NULL, unit TEXT, head TEXT NOT NULL",
+            "spends": "seq INTEGER PRIMARY KEY, time TEXT NOT NULL, purpose TEXT NOT NULL,"
+            " neighbours TEXT NOT NULL, unit TEXT NOT NULL, epsilon TEXT NOT NULL, cost TEXT NOT NULL,"
+            " total TEXT NOT NULL, head TEXT NOT NULL",
+        },
     ),
-    "spends": (
-        "CREATE TABLE spends (seq INTEGER PRIMARY KEY, time TEXT NOT NULL, purpose TEXT NOT NULL,"
-        " neighbours TEXT NOT NULL, unit TEXT NOT NULL, epsilon TEXT NOT NULL, cost TEXT NOT NULL,"
-        " total TEXT NOT NULL, head TEXT NOT NULL)"
+    FORMAT: _describe_tables(
+        "entries",
+        {
+            "genesis": "format INTEGER NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL,"
+            " currency TEXT NOT NULL, budget TEXT NOT NULL, delta TEXT, neighbours TEXT NOT NULL, unit TEXT,"
+            " head TEXT NOT NULL",
+            "entries": "seq INTEGER PRIMARY KEY, format INTEGER NOT NULL, time TEXT NOT NULL, salt TEXT NOT NULL,"
+            " kind TEXT NOT NULL, release TEXT NOT NULL, about TEXT NOT NULL, neighbours TEXT NOT NULL,"
+            " unit TEXT NOT NULL, currency TEXT NOT NULL, promised TEXT NOT NULL, amount TEXT NOT NULL,"
+            " cost TEXT NOT NULL, total TEXT NOT NULL, head TEXT NOT NULL",
+        },
     ),
-    "genesis_is_alone": (
-        "CREATE TRIGGER genesis_is_alone BEFORE INSERT ON genesis WHEN EXISTS (SELECT 1 FROM genesis)"
-        " BEGIN SELECT RAISE(ABORT, 'a ledger is made once'); END"
-    ),
-    "spends_follow": (  # also stops INSERT OR REPLACE, which deletes without asking the trigger on DELETE
-        "CREATE TRIGGER spends_follow BEFORE INSERT ON spends"
-        " WHEN NEW.seq IS NOT 1 + coalesce((SELECT max(seq) FROM spends), 0)"
-        " BEGIN SELECT RAISE(ABORT, 'spends are only added at the end'); END"
-    ),
-} | {
-    f"{table}_{verb}": (
-        f"CREATE TRIGGER {table}_{verb} BEFORE {verb.upper()} ON {table}"
-        " BEGIN SELECT RAISE(ABORT, 'nothing in a ledger is ever changed'); END"
-    )
-    for table in ("genesis", "spends")
-    for verb in ("update", "delete")
 }
+# How rows are read, by version: those of the first as the second writes them after a migration.
+SELECT_GENESIS = {
+    FIRST_FORMAT: "SELECT 1, id, name, created, 'epsilon', budget, NULL, neighbours, unit, head FROM genesis LIMIT 2",
+    FORMAT: "SELECT * FROM genesis LIMIT 2",
+}
+SELECT_ENTRIES = {
+    FIRST_FORMAT: "SELECT seq, 1, time, '', 'spend', '', purpose, neighbours, unit, 'epsilon', '', epsilon, cost,"
+    " total, head FROM spends WHERE seq > ? ORDER BY seq",
+    FORMAT: "SELECT * FROM entries WHERE seq > ? ORDER BY seq",
+}
+
+LEAST_SEQ = -(2**63)
 
 PRAGMAS = (
     "trusted_schema = OFF",
@@ -102,20 +135,20 @@ def connect(path: Path, *, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def check_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse every file but a ledger of the version we write."""
+def check_format(connection: sqlite3.Connection, path: Path) -> int:
+    """Refuse every file but a ledger of a version we know, and tell which."""
     ((application,),) = connection.execute("PRAGMA application_id")
     ((version,),) = connection.execute("PRAGMA user_version")
     if application != APPLICATION_ID:
         raise LedgerError("{where} is not a ledger; make one with: sudare ledger create", where=path)
-    if version != FORMAT:
+    if version not in TABLES_AND_TRIGGERS:
         raise LedgerError(
             "{where} is a ledger of version {version}, and this Sudare knows version {known}; use a newer one",
             where=path,
             version=version,
             known=FORMAT,
         )
-    if dict(connection.execute("SELECT name, sql FROM sqlite_master")) != TABLES_AND_TRIGGERS:
+    if dict(connection.execute("SELECT name, sql FROM sqlite_master")) != TABLES_AND_TRIGGERS[version]:
         raise LedgerError(
             "{where} was altered: its tables and triggers are not those of a ledger; "
             "restore a copy whose head a certificate names",
@@ -123,6 +156,7 @@ def check_format(connection: sqlite3.Connection, path: Path) -> None:
         )
     if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise LedgerError("{where} cannot be shared by processes here; keep it on a local disk", where=path)
+    return int(version)
 
 
 def identify_file(path: Path) -> tuple[int, int]:
@@ -216,13 +250,27 @@ def _check_free(path: Path) -> None:
 def _fill(path: Path, genesis: Genesis) -> None:
     with closing(connect(path, mode="rwc")) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("BEGIN IMMEDIATE")
-        for statement in TABLES_AND_TRIGGERS.values():
-            connection.execute(statement)
-        connection.execute("INSERT INTO genesis VALUES (?, ?, ?, ?, ?, ?, ?)", genesis)
+        _write_tables(connection, genesis)
         connection.execute("COMMIT")
         check_format(connection, path)
+
+
+def _write_tables(connection: sqlite3.Connection, genesis: Genesis, entries: Sequence[Entry] = ()) -> None:
+    """Make the tables of the version we write and fill them, inside a transaction."""
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    for statement in TABLES_AND_TRIGGERS[FORMAT].values():
+        connection.execute(statement)
+    connection.execute(f"INSERT INTO genesis VALUES ({_places(genesis)})", genesis)
+    _insert(connection, entries)
+
+
+def _insert(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+    connection.executemany(f"INSERT INTO entries VALUES ({_places(Entry._fields)})", entries)
+
+
+def _places(row: Sequence[object]) -> str:
+    return ", ".join("?" * len(row))
 
 
 # --- an open file ---------------------------------------------------------------------------------------------------
@@ -255,39 +303,61 @@ class LedgerFile:
         with suppress(Exception):  # half made, or the interpreter is going down
             self.close()
 
+    @property
+    def where(self) -> Path:
+        """The file, as messages name it."""
+        return self.path
+
+    @property
+    def version(self) -> int:
+        """The version of the file; a migration by another process is seen."""
+        with self._connected() as connection:
+            return int(self._patiently(lambda: connection.execute("PRAGMA user_version").fetchone()[0]))
+
     def genesis(self) -> Genesis:
         """Read what the ledger is."""
-        rows = self._query("SELECT id, name, created, budget, neighbours, unit, head FROM genesis LIMIT 2")
+        rows = self._query(SELECT_GENESIS[self.version])
         if len(rows) != 1:
             raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=self.path)
         return Genesis(*rows[0])
 
-    def last_two(self) -> list[Entry]:
-        """Read the end of the chain, newest first: the last entry and the one it builds on."""
-        return [Entry(*row) for row in self._query("SELECT * FROM spends ORDER BY seq DESC LIMIT 2")]
+    def entries(self, *, after: int | None = None) -> list[Entry]:
+        """Read the chain behind an entry as it stands at one moment; all of it if none is named."""
+        least = LEAST_SEQ if after is None else after
+        return [Entry(*row) for row in self._query(SELECT_ENTRIES[self.version], least)]
 
-    def entry(self, seq: int) -> Entry | None:
-        """Read one entry."""
-        return next((Entry(*row) for row in self._query("SELECT * FROM spends WHERE seq = ?", seq)), None)
+    def look(self, *, after: int | None) -> tuple[object, list[Entry]]:
+        """Read the chain behind an entry, and a number that changes whenever tables or triggers are touched.
 
-    def entries(self) -> list[Entry]:
-        """Read the whole chain as it stood at one moment."""
-        return [Entry(*row) for row in self._query("SELECT * FROM spends ORDER BY seq")]
+        Triggers forbid everything but adding entries, and who takes them away changes that number.
+        """
+        return self._query("PRAGMA schema_version"), self.entries(after=after)
+
+    def check_format(self) -> None:
+        """Check the tables and triggers of the file."""
+        with self._connected() as connection:
+            check_format(connection, self.path)
 
     def check_pages(self) -> None:
         """Let SQLite check its own pages, and check the format of the file once more."""
-        with self._connected() as connection:
-            check_format(connection, self.path)
+        self.check_format()
         if self._query("PRAGMA integrity_check") != [("ok",)]:
             raise LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=self.path)
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end; only inside `writing`."""
         with self._connected() as connection:
-            connection.executemany("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entries)
+            _insert(connection, entries)
+
+    def rewrite(self, genesis: Genesis, entries: Sequence[Entry]) -> None:
+        """Write a ledger of the first version as one of ours; only inside `writing`, so wholly or not at all."""
+        with self._connected() as connection:
+            for table in ("genesis", "spends"):
+                connection.execute(f"DROP TABLE {table}")  # with its triggers
+            _write_tables(connection, genesis, entries)
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self, *, after: int | None = None) -> Iterator[None]:
         """Hold the lock that lets one process write; at the end all is on the disk, or nothing happened.
 
         A COMMIT is never tried twice: whoever gets an error draws no noise, whether or not the spend arrived.

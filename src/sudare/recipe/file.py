@@ -45,7 +45,8 @@ from sudare.forms.kinds import (
 )
 from sudare.methods.base import Method
 from sudare.methods.registry import BUILT_IN, find_method, method_entries
-from sudare.privacy.exact import EPSILON_HIGH, EPSILON_LOW
+from sudare.privacy import is_server_address
+from sudare.privacy.exact import DELTA_HIGH, DELTA_LOW, EPSILON_HIGH, EPSILON_LOW, RHO_HIGH, RHO_LOW
 from sudare.releases.release import FORMATS
 from sudare.text import text
 
@@ -84,6 +85,14 @@ LEDGER: Keys = {
     "budget": Key(
         kind=ExactNumber(low=EPSILON_LOW, high=EPSILON_HIGH, example='"2"'),
         help=text("budget of the ledger, which is made if there is none; an existing ledger keeps its own"),
+    ),
+    "rho": Key(
+        kind=ExactNumber(low=RHO_LOW, high=RHO_HIGH, example='"1/10"'),
+        help=text("budget of the ledger in rho of concentrated privacy, instead of budget"),
+    ),
+    "delta": Key(
+        kind=ExactNumber(low=DELTA_LOW, high=DELTA_HIGH, example='"1e-9"'),
+        help=text("with it, budget is the epsilon to keep at this delta, and the ledger is kept in rho"),
     ),
     "neighbours": Key(kind=ChoiceOf(NEIGHBOURS), help=text("which tables are neighbours")),
     "name": Key(kind=TextLine(example='"members"'), default="", help=text("name of the ledger, if it is made")),
@@ -143,9 +152,11 @@ def _release_keys(method: type[Method], publish: Key) -> Keys:
 class LedgerSpec:
     """What the recipe says of its ledger."""
 
-    file: Path
+    file: Path | str  # a file, or the address of a server
     lines: Mapping[str, int]  # where its keys stand; under "" where it begins
     budget: Fraction | None = None
+    rho: Fraction | None = None
+    delta: Fraction | None = None
     neighbours: str | None = None
     name: str = ""
 
@@ -201,9 +212,11 @@ def _read_ledger(filled: FilledForm) -> LedgerSpec | None:
         return None
     table = filled.table("ledger")
     return LedgerSpec(
-        file=table.path("file"),
+        file=table["file"] if is_server_address(table["file"]) else table.path("file"),
         lines=table.lines,
         budget=table["budget"],
+        rho=table["rho"],
+        delta=table["delta"],
         neighbours=table["neighbours"],
         name=table["name"],
     )

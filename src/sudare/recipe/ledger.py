@@ -16,9 +16,11 @@ from pathlib import Path
 
 from sudare.atomic import cannot_write, replace_file
 from sudare.errors import LedgerError, ReleaseError
-from sudare.privacy import Ledger, Neighbours, Spend
+from sudare.privacy import Currency, Ledger, Neighbours, Spend, hide_password
+from sudare.privacy.currency import read_amount
 from sudare.recipe.file import LedgerSpec, Recipe
 from sudare.schema.unit import Unit
+from sudare.text import Text
 
 LOCK = ".sudare-run.lock"
 
@@ -99,7 +101,7 @@ def find_lost_spends(
     lost: list[Spend] = []
     for first in range(len(since) - len(wanted) + 1):
         spends = since[first : first + len(wanted)]
-        if [(spend.purpose, spend.epsilon) for spend in spends] == wanted and spends[0] not in lost:
+        if [(spend.purpose, spend.amount) for spend in spends] == wanted and spends[0] not in lost:
             lost += spends
     return tuple(lost)
 
@@ -111,14 +113,21 @@ def find_lost_spends(
 class LedgerState:
     """The ledger as it stands, or as it will be made."""
 
-    file: Path
+    file: Path | str  # a file, or the address of a server
     budget: Fraction
     left: Fraction
     neighbours: Neighbours
     exists: bool
+    currency: Currency
+    delta: Fraction | None = None
     unit: Unit | None = None
     entries: tuple[Spend, ...] = ()
     name: str = ""
+    length: int = 0  # entries of its chain
+
+    def name_amount(self, amount: Fraction) -> Text:
+        """Say an amount in the currency of the ledger."""
+        return self.currency.name_amount(amount, delta=self.delta)
 
 
 def read_ledger(recipe: Recipe) -> LedgerState | None:
@@ -126,22 +135,24 @@ def read_ledger(recipe: Recipe) -> LedgerState | None:
     spec = recipe.ledger
     if spec is None:
         return None
-    if not spec.file.exists():
+    if not Ledger.exists(spec.file):
         return _plan_ledger(recipe, spec)
     with Ledger.open(spec.file) as ledger:
-        if spec.budget not in (None, ledger.budget):
+        asked = _read_budget(spec)
+        if asked is not None and asked != (ledger.currency, ledger.budget, ledger.delta):
+            currency, amount, delta = asked
             raise LedgerError(
                 "{file} has a budget of {found}, and the recipe says {asked}; a budget is never changed: correct the"
                 " recipe",
-                file=spec.file,
-                found=ledger.budget,
-                asked=spec.budget,
+                file=ledger.where,
+                found=ledger.currency.name_amount(ledger.budget, delta=ledger.delta),
+                asked=currency.name_amount(amount, delta=delta),
             )
         if spec.neighbours not in (None, ledger.neighbours):
             raise LedgerError(
                 "{file} is kept for neighbours {found}, but the recipe says {asked}; correct the recipe, or use"
                 " another ledger",
-                file=spec.file,
+                file=ledger.where,
                 found=ledger.neighbours,
                 asked=spec.neighbours,
             )
@@ -151,10 +162,20 @@ def read_ledger(recipe: Recipe) -> LedgerState | None:
             left=ledger.left,
             neighbours=ledger.neighbours,
             exists=True,
+            currency=ledger.currency,
+            delta=ledger.delta,
             unit=ledger.unit,
             entries=tuple(ledger.entries()),
             name=ledger.name,
+            length=ledger.length,
         )
+
+
+def _read_budget(spec: LedgerSpec) -> tuple[Currency, Fraction, Fraction | None] | None:
+    """Read the budget that a recipe says, if it says one."""
+    if spec.budget is None and spec.rho is None and spec.delta is None:
+        return None
+    return read_amount(epsilon=spec.budget, rho=spec.rho, delta=spec.delta)
 
 
 def will_be_made(folder: Path, out: Path) -> bool:
@@ -163,22 +184,26 @@ def will_be_made(folder: Path, out: Path) -> bool:
 
 
 def _plan_ledger(recipe: Recipe, spec: LedgerSpec) -> LedgerState:
-    if spec.budget is None:
+    asked = _read_budget(spec)
+    if asked is None:
         raise LedgerError(
             "there is no ledger {file}; make it with `sudare ledger create`, or write budget in [ledger]",
-            file=spec.file,
+            file=hide_password(spec.file),
         )
     begun = [release.name for release in recipe.releases if find_mark(recipe.out, release.name).exists()]
     if begun:
         raise LedgerError(
             "there is no ledger {file}, though {name} was begun with it; bring it back: a new one would forget what was"
             " spent",
-            file=spec.file,
+            file=hide_password(spec.file),
             name=begun[0],
         )
-    if not spec.file.parent.is_dir() and not will_be_made(spec.file.parent, recipe.out):
-        raise LedgerError("there is no directory {directory}; make it first", directory=spec.file.parent)
+    folder = spec.file.parent if isinstance(spec.file, Path) else None
+    if folder is not None and not folder.is_dir() and not will_be_made(folder, recipe.out):
+        raise LedgerError("there is no directory {directory}; make it first", directory=folder)
+    currency, budget, delta = asked
     relation: Neighbours = "add-remove" if spec.neighbours == "add-remove" else "replace"
     return LedgerState(
-        file=spec.file, budget=spec.budget, left=spec.budget, neighbours=relation, exists=False, name=spec.name
-    )
+        file=spec.file, budget=budget, left=budget, neighbours=relation, exists=False, currency=currency, delta=delta,
+        name=spec.name,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from sudare.app import open_extras, read_facts
 from sudare.atomic import UNFINISHED
@@ -16,7 +16,7 @@ from sudare.forms import at_line
 from sudare.methods.base import Method, Plan
 from sudare.methods.parameters import use_new_names
 from sudare.methods.registry import find_method
-from sudare.privacy import Guarantee, Spend
+from sudare.privacy import DifferentialPrivacy, Spend, hide_password
 from sudare.recipe.file import Recipe, ReleaseSpec, read_recipe
 from sudare.recipe.ledger import LedgerState, find_lost_spends, read_ledger, will_be_made
 from sudare.releases import Certificate
@@ -90,11 +90,11 @@ class RecipePlan:
 
 def _describe_lost(release: PlannedRelease) -> Text:
     return text(
-        "{name}: epsilon {spent} was spent at {time}, but there is no release for it; perhaps a run was"
+        "{name}: {spent} was spent at {time}, but there is no release for it; perhaps a run was"
         " interrupted, or another command ran at the same moment. It stays spent, and making the release costs"
         " {cost} again",
         name=release.spec.name,
-        spent=sum((spend.cost for spend in release.lost), Fraction()),
+        spent=release.lost[-1].charged_in.name_amount(sum((spend.cost for spend in release.lost), Fraction())),
         time=release.lost[-1].time,
         cost=release.cost,
     )
@@ -162,10 +162,17 @@ def _plan_release(recipe: Recipe, spec: ReleaseSpec, ledger: LedgerState | None)
             plan=plan,
             out=recipe.out / spec.name,
             page=recipe.out / f"{spec.name}.html" if spec.report else None,
-            cost=cast(Guarantee, plan.promise).cost(ledger.neighbours) if plan.parts and ledger else Fraction(0),
+            cost=_find_cost(plan, ledger),
         )
         _check_page(release)
         return replace(release, done=find_finished(release))
+
+
+def _find_cost(plan: Plan, ledger: LedgerState | None) -> Fraction:
+    """Tell what a release costs in the ledger; 0 if it takes nothing from one."""
+    if ledger is None or not isinstance(plan.promise, DifferentialPrivacy):
+        return Fraction(0)
+    return plan.promise.cost(ledger.neighbours, ledger.currency)
 
 
 def find_reading(spec: ReleaseSpec) -> dict[str, Any]:
@@ -226,7 +233,7 @@ def _check_spends_known(releases: Sequence[PlannedRelease], ledger: LedgerState)
                 "{place} was not paid for from {file}; name the ledger it was spent from, or give the release another"
                 " name",
                 place=release.out,
-                file=ledger.file,
+                file=hide_password(ledger.file),
             )
 
 
@@ -263,21 +270,21 @@ def _check_budget(plan: RecipePlan) -> None:
     costs = ", ".join(f"{release.spec.name} {release.cost}" for release in plan.to_do if release.is_paid)
     lost = sum((spend.cost for release in plan.to_do for spend in release.lost), Fraction())
     values: dict[str, object] = {
-        "file": ledger.file,
-        "needed": plan.needed,
+        "file": hide_password(ledger.file),
+        "needed": ledger.name_amount(plan.needed),
         "costs": costs,
         "left": ledger.left,
         "budget": ledger.budget,
     }
     if lost:
         raise BudgetExceeded(
-            "{file}: the releases to do need epsilon {needed} ({costs}), but {left} of {budget} is left; {lost} was"
+            "{file}: the releases to do need {needed} ({costs}), but {left} of {budget} is left; {lost} was"
             " spent, perhaps by an interrupted run, and is gone: ask for less in the recipe",
             lost=lost,
             **values,
         )
     raise BudgetExceeded(
-        "{file}: the releases to do need epsilon {needed} ({costs}), but {left} of {budget} is left; ask for less in"
+        "{file}: the releases to do need {needed} ({costs}), but {left} of {budget} is left; ask for less in"
         " the recipe, or leave out a release",
         **values,
     )

@@ -13,7 +13,7 @@ from typing import Any
 from sudare.app import allow_temporary_rows, publish, write_report
 from sudare.atomic import cannot_write, check_new_directory
 from sudare.errors import ReleaseError, SudareError
-from sudare.privacy import Ledger
+from sudare.privacy import Ledger, hide_password
 from sudare.recipe.ledger import LedgerState, begin, end, find_mark, run_alone
 from sudare.recipe.plan import PlannedRelease, RecipePlan, check_data, find_reading, plan_recipe
 from sudare.sources import open as open_source
@@ -49,7 +49,7 @@ def describe_plan(plan: RecipePlan) -> dict[str, Any]:
     return {
         "recipe": str(plan.recipe.file),
         "out": str(plan.recipe.out),
-        "ledger": None if ledger is None else str(ledger.file),
+        "ledger": None if ledger is None else str(hide_password(ledger.file)),
         "budget": None if ledger is None else str(ledger.budget),
         "left": None if ledger is None else str(ledger.left),
         "needed": str(plan.needed),
@@ -124,8 +124,10 @@ def _open_table(release: PlannedRelease, *, progress: Progress) -> contextlib.Ab
 def _make_ledger(ledger: LedgerState | None, tell: TellLine) -> None:
     if ledger is None or ledger.exists:
         return
-    Ledger.create(ledger.file, epsilon=ledger.budget, neighbours=ledger.neighbours, name=ledger.name).close()
-    tell(text("{file}: a ledger with a budget of epsilon {budget} was made", file=ledger.file, budget=ledger.budget))
+    budget: Any = {ledger.currency.name: ledger.budget, "delta": ledger.delta}
+    with Ledger.create(ledger.file, **budget, neighbours=ledger.neighbours, name=ledger.name) as made:
+        budget = ledger.name_amount(ledger.budget)
+        tell(text("{file}: a ledger with a budget of {budget} was made", file=made.where, budget=budget))
 
 
 def _run_release(plan: RecipePlan, number: int, tell: TellLine, working: Working) -> str | None:
@@ -154,8 +156,8 @@ def _run_release(plan: RecipePlan, number: int, tell: TellLine, working: Working
         with Ledger.open(plan.ledger.file) as ledger:
             tell(
                 text(
-                    "    spent epsilon {cost}; {left} of {budget} is left",
-                    cost=release.cost,
+                    "    spent {spent}; {left} of {budget} is left",
+                    spent=plan.ledger.name_amount(release.cost),
                     left=ledger.left,
                     budget=ledger.budget,
                 )
@@ -167,7 +169,7 @@ def _publish(plan: RecipePlan, release: PlannedRelease, progress: Progress) -> l
     """Publish one release; give its warnings."""
     spec, ledger = release.spec, plan.ledger
     # a release that spends nothing is given the ledger too: its method may warn of what was spent on the same rows
-    has_ledger = ledger is not None and release.reads_table and ledger.file.exists()
+    has_ledger = ledger is not None and release.reads_table and Ledger.exists(ledger.file)
     with _mark_begun(plan, release) if release.is_paid else contextlib.nullcontext():
         published = publish(
             release.method,
@@ -200,10 +202,10 @@ def _mark_begun(plan: RecipePlan, release: PlannedRelease) -> Iterator[None]:
 
 
 def _count_entries(ledger: LedgerState | None) -> int:
-    if ledger is None or not ledger.file.exists():
+    if ledger is None or not Ledger.exists(ledger.file):
         return 0
     with Ledger.open(ledger.file) as opened:
-        return len(opened.entries())
+        return opened.length
 
 
 def _write_page(release: PlannedRelease) -> None:
@@ -212,7 +214,7 @@ def _write_page(release: PlannedRelease) -> None:
 
 
 def _describe_run(plan: RecipePlan, published: tuple[str, ...]) -> RecipeRun:
-    if plan.ledger is None or not plan.ledger.file.exists():
+    if plan.ledger is None or not Ledger.exists(plan.ledger.file):
         return RecipeRun(plan=plan, published=published, left=None, head=None)
     with Ledger.open(plan.ledger.file) as ledger:
         return RecipeRun(plan=plan, published=published, left=ledger.left, head=ledger.head)

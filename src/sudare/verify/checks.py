@@ -17,7 +17,7 @@ from sudare.methods.microdata import Microdata
 from sudare.methods.registry import method_of
 from sudare.noise import system_rng
 from sudare.noise.selfcheck import CheckResult, check_noise
-from sudare.privacy import Ledger
+from sudare.privacy import Ledger, hide_password
 from sudare.releases import Certificate
 from sudare.releases.release import CERTIFICATE_PAGES, verify_files
 from sudare.schema import Attribute, Schema, Unit, Values
@@ -29,7 +29,7 @@ AUDIT_RUNS = 30_000  # on each of two tables: enough to refute half the noise, i
 AUDITED_EPSILON = Fraction(1)
 
 
-def verify_release(directory: Path, *, ledger_file: Path | None = None) -> list[CheckResult]:
+def verify_release(directory: Path, *, ledger_file: Path | str | None = None) -> list[CheckResult]:
     """Check the files of a release against its certificate, and its spends against a ledger."""
     certificate = verify_files(directory)
     files = text("all {files} files are as the certificate says", files=len(certificate.payload))
@@ -91,15 +91,15 @@ def _check_promise(certificate: Certificate) -> list[CheckResult]:
     ]
 
 
-def _check_ledger(certificate: Certificate, ledger_file: Path) -> CheckResult:
+def _check_ledger(certificate: Certificate, ledger_file: Path | str) -> CheckResult:
     """Check that every spend of the certificate stands in the ledger as it is, and the head in its chain."""
     with Ledger.open(ledger_file) as ledger:
         ledger.verify(head=certificate.ledger_head)
         entries = [entry.to_dict() for entry in ledger.entries()]
     if certificate.ledger_head is not None and all(spend in entries for spend in certificate.spends):
-        detail = text("the spends of this release are in the chain of {file}", file=str(ledger_file))
+        detail = text("the spends of this release are in the chain of {file}", file=str(hide_password(ledger_file)))
         return CheckResult(text("ledger"), True, detail)
-    detail = text("{file} does not hold the spends of this release", file=str(ledger_file))
+    detail = text("{file} does not hold the spends of this release", file=str(hide_password(ledger_file)))
     return CheckResult(text("ledger"), False, detail)
 
 
