@@ -29,16 +29,46 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help=text("the steward's history"),
 )
+@option(
+    "--max-suppressed",
+    default="0",
+    metavar="SHARE",
+    help=text("share of the rows that may be left out, such as 0.05"),
+)
+@option(
+    "--criteria",
+    multiple=True,
+    metavar="TEXT",
+    help=text("criteria besides k, as publish kanon will be given them; what they decide is not predicted"),
+)
 @json_option
-def predict(request_file: Path, schema_file: Path, history_file: Path, as_json: bool) -> None:
+def predict(
+    request_file: Path,
+    schema_file: Path,
+    history_file: Path,
+    max_suppressed: str,
+    criteria: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Read request, schema and history, and answer."""
-    from sudare.methods.kanon.history import read_history
+    from sudare.methods.kanon import KAnonymity
+    from sudare.methods.kanon.history import pairs_beside, read_history
+    from sudare.methods.kanon.pairs import PairCounts
     from sudare.methods.kanon.predict import predict as predict_request
     from sudare.methods.kanon.request import Request
     from sudare.schema import Schema
 
     schema = Schema.read(schema_file)
-    prediction = predict_request(Request.read(request_file, schema), schema, read_history(history_file))
+    request = Request.read(request_file, schema)
+    method = KAnonymity(k=request.k, max_suppressed=max_suppressed, criteria=criteria)  # checks what it is given
+    prediction = predict_request(
+        request,
+        schema,
+        read_history(history_file),
+        pairs=PairCounts.read(pairs_beside(history_file)),
+        max_suppressed=method.share,
+        is_k_alone=not method.criteria,
+    )
     if as_json:
         print_json(prediction.to_dict())
         return

@@ -68,9 +68,20 @@ class History:
         check_history(path)
         return cls(path=Path(path), measurements=tuple(read_history(path)))
 
+    @property
+    def pairs_path(self) -> Path:
+        """Where the counts of pairs are kept, beside the history."""
+        return pairs_beside(self.path)
+
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Write measurements down; the file is replaced as a whole."""
         add_to_history(self.path, measurements)
+
+
+def pairs_beside(path: str | Path) -> Path:
+    """Tell where the counts of pairs of a history are kept."""
+    place = Path(path)
+    return place.with_name(f"{place.name}.pairs")
 
 
 def read_history(path: str | Path) -> list[Measurement]:

@@ -36,6 +36,7 @@ from sudare.methods.kanon.request import Request
 from sudare.methods.kanon.searches import search
 from sudare.methods.kanon.steward import (
     StewardOutcome,
+    count_pairs,
     learn_from,
     summarise_release,
     warn_of_earlier_releases,
@@ -515,6 +516,7 @@ class KAnonymity(Method):
         history: History | None = made.plan.steps.history
         if history is not None:
             history.add(learn_from(made))
+            count_pairs(made, history)
 
     @classmethod
     def page(

@@ -1,7 +1,10 @@
 """Is a tailor-made request feasible? Answered from the history alone, without opening the table.
 
 Groupings that were measured are facts: what is coarser than one that reached k reaches it too, and what is finer than
-one that did not does not. Between them the law of power_law.py predicts k, with an interval.
+one that did not does not. Where the steward kept counts of pairs (pairs.py), they settle more for certain and predict
+the rest; else the law of power_law.py predicts k, with an interval.
+
+What is certain is what `publish --request` does at the same promise: k in rows of the unit, `max_suppressed`, criteria.
 """
 
 from __future__ import annotations
@@ -10,19 +13,33 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from fractions import Fraction
+from typing import Any, Literal, cast
 
 from sudare.methods.kanon.history import Measurement
+from sudare.methods.kanon.pairs import ForeseenClasses, PairCounts
 from sudare.methods.kanon.power_law import HistoryLaw, fit_history_law
 from sudare.methods.kanon.request import Grouping, Request, RequestOption
+from sudare.privacy.promise import ClassGuarantee
 from sudare.schema import Schema
 from sudare.text import Text, join_items, text
 
 Verdict = Literal["holds", "likely", "unknown", "unlikely", "fails"]
 
 FEASIBLE = ("holds", "likely")
+LIKELY, UNLIKELY = 0.9, 0.2  # chances by pair counts; on 16 made-up tables .99 of the likely held, .01 of the unlikely
+SUPPRESSED_RATIO = 1.3  # expected and real numbers of suppressed rows differed by less on those tables
 MAX_VISITED = 2000  # groupings tried before the search for a nearby feasible one ends
 MAX_NEAREST = 3  # nearby feasible groupings that are offered
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedPromise:
+    """What every option must keep: k in rows of the unit, within a share of suppressed rows, perhaps more criteria."""
+
+    k: int
+    max_suppressed: Fraction = Fraction(0)
+    is_k_alone: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +139,12 @@ class SchemaHistory:
     for the law.
     """
 
-    def __init__(self, schema: Schema, history: Sequence[Measurement]) -> None:
+    def __init__(self, schema: Schema, history: Sequence[Measurement], pairs: PairCounts | None = None) -> None:
         self.schema = schema
         self.measurements = [measurement for measurement in history if self._is_about_schema(measurement)]
-        self.rows = self.measurements[-1].rows if self.measurements else 0
+        self.rows = self.measurements[-1].rows if self.measurements else pairs.rows if pairs is not None else 0
+        is_same_table = pairs is not None and pairs.schema == schema.fingerprint and pairs.rows == self.rows
+        self.pairs = pairs if is_same_table else None
         self._options = [self._read_option(measurement) for measurement in self.measurements]
         self.law: HistoryLaw | None = fit_history_law(self.measurements, self._options, rows=self.rows)
 
@@ -152,19 +171,69 @@ class SchemaHistory:
                 high = measurement.k
         return low, high
 
-    def answer(self, option: RequestOption, k: int) -> GroupingAnswer:
+    def answer(self, option: RequestOption, asked: AskedPromise | int) -> GroupingAnswer:
         """Answer for one option."""
+        promise = AskedPromise(k=asked) if isinstance(asked, int) else asked
         cells = math.prod(grouping.size for grouping in option.values())
         low, high = self.bounds(option)
-        if self.law is None:
-            verdict = _judge(k, low, high, None, None)
-            return GroupingAnswer(option=option, cells=cells, verdict=verdict)
-        predicted = self.law.predict(option, largest_possible=high)
-        middle, lower, upper = (min(max(value, low), high) for value in predicted)
-        verdict = _judge(k, low, high, lower, upper)
+        classes = None
+        if self.pairs is not None and self.pairs.covers(option):
+            classes = ForeseenClasses.of(self.pairs, option)
+            high = min(high, classes.largest_k)
+            low = classes.largest_k if classes.sizes is not None else low
+        middle, lower, upper = self._predict_k(option, classes, low, high)
+        verdict = self._judge_certain(promise, classes, low, high)
+        if verdict is None:
+            verdict = self._judge_likely(promise, classes, lower, upper)
         return GroupingAnswer(option=option, cells=cells, verdict=verdict, k=middle, low=lower, high=upper)
 
-    def find_nearest(self, option: RequestOption, k: int) -> tuple[GroupingAnswer, ...]:
+    def _predict_k(
+        self, option: RequestOption, classes: ForeseenClasses | None, low: float, high: float
+    ) -> tuple[float | None, float | None, float | None]:
+        """Predict k and its interval of nine in ten, within what is certain; None where nothing is known."""
+        predicted = None if classes is None else classes.interval()
+        if predicted is None and self.law is not None:
+            predicted = self.law.predict(option, largest_possible=high)
+        if predicted is None:
+            return (low, low, low) if low == high else (None, None, None)
+        middle, lower, upper = (min(max(value, low), high) for value in predicted)
+        return middle, lower, upper
+
+    def _judge_certain(
+        self, promise: AskedPromise, classes: ForeseenClasses | None, low: float, high: float
+    ) -> Verdict | None:
+        """Tell what is certain of the promise; None if nothing is. More criteria than k can only fail for certain."""
+        limit = int(promise.max_suppressed * self.rows)
+        if classes is not None and (
+            classes.fewest_suppressed(promise.k) > limit or classes.largest_k_of_any < promise.k
+        ):
+            return "fails"
+        if limit == 0 and high < promise.k:
+            return "fails"
+        if not promise.is_k_alone:
+            return None
+        is_known = classes is not None and classes.sizes is not None  # then the rows below k are known, and few enough
+        return "holds" if low >= promise.k or is_known else None
+
+    def _judge_likely(
+        self, promise: AskedPromise, classes: ForeseenClasses | None, lower: float | None, upper: float | None
+    ) -> Verdict:
+        """Compare with what is predicted. That k is likely says nothing of other criteria."""
+        limit, likely = int(promise.max_suppressed * self.rows), "likely" if promise.is_k_alone else "unknown"
+        chance = None if classes is None else classes.chance(promise.k)
+        if classes is not None and chance is not None:
+            suppressed = classes.expect_suppressed(promise.k) or 0.0
+            if chance >= LIKELY or 0 < SUPPRESSED_RATIO * suppressed <= limit:
+                return cast(Verdict, likely)
+            is_unlikely = suppressed > SUPPRESSED_RATIO * limit if limit else chance <= UNLIKELY
+            return "unlikely" if is_unlikely else "unknown"
+        if lower is None or upper is None:
+            return "unknown"
+        if lower >= promise.k:
+            return cast(Verdict, likely)
+        return "unlikely" if upper < promise.k and limit == 0 else "unknown"
+
+    def find_nearest(self, option: RequestOption, asked: AskedPromise | int) -> tuple[GroupingAnswer, ...]:
         """Find the coarser options fewest steps away that hold or are likely to, those of most cells first."""
         coarser = {name: _list_coarser(grouping) for name, grouping in option.items()}
         names = list(coarser)
@@ -178,7 +247,7 @@ class SchemaHistory:
             tried = {name: coarser[name][step] for name, step in zip(names, place, strict=True)}
             if any(_is_finer(answer.option, tried) for answer in feasible):
                 continue  # what is coarser than a feasible option is no nearer
-            answer = self.answer(tried, k)
+            answer = self.answer(tried, asked)
             if steps and answer.verdict in FEASIBLE and answer.cells > 1:
                 feasible.append(answer)
                 continue
@@ -191,25 +260,28 @@ class SchemaHistory:
         return tuple(feasible)
 
 
-def predict(request: Request, schema: Schema, history: Sequence[Measurement]) -> Prediction:
-    """Answer a request from a history: every option, and the nearest feasible ones for those that are not."""
-    known = SchemaHistory(schema, history)
-    answers = tuple(known.answer(option, request.k) for option in request.options)
+def predict(
+    request: Request,
+    schema: Schema,
+    history: Sequence[Measurement],
+    *,
+    pairs: PairCounts | None = None,
+    max_suppressed: Fraction = Fraction(0),
+    is_k_alone: bool = True,
+) -> Prediction:
+    """Answer a request from a history: every option, and the nearest feasible ones for those that are not.
+
+    The promise is that of `publish` with the same request: k persons, where a person is protected, are k times as many
+    rows as one of them may have.
+    """
+    known = SchemaHistory(schema, history, pairs)
+    rows = ClassGuarantee(k=request.k, quasi=(), unit=schema.unit).rows
+    promise = AskedPromise(k=rows, max_suppressed=max_suppressed, is_k_alone=is_k_alone)
+    answers = tuple(known.answer(option, promise) for option in request.options)
     nearest = tuple(
-        () if answer.verdict in FEASIBLE else known.find_nearest(answer.option, request.k) for answer in answers
+        () if answer.verdict in FEASIBLE else known.find_nearest(answer.option, promise) for answer in answers
     )
     return Prediction(request=request, measurement_count=len(known.measurements), answers=answers, nearest=nearest)
-
-
-def _judge(k: int, low: float, high: float, lower: float | None, upper: float | None) -> Verdict:
-    """Compare k with the certain bounds, then with the interval."""
-    if low >= k:
-        return "holds"
-    if high < k:
-        return "fails"
-    if lower is None or upper is None:
-        return "unknown"
-    return "likely" if lower >= k else "unlikely" if upper < k else "unknown"
 
 
 def _is_finer(option: RequestOption, other: RequestOption) -> bool:

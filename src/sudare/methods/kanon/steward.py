@@ -11,6 +11,7 @@ from sudare.methods.base import Made, Progress, Summary
 from sudare.methods.kanon.approve import Approval
 from sudare.methods.kanon.history import History, Measurement, make_measurement, measure_nodes
 from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.problem import SearchProgress
 from sudare.methods.kanon.relabel import Outcome
 from sudare.methods.kanon.risk import BeforeAfter, compare_recoding
@@ -150,6 +151,13 @@ def learn_from(made: Made) -> list[Measurement]:
     measured = measure_nodes(fingerprint, pieces.tuples(), lattice, trace=result.trace, also=(result.node,))
     released = make_measurement(fingerprint, lattice, result.node, k=smallest, rows=pieces.rows, kind="released")
     return [*measured, released]
+
+
+def count_pairs(made: Made, history: History) -> None:
+    """Keep the counts of pairs beside the history, unless a request counted some of the attributes only."""
+    private: StewardOutcome = made.payload.steward
+    if private.approval is None:
+        PairCounts.of(private.source_schema.fingerprint, private.outcome.recoded.pieces).write(history.pairs_path)
 
 
 # --- a long search ----------------------------------------------------------------------------------------------------
