@@ -19,11 +19,16 @@ import pytest
 
 import sudare as sd
 from sudare.counts import Counts
-from sudare.errors import DomainError
+from sudare.errors import DomainError, SourceError
 from sudare.schema import Schema, Unit
 from sudare.sources.base import Source
+from sudare.sources.duckdb import DuckEngine
+from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS
+from sudare.sources.query import DROPPED_ROWS
+from sudare.sources.table import TableSource
 from sudare.testing import SOURCE_CHECKS, check_source
-from sudare.testing.sources import RawColumns
+from sudare.testing.source_cases import VISITS
+from sudare.testing.sources import IDENTITY_CHECKS, RawColumns, check_sentences
 
 Put = Callable[[RawColumns, Path], Any]
 
@@ -62,7 +67,7 @@ def opener(kind: str, place: Path) -> Callable[[RawColumns, Schema], Source]:
 def test_duckdb_keeps_the_contract(kind: str, tmp_path: Path) -> None:
     held = check_source(opener(kind, tmp_path))
 
-    assert len(held) >= 13
+    assert len(held) >= 16
 
 
 READING = ("every_value", "a_table_without_rows", "counting_twice", "rows_that_do_not_fit", "rows_are_written")
@@ -186,3 +191,69 @@ def test_a_source_that_keeps_the_first_rows_of_a_person_is_rejected(tmp_path: Pa
 
     with pytest.raises(AssertionError, match="must be random, not its place in the file"):
         check_source(first_rows)
+
+
+class PlantedEngine(DuckEngine):
+    """DuckDB with another identity of rows; the wrong ones say which."""
+
+    identity = f"{ROW}"
+
+    def __init__(self, data: object) -> None:
+        super().__init__(data)
+        numbered = f"SELECT *, ROW_NUMBER() OVER () AS {ROW} FROM {ROWS}"
+        columns = ", ".join(column.column_id for column in self.columns)
+        planted = f"SELECT {columns}, {self.identity} AS {ROW} FROM ({numbered}) ORDER BY {ROW}"
+        self._execute(f"CREATE OR REPLACE TEMP VIEW {NUMBERED_ROWS} AS {planted}")
+
+
+class UnstableIdentity(PlantedEngine):
+    """Numbers the rows anew in every query, as ROW_NUMBER() does on a server where others scan too."""
+
+    identity = "ROW_NUMBER() OVER (ORDER BY random())"
+
+
+class NullIdentity(PlantedEngine):
+    """Has no identity, as a plan that names its files otherwise."""
+
+    identity = "CAST(NULL AS BIGINT)"
+
+
+class SharedIdentity(PlantedEngine):
+    """Has one identity for two rows, as a place in a file without the file."""
+
+    identity = f"{ROW} // 2"
+
+
+class ForgottenCap(DuckEngine):
+    """Keeps the rows to be dropped under identities that no row has, so that the cap switches itself off."""
+
+    def keep(self, name: str, query: Any) -> None:
+        super().keep(name, query)
+        if name == DROPPED_ROWS:
+            self._execute(f"UPDATE {name} SET v = -v")
+
+
+@pytest.mark.parametrize("engine", [UnstableIdentity, NullIdentity, SharedIdentity, ForgottenCap])
+def test_a_planted_identity_of_rows_is_found(engine: type[DuckEngine]) -> None:
+    def open_rows(columns: RawColumns, schema: Schema) -> Source:
+        return TableSource(engine(pa.table({name: pa.array(values) for name, values in columns.items()})), schema)
+
+    with pytest.raises(AssertionError, match="a row is the same row in every query"):
+        check_sentences(open_rows, IDENTITY_CHECKS)
+
+
+@pytest.mark.parametrize("engine", [NullIdentity, SharedIdentity, ForgottenCap])
+def test_a_source_refuses_an_engine_that_would_count_too_many_rows_of_a_person(engine: type[DuckEngine]) -> None:
+    rows = pa.table({name: pa.array(values) for name, values in VISITS.columns.items()})
+
+    with TableSource(engine(rows), VISITS.schema) as source, pytest.raises(SourceError, match="does not know a row"):
+        source.count()
+
+
+def test_a_split_over_an_unstable_identity_is_found() -> None:
+    def open_rows(columns: RawColumns, schema: Schema) -> Source:
+        rows = pa.table({name: pa.array(values) for name, values in columns.items()})
+        return TableSource(UnstableIdentity(rows), schema)
+
+    with pytest.raises(AssertionError, match="are dealt out exactly"):
+        check_sentences(open_rows, IDENTITY_CHECKS[1:])

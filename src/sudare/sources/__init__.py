@@ -71,9 +71,21 @@ def open(
 
 def open_engine(data: object, **reading: Any) -> Engine:
     """Open the engine that reads the data: a database where it lives there, else DuckDB over files and frames."""
+    if isinstance(data, str) and data.startswith(("postgresql://", "postgres://")):
+        return _open_server(data, reading)
     from sudare.sources.duckdb import DuckEngine
 
     return DuckEngine(data, **reading)
+
+
+def _open_server(address: str, reading: dict[str, Any]) -> Engine:
+    from sudare.errors import SourceError
+
+    try:
+        from sudare.sources.postgres import PostgresEngine
+    except ImportError:
+        raise SourceError('tables in PostgreSQL need psycopg; install it: pip install "sudare[postgres]"') from None
+    return PostgresEngine(address, **reading)
 
 
 def describe(data: object, **reading: Any) -> list[ColumnFacts]:

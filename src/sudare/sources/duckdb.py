@@ -8,12 +8,13 @@ logged.
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import re
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -30,14 +31,13 @@ from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS, Column, Lookup
 from sudare.sources.files import find_files
 from sudare.sources.scan import FRAME, Scan, quote_text, scan_files, take_frame
 from sudare.sources.sql import Expression
+from sudare.sources.worker import run_in_thread
 from sudare.text import Text, Words, describe_refusal, text
 
 # --- the engine -----------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
-_SECONDS_BETWEEN_PROGRESS = 0.1
-_SECONDS_TO_START = 1.0  # a thread that has not begun after them never will
 _ROWS_PER_FETCH = 10_000
 _MEMORY_LIMIT = re.compile(r"\d+(\.\d+)? ?([KMGT]i?B|%)", re.IGNORECASE)
 _KEY_TYPES = {"text": "VARCHAR", "integer": "BIGINT", "wide": "HUGEINT", "float": "DOUBLE", "moment": "TIMESTAMP"}
@@ -200,31 +200,12 @@ class DuckEngine:
         """
         if not self._close.alive:
             raise SourceError("the source is closed; open it again")
-        done: list[T] = []
-        failed: list[Exception] = []
-        finished = threading.Event()  # not Thread.join: an interrupt inside it can call a running thread finished
-        worker = threading.Thread(target=_do_work, args=(work, done, failed, finished), daemon=True)
+        look = (lambda: self._show_progress(self._connection.query_progress())) if shows_progress else None
         with self._lock:
-            try:
-                worker.start()
-                while not finished.wait(_SECONDS_BETWEEN_PROGRESS):
-                    if shows_progress:
-                        self._show_progress(self._connection.query_progress())
-            except BaseException:
-                self._stop(worker, finished)
-                raise
-        if failed:
-            raise self._translate(failed.pop())
+            result = run_in_thread(work, stop=self._connection.interrupt, translate=self._translate, look=look)
         if shows_progress:
             self._show_progress(100)
-        return done.pop()
-
-    def _stop(self, worker: threading.Thread, finished: threading.Event) -> None:
-        """Interrupt again and again: a query that has not begun yet does not hear the first time."""
-        deadline = time.monotonic() + _SECONDS_TO_START
-        while not finished.is_set() and (worker.ident is not None or time.monotonic() < deadline):
-            self._connection.interrupt()
-            finished.wait(_SECONDS_BETWEEN_PROGRESS / 2)
+        return result
 
     def _show_progress(self, percent: float) -> None:
         if self._progress is not None and percent >= 0:
@@ -279,13 +260,26 @@ class DuckEngine:
         return str(original) if original is not None else self.name
 
 
-def _do_work(work: Callable[[], T], done: list[T], failed: list[Exception], finished: threading.Event) -> None:
+def write_parquet(rows: Path, types: Mapping[str, str], path: Path) -> None:
+    """Write a CSV file without names, in which all but NULL is quoted, as Parquet with these names and types."""
+    columns = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(types)))
+    named = (
+        f"CAST(c{position} AS {kind}) AS {exp.to_identifier(name, quoted=True).sql('duckdb')}"
+        for position, (name, kind) in enumerate(types.items())
+    )
+    read = (
+        f"read_csv({quote_text(glob.escape(str(rows)))}, auto_detect = false, header = false, delim = ',', quote = '\"', "
+        f"escape = '\"', nullstr = '', allow_quoted_nulls = false, columns = {{{columns}}})"
+    )
+    query = f"SELECT {', '.join(named)} FROM {read}"
     try:
-        done.append(work())
-    except Exception as error:
-        failed.append(error.with_traceback(None))
-    finally:
-        finished.set()
+        with contextlib.closing(duckdb.connect(":memory:", config={"temp_directory": str(path.parent)})) as connection:
+            connection.execute(f"COPY ({query}) TO {quote_text(str(path))} ({_COPY_OPTIONS['parquet']})")
+    except duckdb.Error:
+        failure = SourceError("{file} cannot be written; check that there is space left", file=path.name)
+    else:
+        return
+    raise failure
 
 
 def _load_keys(lookup: Lookup) -> tuple[NDArray[Any], str]:
