@@ -268,8 +268,8 @@ def write_parquet(rows: Path, types: Mapping[str, str], path: Path) -> None:
         for position, (name, kind) in enumerate(types.items())
     )
     read = (
-        f"read_csv({quote_text(glob.escape(str(rows)))}, auto_detect = false, header = false, delim = ',', quote = '\"', "
-        f"escape = '\"', nullstr = '', allow_quoted_nulls = false, columns = {{{columns}}})"
+        f"read_csv({quote_text(glob.escape(str(rows)))}, auto_detect = false, header = false, delim = ',', "
+        f"quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, columns = {{{columns}}})"
     )
     query = f"SELECT {', '.join(named)} FROM {read}"
     try:
