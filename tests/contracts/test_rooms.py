@@ -68,7 +68,6 @@ ENGINES = {
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),
     "python_calamine": ("sources/excel.py",),
     "xlsxwriter": ("releases/office.py",),
-    "psycopg": ("privacy/ledger_server.py", "sources/postgres.py"),
     "osmium": ("methods/location/roads.py",),
     "vl_convert": ("methods/location/estimate_files.py", "report/*"),
 }
