@@ -18,6 +18,8 @@ from sudare.schema.propose import ColumnFacts, propose
 def guessed(column: ColumnFacts) -> dict[str, Any]:
     found = tomllib.loads(propose([column], "people"))["attribute"][0]
     del found["name"]
+    is_read_off = any(key in found for key in ("values", "bins", "edges", "area")) and column.type != "boolean"
+    assert found.pop("from_data", False) == is_read_off
     return found
 
 
@@ -36,6 +38,8 @@ def test_integers_get_round_bins_that_hold_all_that_was_seen() -> None:
     assert guessed(ColumnFacts("age", "integer", 74, low=17, high=90)) == {
         "kind": "number",
         "bins": {"start": 15, "stop": 90, "width": 5},
+        "role": "quasi",
+        "hierarchy": {"intervals": [10, 20]},
     }
 
 
@@ -114,18 +118,19 @@ def test_a_column_unique_by_row_is_an_identifier() -> None:
     assert guessed(ColumnFacts("income", "number", 1000, low="0.5", high=1000, rows=1000))["kind"] == "number"
 
 
-def test_too_many_texts_are_an_identifier_with_a_word_on_what_to_do() -> None:
-    text = propose([ColumnFacts("name", "text", 5000, rows=9000)], "people")
+def test_too_many_texts_are_left_out_with_the_reason() -> None:
+    many = ColumnFacts("remark", "text", 6000, rows=9000, present=9000, is_unique=False)
+    text = propose([texts("a", "b"), many], "people")
 
-    assert guessed(ColumnFacts("name", "text", 5000, rows=9000)) == {"role": "identifier"}
-    assert 'values_file = "values.txt"' in text
+    assert "# remark is left out, and will not be published: it has too many different texts to list them" in text
+    assert [table["name"] for table in tomllib.loads(text)["attribute"]] == ["x"]
 
 
-def test_an_identifier_that_repeats_is_offered_as_the_person() -> None:
+def test_a_column_that_repeats_is_asked_about_as_the_person() -> None:
     text = propose([ColumnFacts("patient", "text", 5000, rows=9000)], "visits")
 
-    assert '# kind = "person"\n# column = "patient"\n# max_rows = 5\n' in text
-    assert "Values repeat" in text
+    assert "# ? Does patient name persons, each with several rows?" in text
+    assert '#   -> kind = "person"\n#   -> column = "patient"\n#   -> max_rows = 5\n' in text
 
 
 def test_a_column_of_nothing_is_an_identifier() -> None:
@@ -145,7 +150,9 @@ def test_missing_values_and_their_marks_are_declared() -> None:
 def test_marks_are_seen_in_a_sample_too() -> None:
     column = ColumnFacts("income", "text", 5000, sample=("170", "?", "4500"), rows=9000)
 
-    assert guessed(column) == {"kind": "number", "bins": {"start": 0, "stop": 4500, "width": 500}, "missing": ["?"]}
+    bins = {"start": 0, "stop": 4500, "width": 500}
+
+    assert guessed(column) == {"kind": "number", "bins": bins, "missing": ["?"], "role": "sensitive"}
 
 
 def test_truth_values_are_a_category() -> None:
@@ -179,10 +186,13 @@ def test_every_proposal_reads_back_and_is_marked_as_inferred(
 ) -> None:
     monkeypatch.setenv("SUDARE_LANG", lang)
     path = tmp_path / "proposed.toml"
-    path.write_text(propose(columns, "会員"), encoding="utf-8")
+    text = propose(columns, "会員")
+    path.write_text(text, encoding="utf-8")
     schema = Schema.read(path)
+    undeclared = {column.name for column in columns} - {*schema.names, *schema.identifiers}
 
-    assert {*schema.names, *schema.identifiers} == {column.name for column in columns}
+    assert undeclared <= {"huge", "tiny"}
+    assert all(f"# {name} " in text for name in undeclared)
     assert schema.origin == "inferred"
     with pytest.raises(NotConfirmed):
         schema.require_confirmed()

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sudare.atomic import check_new_file, replace_file, write_new_file
+from sudare.atomic import check_new_file, replace_file
 from sudare.cli.app import LazyGroup
 from sudare.cli.help import Worded, option
 from sudare.cli.terminal import json_option, print_json, progress, table
 from sudare.errors import SchemaError
+from sudare.schema.propose import answer_question, find_questions
 from sudare.text import say, text
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _lines(schema: Schema) -> list[str]:
     return lines
 
 
-# `sudare schema init|check|show|confirm|example|json`.
+# `sudare schema init|check|show|edit|confirm|example|json`.
 
 
 schema = LazyGroup(
@@ -69,6 +70,7 @@ schema = LazyGroup(
         "init": ("sudare.cli.schema:init", text("propose a schema for a table, marked as inferred")),
         "check": ("sudare.cli.schema:check", text("list what in a table does not fit its schema")),
         "show": ("sudare.cli.schema:show", text("show what a schema declares")),
+        "edit": ("sudare.cli.schema:edit", text("answer the open questions of a draft, one by one")),
         "confirm": ("sudare.cli.schema:confirm", text("confirm that every line of a draft was read and may be public")),
         "example": ("sudare.cli.schema:example", text("print an example of a file, with every key explained")),
         "json": ("sudare.cli.schema:json_schema", text("print the JSON schema of files, for editors")),
@@ -85,19 +87,23 @@ schema = LazyGroup(
 @option("--encoding", help=text("encoding of text files, such as cp932 (default: detected)"))
 def init(data: str, out: Path | None, encoding: str | None) -> None:
     """Describe the columns and write the proposal."""
-    from sudare.schema.propose import propose
-    from sudare.sources import describe
+    from sudare.sources import propose_schema
 
     if out is not None:
         check_new_file(out, error=SchemaError)
-    with progress(say("reading")):
-        text = propose(describe(data, encoding=encoding), name=out.stem if out is not None else Path(data).stem)
+    with progress(say("reading")) as moved:
+        name = out.stem if out is not None else Path(data.partition("#")[0]).stem
+        proposed = propose_schema(data, name=name, encoding=encoding, progress=moved)
     if out is None:
-        click.echo(text, nl=False)
+        click.echo(proposed.toml, nl=False)
+        for file in proposed.files:
+            click.echo(say("note: {file} holds a list of values; it is written only with --out", file=file), err=True)
         return
-    write_new_file(out, text, error=SchemaError)
+    proposed.save(out)
     click.echo(say("{file} written. Its values were inferred from the data: check each of them,", file=out))
     click.echo(say('then write `inferred = "confirmed"` in it; until then it cannot be used to publish.'))
+    if questions := len(find_questions(proposed.toml)):
+        click.echo(say("open questions: {count}; `sudare schema edit {file}` asks them", count=questions, file=out))
 
 
 @click.command(
@@ -225,3 +231,38 @@ def confirm(schema_file: Path, is_sure: bool) -> None:
         raise SchemaError("{file} was not confirmed; nothing was changed", file=schema_file)
     replace_file(schema_file, marked, error=SchemaError)
     click.echo(say("{file} is confirmed.", file=schema_file))
+
+
+@click.command(
+    cls=Worded,
+    help=text("Ask the open questions of the draft SCHEMA one by one, and write the answers into it."),
+)
+@click.argument("schema_file", type=click.Path(path_type=Path), metavar="SCHEMA")
+def edit(schema_file: Path) -> None:
+    """Ask, and write the file anew after every answer, so that none is lost; an empty answer is a no."""
+    from sudare.forms.textfile import read_text
+    from sudare.schema import Schema
+
+    Schema.read(schema_file)
+    toml, count = read_text(schema_file), 0
+    while questions := find_questions(toml):
+        question, count = questions[0], count + 1
+        click.echo(say("question {number}, {left} left: {words}", number=count, left=len(questions) - 1,
+                       words=question.words))  # fmt: skip
+        for line in question.answer:
+            click.echo(f"    {line}")
+        answer = None
+        if click.confirm(say("Yes writes these lines into the draft. Yes?"), default=False):
+            answer = [_ask_number(line) for line in question.answer]
+        toml = answer_question(toml, question, answer)
+        replace_file(schema_file, toml, error=SchemaError)
+        Schema.read(schema_file)
+    click.echo(
+        say("{file} has no open question; `sudare schema confirm {file}` shows what it declares", file=schema_file)
+    )
+
+
+def _ask_number(line: str) -> str:
+    """Let the steward change a whole number that an answer writes."""
+    key, _, value = line.partition(" = ")
+    return f"{key} = {click.prompt(key, default=int(value), type=click.IntRange(min=1))}" if value.isdecimal() else line

@@ -287,4 +287,10 @@ def describe_making(certificate: Certificate) -> list[Words]:
     if not certificate.schema:
         return [made]
     origin = Text(str(certificate.schema.get("origin", "declared")))
-    return [text("The domain was {origin} by the steward.", origin=origin), made]
+    read_off = [
+        attribute["name"] for attribute in certificate.schema.get("attributes", ()) if attribute.get("from_data")
+    ]
+    names = ", ".join(read_off)
+    sentence = text("Values or ranges that were read off the data, and confirmed as public: {names}.", names=names)
+    marked = [sentence] if read_off else []
+    return [text("The domain was {origin} by the steward.", origin=origin), *marked, made]

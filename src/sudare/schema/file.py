@@ -32,6 +32,7 @@ from sudare.schema.domain import DateBins, Domain, MeshCells, NumberBins, Values
 from sudare.schema.hierarchy import TableHierarchy
 from sudare.schema.hierarchy_rules import (
     PREFECTURES,
+    all_in_one,
     dates,
     from_csv,
     intervals,
@@ -107,8 +108,10 @@ HIERARCHY = TableForm(
         ),
         "steps": Key(kind=WholeNumber(low=1, example="3"), help=text("masking: how many levels there are")),
         "builtin": Key(
-            kind=ChoiceOf(("jp-prefecture",)),
-            help=text("a hierarchy that comes with sudare: prefectures and regions of Japan"),
+            kind=ChoiceOf(("jp-prefecture", "star")),
+            help=text(
+                "a hierarchy that comes with sudare: prefectures and regions of Japan, or star: all values in one"
+            ),
         ),
     },
 )
@@ -404,6 +407,8 @@ def _build_by_rule(rule: FilledTable, domain: Domain) -> TableHierarchy:
             return dates(domain, rule["dates"])
         if name == "masking" and isinstance(domain, Values):
             return masking(domain, side=rule["masking"], characters=rule["characters"] or 1, steps=rule["steps"])
+        if name == "builtin" and rule["builtin"] == "star":
+            return all_in_one(domain)
         if name == "builtin" and isinstance(domain, Values):
             return prefecture_regions(domain)
         raise SchemaError(

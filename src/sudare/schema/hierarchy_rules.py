@@ -209,7 +209,7 @@ def _check_nesting(paths: Sequence[Row], path: Path) -> None:
 # Hierarchies by rule: intervals, groups, dates, masking, prefectures. All end in the single "*".
 
 
-__all__ = ["dates", "from_csv", "intervals", "masking", "ordered_groups", "prefecture_regions"]
+__all__ = ["all_in_one", "dates", "from_csv", "intervals", "masking", "ordered_groups", "prefecture_regions"]
 
 DateUnit = Literal["week", "month", "quarter", "year", "decade"]
 Level = tuple[Codes, list[str]]  # the group of every code of level 0, and the labels of the groups
@@ -355,6 +355,15 @@ def _mask(text: str, side: str, count: int) -> str:
     return stars + text[count:] if side == "left" else text[: max(len(text) - count, 0)] + stars
 
 
+def all_in_one(domain: Domain) -> TableHierarchy:
+    """Join all values in "*", for values without order or kinship.
+
+    >>> all_in_one(Values(("red", "blue"))).names
+    (('red', 'blue'), ('*',))
+    """
+    return _stack_levels(domain, [])
+
+
 def prefecture_regions(values: Values | Sequence[str] = PREFECTURES) -> TableHierarchy:
     """Join Japanese prefectures into eight regions, then "*".
 
@@ -386,7 +395,7 @@ def _join_bins(domain: Domain, groups: Codes) -> Level:
 
 def _stack_levels(domain: Domain, levels: Sequence[Level]) -> TableHierarchy:
     """Put levels of groups above a domain and "*" on top (a last level of one group becomes the top)."""
-    if len(levels[-1][1]) == 1:
+    if levels and len(levels[-1][1]) == 1:
         levels = levels[:-1]
     names = [domain.labels(np.arange(domain.size)).tolist(), *(labels for _, labels in levels), [TOP_LABEL]]
     below, parents = np.arange(domain.size), []

@@ -49,7 +49,8 @@ class NumberFormat:
     def read(self, value: str) -> Fraction | None:
         """Read a number exactly; None if the text is written another way.
 
-        What stands before and behind must be there; thousands stand in groups of three, or without any mark.
+        What stands before and behind must be there; thousands stand in groups of three, or without any mark. An
+        exponent of ten may follow, as programs write it (7.5e-05).
 
         >>> price = read_number_format("1,234円")
         >>> [price.read(text) for text in ("1,234円", "１２３円", "△5円", "(1,200円)", "12,34円", "5千円", "5")]
@@ -66,7 +67,7 @@ class NumberFormat:
         if match is None or is_negative + bool(sign) + bool(second) > 1:
             return None
         digits = match.group(1).replace(self.group, "") if self.group else match.group(1)
-        number = Fraction(f"{digits}.{match.group(2) or '0'}")
+        number = Fraction(f"{digits}.{match.group(2) or '0'}e{match.group(3) or '0'}")
         return -number if is_negative or "-" in (sign, second) else number
 
     def _take_sign(self, text: str) -> tuple[str, str]:
@@ -76,7 +77,7 @@ class NumberFormat:
 @lru_cache(maxsize=64)
 def _compile_number(group: str, point: str) -> re.Pattern[str]:
     whole = rf"[0-9]{{1,3}}(?:{re.escape(group)}[0-9]{{3}})+|[0-9]+" if group else r"[0-9]+"
-    return re.compile(rf"({whole})(?:{re.escape(point)}([0-9]*))?")
+    return re.compile(rf"({whole})(?:{re.escape(point)}([0-9]*))?(?:[eE]([+-]?[0-9]{{1,3}}))?")
 
 
 @lru_cache(maxsize=256)
@@ -114,7 +115,9 @@ def read_office_number(value: object, example: str) -> Fraction | float | None:
 
 
 _LONGEST_MARK = 6  # characters before or behind a number: longer ones are words
-_MARKED = re.compile(r"\(?[-−‐–△▲+]?([^0-9+−‐–△▲().,-]*)[-−‐–△▲+]?\s*([0-9][0-9., ']*)([^0-9()]*)\)?")
+_MARKED = re.compile(
+    r"\(?[-−‐–△▲+]?([^0-9+−‐–△▲().,-]*)[-−‐–△▲+]?\s*([0-9][0-9., ']*(?:[eE][+-]?[0-9]{1,3})?)([^0-9()]*)\)?"
+)
 
 
 def find_number_format(values: Collection[str]) -> str | None:

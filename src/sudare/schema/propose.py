@@ -1,60 +1,56 @@
 """A first draft of a schema, from facts a source tells about its columns; a steward reads, corrects and confirms it.
 
 The draft holds values of the table, so it is marked `inferred = true` and no private release takes it before it is
-confirmed. Ends of ranges are rounded outwards; the comments say what to look at.
+confirmed; every attribute whose values or range were read off the data says so. Lines that begin with `# ?` are open
+questions: each is followed by what a yes would write, `sudare schema edit` asks them one by one, and a draft that is
+confirmed without an answer stays as it is written.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from sudare.atomic import write_new_file
 from sudare.errors import SchemaError
 from sudare.forms.kinds import quote
-from sudare.schema.hierarchy_rules import PREFECTURES, find_region
-from sudare.schema.mesh import DIGITS, MESH_TEXT
-from sudare.schema.raw import to_date, to_number, write_decimal
-from sudare.text import Words, text
+from sudare.schema.guess import MARKS, ColumnFacts, Guess, guess, repeats
+from sudare.text import Text, Words, text
 from sudare.text.cards import Preformatted, card
 
-__all__ = ["ColumnFacts", "SchemaDraft", "propose"]
-
+__all__ = ["MARKS", "ColumnFacts", "SchemaDraft", "TableFacts", "propose"]
 
 _INFERRED = re.compile(r"(?m)^[ \t]*inferred[ \t]*=[ \t]*true[ \t]*(#[^\n]*)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnFacts:
-    """What a source saw in one column.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableFacts:
+    """What a source saw in a table: its columns, its first rows, and what was not read as rows.
 
-    `values` are all distinct texts (NULL and "" left out) if they are few, else None; then `sample` may hold some of
-    them. `low` and `high` are the smallest and the largest number or day. `distinct` does not count missing values.
+    `never_together` are pairs of values (column, value, column, value) that no row of the sample has.
     """
 
-    name: str
-    type: Literal["text", "integer", "number", "date", "boolean"]
-    distinct: int
-    values: tuple[str, ...] | None = None
-    low: object = None
-    high: object = None
-    has_missing: bool = False
-    rows: int | None = None
-    sample: tuple[str, ...] = ()
+    columns: tuple[ColumnFacts, ...]
+    rows: int
+    sample_rows: int = 0
+    samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    never_together: tuple[tuple[str, str, str, str], ...] = ()
+    notes: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaDraft:
-    """A proposed schema file: text for a steward to read, correct and confirm. It holds values of the table."""
+    """A proposed schema file: text for a steward to read, correct and confirm. It holds values of the table.
+
+    `files` are lists of values that the draft names, by name; they are saved beside it.
+    """
 
     name: str
     toml: str
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.toml
@@ -62,8 +58,11 @@ class SchemaDraft:
     def save(self, path: str | Path, *, confirmed: bool = False) -> Path:
         """Write the draft to a new file; `confirmed=True` says that every line of it was read and is public."""
         wanted = mark_confirmed(self.toml) if confirmed else self.toml
-        write_new_file(Path(path), wanted, error=SchemaError)
-        return Path(path)
+        target = Path(path)
+        for name, values in self.files.items():
+            write_new_file(target.parent / name, values, error=SchemaError)
+        write_new_file(target, wanted, error=SchemaError)
+        return target
 
     def _repr_html_(self) -> str:
         """Show the text of the draft in a notebook."""
@@ -86,8 +85,11 @@ def mark_confirmed(toml: str) -> str:
     return marked
 
 
+# --- writing a draft --------------------------------------------------------------------------------------------------
+
+
 def propose(columns: Sequence[ColumnFacts], name: str) -> str:
-    """Write a schema file for a steward to correct.
+    """Write a schema file for a steward to correct, from the facts of its columns alone.
 
     >>> text = propose([ColumnFacts("sex", "text", 2, values=("F", "M"))], "people")
     >>> print(text[text.index("[[attribute]]") :].strip())
@@ -95,225 +97,250 @@ def propose(columns: Sequence[ColumnFacts], name: str) -> str:
     name = "sex"
     kind = "category"
     values = ["F", "M"]
+    from_data = true
+    role = "quasi"
+    hierarchy = { builtin = "star" }
     """
-    if not columns:
+    return draft(TableFacts(columns=tuple(columns), rows=columns[0].rows or 0 if columns else 0), name).toml
+
+
+def draft(table: TableFacts, name: str) -> SchemaDraft:
+    """Draft a schema file, and the files of values that it names."""
+    if not table.columns:
         raise SchemaError("the data have no columns; nothing can be proposed. The first line must name them")
-    person = next((column.name for column in columns if repeats(column)), "...")
-    return (
-        "\n".join([*_write_head(name, person), *(line for column in columns for line in _write_table(column))]) + "\n"
-    )
+    guesses = {column.name: guess(column) for column in table.columns}
+    if not any(guessed.keys for guessed in guesses.values()):  # a file must declare something, if only to be corrected
+        guesses = {name: replace(guessed, keys={"role": '"identifier"'}) for name, guessed in guesses.items()}
+    roles = find_roles(table, guesses)
+    files: dict[str, str] = {}
+    lines = [*_write_head(table, name), *_write_unit(table)]
+    for number, column in enumerate(table.columns, start=1):
+        guessed = guesses[column.name]
+        if guessed.listed:
+            file = f"{_make_file_name(name)}.{number}.values.txt"
+            files[file] = "\n".join(guessed.listed) + "\n"
+            guessed = replace(guessed, keys={"kind": guessed.keys["kind"], "values_file": quote(file), **guessed.keys})
+        lines += _write_attribute(column, guessed, roles.get(column.name))
+    lines += _write_impossible(table, guesses)
+    return SchemaDraft(name=name or "data", toml="\n".join(lines).rstrip("\n") + "\n", files=files)
 
 
-def _write_head(name: str, person: str) -> list[str]:
+def _make_file_name(name: str) -> str:
+    return re.sub(r"[^\w-]+", "_", name).strip("_") or "data"
+
+
+def _write_head(table: TableFacts, name: str) -> list[str]:
     return [
         f"# {text('Proposed from the data: values below may tell about people.')}",
         f"# {text('Read every line, correct it, add values that could occur, and take out what only one person has.')}",
+        *(f"# {note}" for note in table.notes),
         "",
         "[sudare]",
         "schema = 1",
         f"name = {quote(name or 'data')}",
         f'inferred = true  # {text("when all is right, write")}: inferred = "confirmed"',
         "",
-        f"[unit]  # {text('who is protected')}",
-        f'kind = "row"  # {text("if a person can have several rows, take these three lines instead")}:',
-        '# kind = "person"',
-        f"# column = {quote(person)}",
-        "# max_rows = 5",
-        "",
     ]
 
 
-def _write_table(column: ColumnFacts) -> list[str]:
-    guessed: Guess = guess(column)
+def _write_unit(table: TableFacts) -> list[str]:
+    unit = f"[unit]  # {text('who is protected')}"
+    person = next((column.name for column in table.columns if repeats(column)), None)
+    if person is not None:
+        question = text("Does {name} name persons, each with several rows?", name=person)
+        answer = ['kind = "person"', f"column = {quote(person)}", "max_rows = 5"]
+        return [unit, 'kind = "row"', *write_question(question, answer), ""]
+    hint = text("if a person can have several rows, take these three lines instead")
+    return [unit, f'kind = "row"  # {hint}:', '# kind = "person"', '# column = "..."', "# max_rows = 5", ""]
+
+
+def _write_attribute(column: ColumnFacts, guessed: Guess, role: RoleGuess | None) -> list[str]:
+    if not guessed.keys:
+        reason = guessed.comments[0]
+        return [
+            f"# {text('{name} is left out, and will not be published: {reason}', name=column.name, reason=reason)}",
+            "",
+        ]
     lines = [f"# {comment}" for comment in guessed.comments]
+    if role is not None:
+        lines += [f"# {reason}" for reason in role.reasons]
     lines += ["[[attribute]]", f"name = {quote(column.name)}"]
     lines += [f"{key} = {value}" for key, value in guessed.keys.items()]
+    if "kind" in guessed.keys and column.type != "boolean" and _is_read_off(guessed):
+        lines.append("from_data = true")
+    if role is not None:
+        lines.append(f"role = {quote(role.role)}")
+        if role.role == "quasi" and guessed.hierarchy is not None and "hierarchy" not in guessed.keys:
+            lines.append(f"hierarchy = {guessed.hierarchy}")
+    for question, answer in guessed.questions:
+        lines += write_question(question, answer)
     return [*lines, ""]
 
 
-# --- what kind of attribute a column looks like -----------------------------------------------------------------------
+def _is_read_off(guessed: Guess) -> bool:
+    """Tell whether values or a range were read off the data; the prefectures of Japan were not."""
+    return any(key in guessed.keys for key in ("values", "values_file", "bins", "edges", "area"))
 
 
-MOST_LISTED = 200  # distinct texts that a steward can still read through
-MOST_CODES = 10  # a run of integers this short is a code, not a measurement
-LEAST_ROWS = 50  # a column of fewer rows may be unique by chance
-MOST_BINS = 20  # that a proposed cut has; more are hard to correct by hand
-MOST_MONTHS = 36  # that days are cut into; a longer span of days is cut into years
-SHARE_OF_CODES = 0.95  # of the texts of a column that must be mesh codes; the rest are slips and marks
-LARGEST_NUMBER = Fraction(10**25)  # numbers beyond it, and spans below its inverse, are no measurements
-MARKS = ("?", "NA", "N/A", "NULL", "null")
+def _write_impossible(table: TableFacts, guesses: Mapping[str, Guess]) -> list[str]:
+    """Ask about combinations that no row of the sample has; nothing is declared impossible without an answer."""
+    lines: list[str] = []
+    for left, left_value, right, right_value in table.never_together:
+        listed = all(
+            quote(value) in guesses[name].keys.get("values", "")
+            for name, value in ((left, left_value), (right, right_value))
+        )
+        if not listed:
+            continue
+        question = text(
+            "Is it impossible that {left} is {left_value} and {right} is {right_value}?"
+            " The first {rows} rows have none.",
+            left=left,
+            left_value=left_value,
+            right=right,
+            right_value=right_value,
+            rows=table.sample_rows,
+        )
+        answer = [
+            "[[impossible]]",
+            f"{quote(left)} = [{quote(left_value)}]",
+            f"{quote(right)} = [{quote(right_value)}]",
+        ]
+        lines += [*write_question(question, answer), ""]
+    return lines
 
-_MESH = re.compile(MESH_TEXT)
-_PLAIN_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+# --- roles: what others may know --------------------------------------------------------------------------------------
+
+_QUASI = re.compile(
+    r"(^|[_ .-])(age|sex|gender|race|ethnic\w*|birth\w*|dob|zip\w*|postal\w*|city|town|county|state|region|country|"
+    r"nation\w*|marital\w*|marry|married|marriage\w*|education|educ|school\w*|occup\w*|job|profession|religion|children|"
+    r"kids|language|latitude|longitude|lat|lon|native)([_ .-]|$)"
+    r"|年齢|性別|生年|住所|郵便|市区町村|都道府県|職業|学歴|婚姻|国籍|配偶|地域|居住",
+    re.IGNORECASE,
+)
+_SENSITIVE = re.compile(
+    r"(^|[_ .-])(diagnos\w*|disease|illness|income|salary|wage\w*|debt|crime|hiv|diabetes|cancer|charges|outcome|"
+    r"relig\w*|party|vote\w*|affairs?)([_ .-]|$)|病名|診断|疾患|所得|年収|給与|収入|犯罪|障害|要介護",
+    re.IGNORECASE,
+)
+_TELLS_MORE = 0.05  # of the sampled rows that a column must single out beside the others, to be known as well
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Guess:
-    """The keys of an attribute, written as TOML, and remarks for the steward."""
+class RoleGuess:
+    """The role of a column, and why."""
 
-    keys: dict[str, str]
-    comments: tuple[Words, ...] = ()
-
-
-def guess(column: ColumnFacts) -> Guess:
-    """Guess the kind of a column and how to cut it."""
-    marks = tuple(mark for mark in MARKS if mark in (column.values or column.sample))
-    column = _find_type(_drop_marks(column, marks))
-    guessed = _guess_mesh(column) or _guess_identifier(column) or _guess_by_type(column)
-    if "kind" in guessed.keys and (column.has_missing or marks):
-        missing = _write_list(marks) if marks else "true"
-        return replace(guessed, keys=guessed.keys | {"missing": missing})
-    return guessed
+    role: str
+    reasons: tuple[Words, ...]
 
 
-def _drop_marks(column: ColumnFacts, marks: Sequence[str]) -> ColumnFacts:
-    if not marks:
-        return column
-    values, sample = (
-        None if texts is None else tuple(text for text in texts if text not in marks)
-        for texts in (column.values, column.sample)
-    )
-    return replace(column, values=values, sample=sample or (), distinct=column.distinct - len(marks))
+def find_roles(table: TableFacts, guesses: Mapping[str, Guess]) -> dict[str, RoleGuess]:
+    """Find the columns that others may know, and those that they must not learn.
 
-
-def _find_type(column: ColumnFacts) -> ColumnFacts:
-    """See numbers and days in a column of texts. A leading zero tells a code, which stays text."""
-    texts = column.values or column.sample
-    if column.type != "text" or not texts:
-        return column
-    if all(_PLAIN_INTEGER.fullmatch(text) for text in texts):
-        numbers = [int(text) for text in texts]
-        return replace(column, type="integer", low=min(numbers), high=max(numbers))
-    decimals = [number for text in texts if (number := to_number(text)) is not None]
-    if len(decimals) == len(texts) and not any(re.match(r"\s*[+-]?0[0-9]", text) for text in texts):
-        return replace(column, type="number", low=min(decimals), high=max(decimals))
-    days = [day for text in texts if (day := to_date(text)) is not None]
-    if len(days) == len(texts):
-        return replace(column, type="date", low=min(days), high=max(days))
-    return column
-
-
-def _guess_mesh(column: ColumnFacts) -> Guess | None:
-    """See JIS mesh codes: nearly all texts have one length, are codes, and lie in Japan."""
-    texts = column.values or column.sample
-    if column.type not in ("text", "integer") or not texts:
-        return None
-    length = Counter(len(text) for text in texts).most_common(1)[0][0]
-    codes = [text for text in texts if len(text) == length and _MESH.fullmatch(text) and _is_in_japan(text)]
-    if len(codes) < SHARE_OF_CODES * len(texts):
-        return None
-    area = sorted({code[:4] for code in codes})
-    keys = {"kind": '"mesh"', "level": str(DIGITS.index(length) + 1), "area": _write_list(area)}
-    if len(codes) < len(texts):
-        keys["outside"] = '"other"'
-    return Guess(
-        keys=keys, comments=(text("Looks like JIS X 0410 mesh codes; list every first-level code of the area."),)
-    )
-
-
-def _is_in_japan(code: str) -> bool:
-    return 30 <= int(code[:2]) <= 68 and 22 <= int(code[2:4]) <= 53
-
-
-def _guess_identifier(column: ColumnFacts) -> Guess | None:
-    if column.distinct == 0:
-        return Guess(
-            keys=_IDENTIFIER, comments=(text("Only missing values were seen; the column will not be published."),)
-        )
-    is_unique = column.rows is not None and column.rows > LEAST_ROWS and column.distinct >= column.rows
-    if is_unique and column.type in ("text", "integer"):
-        return Guess(
-            keys=_IDENTIFIER, comments=(text("Every row has a different value; the column will not be published."),)
-        )
-    return None
-
-
-_IDENTIFIER = {"role": '"identifier"'}
-
-
-def _guess_by_type(column: ColumnFacts) -> Guess:
-    if column.type == "boolean":
-        return Guess(keys={"kind": '"category"', "values": '["false", "true"]'})
-    if column.type == "date" and (days := _find_days(column)):
-        return _guess_date(*days)
-    low, high = to_number(column.low), to_number(column.high)
-    if column.type in ("integer", "number") and isinstance(low, Fraction) and isinstance(high, Fraction):
-        if column.type == "integer" and high - low < MOST_CODES and column.values:
-            return _guess_codes(column)
-        if max(abs(low), abs(high)) < LARGEST_NUMBER and (low == high or high - low > 1 / LARGEST_NUMBER):
-            return _guess_number(low, high, is_whole=column.type == "integer")
-    return _guess_text(column)
-
-
-def _guess_codes(column: ColumnFacts) -> Guess:
-    values = sorted(column.values or (), key=lambda text: to_number(text) or 0)
-    kind = '"ordered"' if len(values) > 2 else '"category"'
-    return Guess(keys={"kind": kind, "values": _write_list(values)})
-
-
-def _guess_number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:
-    """Cut a range into at most 20 bins whose width is 1, 2 or 5 times a power of ten, ends rounded outwards.
-
-    Bins of single whole numbers end one beyond the largest, which would else share the closed last bin.
+    What people know about others goes by the name of a column. In a table that has such columns, one that singles out
+    more rows beside them is a quasi-identifier too: k-anonymity would publish it unchanged otherwise.
     """
-    width = max(_round_width(high - low), Fraction(is_whole))
-    first, last = low // width, -(-high // width)
-    if is_whole and width == 1:
-        last += 1
-    start, stop = first * width, max(last, first + 1) * width
-    bins = f"{{ start = {write_decimal(start)}, stop = {write_decimal(stop)}, width = {write_decimal(width)} }}"
-    comment = text("The ends were rounded outwards from the data; set them to what could occur.")
-    return Guess(keys={"kind": '"number"', "bins": bins}, comments=(comment,))
+    published = [column for column in table.columns if "kind" in guesses[column.name].keys]
+    quasi = [column for column in published if _QUASI.search(column.name)]
+    sensitive = [column for column in published if column not in quasi and _SENSITIVE.search(column.name)]
+    by_name = RoleGuess(role="sensitive", reasons=(text("Sensitive, by its name: others must not learn it."),))
+    roles = {column.name: by_name for column in sensitive}
+    for column in quasi:
+        roles[column.name] = RoleGuess(role="quasi", reasons=(_explain_name(column),))
+    known = [column.name for column in quasi if column.name in table.samples]
+    if not known or not table.sample_rows:
+        return roles
+    alone = _count_alone(table, known)
+    for column in published:
+        if column.name in roles or column.name not in table.samples:
+            continue
+        more = _count_alone(table, [*known, column.name])
+        if more - alone > _TELLS_MORE * table.sample_rows:
+            known, alone = [*known, column.name], more
+            share = f"{more / table.sample_rows:.0%}"
+            reason = text("Quasi-identifier: with {names} it singles out {share} of the first {rows} rows.",
+                          names=", ".join(known[:-1]), share=share, rows=table.sample_rows)  # fmt: skip
+            roles[column.name] = RoleGuess(role="quasi", reasons=(reason,))
+    return roles
 
 
-def _round_width(span: Fraction) -> Fraction:
-    width = Fraction(1)
-    while span / width > MOST_BINS - 2:  # rounding outwards may add one bin at each end
-        width *= 10
-    while span and span / width * 10 <= MOST_BINS - 2:
-        width /= 10
-    for factor in (Fraction(1, 5), Fraction(1, 2)):
-        if span and span / (width * factor) <= MOST_BINS - 2:
-            return width * factor
-    return width
+def _explain_name(column: ColumnFacts) -> Text:
+    """Say why a column is known: its name, and how well it tells rows apart (distinction, separation)."""
+    if not column.counts or not column.present:
+        return text("Quasi-identifier, by its name: others may know it.")
+    pairs = sum(rows * (rows - 1) for value, rows in column.counts.items() if value not in MARKS)
+    separation = 1 - pairs / max(1, column.present * (column.present - 1))
+    return text(
+        "Quasi-identifier, by its name: others may know it. It has {count} values, and tells {share} of all pairs of"
+        " rows apart.",
+        count=column.distinct,
+        share=f"{separation:.0%}",
+    )
 
 
-def _find_days(column: ColumnFacts) -> tuple[date, date] | None:
-    low, high = (to_date(end) if isinstance(end, date | str) else None for end in (column.low, column.high))
-    return (low, high) if low and high else None
+def _count_alone(table: TableFacts, names: Sequence[str]) -> int:
+    """Count the sampled rows that no other shares all these values with."""
+    rows = Counter(zip(*(table.samples[name] for name in names), strict=True))
+    return sum(count == 1 for count in rows.values())
 
 
-def _guess_date(low: date, high: date) -> Guess:
-    """Cut days into months, or a long span into years; ends are whole months or years."""
-    by_month = (high.year - low.year) * 12 + high.month - low.month < MOST_MONTHS
-    start = low.replace(day=1) if by_month else date(low.year, 1, 1)
-    stop = (high.replace(day=1) + timedelta(days=31)).replace(day=1) - timedelta(days=1)
-    stop = stop if by_month else date(high.year, 12, 31)
-    width = "1 month" if by_month else "1 year"
-    bins = f'{{ start = "{start}", stop = "{stop}", width = "{width}" }}'
-    comment = text("The first and last day were rounded outwards from the data; set them to what could occur.")
-    return Guess(keys={"kind": '"date"', "bins": bins}, comments=(comment,))
+# --- questions --------------------------------------------------------------------------------------------------------
+
+QUESTION = "# ? "
+ANSWER = "#   -> "
 
 
-def _guess_text(column: ColumnFacts) -> Guess:
-    values = column.values
-    if values and all(find_region(value) for value in values) and len(values) > 2:
-        keys = {"kind": '"category"', "hierarchy": '{ builtin = "jp-prefecture" }'}
-        return Guess(keys=keys if set(values) <= set(PREFECTURES) else keys | {"values": _write_list(sorted(values))})
-    if values and len(values) <= MOST_LISTED:
-        return Guess(keys={"kind": '"category"', "values": _write_list(sorted(values))})
-    comment = text("There are too many different texts; to publish the column, list its values in a file and write")
-    comments: tuple[Words, ...] = (comment + ': kind = "category", values_file = "values.txt"',)
-    if repeats(column):
-        comments = (text("Values repeat: if the column names a person, take the three lines under [unit]."), *comments)
-    return Guess(keys=_IDENTIFIER, comments=comments)
+def write_question(question: Words, answer: Sequence[str]) -> list[str]:
+    """Write a question as comments, with the lines that a yes writes.
+
+    >>> write_question("Several rows?", ['kind = "person"'])
+    ['# ? Several rows?', '#   -> kind = "person"']
+    """
+    return [f"{QUESTION}{str(question).replace(chr(10), ' ')}", *(f"{ANSWER}{line}" for line in answer)]
 
 
-def repeats(column: ColumnFacts) -> bool:
-    """Tell whether it may name persons with several rows: too many texts for a category, fewer than rows."""
-    is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
-    return is_long and column.rows is not None and 1 < column.distinct < column.rows
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenQuestion:
+    """A question of a draft: where it stands (first line, from 0, and the line after its answer), and the answer."""
+
+    words: str
+    answer: tuple[str, ...]
+    start: int
+    stop: int
 
 
-def _write_list(texts: Sequence[str]) -> str:
-    return f"[{', '.join(map(quote, texts))}]"
+def find_questions(toml: str) -> list[OpenQuestion]:
+    """Find the open questions of a draft, in order."""
+    lines, questions = toml.splitlines(), []
+    for start, line in enumerate(lines):
+        if line.startswith(QUESTION):
+            stop = start + 1
+            while stop < len(lines) and lines[stop].startswith(ANSWER):
+                stop += 1
+            answer = tuple(answer.removeprefix(ANSWER) for answer in lines[start + 1 : stop])
+            questions.append(OpenQuestion(words=line.removeprefix(QUESTION), answer=answer, start=start, stop=stop))
+    return questions
+
+
+def answer_question(toml: str, question: OpenQuestion, answer: Sequence[str] | None) -> str:
+    """Put the answer into a draft: its keys in place of those of the table around it, or a table of its own.
+
+    None is a no: the question is taken out.
+
+    >>> toml = '[unit]\\nkind = "row"\\n# ? Persons?\\n#   -> kind = "person"\\n'
+    >>> answer_question(toml, find_questions(toml)[0], ['kind = "person"'])
+    '[unit]\\nkind = "person"\\n'
+    """
+    lines = toml.splitlines()
+    lines[question.start : question.stop] = []
+    if answer and answer[0].startswith("["):
+        lines[question.start : question.start] = answer
+    elif answer:
+        begin = max(at for at in range(question.start) if lines[at].startswith("["))
+        for line in answer:
+            key = line.partition("=")[0].strip()
+            same = [at for at in range(begin, question.start) if lines[at].partition("=")[0].strip() == key]
+            at = same[0] if same else question.start
+            lines[at : at + len(same[:1])] = [line]
+    return "\n".join(lines) + "\n"

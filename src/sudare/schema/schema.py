@@ -373,7 +373,26 @@ def list_claims(schema: Schema) -> list[Text]:
     claims = [text("protected: {unit}", unit=schema.unit.describe())]
     if schema.identifiers:
         claims.append(text("never published: {names}", names=", ".join(schema.identifiers)))
-    return [*claims, *(_claim_domain(attribute) for attribute in schema.attributes)]
+    for attribute in schema.attributes:
+        claims += [_claim_domain(attribute), *_claim_reading(attribute)]
+    claims += [text("declared impossible: {names} together", names=", ".join(box.names)) for box in schema.impossible]
+    return claims
+
+
+def _claim_reading(attribute: Attribute) -> list[Text]:
+    """Say what else is declared of an attribute, where it is not what everybody expects."""
+    name, claims = attribute.name, []
+    if attribute.from_data:
+        claims.append(text("{name}: read off the data, and to be known by everybody as it is written", name=name))
+    if attribute.role == "quasi":
+        claims.append(text("{name}: others may know it of a person (quasi-identifier)", name=name))
+    if attribute.role == "sensitive":
+        claims.append(text("{name}: others must not learn it of a person (sensitive)", name=name))
+    if attribute.outside != "refuse":
+        claims.append(text("{name}: other values are taken as {outside}", name=name, outside=attribute.outside))
+    if attribute.missing:
+        claims.append(text("{name}: a missing value is a value of its own", name=name))
+    return claims
 
 
 def _claim_domain(attribute: Attribute) -> Text:

@@ -13,7 +13,7 @@ from sudare.sources.base import Findings, Misfit, Progress, RecodedRows, Source
 
 if TYPE_CHECKING:
     from sudare.schema import Schema
-    from sudare.schema.propose import ColumnFacts, SchemaDraft
+    from sudare.schema.propose import ColumnFacts, SchemaDraft, TableFacts
     from sudare.sources.engine import Engine
     from sudare.sources.table import TableSource
 
@@ -100,11 +100,16 @@ def describe(data: object, **reading: Any) -> list[ColumnFacts]:
     ...     [(facts.name, facts.type, facts.low, facts.high, facts.has_missing) for facts in describe(path)]
     [('age', 'integer', 7, 31, True)]
     """
-    from sudare.sources.facts import describe_column
+    return list(describe_table(data, **reading).columns)
+
+
+def describe_table(data: object, **reading: Any) -> TableFacts:
+    """Tell what a table holds: its columns, its first rows, what was not read as rows. Holds values of the table."""
+    from sudare.sources.facts import describe_table as describe_rows
 
     engine = open_engine(data, **reading)
     try:
-        return [describe_column(engine, column) for column in engine.columns if column.name]
+        return describe_rows(engine)
     finally:
         engine.close()
 
@@ -121,7 +126,7 @@ def propose_schema(data: object, *, name: str | None = None, **reading: Any) -> 
     ...     print(propose_schema(path).name)
     pets
     """
-    from sudare.schema.propose import SchemaDraft, propose
+    from sudare.schema.propose import draft
 
     file_name = Path(str(data)).name.split(".")[0] if isinstance(data, str | Path) else "table"
-    return SchemaDraft(name=name or file_name, toml=propose(describe(data, **reading), name or file_name))
+    return draft(describe_table(data, **reading), name or file_name)

@@ -133,8 +133,8 @@ _TAIL_BYTES = 1 << 16  # of the end of a file, in which totals are sought
 _TAIL_RECORDS = 3
 
 
-def has_other_lines(path: Path, *, original: Path) -> bool:
-    """Tell whether lines of a UTF-8 file are no rows: a title above the names, or a total at the end."""
+def has_other_lines(path: Path) -> bool:
+    """Tell whether a UTF-8 file must be written anew: a title above the names, a total at the end, mixed line ends."""
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as decoded:
         sample = decoded.read(_SAMPLE_CHARACTERS)
     layout = find_layout(sample)
@@ -146,16 +146,24 @@ def has_other_lines(path: Path, *, original: Path) -> bool:
     usual = Counter(filled[1:] or filled).most_common(1)[0][0]
     if width > 2 and (len(records[0]) < width or filled[0] <= usual / 2):
         return True
-    return original.suffix.lower() != ".gz" and _ends_in_sum(path, layout.delimiter)
+    tail = _read_tail(path)
+    has_both_endings = "\r\n" in sample + tail and re.search(r"(?<!\r)\n", sample[:-1] + " " + tail) is not None
+    return has_both_endings or _ends_in_sum(tail, layout.delimiter)
 
 
-def _ends_in_sum(path: Path, delimiter: str) -> bool:
+def _read_tail(path: Path) -> str:
+    """Read the end of a file, from the beginning of a line on; a packed one must be unpacked up to there."""
+    tail = b""
     with open_bytes(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
-        tail = file.read().decode("utf-8", "replace")
-    lines = [line for line in tail.splitlines()[1:] if line.strip()][-_TAIL_RECORDS:]
-    for line in lines:
+        if path.suffix.lower() != ".gz":
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        while chunk := file.read(_TAIL_BYTES):
+            tail = (tail + chunk)[-_TAIL_BYTES:]
+    return tail.decode("utf-8", "replace").partition("\n")[2]
+
+
+def _ends_in_sum(tail: str, delimiter: str) -> bool:
+    for line in [line for line in tail.splitlines() if line.strip()][-_TAIL_RECORDS:]:
         first = next((cell for cell in line.split(delimiter) if not is_blank(cell.strip('"'))), "")
         if SUMS.fullmatch(re.sub(r"\s", "", fold(first.strip('"')))):
             return True

@@ -145,7 +145,7 @@ def scan_text(files: Files, encoding: str | None, scratch: Path | None) -> Scan:
     for number, path in enumerate(files.paths):
         codec = find_encoding(path, encoding)
         utf8 = path if codec == "utf-8" else rewrite_as_utf8(path, codec, scratch)
-        if files.lines is not None or has_other_lines(utf8, original=path):
+        if files.lines is not None or has_other_lines(utf8):
             with rewriting(path, scratch) as place:
                 target = _place_in_scratch(path, number, place, files)
                 notes += rewrite_rows(utf8, target, original=path, lines=files.lines)

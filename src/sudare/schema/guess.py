@@ -1,0 +1,440 @@
+"""What kind of attribute a column looks like: codes, years, amounts, days, places, categories; and bins people choose.
+
+A kind is proposed only if all rows were read under exactly the reading that the schema will use, so that a draft,
+confirmed, holds for the table it was drawn from. What fits no kind is left out, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from fractions import Fraction
+from typing import Literal
+
+from sudare.forms.kinds import quote
+from sudare.schema.hierarchy_rules import PREFECTURES, find_region
+from sudare.schema.mesh import DIGITS, MESH_TEXT
+from sudare.schema.office import read_japanese_day, read_number_format
+from sudare.schema.raw import to_date, to_number, write_decimal
+from sudare.text import Text, Words, text
+
+MOST_LISTED = 200  # distinct texts that a steward can still read through
+MOST_IN_FILE = 5000  # distinct texts that are listed in a file
+ROWS_A_VALUE = 5  # rows that a value of a listed file has on average: fewer and the values name single people
+MOST_CODES = 10  # a run of integers this short is a code, not a measurement
+MOST_CODES_SEEN = 12  # different whole numbers that are codes if each has many rows
+SPAN_OF_CODES = 50
+LEAST_ROWS = 50  # a column of fewer rows may be unique by chance
+MOST_BINS = 20  # that a proposed cut has; more are hard to correct by hand
+MOST_DAYS = 62  # that are cut into single days
+MOST_MONTHS = 36  # that days are cut into; a longer span of days is cut into years
+LONG_TAIL = 8  # times the 95% point: a largest number beyond it is a long tail, cut by 1, 2, 5; chosen on 20 tables
+SHARE_OF_CODES = 0.95  # of the texts of a column that must be mesh codes; the rest are slips and marks
+LARGEST_NUMBER = Fraction(10**18)  # numbers beyond it, and spans below its inverse, are no measurements
+LONGEST_VALUE = 80  # characters; longer texts are sentences
+MARKS = ("?", "NA", "N/A", "NULL", "null", "NaN", "nan", "None", "-", "…", "不明", "***")
+
+_MESH = re.compile(MESH_TEXT)
+_PLAIN_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_ID = re.compile(
+    r"(^|[_ .-])(id|no|nr|num|number|key|uuid|guid|index|idx|rownames|code)$|^(id|no|rownames)([_ .-]|$)|番号|^x$"
+    r"|^unnamed|^column 1$|Id$|ID$",
+)
+_YEAR = re.compile(r"(^|[_ .-])(year|yr|fiscal)([_ .-]|$)|year$|年$|年度", re.IGNORECASE)
+_CODE = re.compile(r"zip|postal|post_?code|郵便|コード|市区町村|自治体|icd|fips", re.IGNORECASE)
+_PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """What a source saw in one column.
+
+    `values` are all distinct texts (NULL and "" left out) if they are few, else None; then `sample` may hold some of
+    them; `counts` tells how many rows each has. `low` and `high` are the smallest and the largest number or day of all
+    rows, `tail` the number that a twentieth of the rows reach. `distinct` does not count missing values; where `values`
+    is None it may be a lower bound. `marks` stand for missing values. `mesh` is what mesh codes were seen: digits,
+    first-level codes, rows of anything else. `unreadable` names a type that cannot be read.
+    """
+
+    name: str
+    type: Literal["text", "integer", "number", "date", "boolean"]
+    distinct: int
+    values: tuple[str, ...] | None = None
+    low: object = None
+    high: object = None
+    has_missing: bool = False
+    rows: int | None = None
+    sample: tuple[str, ...] = ()
+    counts: Mapping[str, int] | None = None
+    marks: tuple[str, ...] = ()
+    present: int | None = None
+    is_unique: bool | None = None
+    is_whole: bool | None = None
+    tail: Fraction | None = None
+    number_format: str | None = None
+    date_format: str | None = None
+    mesh: tuple[int, tuple[str, ...], int] | None = None
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guess:
+    """The keys of an attribute, written as TOML, and remarks for the steward.
+
+    Without keys the column is left out: undeclared, so never read and never published. `listed` are values for a file.
+    """
+
+    keys: dict[str, str]
+    comments: tuple[Words, ...] = ()
+    hierarchy: str | None = None  # that fits the kind, if the column is a quasi-identifier
+    listed: tuple[str, ...] = ()
+    questions: tuple[tuple[Text, tuple[str, ...]], ...] = field(default=())
+
+
+def guess(column: ColumnFacts) -> Guess:
+    """Guess the kind of a column and how to cut it."""
+    if column.unreadable is not None:
+        return _leave_out(text("its type {type} cannot be read", type=column.unreadable))
+    marks = tuple(dict.fromkeys((*(mark for mark in MARKS if mark in (column.values or column.sample)), *column.marks)))
+    column = find_type(_drop_marks(column, marks))
+    guessed = _guess_mesh(column) or _guess_identifier(column) or _guess_by_type(column)
+    if "kind" in guessed.keys and (column.has_missing or marks):
+        missing = write_list(marks) if marks else "true"
+        return replace(guessed, keys=guessed.keys | {"missing": missing})
+    return guessed
+
+
+def _leave_out(reason: Text) -> Guess:
+    return Guess(keys={}, comments=(reason,))
+
+
+def _drop_marks(column: ColumnFacts, marks: Sequence[str]) -> ColumnFacts:
+    if not marks:
+        return column
+    values, sample = (
+        None if texts is None else tuple(text for text in texts if text not in marks)
+        for texts in (column.values, column.sample)
+    )
+    is_counted = column.counts is not None or column.values is None  # then marks are not among the distinct values
+    distinct = column.distinct if is_counted else column.distinct - len(set(marks) & set(column.values or ()))
+    return replace(column, values=values, sample=sample or (), distinct=distinct)
+
+
+def find_type(column: ColumnFacts) -> ColumnFacts:
+    """See numbers and days in a column of texts. A leading zero tells a code, which stays text.
+
+    Only a complete list of values tells the type and the range; a sample would miss what comes later.
+    """
+    texts = column.values if column.values is not None or column.present is not None else column.sample
+    if column.type != "text" or not texts:
+        return column
+    if column.number_format is not None:
+        written = [
+            amount for text in texts if (amount := read_number_format(column.number_format).read(text)) is not None
+        ]
+        return replace(column, type="number", low=min(written), high=max(written))
+    if column.date_format is not None:
+        japanese = [day for text in texts if (day := read_japanese_day(text)) is not None]
+        return replace(column, type="date", low=min(japanese), high=max(japanese))
+    if all(_PLAIN_INTEGER.fullmatch(text) for text in texts):
+        wholes = [int(text) for text in texts]
+        return replace(column, type="integer", low=min(wholes), high=max(wholes))
+    decimals = [number for text in texts if (number := to_number(text)) is not None]
+    if len(decimals) == len(texts) and not any(re.match(r"\s*[+-]?0[0-9]", text) for text in texts):
+        return replace(column, type="number", low=min(decimals), high=max(decimals))
+    days = [day for text in texts if (day := to_date(text)) is not None]
+    if len(days) == len(texts):
+        return replace(column, type="date", low=min(days), high=max(days))
+    return column
+
+
+# --- codes and identifiers --------------------------------------------------------------------------------------------
+
+
+def _guess_mesh(column: ColumnFacts) -> Guess | None:
+    """See JIS mesh codes: nearly all texts have one length, are codes, and lie in Japan."""
+    if column.mesh is not None:
+        digits, area, others = column.mesh
+        is_mesh = digits in DIGITS and area and all(map(_is_in_japan, area))
+        if not is_mesh or others > (1 - SHARE_OF_CODES) * (column.present or 1):
+            return None
+        return _write_mesh(digits, area, has_others=others > 0)
+    texts = column.values if column.present is not None else column.values or column.sample
+    if column.type not in ("text", "integer") or not texts:
+        return None
+    length = Counter(len(text) for text in texts).most_common(1)[0][0]
+    codes = [text for text in texts if len(text) == length and _MESH.fullmatch(text) and _is_in_japan(text)]
+    if len(codes) < SHARE_OF_CODES * len(texts):
+        return None
+    return _write_mesh(length, sorted({code[:4] for code in codes}), has_others=len(codes) < len(texts))
+
+
+def _write_mesh(digits: int, area: Sequence[str], *, has_others: bool) -> Guess:
+    keys = {"kind": '"mesh"', "level": str(DIGITS.index(digits) + 1), "area": write_list(area)}
+    if has_others:
+        keys["outside"] = '"other"'
+    comment = text("Looks like JIS X 0410 mesh codes; list every first-level code of the area.")
+    return Guess(keys=keys, comments=(comment,))
+
+
+def _is_in_japan(code: str) -> bool:
+    return 30 <= int(code[:2]) <= 68 and 22 <= int(code[2:4]) <= 53
+
+
+def _guess_identifier(column: ColumnFacts) -> Guess | None:
+    if column.distinct == 0:
+        return Guess(
+            keys=_IDENTIFIER, comments=(text("Only missing values were seen; the column will not be published."),)
+        )
+    is_long = column.rows is not None and column.rows > LEAST_ROWS
+    known = column.distinct >= (column.rows or 0) if column.present is None else column.is_unique
+    if not is_long or known is False or (known is None and column.type == "date"):
+        return None
+    if column.type == "text" and (known or known is None):
+        return _name_identifier(known)
+    if column.type == "integer" and (_is_run(column) or _ID.search(column.name)):
+        return _name_identifier(known)
+    return None
+
+
+def _is_run(column: ColumnFacts) -> bool:
+    """Tell whether unique whole numbers follow one another without a gap, as row numbers do."""
+    low, high = to_number(column.low), to_number(column.high)
+    return (
+        isinstance(low, Fraction) and isinstance(high, Fraction) and high - low + 1 == (column.present or column.rows)
+    )
+
+
+def _name_identifier(is_unique: bool | None) -> Guess:
+    if is_unique is None:
+        return _leave_out(text("nearly every row has a value of its own"))
+    return Guess(
+        keys=_IDENTIFIER, comments=(text("Every row has a different value; the column will not be published."),)
+    )
+
+
+_IDENTIFIER = {"role": '"identifier"'}
+
+
+# --- by type ----------------------------------------------------------------------------------------------------------
+
+
+def _guess_by_type(column: ColumnFacts) -> Guess:
+    if column.type == "boolean":
+        return Guess(keys={"kind": '"category"', "values": '["false", "true"]'}, hierarchy=STAR)
+    if column.type == "date" and (days := _find_days(column)):
+        return _guess_date(*days, date_format=column.date_format)
+    low, high = to_number(column.low), to_number(column.high)
+    if column.type in ("integer", "number") and isinstance(low, Fraction) and isinstance(high, Fraction):
+        if column.type == "integer" and column.number_format is None and _are_codes(column, low, high):
+            return _guess_codes(column)
+        if max(abs(low), abs(high)) < LARGEST_NUMBER and (low == high or high - low > 1 / LARGEST_NUMBER):
+            return _guess_amount(column, low, high)
+    return _guess_text(column)
+
+
+def _are_codes(column: ColumnFacts, low: Fraction, high: Fraction) -> bool:
+    """Tell whether whole numbers are codes: a short run, or few of them with many rows each."""
+    if not column.values:
+        return False
+    is_common = (column.present or 0) >= 10 * len(column.values)
+    is_few = len(column.values) <= MOST_CODES_SEEN and high - low < SPAN_OF_CODES and is_common
+    return high - low < MOST_CODES or is_few
+
+
+STAR = '{ builtin = "star" }'
+
+
+def _guess_codes(column: ColumnFacts) -> Guess:
+    values = sorted(column.values or (), key=lambda text: to_number(text) or 0)
+    is_ordered = len(values) > 2
+    groups = "{ groups = [2, 4] }" if len(values) > 4 else "{ groups = [2] }"
+    kind = '"ordered"' if is_ordered else '"category"'
+    hierarchy = groups if is_ordered else STAR
+    return Guess(keys={"kind": kind, "values": write_list(values)}, hierarchy=hierarchy)
+
+
+def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
+    """Cut numbers: years by years, amounts with a long tail by 1, 2, 5, all else evenly."""
+    is_whole = column.type == "integer" or column.is_whole is True
+    written = {} if column.number_format is None else {"format": quote(column.number_format)}
+    if is_whole and _YEAR.search(column.name) and low >= 1700 and high <= 2100:
+        guessed = _guess_years(low, high)
+    elif column.tail is not None and low >= 0 and column.tail > 0 and high > LONG_TAIL * column.tail:
+        guessed = _guess_long_tail(high, column.tail, is_whole=is_whole)
+    else:
+        guessed = _guess_number(low, high, is_whole=is_whole)
+    if _PLACE.search(column.name):
+        note = text("Looks like a coordinate: others may know where somebody is. A mesh serves maps better.")
+        guessed = replace(guessed, comments=(*guessed.comments, note))
+    return replace(guessed, keys=guessed.keys | written)
+
+
+def _guess_number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:
+    """Cut a range into at most 20 bins whose width is 1, 2 or 5 times a power of ten, ends rounded outwards.
+
+    Bins of single whole numbers end one beyond the largest, which would else share the closed last bin.
+    """
+    width = max(_round_width(high - low), Fraction(is_whole))
+    first, last = low // width, -(-high // width)
+    if is_whole and width == 1:
+        last += 1
+    start, stop = first * width, max(last, first + 1) * width
+    comment = text("The ends were rounded outwards from the data; set them to what could occur.")
+    return Guess(
+        keys={"kind": '"number"', "bins": _write_bins(start, stop, width)},
+        comments=(comment,),
+        hierarchy=_write_intervals(start, stop, width),
+    )
+
+
+def _write_bins(start: Fraction, stop: Fraction, width: Fraction) -> str:
+    return f"{{ start = {write_decimal(start)}, stop = {write_decimal(stop)}, width = {write_decimal(width)} }}"
+
+
+def _write_intervals(start: Fraction, stop: Fraction, width: Fraction) -> str:
+    """Join bins two by two, then four by four (five would cut the tens that people think in)."""
+    count = int((stop - start) / width)
+    steps = [width * factor for factor in (2, 4) if factor < count]
+    return (
+        f"{{ intervals = [{', '.join(map(write_decimal, steps))}] }}" if steps else f"{{ groups = [{max(2, count)}] }}"
+    )
+
+
+def _guess_years(low: Fraction, high: Fraction) -> Guess:
+    span = high - low
+    width = Fraction(1 if span <= 40 else 5 if span <= 150 else 10)
+    start, stop = low // width * width, (high // width + 1) * width
+    comment = text("The ends were rounded outwards from the data; set them to what could occur.")
+    intervals = [step for step in (5, 10, 50) if step > width and step % width == 0 and step < stop - start]
+    tree = f"{{ intervals = [{', '.join(map(str, intervals))}] }}" if intervals else "{ groups = [2] }"
+    return Guess(
+        keys={"kind": '"number"', "bins": _write_bins(start, stop, width)}, comments=(comment,), hierarchy=tree
+    )
+
+
+def _guess_long_tail(high: Fraction, tail: Fraction, *, is_whole: bool) -> Guess:
+    """Cut by 1, 2, 5 of every decade, from a hundredth of the 95% point on, so that no bin holds nearly all."""
+    power = 0
+    while Fraction(10) ** (power + 1) <= tail:
+        power += 1
+    while Fraction(10) ** power > tail:
+        power -= 1
+    edges = [Fraction(0)]
+    for exponent in range(power - 1, power + 60):
+        for factor in (1, 2, 5):
+            edge = Fraction(10) ** exponent * factor
+            if edges[-1] < high and (not is_whole or edge >= 1):
+                edges.append(edge)
+    comment = text("A few numbers are far larger than the others: bins grow by 1, 2, 5.")
+    written = "[" + ", ".join(map(write_decimal, edges)) + "]"
+    return Guess(keys={"kind": '"number"', "edges": written}, comments=(comment,), hierarchy="{ groups = [3, 6] }")
+
+
+def _round_width(span: Fraction) -> Fraction:
+    width = Fraction(1)
+    while span / width > MOST_BINS - 2:  # rounding outwards may add one bin at each end
+        width *= 10
+    while span and span / width * 10 <= MOST_BINS - 2:
+        width /= 10
+    for factor in (Fraction(1, 5), Fraction(1, 2)):
+        if span and span / (width * factor) <= MOST_BINS - 2:
+            return width * factor
+    return width
+
+
+def _find_days(column: ColumnFacts) -> tuple[date, date] | None:
+    low, high = (to_date(end) if isinstance(end, date | str) else None for end in (column.low, column.high))
+    return (low, high) if low and high else None
+
+
+def _guess_date(low: date, high: date, *, date_format: str | None = None) -> Guess:
+    """Cut days into days, months or years by their span; ends are whole units."""
+    months = (high.year - low.year) * 12 + high.month - low.month
+    start, stop, width, units = date(low.year, 1, 1), date(high.year, 12, 31), "1 year", ['"decade"']
+    if (high - low).days < MOST_DAYS:
+        start, stop, width, units = low, high, "1 day", ['"month"', '"year"']
+    elif months < MOST_MONTHS:
+        stop = (high.replace(day=1) + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+        start, width, units = low.replace(day=1), "1 month", ['"quarter"', '"year"']
+    bins = f'{{ start = "{start}", stop = "{stop}", width = "{width}" }}'
+    comment = text("The first and last day were rounded outwards from the data; set them to what could occur.")
+    written = {} if date_format is None else {"format": quote(date_format)}
+    tree = f"{{ dates = [{', '.join(units)}] }}"
+    return Guess(keys={"kind": '"date"', "bins": bins, **written}, comments=(comment,), hierarchy=tree)
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _guess_text(column: ColumnFacts) -> Guess:
+    values = column.values
+    if values and all(find_region(value) for value in values) and len(values) > 2:
+        keys = {"kind": '"category"', "hierarchy": '{ builtin = "jp-prefecture" }'}
+        return Guess(keys=keys if set(values) <= set(PREFECTURES) else keys | {"values": write_list(sorted(values))})
+    if values and len(values) <= MOST_LISTED:
+        return Guess(
+            keys={"kind": '"category"', "values": write_list(sorted(values))},
+            hierarchy=_find_masking(column, values) or STAR,
+            questions=_ask_for_others(column.name) if len(values) > MOST_CODES_SEEN else (),
+        )
+    longest = max(map(len, values or column.sample), default=0)
+    if longest > LONGEST_VALUE:
+        return _leave_out(text("it holds sentences"))
+    if values is None or len(values) > MOST_IN_FILE or not _can_be_listed(values):
+        return _leave_out(text("it has too many different texts to list them"))
+    if (column.present or 0) < ROWS_A_VALUE * len(values):
+        return _leave_out(text("most of its texts belong to a few rows only, so a list of them would name people"))
+    comment = text(
+        "{count} values were read off the data: take out of the file what only one person has.", count=len(values)
+    )
+    return Guess(
+        keys={"kind": '"category"', "outside": '"other"'},
+        comments=(comment,),
+        hierarchy=_find_masking(column, values) or STAR,
+        listed=tuple(sorted(values)),
+    )
+
+
+def _ask_for_others(name: str) -> tuple[tuple[Text, tuple[str, ...]], ...]:
+    question = text("Can {name} hold values that are not in the list?", name=name)
+    return ((question, ('outside = "other"',)),)
+
+
+def _can_be_listed(values: Collection[str]) -> bool:
+    return all(value == value.strip(" \t\r\n\u3000") and "\n" not in value and "\r" not in value for value in values)
+
+
+def _find_masking(column: ColumnFacts, values: Collection[str]) -> str | None:
+    """Hide codes of one length from the right: postal codes, towns, classes of diseases."""
+    lengths = {len(value) for value in values}
+    is_code = all(re.fullmatch(r"[A-Z]{0,2}[0-9]+[.-]?[0-9]*", value) for value in values)
+    if len(lengths) > 1 or not is_code or len(values) < 4:
+        return None
+    length = lengths.pop()
+    characters = 2 if length >= 6 else 1
+    if length < 3 and not _CODE.search(column.name):
+        return None
+    return f'{{ masking = "right", characters = {characters} }}'
+
+
+def repeats(column: ColumnFacts) -> bool:
+    """Tell whether it may name persons with several rows: many different texts or whole numbers, fewer than rows."""
+    if column.present is None:
+        is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
+        return is_long and column.rows is not None and 1 < column.distinct < column.rows
+    is_named = bool(_ID.search(column.name)) and column.type in ("text", "integer")
+    is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
+    return column.is_unique is False and column.distinct > 20 and (is_named or is_long)
+
+
+def write_list(texts: Sequence[str]) -> str:
+    """Write texts as a list of TOML.
+
+    >>> write_list(["a", "b"])
+    '["a", "b"]'
+    """
+    return f"[{', '.join(map(quote, texts))}]"
