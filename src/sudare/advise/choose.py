@@ -36,6 +36,10 @@ from sudare.text import Text, join_clauses, text
 
 EPSILONS = ("1/10", "1/2", "1")  # compared where none are named
 MOST_ADVISED = Fraction(4)  # beyond, the worst case protects little: docs/how-to/choosing-epsilon.md
+USEFUL = (
+    0.05  # of an answer: readers of official tables take figures within 5 % as sound; docs/how-to/choosing-epsilon.md
+)
+WITHIN_95 = 1.96  # standard deviations that hold 95 of 100 answers
 MOST_TREE_ATTRIBUTES = 4  # with more, most sums cross the levels of a tree
 USUAL_CELLS = 10**6  # where no number of records is given, more cells count as too many
 
@@ -172,7 +176,11 @@ def most_advised(epsilons: tuple[Fraction, ...]) -> Fraction:
 
 
 def _choose_epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fraction, list[Text]]:
-    """Choose the smallest epsilon with a small error; nothing above 4 is advised."""
+    """Choose the smallest epsilon at which the reader's answers are useful; nothing above 4 is advised.
+
+    Useful: the error is small, and a usual answer to the question asked (a cell, a sum over a region, the count of a
+    value) lies within `USEFUL` of the truth in 95 of 100 cases.
+    """
     ordered = sorted(expected, key=lambda pair: pair[0])
     allowed = [(epsilon, error) for epsilon, error in ordered if epsilon <= MOST_ADVISED]
     if not allowed:
@@ -181,15 +189,63 @@ def _choose_epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fr
     if allowed[0][1].is_small is None:
         middle = allowed[len(allowed) // 2][0]
         return middle, [text("give a rough number of records with --rows to see which epsilon is enough")]
-    small = [epsilon for epsilon, error in allowed if error.is_small]
-    if small:
-        return small[0], []
-    return allowed[-1][0], [
+    small = [(epsilon, error) for epsilon, error in allowed if error.is_small]
+    if not small:
+        return allowed[-1][0], [
+            text(
+                "the error is not small at any of these epsilons: declare coarser bins, or publish fewer attributes"
+                " with --by"
+            )
+        ]
+    useful = [(epsilon, error) for epsilon, error in small if _find_margin(error) <= USEFUL]
+    epsilon, error = useful[0] if useful else small[-1]
+    return epsilon, _explain_epsilon(epsilon, error, allowed, is_useful=bool(useful))
+
+
+def _find_margin(error: Expected) -> float:
+    """Give how far a usual answer may be off in 95 of 100 cases, as a share of it."""
+    return 0.0 if error.relative is None else WITHIN_95 * error.relative
+
+
+def _explain_epsilon(
+    epsilon: Fraction, error: Expected, compared: list[tuple[Fraction, Expected]], *, is_useful: bool
+) -> list[Text]:
+    """Say how far answers are off at this epsilon, and at the next smaller one."""
+    if error.relative is None:
+        return []
+    margin = _write_share(_find_margin(error))
+    if not is_useful:
+        return [
+            text(
+                "epsilon {epsilon} is the largest of those compared that is advised: a usual answer is then within"
+                " {margin} of the truth in 95 of 100 cases",
+                epsilon=epsilon,
+                margin=margin,
+            )
+        ]
+    smaller = [(lower, other) for lower, other in compared if lower < epsilon]
+    if not smaller:
+        return []
+    lower, other = smaller[-1]
+    return [
         text(
-            "the error is not small at any of these epsilons: declare coarser bins, or publish fewer attributes"
-            " with --by"
+            "epsilon {epsilon}: a usual answer is within {margin} of the truth in 95 of 100 cases; with epsilon {lower}"
+            " it would be {other}",
+            epsilon=epsilon,
+            margin=margin,
+            lower=lower,
+            other=_write_share(_find_margin(other)),
         )
     ]
+
+
+def _write_share(share: float) -> str:
+    """Write a share with the digits that matter.
+
+    >>> _write_share(0.0375), _write_share(0.25), _write_share(3.1)
+    ('3.8%', '25%', '310%')
+    """
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"
 
 
 # --- true rows: k-anonymity, with what is known of it before the data -------------------------------------------------

@@ -131,11 +131,15 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """The error to expect in one line and as figures, and whether it is small (None: not known)."""
+    """The error to expect in one line and as figures, and whether it is small (None: not known).
+
+    `relative` is the standard deviation of a usual answer, as a share of that answer.
+    """
 
     words: Text
     figures: Mapping[str, Any] = field(default_factory=dict)
     is_small: bool | None = None
+    relative: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,7 +114,11 @@ def read_office_number(value: object, example: str) -> Fraction | float | None:
     return read_number_format(example).read(value) if isinstance(value, str) else to_number(value)
 
 
-_LONGEST_MARK = 6  # characters before or behind a number: longer ones are words
+_CURRENCY = re.compile(r"[¥\\$€£₩]|US\$|円|")
+_UNIT = re.compile(
+    r"[千百万億]*[円人名件歳才年月日回個台本枚点戸冊]|[千百万億]*円|世帯|時間|分|秒|ヶ月|か月|ポイント|%|℃|‰"
+    r"|[kcm]?m[23]?|[km]?g|t|ha|k?W|kWh|[km]?[lL]|ドル|ユーロ|",
+)
 _MARKED = re.compile(
     r"\(?[-−‐–△▲+]?([^0-9+−‐–△▲().,-]*)[-−‐–△▲+]?\s*([0-9][0-9., ']*(?:[eE][+-]?[0-9]{1,3})?)([^0-9()]*)\)?"
 )
@@ -123,10 +127,13 @@ _MARKED = re.compile(
 def find_number_format(values: Collection[str]) -> str | None:
     """Find the one example by which all texts are read as numbers; None if there is none, or plain reading does.
 
-    All must have the same marks before and behind: 千円 beside 円 would not mean the same.
+    All must have the same currency before and the same unit behind: 千円 beside 円 would not mean the same, and other
+    letters make a code of a number.
 
     >>> find_number_format(["1,234円", "980円"]), find_number_format(["12", "3"]), find_number_format(["3円", "3千円"])
     ('1,234円', None, None)
+    >>> find_number_format(["p1", "p2"]) is None
+    True
     """
     shapes = [_MARKED.fullmatch(fold(value)) for value in values]
     matches = [shape for shape in shapes if shape is not None]
@@ -134,7 +141,8 @@ def find_number_format(values: Collection[str]) -> str | None:
         return None
     prefixes = {match.group(1).strip() for match in matches}
     suffixes = {match.group(3).rstrip() for match in matches}
-    if len(prefixes) > 1 or len(suffixes) > 1 or any(len(mark) > _LONGEST_MARK for mark in prefixes | suffixes):
+    is_amount = all(map(_CURRENCY.fullmatch, prefixes)) and all(_UNIT.fullmatch(mark.strip()) for mark in suffixes)
+    if len(prefixes) > 1 or len(suffixes) > 1 or not is_amount:
         return None
     for core in ("1,234.5", "1234.5", "1.234,5", "1234,5", "1 234.5"):
         example = f"{prefixes.copy().pop()}{core}{suffixes.copy().pop()}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -221,7 +223,12 @@ class Microdata(EpsilonMethod):
             share=f"{found.outlooks[0].empty_share:.0%}",
         )
         is_small = not found.is_bad and found.cell_standard_deviation <= HALF * rows / found.cells
-        return Expected(words=join_clauses([words, more]), figures=found.to_dict(), is_small=is_small)
+        # A usual answer counts one value of an attribute: it adds up cells / size cells.
+        size = statistics.median_low(attribute.size for attribute in self.select(schema).attributes)
+        relative = found.cell_standard_deviation * math.sqrt(found.cells / size) * size / rows
+        return Expected(
+            words=join_clauses([words, more]), figures=found.to_dict(), is_small=is_small, relative=relative
+        )
 
     # --- with the data ----------------------------------------------------------------------------------------------
 

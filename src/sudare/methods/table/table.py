@@ -208,7 +208,12 @@ class Table(EpsilonMethod):
             if share * found.cells == 1
             else text("such a sum holds {mean} records on average", mean=write_figure(mean))
         )
-        return Expected(words=join_clauses([words, more]), figures=found.to_dict(), is_small=deviation <= SMALL * mean)
+        return Expected(
+            words=join_clauses([words, more]),
+            figures=found.to_dict(),
+            is_small=deviation <= SMALL * mean,
+            relative=deviation / mean if mean else None,
+        )
 
     # --- with the data ----------------------------------------------------------------------------------------------
 

@@ -221,8 +221,13 @@ class View(EpsilonMethod):
             else text("there are too few records to measure how attributes depend on each other")
         )
         shares = [found.value_standard_deviation[one] * size / rows for one, size in sizes.items()] if rows else [1.0]
-        is_small = statistics.median(shares) <= SMALL_ERROR
-        return Expected(words=join_clauses([words, more, pairs]), figures=found.to_dict(), is_small=is_small)
+        relative = statistics.median(shares)
+        return Expected(
+            words=join_clauses([words, more, pairs]),
+            figures=found.to_dict(),
+            is_small=relative <= SMALL_ERROR,
+            relative=relative,
+        )
 
     # --- with the data ----------------------------------------------------------------------------------------------
 
