@@ -147,8 +147,13 @@ def has_other_lines(path: Path) -> bool:
     if width > 2 and (len(records[0]) < width or filled[0] <= usual / 2):
         return True
     tail = _read_tail(path)
-    has_both_endings = "\r\n" in sample + tail and re.search(r"(?<!\r)\n", sample[:-1] + " " + tail) is not None
-    return has_both_endings or _ends_in_sum(tail, layout.delimiter)
+    return _has_both_endings(sample, tail) or _ends_in_sum(tail, layout.delimiter)
+
+
+def _has_both_endings(*parts: str) -> bool:
+    """Tell whether lines end in different ways, line breaks inside quotes aside."""
+    bare = [re.sub(r'"(?:[^"]|"")*"', "", part) for part in parts]
+    return any("\r\n" in part for part in bare) and any(re.search(r"(?<!\r)\n", part) for part in bare)
 
 
 def _read_tail(path: Path) -> str:

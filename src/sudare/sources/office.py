@@ -103,12 +103,12 @@ def _list_runs(lines: Sequence[int]) -> str:
 
 
 def tidy_name(value: object) -> str:
-    """Write the name of a column without full-width forms, line breaks and blanks around.
+    """Write the name of a column in one line, without blanks around.
 
-    >>> tidy_name("ＩＤ\\n番号　")
+    >>> tidy_name("ID\\n番号　")
     'ID 番号'
     """
-    return re.sub(r"\s+", " ", fold(_write(value))).strip()
+    return re.sub(r"\s+", " ", _write(value)).strip()
 
 
 def is_blank(value: object) -> bool:
