@@ -8,6 +8,7 @@ NAMES = (
     "noise",
     "gaussian",
     "ledger",
+    "ledger_server",
     "audit",
     "counting",
     "table_baselines",

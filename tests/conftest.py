@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
+from tests.servers import postgres_server  # noqa: F401  (a fixture for all tests)
+
 # The same examples on every machine and every run: a red test is a change of the code, not of the dice.
 settings.register_profile("sudare", derandomize=True, deadline=None, max_examples=50, print_blob=True)
 # Where a test is expected to fail, nobody reads the smallest example: tests/mutants.

@@ -1,8 +1,7 @@
 """Servers that tests start: PostgreSQL of the system's package, on the loopback address, with its own data directory.
 
-    from tests.servers import PostgresServer, postgres_server   # the fixture, one server for the session
-
-A test that needs it asks for the fixture `postgres_server`; it is skipped, with the reason, where no server can be had.
+A test that needs one asks for the fixture `postgres_server`, which starts one server for the session; it is skipped,
+with the reason, where no server can be had.
 """
 
 from __future__ import annotations

@@ -47,11 +47,15 @@ def spend(say, *, path, epsilon, between):
     promise = Guarantee(epsilon=epsilon, neighbours="replace", unit=Unit())
     try:
         while True:
-            with Ledger.open(Path(path)) as book:
+            with Ledger.open(path) as book:
                 for _ in range(between):
                     say(book.spend(parts, guarantee=promise)[-1].head)
     except BudgetExceeded:
         say("refused")
+    except LedgerError:
+        if not path.startswith("postgresql://"):
+            raise
+        say("the server is gone")
 
 def make(say, *, folder, name, last):
     for number in range(last + 1):

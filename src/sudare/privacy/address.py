@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from sudare.errors import LedgerError
 
@@ -69,9 +69,9 @@ def read_address(place: str | Path) -> ServerAddress:
     shown = [(key, value) for key, value in queries if key not in _SECRET]
     login = f"{user.partition(':')[0]}@" if user else ""
     return ServerAddress(
-        connection=urlunsplit(parts._replace(query=urlencode(kept))),
+        connection=urlunsplit(parts._replace(query=urlencode(kept, quote_via=quote))),
         ledger=named[0] if named else DEFAULT_LEDGER,
-        shown=urlunsplit(parts._replace(netloc=login + host, query=urlencode(shown))),
+        shown=urlunsplit(parts._replace(netloc=login + host, query=urlencode(shown, quote_via=quote))),
     )
 
 
