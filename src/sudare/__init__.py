@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         DomainError,
         HierarchyError,
         Infeasible,
+        KeyFileError,
         LedgerError,
         NotConfirmed,
         ParameterError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sudare.methods.table.maps import steward_map
     from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
     from sudare.privacy import Guarantee, Ledger, Spend
+    from sudare.privacy.signatures import PublicKey, SigningKey, create_keys
     from sudare.releases import Certificate, Coded, Frame, Release
     from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins, Schema, Unit, Values
     from sudare.schema import hierarchy_rules as hierarchies
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from sudare.schema.propose import SchemaDraft
     from sudare.sources import Findings, Source, open, propose_schema
     from sudare.text import add_language, languages, use_language
+    from sudare.verify.checks import verify_release
 
 # Names are loaded when first used, so that `import sudare` and `sudare --help` stay quick.
 _PUBLIC = {
@@ -70,6 +73,7 @@ _PUBLIC = {
     "Impossible": "sudare.schema",
     "Infeasible": "sudare.errors",
     "KAnonymity": "sudare.methods.kanon",
+    "KeyFileError": "sudare.errors",
     "Ledger": "sudare.privacy",
     "LedgerError": "sudare.errors",
     "Location": "sudare.methods.location",
@@ -82,6 +86,7 @@ _PUBLIC = {
     "ParameterError": "sudare.errors",
     "Payload": "sudare.methods.base",
     "Plan": "sudare.methods.base",
+    "PublicKey": "sudare.privacy.signatures",
     "RelationMismatch": "sudare.errors",
     "Release": "sudare.releases",
     "ReleaseError": "sudare.errors",
@@ -89,6 +94,7 @@ _PUBLIC = {
     "Schema": "sudare.schema",
     "SchemaDraft": "sudare.schema.propose",
     "SchemaError": "sudare.errors",
+    "SigningKey": "sudare.privacy.signatures",
     "Source": "sudare.sources",
     "SourceError": "sudare.errors",
     "Spend": "sudare.privacy",
@@ -99,6 +105,7 @@ _PUBLIC = {
     "View": "sudare.methods.view",
     "add_language": "sudare.text",
     "compare_recoding": "sudare.methods.kanon.risk",
+    "create_keys": "sudare.privacy.signatures",
     "find_cell": "sudare.methods.location.geo",
     "languages": "sudare.text",
     "load_device_file": "sudare.methods.location",
@@ -110,6 +117,7 @@ _PUBLIC = {
     "register": "sudare.methods.registry",
     "steward_map": "sudare.methods.table.maps",
     "use_language": "sudare.text",
+    "verify_release": "sudare.verify.checks",
 }
 # Rooms that people use by name: `sd.noise.geometric_variance`, `sd.hierarchies.intervals`.
 _ROOMS = {
@@ -141,6 +149,7 @@ __all__ = [
     "Impossible",
     "Infeasible",
     "KAnonymity",
+    "KeyFileError",
     "Ledger",
     "LedgerError",
     "Location",
@@ -153,6 +162,7 @@ __all__ = [
     "ParameterError",
     "Payload",
     "Plan",
+    "PublicKey",
     "RelationMismatch",
     "Release",
     "ReleaseError",
@@ -160,6 +170,7 @@ __all__ = [
     "Schema",
     "SchemaDraft",
     "SchemaError",
+    "SigningKey",
     "Source",
     "SourceError",
     "Spend",
@@ -170,6 +181,7 @@ __all__ = [
     "View",
     "add_language",
     "compare_recoding",
+    "create_keys",
     "demo",
     "errors",
     "find_cell",
@@ -186,6 +198,7 @@ __all__ = [
     "steward_map",
     "testing",
     "use_language",
+    "verify_release",
 ]
 
 

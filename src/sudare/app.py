@@ -18,6 +18,7 @@ from sudare.methods.base import Made, Method, Plan, Progress, Summary
 from sudare.methods.registry import method_of
 from sudare.noise import SeededRng, system_rng
 from sudare.privacy import Ledger, Promise, ReleaseAccount, Unrecorded
+from sudare.privacy.signatures import SigningKey, find_key
 from sudare.releases import Certificate, Release
 from sudare.releases.parquet import Format
 from sudare.releases.release import FORMATS
@@ -49,6 +50,7 @@ class Published:
     left: Fraction | None = None
     budget: Fraction | None = None
     spent: Text | None = None
+    signer: str | None = None  # the fingerprint of the key
 
     @property
     def rows(self) -> int | None:
@@ -70,6 +72,7 @@ class Published:
             text("promise: {statement}", statement=certificate.statement),
             *summary.lines,
             *self._spent(),
+            *([] if self.signer is None else [text("signed with the key {fingerprint}", fingerprint=self.signer)]),
             *(text("warning: {warning}", warning=warning) for warning in self.warnings),
             *seeded,
             *summary.advice,
@@ -100,6 +103,7 @@ class Published:
             "measures": certificate.measures,
             "warnings": [str(warning) for warning in self.warnings],
             "private": certificate.private,
+            "signed_with": self.signer,
             "payload": certificate.payload,
             **self.summary.details,
         }
@@ -114,6 +118,7 @@ def publish(
     ledger_file: Path | str | None = None,
     extras: Mapping[str, Path | str] | None = None,
     file_format: Format = "parquet",
+    key: SigningKey | str | Path | None = None,
     seed_for_tests: int | None = None,
     progress: Progress | None = None,
     **reading: Any,
@@ -121,23 +126,22 @@ def publish(
     """Publish a table of files, or the mechanism of a map file; what can be refused is refused before the spend.
 
     `data` is the table, read with the schema of `schema_file`, or the map of a method that takes one. `extras` are the
-    method's own files by name; `reading` is what `sudare.open` takes.
+    method's own files by name; `reading` is what `sudare.open` takes. `key` signs the release: a key, or the file of
+    one (default: the file that SUDARE_KEY names); one made with a seed is not signed.
     """
     check_format(file_format)
+    signing = _find_signer(key, seed_for_tests)
     with reserved_directory(out), contextlib.ExitStack() as stack:
         facts = read_facts(method, data, schema_file)
         reading = allow_temporary_rows(reading, beside=out)
         opened = open_extras(method, facts, extras or {}, reading)
         ledger = stack.enter_context(_open_ledger(ledger_file))
         plan = method.plan(facts, neighbours=ledger.neighbours, **opened)
-        if plan.parts and seed_for_tests is not None and ledger_file is not None:
-            raise ParameterError(
-                "a release with a seed protects nobody and must not spend; leave out the ledger or the seed"
-            )
+        _check_seed(plan, seed_for_tests, ledger_file)
         given = ledger if isinstance(ledger, Ledger) else None
         warnings = method.warn(facts, ledger=given, **opened)
         opening = partial_open(method, data, facts, {**reading, "progress": progress})
-        keep = {"file_format": file_format, "even_if_not_private": seed_for_tests is not None}
+        keep = {"file_format": file_format, "even_if_not_private": seed_for_tests is not None, "key": signing}
         account = ReleaseAccount(ledger)
         made, certificate, notes = _perform(method, plan, opening, account, out, seed_for_tests, progress, keep)
         summary = method.summarise(made, out=out)
@@ -147,6 +151,21 @@ def publish(
             summary=summary,
             warnings=(*warnings, *summary.warnings, *notes),
             **_tell_spent(given, account),
+            signer=None if signing is None else signing.public.fingerprint,
+        )
+
+
+def _find_signer(key: SigningKey | str | Path | None, seed: int | None) -> SigningKey | None:
+    """Find the key that signs; nobody signs what was made with a seed."""
+    if seed is not None:
+        return None
+    return key if isinstance(key, SigningKey) else find_key(key)
+
+
+def _check_seed(plan: Plan, seed: int | None, ledger_file: Path | str | None) -> None:
+    if plan.parts and seed is not None and ledger_file is not None:
+        raise ParameterError(
+            "a release with a seed protects nobody and must not spend; leave out the ledger or the seed"
         )
 
 
@@ -168,6 +187,7 @@ def _perform(
     try:
         with opening() as source:
             made = method.perform(source, plan, ledger=account, rng=rng, progress=progress)
+            keep["ledger"] = _find_charged(account)
             certificate = made.release.save(out, **keep)  # a large table is written through the source
             notes = tuple(getattr(source, "notes", ()))
         method.remember(made)
@@ -182,6 +202,11 @@ def _tell_spent(ledger: Ledger | None, account: ReleaseAccount) -> dict[str, Any
         return {}
     total = account.spends[-1].total or Fraction()
     return {"left": ledger.budget - total, "budget": ledger.budget, "spent": account.describe_spent()}
+
+
+def _find_charged(account: ReleaseAccount) -> Ledger | None:
+    """Find the ledger that was charged: it keeps the hash of the certificate."""
+    return account.ledger if account.spends and isinstance(account.ledger, Ledger) else None
 
 
 def _name_the_loss(error: Exception, account: ReleaseAccount) -> Exception:

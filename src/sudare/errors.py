@@ -11,6 +11,7 @@
     │   ├── BudgetExceeded    not enough epsilon is left
     │   └── RelationMismatch  the ledger is kept for other neighbours or another unit
     ├── ReleaseError          a release cannot be written, or is not what it says
+    ├── KeyFileError          a key or a signature cannot be read, or is not one
     └── Infeasible            no output can keep the promise
 
 An error carries a text, a template and its values, and is read in the language of whoever looks:
@@ -89,6 +90,10 @@ class RelationMismatch(LedgerError):  # noqa: N818
 
 class ReleaseError(SudareError):
     """A release cannot be written, or is not what its certificate says."""
+
+
+class KeyFileError(SudareError):
+    """A key or a signature cannot be read, or is not one."""
 
 
 class Infeasible(SudareError):  # noqa: N818

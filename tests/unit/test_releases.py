@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import resource
 import signal
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sudare as sd
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases import Certificate, Coded, Frame, Release
 from sudare.verify.checks import verify_release
@@ -68,6 +70,27 @@ def test_missing_numbers_stay_missing(tmp_path: Path) -> None:
 
     assert np.ma.getmaskarray(found).tolist() == [False, True, False]
     assert found[2] == 3
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_a_release_tells_days_and_no_times(tmp_path: Path, file_format: str) -> None:
+    """Neither a text nor the times of files tell when in the day it was made, so nobody learns how long it took."""
+    schema = sd.Schema(name="pets", attributes=(sd.Attribute(name="pet", domain=sd.Values(("cat", "dog"))),))
+    (tmp_path / "pets.csv").write_text("pet\ncat\ndog\n")
+    with (
+        sd.Ledger.create(tmp_path / "pets.ledger", epsilon=1) as ledger,
+        sd.open(tmp_path / "pets.csv", schema) as source,
+    ):
+        sd.Microdata(epsilon=1).publish(source, ledger=ledger).save(tmp_path / "out", file_format=file_format)  # type: ignore[arg-type]
+        (spend,) = ledger.entries()
+    content = b"".join(file.read_bytes() for file in (tmp_path / "out").iterdir())
+    moments = {path.stat().st_mtime for path in (tmp_path / "out", *(tmp_path / "out").iterdir())}
+    told = Release.load(tmp_path / "out").certificate
+
+    assert re.search(rb"[0-9]{2}:[0-9]{2}", content) is None
+    assert [moment % 86_400 for moment in moments] == [0]
+    assert told.created == told.spends[0]["time"] == spend.time[:10]
+    assert len(spend.time) > len("2026-11-17T01:53:09")  # the ledger keeps the time
 
 
 def test_row_order_is_kept_as_given(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ app = LazyGroup(
         "sample": ("sudare.cli.ask:sample", text("draw records from a view")),
         "report": ("sudare.cli.ask:report", text("one page about a release, with pictures")),
         "ledger": ("sudare.cli.ledger:ledger", text("keep the privacy budget of a table")),
+        "keys": ("sudare.cli.keys:keys", text("make a key, and sign releases with it")),
         "verify": ("sudare.cli.ask:verify", text("check a stored release, or the noise of this installation")),
     },
 )

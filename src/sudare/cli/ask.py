@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from sudare.text import say, text
 if TYPE_CHECKING:
     from sudare.methods.view.opened import AnswerTable
     from sudare.methods.view.tables import Estimate
+    from sudare.noise.selfcheck import CheckResult
+    from sudare.releases.claims import CheckedClaim
 
 
 @click.command(
@@ -134,24 +137,35 @@ def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> Non
     type=LEDGER,
     help=text("check that this ledger holds the spend"),
 )
+@option(
+    "--key",
+    "key_file",
+    type=click.Path(path_type=Path),
+    help=text("public key file of the steward: check that the release is signed with it"),
+)
 @json_option
-def verify(directory: Path | None, ledger_file: Path | str | None, as_json: bool) -> None:
+def verify(directory: Path | None, ledger_file: Path | str | None, key_file: Path | None, as_json: bool) -> None:
     """Run the checks and print each with what it showed."""
-    if directory is None and ledger_file is not None:
-        raise click.UsageError(say("--ledger needs the directory of a release"), click.get_current_context())
+    for name, file in (("--ledger", ledger_file), ("--key", key_file)):
+        if directory is None and file is not None:
+            raise click.UsageError(
+                say("{name} needs the directory of a release", name=name), click.get_current_context()
+            )
+    from sudare.noise.selfcheck import CheckResult
     from sudare.verify.checks import verify_installation, verify_release
 
     with progress(say("checking")) as moved:
-        checks = (
+        checks: Sequence[CheckResult | CheckedClaim] = (
             verify_installation(progress=moved)
             if directory is None
-            else verify_release(directory, ledger_file=ledger_file)
+            else verify_release(directory, ledger_file=ledger_file, key=key_file)
         )
     if as_json:
         print_json([check.to_dict() for check in checks])
     else:
         for check in checks:
             mark = say("ok") if check.passed else say("FAILED")
-            click.echo(f"{mark}  {check.name}: {check.detail}")
+            basis = "" if isinstance(check, CheckResult) else f" ({check.describe_basis()})"
+            click.echo(f"{mark}  {check.name}: {check.detail}{basis}")
     if not all(check.passed for check in checks):
         raise ReleaseError("a check failed; publish nothing with this installation or from this directory")

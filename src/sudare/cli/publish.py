@@ -116,6 +116,11 @@ def output_options() -> list[click.Parameter]:
             show_default=True,
             help=text("file format of the published tables"),
         ),
+        WordedOption(
+            ["--key", "key_file"],
+            type=FILE,
+            help=text("private key file that signs the release (default: that of SUDARE_KEY; see `sudare keys`)"),
+        ),
     ]
 
 
@@ -218,17 +223,21 @@ def build_preview(method: type[Method]) -> click.Command:
     return command
 
 
-def run_publish(kind: type[Method], *, out: Path, file_format: Format, as_json: bool, **given: Any) -> None:
+def run_publish(
+    kind: type[Method], *, out: Path, file_format: Format, key_file: Path | None, as_json: bool, **given: Any
+) -> None:
     """Make the method from its flags, publish, and tell what was done."""
     from sudare.app import publish as publish_release
+    from sudare.cli.keys import open_key
 
     method = make_method(kind)
     extras = {file.name: given[file.name] for file in kind.extra_files if given[file.name] is not None}
     inputs = {name: given[name] for name in TABLE_INPUTS if name in given}
     data = given["map_file"] if kind.takes == "map" else given["data"]
+    key = None if inputs.get("seed_for_tests") is not None else open_key(key_file)
     with progress(say("working")) as moved:
         published = publish_release(
-            method, data, out=out, file_format=file_format, extras=extras, progress=moved, **inputs
+            method, data, out=out, file_format=file_format, key=key, extras=extras, progress=moved, **inputs
         )
     if as_json:
         print_json(published.to_dict())

@@ -43,11 +43,12 @@ from sudare.noise import Rng, system_rng
 from sudare.privacy import Account, DifferentialPrivacy, Guarantee, Ledger, Neighbours, Promise, Spend, Unrecorded
 from sudare.privacy.exact import EPSILON_HIGH, EPSILON_LOW, Number
 from sudare.releases import Certificate, Frame, Release
-from sudare.releases.certificate import describe_error
+from sudare.releases.certificate import describe_error, tell_day
 from sudare.schema import Schema, Unit
 from sudare.text import Text, Words, text
 
 if TYPE_CHECKING:
+    from sudare.releases.claims import CheckedClaim
     from sudare.report.shapes import Listing, ReportPage, TruthComparison
 
 Takes = Literal["counts", "rows", "map"]
@@ -344,12 +345,12 @@ class Method(metaclass=Renaming):
             guarantee=plan.promise.to_dict(),
             neighbours=plan.promise.neighbours,
             unit=facts.get("unit", {}),
-            spends=tuple(spend.to_dict() for spend in spends),
+            spends=tuple(tell_day(spend.to_dict()) for spend in spends),  # a time would tell how long it took
             schema=facts,
             expected_error=dict(plan.expected_error),
             measures=dict(payload.measures),
             versions=versions(self.name),
-            created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            created=datetime.datetime.now(datetime.UTC).date().isoformat(),
             private=private,
             ledger_head=spends[-1].head if spends else None,
         )
@@ -397,6 +398,17 @@ class Method(metaclass=Renaming):
         from sudare.methods.default import compare_marginals
 
         return compare_marginals(release, truth)
+
+    @classmethod
+    def recheck(cls, certificate: Certificate, directory: Path) -> list[CheckedClaim]:
+        """Work out again what a stored release says, as far as its files tell; `sudare verify` shows it line by line.
+
+        Here promise, spends and expected error from the parameters and the schema, and the labels of all tables. The
+        files are those that the certificate names. An error says that the release cannot be as it is.
+        """
+        from sudare.methods.recheck import recheck_labels, recheck_plan
+
+        return [*recheck_plan(cls, certificate), *recheck_labels(certificate, directory)]
 
     def differences(self, certificate: Certificate, plan: Plan, *, place: Path) -> list[Text]:
         """Tell in what a finished release differs from what this method would make now; nothing if it is the same.

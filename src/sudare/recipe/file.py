@@ -6,6 +6,7 @@
     schema = "members.toml"
     out = "releases"                one directory a release is made in it
     count = "people"                optional, as encoding, format, memory_limit, spill_directory
+    key = "steward.key"             optional: a private key that signs every release
 
     [ledger]
     file = "members.ledger"
@@ -77,6 +78,7 @@ HEAD: Keys = {
     "source": replace(SOURCE["source"], in_example=True),
     "schema": replace(SOURCE["schema"], in_example=True),
     "out": Key(kind=FilePath(example='"releases"'), required=True, help=text("directory of the releases")),
+    "key": Key(kind=FilePath(example='"steward.key"'), help=text("private key file that signs every release")),
     **FORMAT,
 }
 NEIGHBOURS = ("replace", "add-remove")
@@ -185,6 +187,7 @@ class Recipe:
     out: Path
     ledger: LedgerSpec | None
     releases: tuple[ReleaseSpec, ...]
+    key: Path | None = None
 
 
 def read_recipe(path: str | Path) -> Recipe:
@@ -203,6 +206,7 @@ def read_recipe(path: str | Path) -> Recipe:
         file=filled.file,
         out=head.path("out"),
         ledger=_read_ledger(filled),
+        key=head.path("key") if "key" in head else None,
         releases=tuple(_read_release(table, head) for table in filled.list_tables("release")),
     )
 

@@ -20,7 +20,8 @@ from sudare.privacy import DifferentialPrivacy, Spend, hide_password
 from sudare.recipe.file import Recipe, ReleaseSpec, read_recipe
 from sudare.recipe.ledger import LedgerState, find_lost_spends, read_ledger, will_be_made
 from sudare.releases import Certificate
-from sudare.releases.release import verify_files
+from sudare.releases.certificate import tell_day
+from sudare.releases.files import verify_files
 from sudare.sources.files import find_files
 from sudare.text import Text, join, text
 
@@ -226,9 +227,9 @@ def find_finished(release: PlannedRelease) -> Certificate | None:
 
 def _check_spends_known(releases: Sequence[PlannedRelease], ledger: LedgerState) -> None:
     """Refuse a finished release that this ledger did not pay for: it would be in no sum."""
-    known = [spend.to_dict() for spend in ledger.entries]
+    known = [tell_day(spend.to_dict()) for spend in ledger.entries]
     for release in releases:
-        if release.done is not None and not all(spend in known for spend in release.done.spends):
+        if release.done is not None and not all(tell_day(spend) in known for spend in release.done.spends):
             raise LedgerError(
                 "{place} was not paid for from {file}; name the ledger it was spent from, or give the release another"
                 " name",

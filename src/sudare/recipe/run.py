@@ -14,6 +14,7 @@ from sudare.app import allow_temporary_rows, publish, write_report
 from sudare.atomic import cannot_write, check_new_directory
 from sudare.errors import ReleaseError, SudareError
 from sudare.privacy import Ledger, hide_password
+from sudare.privacy.signatures import find_key
 from sudare.recipe.ledger import LedgerState, begin, end, find_mark, run_alone
 from sudare.recipe.plan import PlannedRelease, RecipePlan, check_data, find_reading, plan_recipe
 from sudare.sources import open as open_source
@@ -89,6 +90,7 @@ def run_recipe(path: str | Path, *, tell: TellLine, working: Working = contextli
         plan = plan_recipe(path)  # once more: what another run did meanwhile counts
         for release in plan.to_do:
             check_new_directory(release.out)
+        find_key(plan.recipe.key)  # refuses one that cannot sign, before anything is spent
         for note in plan.notes():
             tell(text("note: {note}", note=note))
         if names := [release.spec.name for release in plan.to_do if release.reads_table]:
@@ -179,6 +181,7 @@ def _publish(plan: RecipePlan, release: PlannedRelease, progress: Progress) -> l
             ledger_file=ledger.file if ledger is not None and has_ledger else None,
             extras=spec.extras,
             file_format=spec.reading.get("file_format", "parquet"),
+            key=plan.recipe.key,
             progress=progress,
             **find_reading(spec),
         )

@@ -21,8 +21,9 @@ FORMAT = 1
 class Certificate:
     """Everything a reader needs to judge a release, as JSON and in words.
 
-    Numbers that matter to the promise are exact, as text ("1/2"). `private` is False for a release made with a seeded
-    generator: its noise can be repeated, so it protects nobody.
+    `created` and the times of spends are days: a time would tell how long the private step took, which depends on the
+    table. Certificates of the first version tell seconds. Numbers that matter to the promise are exact texts ("1/2").
+    `private` is False for a release made with a seeded generator: its noise can be repeated, so it protects nobody.
     """
 
     method: str
@@ -49,8 +50,9 @@ class Certificate:
     def from_json(cls, json_text: str) -> Certificate:
         """Read a certificate; anything unknown is refused."""
         try:
-            entries = json.loads(json_text)
-        except ValueError:
+            entries = json.loads(json_text, object_pairs_hook=_read_object)
+            _check_depth(entries)
+        except (ValueError, RecursionError):
             raise ReleaseError("certificate.json is not JSON; the release is damaged") from None
         if not isinstance(entries, dict) or entries.get("format") != FORMAT:
             raise ReleaseError(
@@ -86,17 +88,67 @@ class Certificate:
         return "\n".join(parts)
 
 
+MOST_DEPTH = 50  # of nested tables and lists in a certificate; real ones have fewer than ten
+_TABLES = ("parameters", "guarantee", "unit", "schema", "expected_error", "measures", "versions", "payload")
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(_TABLES, dict),
+    **dict.fromkeys(("method", "neighbours", "created"), str),
+    "spends": list,
+    "private": bool,
+    "ledger_head": (str, type(None)),
+}
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Read an object of JSON; a key that stands there twice could tell two readers two things."""
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        raise ValueError
+    return entries
+
+
+def _check_depth(entries: Any) -> None:
+    waiting = [(entries, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > MOST_DEPTH:
+            raise ValueError
+        children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        waiting += [(child, depth + 1) for child in children if isinstance(child, dict | list)]
+
+
 def _check_entries(entries: Mapping[str, Any]) -> None:
     known = {known.name for known in fields(Certificate)}
-    if set(entries) != known:
-        odd = ", ".join(sorted(set(entries) ^ known))
-        raise ReleaseError("certificate.json has unknown or missing entries ({odd}); the release is damaged", odd=odd)
-    tables = ("parameters", "guarantee", "unit", "schema", "expected_error", "measures", "versions", "payload")
-    types: dict[str, type] = {**dict.fromkeys(tables, dict), "method": str, "spends": list, "private": bool}
-    wrong = sorted(name for name, kind in types.items() if not isinstance(entries[name], kind))
+    if unknown := sorted(map(str, set(entries) - known)):
+        raise ReleaseError(
+            "certificate.json has entries that this version does not know ({odd}), so nothing of it is believed; use a"
+            " newer Sudare, or get the release again",
+            odd=", ".join(unknown),
+        )
+    if missing := sorted(known - set(entries)):
+        raise ReleaseError(
+            "certificate.json lacks entries ({odd}); the release is damaged, get it again", odd=", ".join(missing)
+        )
+    wrong = [name for name, kind in _TYPES.items() if not isinstance(entries[name], kind)]
+    wrong += [
+        name for name in ("parameters", "versions", "payload") if name not in wrong and not _is_texts(entries[name])
+    ]
     if wrong or not all(isinstance(spend, dict) for spend in entries["spends"]):
-        odd = ", ".join(wrong) or "spends"
+        odd = ", ".join(sorted(wrong)) or "spends"
         raise ReleaseError("certificate.json has entries of the wrong kind ({odd}); the release is damaged", odd=odd)
+
+
+def _is_texts(table: Mapping[str, Any]) -> bool:
+    return all(isinstance(value, str) for value in table.values())
+
+
+def tell_day(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell a spend by its day: the time of day stays in the ledger.
+
+    >>> tell_day({"purpose": "noise", "time": "2026-11-17T01:53:09.123456+00:00"})
+    {'purpose': 'noise', 'time': '2026-11-17'}
+    """
+    return {**entry, "time": str(entry["time"])[:10]} if "time" in entry else dict(entry)
 
 
 # --- in words -------------------------------------------------------------------------------------------------------
@@ -283,7 +335,7 @@ def _list_parameters(certificate: Certificate) -> list[Words]:
 def describe_making(certificate: Certificate) -> list[Words]:
     """Say where the domain came from, when the release was made and with what."""
     versions = ", ".join(f"{name} {version}" for name, version in certificate.versions.items())
-    made = text("Made at {created} with {versions}.", created=certificate.created, versions=versions)
+    made = text("Made on {created} with {versions}.", created=certificate.created, versions=versions)
     if not certificate.schema:
         return [made]
     origin = Text(str(certificate.schema.get("origin", "declared")))

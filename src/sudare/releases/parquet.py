@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -44,12 +44,37 @@ def write_frame(
 
 def read_frame(path: Path) -> Frame:
     """Read a published table back; texts become codes and labels."""
-    reader = "read_parquet" if path.suffix == ".parquet" else "read_csv"
-    options = "" if path.suffix == ".parquet" else ", all_varchar = true, header = true"
     with _open_engine(path) as engine:
-        file = _quote_text(_escape_pattern(path))
-        columns = engine.execute(f"SELECT * FROM {reader}({file}{options})").fetchnumpy()
+        columns = engine.execute(f"SELECT * FROM {_scan(path)}").fetchnumpy()
     return Frame({name: _read_column(values) for name, values in columns.items()})
+
+
+def read_groups(path: Path, names: Sequence[str]) -> tuple[Frame, NDArray[np.int64]]:
+    """Read the distinct combinations of some columns of a published table, and how many rows each has.
+
+    The engine groups them, so that a table larger than memory can be counted.
+    """
+    chosen = ", ".join(map(_quote_name, names))
+    counted = _quote_name("rows of " + " ".join(names))  # no column is called that
+    with _open_engine(path) as engine:
+        found = engine.execute(f"SELECT {chosen}, COUNT(*) AS {counted} FROM {_scan(path)} GROUP BY ALL").fetchnumpy()
+    *columns, sizes = found.values()
+    frame = Frame({name: _read_column(values) for name, values in zip(names, columns, strict=True)})
+    return frame, np.asarray(np.ma.getdata(sizes), dtype=np.int64)
+
+
+def read_columns(path: Path) -> tuple[str, ...]:
+    """Name the columns of a published table."""
+    with _open_engine(path) as engine:
+        described = engine.execute(f"DESCRIBE SELECT * FROM {_scan(path)}").fetchall()
+    return tuple(str(column[0]) for column in described)
+
+
+def _scan(path: Path) -> str:
+    """Write the call that reads a file; of a CSV every column is text."""
+    if path.suffix == ".parquet":
+        return f"read_parquet({_quote_text(_escape_pattern(path))})"
+    return f"read_csv({_quote_text(_escape_pattern(path))}, all_varchar = true, header = true)"
 
 
 def _split(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import html
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +15,10 @@ from typing import TYPE_CHECKING
 
 from sudare.atomic import new_directory, replace_file
 from sudare.errors import ParameterError, ReleaseError
+from sudare.privacy import Ledger
+from sudare.privacy.signatures import SIGNATURE, SigningKey
 from sudare.releases.certificate import Certificate
+from sudare.releases.files import CERTIFICATE, CERTIFICATE_PAGES, digest, verify_files
 from sudare.releases.frame import Frame
 from sudare.releases.parquet import Format, read_frame, write_frame
 from sudare.text import text
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-CERTIFICATE = "certificate.json"
-CERTIFICATE_PAGES = {"certificate.md": "en", "certificate.ja.md": "ja"}
 FORMATS = ("parquet", "csv")
 
 
@@ -114,11 +117,19 @@ class Release:
         )
 
     def save(
-        self, directory: str | Path, *, file_format: Format = "parquet", even_if_not_private: bool = False
+        self,
+        directory: str | Path,
+        *,
+        file_format: Format = "parquet",
+        even_if_not_private: bool = False,
+        key: SigningKey | None = None,
+        ledger: Ledger | None = None,
     ) -> Certificate:
         """Write the release and return the certificate with the hashes of its files.
 
-        A release made with a seeded generator is refused unless the caller says `even_if_not_private=True`.
+        With a `key` it is signed. With the `ledger` that paid for it, the hash of the certificate is written there
+        before the release has its name. A release made with a seeded generator is refused unless the caller says
+        `even_if_not_private=True`, and never signed.
         """
         target = Path(directory)
         if file_format not in FORMATS:
@@ -128,8 +139,17 @@ class Release:
                 "the release was made with a seeded generator and protects nobody; it is not saved."
                 " Publish without a seed"
             )
+        if key is not None and not self.certificate.private:
+            raise ReleaseError("a release made with a seeded generator protects nobody, so it is not signed")
         with new_directory(target) as temporary:
-            return self._fill(temporary, file_format)
+            certificate = self._fill(temporary, file_format)
+            content = (temporary / CERTIFICATE).read_bytes()
+            if key is not None:
+                (temporary / SIGNATURE).write_text(key.sign(content).to_json(), encoding="utf-8")
+            _tell_the_day_only(temporary, certificate.created)
+            if ledger is not None:
+                bind_certificate(ledger, certificate, content)
+            return certificate
 
     def _fill(self, directory: Path, file_format: Format) -> Certificate:
         payload = {}
@@ -160,36 +180,22 @@ class Release:
         return cls(frames, certificate, files)
 
 
-def verify_files(directory: Path) -> Certificate:
-    """Check every file of a saved release against its certificate, and return the certificate."""
-    try:
-        certificate = Certificate.from_json((directory / CERTIFICATE).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise ReleaseError(
-            "{directory} is not a release: it has no readable certificate.json; name a directory that"
-            " `sudare publish` made",
-            directory=directory,
-        ) from None
-    present = {file.name for file in directory.iterdir()} - {CERTIFICATE}
-    if present != set(certificate.payload):
-        odd = ", ".join(sorted(present ^ set(certificate.payload)))
-        raise ReleaseError(
-            "{directory} has files that its certificate does not name, or lacks some that it names: {odd}; take out"
-            " what does not belong there, or get the release again",
-            directory=directory,
-            odd=odd,
-        )
-    for name, expected in certificate.payload.items():
-        if digest(directory / name) != expected:
-            raise ReleaseError(
-                "{file} is not the file that the certificate names: its hash differs; do not use it, get the release"
-                " again",
-                file=directory / name,
-            )
-    return certificate
+def bind_certificate(ledger: Ledger, certificate: Certificate, content: bytes) -> None:
+    """Write the hash of certificate.json into the ledger that paid for the release, where it knows the release."""
+    release = find_release(ledger, certificate)
+    if release is not None:
+        ledger.bind(release, hashlib.sha256(content).hexdigest())
 
 
-def digest(file: Path) -> str:
-    """Compute the SHA-256 of a file, as hex."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def find_release(ledger: Ledger, certificate: Certificate) -> str | None:
+    """Find the id under which a ledger knows a release, by the head after its spend; None if it was not charged."""
+    if certificate.ledger_head is None:
+        return None
+    return next((spend.release for spend in ledger.entries() if spend.head == certificate.ledger_head), None)
+
+
+def _tell_the_day_only(directory: Path, day: str) -> None:
+    """Give every file the beginning of the day as its time: archives and copies carry such times along."""
+    moment = datetime.datetime.fromisoformat(day[:10]).replace(tzinfo=datetime.UTC).timestamp()
+    for path in (*directory.iterdir(), directory):
+        os.utime(path, (moment, moment))

@@ -37,6 +37,8 @@ METHOD_CHECKS: tuple[Check, ...] = (
     release_checks.records_are_in_random_order,
     release_checks.a_seeded_release_is_stamped_and_not_saved_by_accident,
     release_checks.a_saved_release_loads_as_it_was,
+    release_checks.a_stored_release_tells_no_time,
+    release_checks.what_a_stored_release_says_is_worked_out_again,
     release_checks.the_certificate_is_read_strictly,
     release_checks.a_finished_release_is_recognised,
     release_checks.the_page_of_a_release_is_written,

@@ -13,6 +13,7 @@ from sudare.forms.kinds import ChoiceOf, ExactNumber, WholeNumber
 from sudare.methods.base import EpsilonMethod
 from sudare.noise import SeededRng
 from sudare.privacy import Guarantee, Ledger
+from sudare.releases.certificate import tell_day
 from sudare.schema import Schema, Unit
 from sudare.testing.subject import (
     Subject,
@@ -213,7 +214,7 @@ def the_spends_equal_the_guarantee(subject: Subject) -> None:
             _same(total, promise.epsilon, "the spends of the ledger must add up to the promise")
             _same(spent, dict(plan.parts), "the spends of the ledger must be those of the plan")
             _same(ledger.spent, promise.cost(relation), "the ledger must be charged what the promise costs")
-            told = [entry.to_dict() for entry in entries]
+            told = [tell_day(entry.to_dict()) for entry in entries]  # a time would tell how long it took
             _same(list(certificate.spends), told, "the certificate must tell the spends of the ledger")
             _same(certificate.ledger_head, ledger.head, "the certificate must hold the head of the ledger")
             _same(certificate.guarantee, promise.to_dict(), "the certificate must hold the guarantee")

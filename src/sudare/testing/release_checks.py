@@ -173,6 +173,29 @@ def a_saved_release_loads_as_it_was(subject: Subject) -> None:
         require(loaded.certificate.to_json() == saved.to_json(), f"the certificate must survive {file_format}")
 
 
+def a_stored_release_tells_no_time(subject: Subject) -> None:
+    """How long the private step took depends on the table: certificates and files tell days."""
+    with subject.publishing() as release, tempfile.TemporaryDirectory() as place:
+        certificate = release.save(Path(place) / "out", even_if_not_private=True)
+        moments = {file.stat().st_mtime % 86_400 for file in (Path(place) / "out").iterdir()}
+    told = [certificate.created, *(str(spend.get("time", "")) for spend in certificate.spends)]
+    require(all(len(day) <= len("2026-11-17") for day in told), "a certificate must tell days, not times")
+    require(moments == {0.0}, "files must have the beginning of a day as their time of change")
+
+
+def what_a_stored_release_says_is_worked_out_again(subject: Subject) -> None:
+    """`sudare verify` finds nothing wrong with it, and promise and files do not rest on belief."""
+    from sudare.verify.checks import verify_release
+
+    with subject.publishing(seed=None) as release, tempfile.TemporaryDirectory() as place:
+        release.save(Path(place) / "out")
+        claims = verify_release(Path(place) / "out")
+    failed = [f"{claim.name}: {claim.detail}" for claim in claims if not claim.passed]
+    require(not failed, f"a release must verify ({'; '.join(failed)})")
+    recomputed = {claim.name.template for claim in claims if claim.basis == "recomputed"}
+    require({"files", "promise"} <= recomputed, "files and promise must be worked out again")
+
+
 def the_certificate_is_read_strictly(subject: Subject) -> None:
     """It round-trips through JSON, and tells method, parameters and facts exactly."""
     certificate = subject.publish().certificate

@@ -52,6 +52,7 @@ from sudare.privacy import Ledger, Neighbours
 from sudare.privacy.exact import Number
 from sudare.privacy.promise import ClassGuarantee
 from sudare.releases import Certificate, Release
+from sudare.releases.claims import CheckedClaim
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema, Unit
 from sudare.text import Text, Words, join_clauses, text
@@ -541,6 +542,13 @@ class KAnonymity(Method):
 
         return compare_release(release, truth)
 
+    @classmethod
+    def recheck(cls, certificate: Certificate, directory: Path) -> list[CheckedClaim]:
+        """Recount the classes and their criteria."""
+        from sudare.methods.kanon.recheck import recheck_classes
+
+        return recheck_classes(cls, certificate, directory)
+
     def promised(self, certificate: Certificate, plan: Plan) -> Mapping[str, Any]:
         """Leave open which quasi-identifiers a request was answered with."""
         answered = {"quasi": certificate.guarantee.get("quasi")} if plan.steps.request is not None else {}
@@ -569,7 +577,6 @@ def _names_of_role(schema: Schema, role: str) -> tuple[str, ...]:
 
 
 def _count(source: Countable, names: tuple[str, ...]) -> Counts:
-    """Count a table that was opened for this alone."""
     try:
         return source.count(names)
     finally:

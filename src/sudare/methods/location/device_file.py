@@ -39,7 +39,7 @@ from sudare.errors import ParameterError, ReleaseError, SourceError
 from sudare.methods.location.grid import ElasticGrid, MeshCorner, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.mechanism import WEIGHT_BITS, Mechanism
 from sudare.methods.location.roads import RoadGraph
-from sudare.releases.release import CERTIFICATE, verify_files
+from sudare.releases.files import CERTIFICATE, verify_files
 
 DEVICE_FILE = "mechanism.json"
 KIND_OF_FILE, FORMAT = "location mechanism", 1  # the entries "sudare" and "format"

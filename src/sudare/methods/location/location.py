@@ -29,6 +29,7 @@ from sudare.privacy.exact import Number
 from sudare.privacy.promise import EPSILON_PER_METRE_HIGH, EPSILON_PER_METRE_LOW, MetricGuarantee
 from sudare.releases import Certificate, Coded, Frame, Release
 from sudare.releases.certificate import round_up
+from sudare.releases.claims import CheckedClaim
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Unit
 from sudare.schema.arrays import Reals
@@ -385,6 +386,13 @@ class Location(Method):
         from sudare.methods.location.page import describe_page
 
         return describe_page(release, title=cls.title, directory=directory)
+
+    @classmethod
+    def recheck(cls, certificate: Certificate, directory: Path) -> list[CheckedClaim]:
+        """Certify the law in the device file again, with all its figures."""
+        from sudare.methods.location.recheck import recheck_device_file
+
+        return recheck_device_file(cls, certificate, directory)
 
     def _measure(self, mechanism: Mechanism) -> LocationPreview:
         epsilon = Fraction(self.epsilon_per_metre)

@@ -29,11 +29,13 @@ from sudare.methods.table.wavelet import wavelet
 from sudare.noise import Rng, geometric_variance
 from sudare.noise.geometric import split_scale
 from sudare.privacy import Neighbours
-from sudare.releases import Coded, Frame, Release
+from sudare.releases import Certificate, Coded, Frame, Release
+from sudare.releases.claims import CheckedClaim
 from sudare.releases.frame import check_names
 from sudare.releases.geo import write_geojson, write_geoparquet
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Attribute, MeshCells, Schema
+from sudare.schema.arrays import Codes, Integers
 from sudare.text import Text, Words, join_clauses, text
 
 COUNT = "count"
@@ -47,19 +49,23 @@ def frames(table: Counts) -> dict[str, Frame]:
     return found
 
 
-def map_files(table: Counts) -> Mapping[str, Callable[[Path], object]]:
-    """Files for maps, if an attribute is a mesh: people by mesh cell, all other attributes added up."""
+def count_on_map(table: Counts) -> tuple[MeshCells, Codes, Integers] | None:
+    """Count people by the cells of the first mesh, all other attributes added up; None without one."""
     for each in table.schema.attributes:
         if isinstance(each.domain, MeshCells):
             by_mesh = table.project([each.name])
             inside = by_mesh.codes[:, 0] < each.domain.size  # missing and other places are not on the map
-            codes, counts = by_mesh.codes[inside, 0], by_mesh.values[inside]
-            given = {"cells": each.domain, "codes": codes, "columns": {COUNT: counts}}
-            return {
-                "map.geojson": partial(write_geojson, **given),
-                "map.parquet": partial(write_geoparquet, **given),
-            }
-    return {}
+            return each.domain, by_mesh.codes[inside, 0], by_mesh.values[inside]
+    return None
+
+
+def map_files(table: Counts) -> Mapping[str, Callable[[Path], object]]:
+    """Files for maps, if an attribute is a mesh: people by mesh cell."""
+    on_map = count_on_map(table)
+    if on_map is None:
+        return {}
+    given: dict[str, Any] = {"cells": on_map[0], "codes": on_map[1], "columns": {COUNT: on_map[2]}}
+    return {"map.geojson": partial(write_geojson, **given), "map.parquet": partial(write_geoparquet, **given)}
 
 
 def _cells(table: Counts) -> Frame:
@@ -256,6 +262,15 @@ class Table(EpsilonMethod):
         from sudare.methods.table.compare import compare_release
 
         return compare_release(release, truth)
+
+    @classmethod
+    def recheck(cls, certificate: Certificate, directory: Path) -> list[CheckedClaim]:
+        """Work out also the sums of every level and the maps again, from the cells."""
+        from sudare.methods.table.recheck import recheck_sums
+
+        claims = super().recheck(certificate, directory)
+        is_readable = all(claim.passed for claim in claims)  # labels that are unknown cannot be added up
+        return [*claims, *(recheck_sums(certificate, directory) if is_readable else ())]
 
     def _drawing(self, budget: CountBudget) -> DrawTable:
         def draw(counts: Counts, rng: Rng) -> Counts:

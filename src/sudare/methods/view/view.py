@@ -25,7 +25,8 @@ from sudare.methods.view.uncertainty import hidden_noise, model_error, replicate
 from sudare.noise import Rng, geometric_variance
 from sudare.noise.geometric import LARGEST_SCALE
 from sudare.privacy import Neighbours
-from sudare.releases import Release
+from sudare.releases import Certificate, Release
+from sudare.releases.claims import CheckedClaim
 from sudare.releases.frame import check_names
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema
@@ -287,6 +288,13 @@ class View(EpsilonMethod):
         from sudare.methods.view.page import compare_release
 
         return compare_release(release, truth)
+
+    @classmethod
+    def recheck(cls, certificate: Certificate, directory: Path) -> list[CheckedClaim]:
+        """Compare labels and edges of all values with the schema, and the convenience tables with the model."""
+        from sudare.methods.view.recheck import recheck_view
+
+        return [*super().recheck(certificate, directory), *recheck_view(certificate, directory)]
 
     def _draw(self, counts: Counts, budget: ViewBudget, rng: Rng) -> FittedModel | BlockView:
         _check_counts(counts, counts.schema)
