@@ -11,6 +11,7 @@ NAMES = (
     "ledger_server",
     "audit",
     "counting",
+    "spark",
     "table_baselines",
     "kanon",
     "kanon_rows",

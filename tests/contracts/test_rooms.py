@@ -53,6 +53,7 @@ BACK = {("releases/release.py", "sudare.app.render_report")}
 # Packages that only some files may import: package -> patterns of paths below sudare/.
 ENGINES = {
     "duckdb": ("sources/duckdb.py", "releases/parquet.py"),
+    **dict.fromkeys(("pyspark", "py4j"), ("sources/spark.py",)),
     "sqlglot": ("sources/*", "methods/view/sql.py"),
     "cryptography": ("noise/rng.py", "privacy/signatures.py"),
     "sqlite3": ("privacy/ledger_file.py",),

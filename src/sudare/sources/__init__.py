@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sudare.errors import SourceError
 from sudare.sources.base import Findings, Misfit, Progress, RecodedRows, Source
 
 if TYPE_CHECKING:
@@ -73,19 +74,37 @@ def open_engine(data: object, **reading: Any) -> Engine:
     """Open the engine that reads the data: a database where it lives there, else DuckDB over files and frames."""
     if isinstance(data, str) and data.startswith(("postgresql://", "postgres://")):
         return _open_server(data, reading)
+    if _is_on_spark(data):
+        return _open_spark(data, **reading)
     from sudare.sources.duckdb import DuckEngine
 
     return DuckEngine(data, **reading)
 
 
 def _open_server(address: str, reading: dict[str, Any]) -> Engine:
-    from sudare.errors import SourceError
-
     try:
         from sudare.sources.postgres import PostgresEngine
     except ImportError:
         raise SourceError('tables in PostgreSQL need psycopg; install it: pip install "sudare[postgres]"') from None
     return PostgresEngine(address, **reading)
+
+
+def _is_on_spark(data: object) -> bool:
+    """Tell whether data are on a Spark cluster: its address, or a frame of its package, which is not imported here."""
+    if isinstance(data, str):
+        return data.startswith("spark://")
+    return any(kind.__module__.split(".")[0] == "pyspark" for kind in type(data).__mro__)
+
+
+def _open_spark(data: object, **reading: Any) -> Engine:
+    try:
+        from sudare.sources.spark import SparkEngine
+    except ImportError as error:
+        raise SourceError(
+            "data on Spark need the package {package}; install it with: pip install 'sudare[spark]'",
+            package=(error.name or "pyspark").split(".")[0],
+        ) from None
+    return SparkEngine(data, **reading)
 
 
 def describe(data: object, **reading: Any) -> list[ColumnFacts]:

@@ -1,0 +1,354 @@
+"""Spark: a real cluster on loopback counts, checks, recodes and writes as files do, and survives what clusters meet."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+import sudare as sd
+from sudare.errors import ParameterError, SourceError
+from sudare.noise import SeededRng
+from sudare.privacy import Unrecorded
+from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
+from sudare.testing.sources import SOURCE_CHECKS, _checked
+from tests.engines.cluster import SparkCluster, missing_spark, running_cluster
+
+# One cluster and one driver serve the whole file: starting them takes a third of its CPU time.
+pytestmark = [pytest.mark.skipif(bool(missing_spark()), reason=missing_spark()), pytest.mark.cpu_seconds(120)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A master and two workers; what tests write for them lies in its folder."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(cluster.folder / "conf"))
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def driver(cluster: SparkCluster) -> Iterator[Any]:
+    """A session of this process on the cluster."""
+    from sudare.sources import spark
+    from sudare.sources.spark_jobs import SparkJobs
+
+    yield SparkJobs("the tests", None).run(lambda: spark.connect(cluster.url))
+    spark.disconnect()
+
+
+def arrow_table(columns: dict[str, list[Any]]) -> pyarrow.Table:
+    """Columns of plain values as Arrow has them."""
+    types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), date: pyarrow.date32(),
+             Decimal: pyarrow.decimal128(10, 2)}  # fmt: skip
+    kinds = {
+        name: next((type(value) for value in values if value is not None), str) for name, values in columns.items()
+    }
+    return pyarrow.table({name: pyarrow.array(values, types[kinds[name]]) for name, values in columns.items()})
+
+
+def write_parquet(folder: Path, columns: dict[str, list[Any]], *, files: int = 1) -> Path:
+    """Write columns as so many Parquet files of one folder, under names that need care."""
+    folder.mkdir()
+    table = arrow_table(columns)
+    for index in range(files):
+        start, stop = index * len(table) // files, (index + 1) * len(table) // files
+        pyarrow.parquet.write_table(table.slice(start, stop - start), folder / f"部分 {index}%[1].parquet")
+    return folder
+
+
+def visits(rows: int) -> dict[str, list[Any]]:
+    """Made-up visits: on average three a person."""
+    numbers = np.random.default_rng(5).integers(0, [3, 100, rows // 3], size=(rows, 3))
+    wards = np.array(["east", "west", "north"])[numbers[:, 0]]
+    return {"who": [f"p{number}" for number in numbers[:, 2]], "ward": wards.tolist(), "age": numbers[:, 1].tolist()}
+
+
+def visits_schema(max_rows: int = 2) -> Schema:
+    return Schema(
+        name="visits",
+        attributes=(
+            Attribute(name="ward", domain=Values(("east", "west", "north")), role="quasi"),
+            Attribute(name="age", domain=NumberBins.of_width(0, 100, 10), role="quasi"),
+        ),
+        unit=Unit(kind="person", column="who", max_rows=max_rows),
+    )
+
+
+def kept_rows(columns: dict[str, list[Any]], max_rows: int) -> int:
+    return sum(min(rows, max_rows) for rows in Counter(columns["who"]).values())
+
+
+# --- a steward's terminal: before this process has a session, for the workers have one core each ----------------------
+
+
+def test_the_terminal_shows_what_sudare_says_and_nothing_that_spark_says(cluster: SparkCluster, root: Path) -> None:
+    write_parquet(cluster.folder / "visits", visits(300))
+    schema = cluster.folder / "visits.toml"
+    schema.write_text(
+        '[sudare]\nschema = 1\nname = "visits"\n\n[unit]\nkind = "person"\ncolumn = "who"\nmax_rows = 2\n\n'
+        '[[attribute]]\nname = "ward"\nkind = "category"\nvalues = ["east", "west", "north"]\n\n'
+        '[[attribute]]\nname = "age"\nkind = "number"\nbins = { start = 0, stop = 50, width = 10 }\n'
+    )
+
+    command = ["-m", "sudare", "schema", "check", f"{cluster.url}{cluster.folder}/visits", "--schema", str(schema)]
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "SUDARE_LANG": "en"}
+    shown = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, check=False)
+
+    assert shown.returncode == 1, shown.stderr
+    assert "outside the declared values" in shown.stdout
+    assert not re.search(r"WARN|ERROR|INFO|Exception|Traceback|log4j|Stage|NOTE|spark\.", shown.stdout + shown.stderr)
+
+
+# --- the contract -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", SOURCE_CHECKS, ids=lambda check: check.__name__)
+def test_spark_keeps_the_contract_of_a_source(check: Any, cluster: SparkCluster, driver: Any) -> None:
+    numbers = itertools.count()
+
+    def open_rows(columns: Any, schema: Schema) -> Any:
+        path = write_parquet(cluster.folder / f"{check.__name__}-{next(numbers)}", dict(columns))
+        return sd.open(f"{cluster.url}{path}", schema, spill_directory=cluster.folder)
+
+    assert _checked(check, open_rows)
+
+
+def test_counts_and_a_seeded_release_are_those_of_a_csv_file(cluster: SparkCluster, driver: Any) -> None:
+    columns = visits(2000)
+    table = arrow_table(columns)
+    file = cluster.folder / "same.csv"
+    with file.open("w", newline="") as out:
+        csv.writer(out).writerows([table.column_names, *zip(*columns.values(), strict=True)])
+    folder = write_parquet(cluster.folder / "same", columns, files=3)
+    schema = visits_schema(max_rows=len(columns["who"]))
+
+    def publish(data: object) -> tuple[Any, list[dict[str, Any]]]:
+        with sd.open(data, schema, spill_directory=cluster.folder) as source:
+            counts = source.count()
+            method = sd.Microdata(epsilon=1)
+            release = method.publish(source, ledger=Unrecorded(), rng=SeededRng(7))
+            return counts, release.to_arrow().to_pylist()
+
+    assert publish(f"{cluster.url}{folder}") == publish(file)
+
+
+# --- frames, tables and other files ---------------------------------------------------------------------------------
+
+
+def test_a_frame_whose_rows_come_out_otherwise_every_time_is_read_once(cluster: SparkCluster, driver: Any) -> None:
+    """A sample drawn anew by every query would give other rows to the cap than to the count."""
+    columns = visits(600)
+    folder = write_parquet(cluster.folder / "drawn", columns)
+    frame = driver.read.parquet(str(folder)).selectExpr("*", "rand() AS chance").where("chance < 0.5")
+
+    with sd.open(frame, visits_schema(), spill_directory=cluster.folder) as source:
+        assert source.count() == source.count()
+        assert source.count().total <= 600
+
+    assert not [path for path in cluster.folder.iterdir() if path.name.startswith(".sudare-")]
+
+
+def test_settings_of_the_session_of_a_frame_stay_as_they_were(cluster: SparkCluster, driver: Any) -> None:
+    driver.conf.set("spark.sql.caseSensitive", "false")
+    frame = driver.createDataFrame(arrow_table({"ward": ["east"], "age": [3], "who": ["p"]}))
+
+    with sd.open(frame, visits_schema(), spill_directory=cluster.folder) as source:
+        assert source.count().total == 1
+
+    assert driver.conf.get("spark.sql.caseSensitive") == "false"
+    assert not driver.catalog.listTables()
+
+
+def test_a_table_of_the_catalog_and_folders_with_partitions_are_read(cluster: SparkCluster, driver: Any) -> None:
+    table = arrow_table({"age": [5, 15, 25], "ward": ["east", "west", "west"], "code": ["007", "7", "007"]})
+    place = str(cluster.folder / "partitioned")
+    driver.createDataFrame(table).write.partitionBy("code").option("path", place).saveAsTable("people")
+    schema = Schema(name="people", attributes=(Attribute(name="code", domain=Values(("007", "7"))),))
+
+    with sd.open(f"{cluster.url}{place}", schema) as source:
+        assert source.count().dense().tolist() == [2, 1]
+    with sd.open(f"{cluster.url}?table=people", schema) as source:
+        assert source.count().total == 3
+
+
+def test_a_text_file_is_read_as_it_stands_or_refused(cluster: SparkCluster, driver: Any) -> None:
+    texts = ("007", "7", ' a "b"; c\nd', "髙")
+    schema = Schema(name="texts", attributes=(Attribute(name="x;y", domain=Values(texts), missing=True),))
+    folder = cluster.folder / "texts"
+    folder.mkdir()
+    with (folder / "good.csv").open("w", newline="", encoding="utf-8-sig") as out:
+        csv.writer(out, delimiter=";").writerows([["x;y", "z"], *((text, 1) for text in texts), ["", 2]])
+    (folder / "cp932.csv").write_bytes("x;y,z\n髙,1\n".encode("cp932"))
+    (folder / "short.csv").write_text("x;y,z\n7,1\n7\n")
+
+    with sd.open(f"{cluster.url}{folder}/good.csv", schema, spill_directory=cluster.folder) as source:
+        assert source.count().dense().tolist() == [1, 1, 1, 1, 1]
+    with pytest.raises(SourceError, match="cannot be read as utf-8"):
+        sd.open(f"{cluster.url}{folder}/cp932.csv", schema, spill_directory=cluster.folder)
+    with pytest.raises(SourceError, match="cannot be split into columns"):
+        sd.open(f"{cluster.url}{folder}/short.csv", schema, spill_directory=cluster.folder)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def test_k_anonymous_rows_written_by_the_cluster_are_those_of_a_file(cluster: SparkCluster, driver: Any) -> None:
+    columns = visits(400)
+    folder = write_parquet(cluster.folder / "rows", columns, files=4)
+    schema = visits_schema(max_rows=400)
+    written = {}
+    for name, data in (("spark", f"{cluster.url}{folder}"), ("files", f"{folder}/*.parquet")):
+        with sd.open(data, schema, spill_directory=cluster.folder) as source:
+            rows = source.recode({})
+            for ending in ("csv", "parquet"):
+                written[name, ending] = rows.write(cluster.folder / f"{name}.{ending}")
+
+    tables = {key: read_written(path) for key, path in written.items()}
+    assert Counter(tables["spark", "csv"]) == Counter(tables["files", "csv"])
+    assert Counter(tables["spark", "parquet"]) == Counter(tables["files", "parquet"])
+    assert tables["spark", "csv"] != sorted(tables["spark", "csv"])
+
+
+def read_written(path: Path) -> list[tuple[str, ...]]:
+    if path.suffix == ".parquet":
+        return [tuple(row.values()) for row in pyarrow.parquet.read_table(path).to_pylist()]
+    with path.open(newline="", encoding="utf-8") as file:
+        return [tuple(row) for row in csv.reader(file)]
+
+
+# --- bad input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("/no/such/place", "there is no spark://"),
+        ("?table=nobody.knows", "in the catalog of the cluster"),
+        ("?table=a&path=/b", "must be like spark://"),
+        ("", "must be like spark://"),
+    ],
+)
+def test_data_that_are_not_there_are_named(where: str, expected: str, cluster: SparkCluster, driver: Any) -> None:
+    with pytest.raises(SourceError, match=re.escape(expected)) as refused:
+        sd.open(f"{cluster.url}{where}", visits_schema())
+
+    assert "\n" not in str(refused.value)
+
+
+def test_a_damaged_file_is_named_without_its_bytes(cluster: SparkCluster, driver: Any) -> None:
+    path = cluster.folder / "damaged.parquet"
+    path.write_bytes(b"PAR1 8675309 PAR1")
+
+    with pytest.raises(SourceError, match="is damaged") as refused:
+        sd.open(f"{cluster.url}{path}", visits_schema())
+
+    assert "8675309" not in str(refused.value)
+
+
+def test_more_cells_than_fit_into_the_driver_are_refused(cluster: SparkCluster, driver: Any) -> None:
+    """The driver of these tests takes results of a megabyte; a cell needs twelve bytes."""
+    folder = write_parquet(cluster.folder / "cells", {"cell": list(range(200_000))}, files=2)
+    schema = Schema(name="cells", attributes=(Attribute(name="cell", domain=NumberBins.of_width(0, 200_000, 1)),))
+
+    with (
+        sd.open(f"{cluster.url}{folder}", schema) as source,
+        pytest.raises(SourceError, match="than fit into the driver; choose fewer"),
+    ):
+        source.count()
+
+
+def test_a_scratch_directory_that_loses_rows_is_refused(
+    cluster: SparkCluster, driver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sudare.sources import spark
+
+    class Lost(spark.Observation):  # type: ignore[misc]
+        @property
+        def get(self) -> dict[str, Any]:
+            return {name: value + 1 for name, value in super().get.items()}
+
+    monkeypatch.setattr(spark, "Observation", Lost)
+    frame = driver.createDataFrame(arrow_table({"ward": ["east"], "age": [3], "who": ["p"]}))
+
+    with pytest.raises(SourceError, match="which the workers do not share"):
+        sd.open(frame, visits_schema(), spill_directory=cluster.folder)
+
+
+def test_limits_of_this_machine_are_refused_for_a_cluster(cluster: SparkCluster) -> None:
+    with pytest.raises(ParameterError, match=re.escape("spark.executor.memory")):
+        sd.open(f"{cluster.url}/x", visits_schema(), memory_limit="1GB")
+
+
+def test_a_second_cluster_in_one_process_is_refused(driver: Any) -> None:
+    with pytest.raises(SourceError, match="already works with"):
+        sd.open("spark://127.0.0.1:1/x", visits_schema())
+
+
+# --- interrupts and lost workers: last, for the cluster does not survive them -----------------------------------------
+
+
+def slow_visits(cluster: SparkCluster) -> tuple[Path, dict[str, list[Any]]]:
+    """A table of many tasks, so that the first of them have ended long before the last begin."""
+    columns = visits(48_000)
+    folder = cluster.folder / "many"
+    return (folder if folder.is_dir() else write_parquet(folder, columns, files=24)), columns
+
+
+def test_an_interrupt_cancels_the_work_in_the_cluster(cluster: SparkCluster, driver: Any) -> None:
+    def interrupt(share: float) -> None:
+        if 0 < share < 1:
+            raise KeyboardInterrupt
+
+    folder, _ = slow_visits(cluster)
+    with sd.open(f"{cluster.url}{folder}", visits_schema(), progress=interrupt) as source:
+        with pytest.raises(KeyboardInterrupt):
+            source.count()
+
+        assert list(driver.sparkContext.statusTracker().getActiveJobsIds()) == []
+
+
+def test_a_worker_killed_in_the_middle_loses_nothing_and_counts_nothing_twice(
+    cluster: SparkCluster, driver: Any
+) -> None:
+    killed: list[float] = []
+
+    def kill(share: float) -> None:
+        if 0 < share < 0.9 and not killed:
+            killed.append(share)
+            cluster.workers.pop().kill()
+
+    folder, columns = slow_visits(cluster)
+    with sd.open(f"{cluster.url}{folder}", visits_schema(), progress=kill) as source:
+        first, second = source.count(), source.count()
+
+    assert killed, "the count ended before a worker was killed"
+    assert first.total == kept_rows(columns, max_rows=2)
+    assert first == second
+
+
+def test_a_cluster_without_workers_is_refused_and_does_not_hang(
+    cluster: SparkCluster, driver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sudare.sources.spark_jobs.SECONDS_WITHOUT_WORKERS", 0.5)
+    folder, _ = slow_visits(cluster)
+    with sd.open(f"{cluster.url}{folder}", visits_schema()) as source:
+        for worker in cluster.workers:
+            worker.kill()
+        cluster.workers.clear()
+
+        with pytest.raises(SourceError, match="no worker of the cluster took up the work"):
+            source.count()
