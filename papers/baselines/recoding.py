@@ -12,7 +12,7 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.noise import Rng
 from sudare.privacy import Neighbours, exact, exact_epsilon
-from sudare.privacy.promise import check_neighbours
+from sudare.privacy.differential import check_neighbours
 from sudare.schema import Unit
 
 DUST = 1e-9  # float rounding is always counted to the unsafe side

@@ -19,7 +19,7 @@ from sudare.counts import Counts
 from sudare.demo.data import census_square
 from sudare.methods.table.morton import CellOrder, interleaved, z_ranks
 from sudare.methods.table.wavelet import descend, wavelet
-from sudare.noise import Rng, SeededRng, geometric
+from sudare.noise import GeometricNoise, Rng, SeededRng, geometric
 from sudare.schema import Attribute, MeshCells, Schema, Values
 
 EXPECTED: dict[str, Any] = tomllib.loads(Path(__file__).with_name("expected.toml").read_text(encoding="utf-8"))
@@ -78,7 +78,7 @@ def proposed(vector: Numbers, rng: Rng) -> Numbers:
     cells = CellOrder(schema=counts.schema, order="radix")
     scale = paper_scale(cells.levels)
     total = geometric(np.array([counts.total]), epsilon=1 / scale, sensitivity=1, rng=rng)
-    return descend(counts, cells, total=int(total[0]), scale=scale, rng=rng).dense()
+    return descend(counts, cells, total=int(total[0]), noise=GeometricNoise(scale=scale), rng=rng).dense()
 
 
 def ours(vector: Numbers, rng: Rng) -> Numbers:

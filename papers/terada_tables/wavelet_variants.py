@@ -23,10 +23,10 @@ from sudare.errors import ParameterError
 from sudare.methods.table.haar import check_total, check_wavelet_schema, halve, rows_of, wavelet_scale
 from sudare.methods.table.morton import CellOrder, Order
 from sudare.methods.table.wavelet import Nodes, StoredCells, finish, measure, split_nodes
-from sudare.noise import Rng, geometric_noise
+from sudare.noise import GeometricNoise, Rng, geometric_noise
 from sudare.noise.uniform import draw_coins
 from sudare.privacy import Neighbours
-from sudare.privacy.promise import check_neighbours
+from sudare.privacy.differential import check_neighbours
 from sudare.schema.arrays import Integers, Reals
 
 MOST_PLACES = 2**22
@@ -266,14 +266,16 @@ def wavelet_with_sums(
     nodes.sums[:] = total
     raw, holds_cells, found = nodes.sums.astype(np.float64), np.ones(1, dtype=np.bool_), []
     for level in range(levels):
-        middles, differences = measure(nodes, truth, level, scale=scale, rng=rng)
+        middles, differences = measure(nodes, truth, level, noise=GeometricNoise(scale=scale), rng=rng)
         right_holds = holds_cells & ~_has_no_right(nodes, cells, level)
         nodes = split_nodes(nodes, middles, differences, cells, level, rng=rng, keep_empty=True)
         left = np.where(right_holds, (raw + differences) / 2, raw)
         raw = np.column_stack([left, raw - left]).ravel()
         holds_cells = np.column_stack([holds_cells, right_holds]).ravel()
         found.append(BlockSums(halvings=level + 1, published=nodes.sums.copy(), unclamped=raw))
-    table = finish(counts.schema, nodes.select(nodes.sums > 0), truth, levels, scale=scale, rng=rng)
+    table = finish(
+        counts.schema, nodes.select(nodes.sums > 0), truth, levels, noise=GeometricNoise(scale=scale), rng=rng
+    )
     return table, found
 
 

@@ -24,9 +24,11 @@ from sudare.methods.tree import grow as descend
 from sudare.methods.tree import valid_rows as repairs
 from sudare.methods.tree.empty import NO_LIMIT, Children, NoisyChildren, OpenRows
 from sudare.methods.tree.valid_rows import ShrinkRows, thin_limits
-from sudare.noise import Rng, SeededRng, geometric
+from sudare.noise import CountNoise, Rng, SeededRng
+from sudare.noise.counting import choose_noise
 from sudare.noise.zeros import Stratum, count_in_stratum
 from sudare.postprocess import find_nearest_table
+from sudare.privacy.currency import EPSILON, RHO
 from sudare.schema import Attribute, Impossible, Schema, TableHierarchy, Values
 
 REFERENCE_RUNS = 160
@@ -57,7 +59,8 @@ class Case:
 
     records: int
     upper: int
-    epsilon: Fraction
+    epsilon: Fraction = Fraction(0)
+    rho: Fraction | None = None
     with_impossible: bool = False
     opening_scales: int = 0
     thin: bool = False
@@ -74,14 +77,17 @@ class Case:
         public = schema(self.with_impossible)
         return Counts.from_columns(public, columns[~public.is_impossible(columns)][: self.records])
 
+    def noise(self, share: Fraction) -> CountNoise:
+        amount = share * (self.epsilon if self.rho is None else self.rho)
+        return choose_noise(amount, EPSILON if self.rho is None else RHO, cells=2, rows=1, is_listed=True)
+
     @functools.cached_property
     def top_down(self) -> TopDownTree:
         value_groups = [group_values(each) for each in self.counts.schema.attributes]
         levels = attribute_order(value_groups)
         return TopDownTree(
             tree=make_tree(self.counts.schema, [*levels[: self.upper + 1], levels[-1]], value_groups),
-            epsilons=(*[self.epsilon / 4 / self.upper] * self.upper, self.epsilon * 3 / 4),
-            sensitivity=2,
+            noises=(*[self.noise(Fraction(1, 4 * self.upper))] * self.upper, self.noise(Fraction(3, 4))),
             thin_cells=self.thin,
             opening_scales=self.opening_scales,
             shrink_rows=self.shrunk,
@@ -106,14 +112,14 @@ class Visit:
         self.is_left = np.ones(self.codes.size, dtype=bool)
 
     def measure(self, sums: np.ndarray, number: int) -> np.ndarray:
-        return geometric(sums, epsilon=self.way.epsilons[number], sensitivity=self.way.sensitivity, rng=self.rng)
+        return self.way.noises[number].add(sums, rng=self.rng)
 
     def publish(self, total: int) -> np.ndarray:
         left = self.publish_standing(total) if self.way.thin_cells else total
         open_ = {0: left} if left else {}
-        last = len(self.way.epsilons) - 1
+        last = len(self.way.noises) - 1
         for number in range(last + 1):
-            limit = math.floor(self.way.opening_scales * self.way.scale(number)) if number < last else math.inf
+            limit = math.floor(self.way.opening_scales * self.way.noises[number].scale) if number < last else math.inf
             for node in [node for node, count in open_.items() if count <= limit]:
                 cells = np.flatnonzero((self.nodes[number] == node) & self.is_left)
                 self.table[cells] = self.repair(self.noisy[cells], open_.pop(node))
@@ -143,7 +149,7 @@ class Visit:
         cells = np.bincount(self.nodes[number + 1]).astype(float)[np.concatenate(rows)]
         owner = np.repeat(np.arange(len(rows)), [row.size for row in rows])
         children = Children(rows=owner, codes=owner[:, None])
-        rule = ShrinkRows(lambda _: cells, self.way.scale(number))
+        rule = ShrinkRows(lambda _: cells, self.way.noises[number])
         return np.rint(rule._explain(NoisyChildren(children=children, values=values), totals)).astype(np.int64)
 
     def publish_standing(self, total: int) -> int:
@@ -170,12 +176,12 @@ class Visit:
         return row
 
     def limit(self, total: int, capacity: int, share: float) -> int:
-        return _limit(total, capacity, float(self.way.scale(-1)), share)
+        return _limit(total, capacity, self.way.noises[-1], share)
 
 
 @functools.cache
-def _limit(total: int, capacity: int, scale: float, share: float) -> int:
-    return int(thin_limits(np.array([total]), np.array([float(capacity)]), scale, noise_share=share)[0])
+def _limit(total: int, capacity: int, noise: CountNoise, share: float) -> int:
+    return int(thin_limits(np.array([total]), np.array([float(capacity)]), noise, noise_share=share)[0])
 
 
 @functools.cache
@@ -246,6 +252,8 @@ STANDING = Case(records=1000, upper=2, epsilon=Fraction(3, 2), thin=True)
 CASES = {
     "projected": PROJECTED,
     "explained": Case(records=1000, upper=2, epsilon=Fraction(2), with_impossible=True, shrunk=True),
+    "projected, Gaussian": Case(records=300, upper=3, rho=Fraction(2), opening_scales=1),
+    "spread, Gaussian": Case(records=1000, upper=2, rho=Fraction(1), with_impossible=True, opening_scales=3, thin=True),
     "projected, uneven": Case(records=300, upper=3, epsilon=Fraction(4), opening_scales=1),
     "projected, other total": Case(records=300, upper=1, epsilon=Fraction(1), total=3000),
     "spread": SPREAD,

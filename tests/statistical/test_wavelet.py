@@ -23,7 +23,7 @@ from sudare.methods.table import wavelet as wavelet_drift
 from sudare.methods.table.haar import halving_bias
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.wavelet import descend, wavelet
-from sudare.noise import Rng, SeededRng
+from sudare.noise import GeometricNoise, Rng, SeededRng
 from sudare.noise.geometric import geometric_noise, geometric_tail
 from sudare.noise.selfcheck import chi_square_tail, fit
 from sudare.noise.uniform import draw_coins
@@ -179,13 +179,13 @@ def test_a_drift_is_drawn_from_the_law_of_opening_every_level() -> None:
         left = sparse_module.halve(np.full(200_000, people), noise, draw_coins(200_000, rng=rng))
         parts = np.bincount(left, minlength=people + 1)
         inner = parts[1:people]
-        stay = wavelet_drift.Staying(scale=scale, people=people, most=9)
+        stay = wavelet_drift.Staying(noise=GeometricNoise(scale=scale), people=people, most=9)
         thresholds = [stay.threshold(k, 60)[0] / 2**60 for k in range(9)]
 
         assert thresholds[0] == pytest.approx(inner.sum() / 200_000, abs=0.006)
         assert thresholds[8] == pytest.approx(1 - (1 - thresholds[0]) ** 9)
         if people > 2:
-            split = wavelet_drift.Splitting(scale=scale, people=people)
+            split = wavelet_drift.Splitting(noise=GeometricNoise(scale=scale), people=people)
             below = [split.threshold(k, 60)[0] / 2**60 for k in range(1, people - 1)]
 
             assert below == pytest.approx((np.cumsum(inner) / inner.sum())[:-1].tolist(), abs=0.01)

@@ -1,4 +1,4 @@
-"""Every draw is seen with its epsilon and sensitivity: together they cost what the promise says, no more and no less.
+"""Every private draw is seen with its law: together they cost what the promise says, no more and no less.
 
 An audit looks at what is published, and needs thousands of runs to see that a single measurement got half its noise.
 Here the samplers are watched instead: one run tells, exactly.
@@ -6,9 +6,7 @@ Here the samplers are watched instead: one run tells, exactly.
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -19,41 +17,45 @@ from sudare.counts import Counts
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
 from sudare.methods.view import View
-from sudare.noise import SeededRng
+from sudare.noise import Rng, SeededRng
+from sudare.noise.witness import WatchedRng
 from sudare.privacy import Neighbours
 from sudare.schema import Attribute, NumberBins, Schema, Unit
 from sudare.testing.subject import schema_of
 
-SAMPLERS = ("geometric", "permute_and_flip", "exponential")
 PERSON = Unit(kind="person", column="person", max_rows=3)
 
 
 class Draw(NamedTuple):
-    """One call of a sampler."""
+    """One call of a sampler that takes private numbers."""
 
     sampler: str
-    epsilon: Fraction
-    sensitivity: Fraction
+    law: Mapping[str, Any]
 
 
-@pytest.fixture
-def draws(monkeypatch: pytest.MonkeyPatch) -> list[Draw]:
-    """The calls of samplers by methods, from now on."""
-    seen: list[Draw] = []
+class Recorder:
+    """A witness that lets every draw happen and keeps what it was."""
 
-    def watch(name: str, sample: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*values: Any, epsilon: Fraction, sensitivity: int | Fraction, **rest: Any) -> Any:
-            seen.append(Draw(name, Fraction(epsilon), Fraction(sensitivity)))
-            return sample(*values, epsilon=epsilon, sensitivity=sensitivity, **rest)
+    def __init__(self) -> None:
+        self.draws: list[Draw] = []
 
-        return watched
+    def see(self, sample: Callable[..., Any], private: Any, law: Mapping[str, Any]) -> Any:
+        self.draws.append(Draw(sample.__name__, law))
+        return sample(private, **law, rng=SeededRng(len(self.draws)))
 
-    for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("sudare.methods."):
-            for name in SAMPLERS:
-                if callable(sample := module.__dict__.get(name)):
-                    monkeypatch.setattr(module, name, watch(name, sample))
-    return seen
+
+def watch(run: Callable[[Rng], object]) -> list[Draw]:
+    """Do a run, and give its private draws."""
+    recorder = Recorder()
+    run(WatchedRng(1, witness=recorder))
+    return recorder.draws
+
+
+def cost(draw: Draw, *, cells: int, rows: int) -> Fraction:
+    """What a draw of counts costs, where a unit changes some cells by some rows each: epsilon, or rho of a Gaussian."""
+    if draw.sampler == "add_gaussian":
+        return cells * rows**2 / (2 * draw.law["variance"])
+    return cells * rows / draw.law["scale"]
 
 
 def table(*sizes: int, unit: Unit | None = None, is_ordered: bool = False) -> Counts:
@@ -65,42 +67,64 @@ def table(*sizes: int, unit: Unit | None = None, is_ordered: bool = False) -> Co
     return Counts.from_columns(schema, np.column_stack([first, second]))
 
 
+PROMISES = [{"epsilon": 1}, {"rho": "1/50"}]
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=str)
 @pytest.mark.parametrize("unit", [Unit(), PERSON], ids=["row", "person"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 @pytest.mark.parametrize("algorithm", ["tree", "projection"])
-def test_the_draws_of_microdata_cost_its_epsilon(
-    draws: list[Draw], algorithm: Any, neighbours: Neighbours, unit: Unit
+def test_the_draws_of_microdata_cost_its_promise(
+    algorithm: Any, neighbours: Neighbours, unit: Unit, promise: dict[str, Any]
 ) -> None:
-    method = Microdata(epsilon=1, algorithm=algorithm, neighbours=neighbours)
+    """A person replaced moves all rows from one cell to another; the number of rows then changes by one less."""
+    method = Microdata(**promise, algorithm=algorithm, neighbours=neighbours)
     counts = table(8, 80, unit=unit)
     plan = method.plan(counts.schema)
-    budget = plan.steps[1]
-    method.make(counts, plan, rng=SeededRng(1))
-    expected = Counter({("geometric", epsilon, Fraction(budget.cells_sensitivity)): 1
-                        for epsilon in (budget.cells_epsilon, budget.sums_epsilon) if epsilon})  # fmt: skip
-    if budget.total_epsilon is not None:
-        expected["geometric", budget.total_epsilon, Fraction(budget.total_sensitivity)] += 1
+    draws = watch(lambda rng: method.make(counts, plan, rng=rng))
+    cells, rows = (2 if neighbours == "replace" else 1), unit.max_rows if unit.kind == "person" else 1
+    parts = dict(plan.parts)
+    total = parts.pop("noise in the number of records", None)
+    if total is not None:
+        assert cost(draws.pop(0), cells=1, rows=rows - (neighbours == "replace")) == total
 
-    assert Counter(map(tuple, draws)) == expected
-    assert sum(draw.epsilon for draw in draws) == 1
+    assert sorted(cost(draw, cells=cells, rows=rows) for draw in draws) == sorted(parts.values())
+    assert sum(plan.parts.values()) == method.guarantee().amount
 
 
+@pytest.mark.parametrize("promise", [{"epsilon": "1/2"}, {"rho": "1/50"}], ids=str)
 @pytest.mark.parametrize("sizes", [(128, 128), (4096, 4096)], ids=["dense", "sparse"])
 @pytest.mark.parametrize("focus", ["regions", "cells", "both"])
-def test_the_draws_of_a_table_cost_its_epsilon(draws: list[Draw], sizes: tuple[int, int], focus: Any) -> None:
+def test_the_draws_of_a_table_cost_its_promise(sizes: tuple[int, int], focus: Any, promise: dict[str, Any]) -> None:
     """One draw a level: a record lies in one node of each."""
-    Table(epsilon="1/2", focus=focus).draw(table(*sizes, is_ordered=True), rng=SeededRng(1))
+    method, counts = Table(**promise, focus=focus), table(*sizes, is_ordered=True)
+    draws = watch(lambda rng: method.draw(counts, rng=rng))
 
-    assert {draw.sensitivity for draw in draws} == {2}
-    assert sum(draw.epsilon for draw in draws) == Fraction(1, 2)
+    assert {draw.sampler for draw in draws} == {"add_geometric" if "epsilon" in promise else "add_gaussian"}
+    assert sum(cost(draw, cells=2, rows=1) for draw in draws) == method.guarantee().amount
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_the_draws_of_a_wavelet_cost_its_rho(neighbours: Neighbours) -> None:
+    """One difference a level by 1, or two and at one level one by 2: the squares add up over the levels."""
+    method, counts = Table(rho="1/50", algorithm="wavelet", neighbours=neighbours), table(16, 16, is_ordered=True)
+    draws = watch(lambda rng: method.draw(counts, rng=rng))
+    spent = sum(method.plan(counts.schema).parts.values())
+    total = Fraction(0) if neighbours == "replace" else cost(draws.pop(0), cells=1, rows=1)
+
+    assert {draw.sampler for draw in draws} == {"add_gaussian"}
+    square = len(draws) * 2 + 2 if neighbours == "replace" else len(draws)
+    assert total + cost(draws[0], cells=square, rows=1) == spent == Fraction(1, 50)
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 @pytest.mark.parametrize("algorithm", ["model", "product"])
-def test_the_draws_of_a_view_cost_its_epsilon(draws: list[Draw], algorithm: Any, neighbours: Neighbours) -> None:
+def test_the_draws_of_a_view_cost_its_epsilon(algorithm: Any, neighbours: Neighbours) -> None:
     """Replacing a row is removing one and adding another: half of epsilon for each."""
-    View(epsilon=2, algorithm=algorithm, neighbours=neighbours).draw(table(8, 8), rng=SeededRng(1))
-    kinds = {draw.sampler for draw in draws}
+    method, counts = View(epsilon=2, algorithm=algorithm, neighbours=neighbours), table(8, 8)
+    draws = watch(lambda rng: method.draw(counts, rng=rng))
+    choices = [draw for draw in draws if draw.sampler == "permute_and_flip"]
+    measured = sum(cost(draw, cells=1, rows=1) for draw in draws if draw not in choices)
 
-    assert sum(draw.epsilon for draw in draws) == (1 if neighbours == "replace" else 2)
-    assert kinds == ({"geometric", "permute_and_flip"} if algorithm == "model" else {"geometric"})
+    assert measured + sum(draw.law["epsilon"] for draw in choices) == (1 if neighbours == "replace" else 2)
+    assert bool(choices) == (algorithm == "model")

@@ -14,7 +14,7 @@ from sudare.compare.distances import block_errors
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.table import Table
-from sudare.methods.table.tree import WIDEST, Visited, interleave, level_epsilons, plan_tree, table_tree
+from sudare.methods.table.tree import WIDEST, Visited, interleave, level_noises, plan_tree, table_tree
 from sudare.methods.tree import group_values
 from sudare.noise import SeededRng, geometric
 from sudare.postprocess.simplex import share_rows
@@ -128,7 +128,8 @@ def test_the_levels_use_exactly_the_planned_epsilon(focus: str) -> None:
         promise = Table(epsilon="1/3").guarantee()
         budget = plan_tree(schema, promise, focus)  # type: ignore[arg-type]
 
-        assert sum(level_epsilons(table_tree(schema), budget)) == promise.epsilon
+        noises = level_noises(table_tree(schema), budget)
+        assert sum(2 / noise.scale for noise in noises if noise is not None) == promise.amount
 
 
 def test_no_node_has_more_children_than_stated() -> None:
@@ -158,8 +159,7 @@ def test_agreeing_levels_are_nearer_than_cells_alone() -> None:
     truth = np.random.default_rng(1).poisson(50, 4096)
     counts = Counts.build(schema, np.arange(4096)[:, None], truth)
     tree = table_tree(schema)
-    way = Visited(tree=tree, epsilons=level_epsilons(tree, plan_tree(schema, Table(epsilon=1).guarantee(), "regions")),
-                  sensitivity=2)  # fmt: skip
+    way = Visited(tree=tree, noises=level_noises(tree, plan_tree(schema, Table(epsilon=1).guarantee(), "regions")))
     out = way.publish(counts, total=counts.total, rng=SeededRng(1)).dense()
     plain = geometric(truth, epsilon=Fraction(1), sensitivity=2, rng=SeededRng(2))
     error, naive = (block_errors(truth, each, blocks=[256])[256].value for each in (out, plain))

@@ -25,10 +25,11 @@ from sudare.methods.microdata.sparse_tree import (
 from sudare.methods.tree import Possible, TopDownTree, Tree, attribute_order, group_values, make_tree
 from sudare.methods.tree import empty as rows_
 from sudare.methods.tree import possible as seen
-from sudare.methods.tree.empty import Children, OpenRows, draw_at_most
+from sudare.methods.tree.empty import Children, OpenRows
 from sudare.methods.tree.grow import sort_cells
 from sudare.methods.tree.possible import KeySet, find_first
-from sudare.noise import SeededRng, geometric_tail
+from sudare.noise import CountNoise, GeometricNoise, SeededRng, geometric_tail
+from sudare.noise.zeros import draw_at_most
 from sudare.privacy import Guarantee
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, TableHierarchy, Unit, Values
 
@@ -55,6 +56,11 @@ NEVER = (
     Impossible(values={"day": frozenset(range(32, 48))}),
     Impossible(values={"town": frozenset({2, 5}), "sex": frozenset({1})}),
 )
+
+
+def noises_of(*epsilons: Fraction | str | int) -> tuple[CountNoise, ...]:
+    """The noise of every step, for a row that is replaced."""
+    return tuple(GeometricNoise(scale=2 / Fraction(epsilon)) for epsilon in epsilons)
 
 
 def whole_tree(schema: Schema, upper: int | None = None) -> Tree:
@@ -188,7 +194,7 @@ def _lift(tree: Tree, ranks: np.ndarray, heights: tuple[int, ...]) -> np.ndarray
 
 @pytest.mark.parametrize("most", [-3, 2])
 def test_values_given_at_most_a_level_have_the_conditional_law(most: int) -> None:
-    values = draw_at_most(20_000, scale=Fraction(3), most=most, rng=SeededRng(3))
+    values = draw_at_most(20_000, noise=GeometricNoise(scale=Fraction(3)), most=most, rng=SeededRng(3))
     whole = 1 - geometric_tail(most + 1, Fraction(3))
     expected = [
         (geometric_tail(k, Fraction(3)) - geometric_tail(k + 1, Fraction(3))) / whole for k in range(-8, most + 1)
@@ -216,7 +222,7 @@ def test_tables_are_valid_whatever_the_total(name: str, total: int, thin: bool) 
     counts = Counts.build(schema, counts.codes, np.where(schema.is_impossible(counts.columns()), 0, counts.values))
     tree = whole_tree(schema, min(4, max(0, len(whole_tree(schema).steps) - 1)))
     epsilons = (Fraction(1, 2),) * len(tree.steps)
-    out = TopDownTree(tree=tree, epsilons=epsilons, sensitivity=2, thin_cells=thin, opening_scales=2).publish(
+    out = TopDownTree(tree=tree, noises=noises_of(*epsilons), thin_cells=thin, opening_scales=2).publish(
         counts, total=total, rng=SeededRng(4)
     )
 
@@ -230,7 +236,7 @@ def test_without_records_a_total_is_still_spread(thin: bool) -> None:
     schema = SCHEMAS["huge"]
     nobody = Counts.build(schema, np.empty((0, len(schema.radix.words))), [])
     tree = whole_tree(schema, 2)
-    way = TopDownTree(tree=tree, epsilons=(Fraction(1),) * 3, sensitivity=2, thin_cells=thin)
+    way = TopDownTree(tree=tree, noises=noises_of(1, 1, 1), thin_cells=thin)
 
     assert way.publish(nobody, total=50, rng=SeededRng(1)).total == 50
 
@@ -246,7 +252,7 @@ def test_a_node_of_which_all_cells_stand_out_gets_no_other_records() -> None:
     columns = np.column_stack([np.repeat(np.arange(3), 4), np.tile(np.arange(4), 3)])
     counts = Counts.from_columns(schema, columns, [2000] * 12)
     tree = whole_tree(schema, 2)
-    out = TopDownTree(tree=tree, epsilons=(Fraction(1, 2),) * 3, sensitivity=2, thin_cells=True).publish(
+    out = TopDownTree(tree=tree, noises=noises_of("1/2", "1/2", "1/2"), thin_cells=True).publish(
         counts, total=24_500, rng=SeededRng(2)
     )
 
@@ -256,7 +262,7 @@ def test_a_node_of_which_all_cells_stand_out_gets_no_other_records() -> None:
 
 def test_as_many_epsilons_as_steps_are_asked_for() -> None:
     with pytest.raises(ParameterError, match="must be one for each of the 6 steps"):
-        TopDownTree(tree=whole_tree(SCHEMAS["impossible"]), epsilons=(Fraction(1),), sensitivity=2)
+        TopDownTree(tree=whole_tree(SCHEMAS["impossible"]), noises=noises_of(1))
 
 
 def test_a_table_beyond_exact_floats_is_refused() -> None:
@@ -278,16 +284,16 @@ def test_the_same_seed_gives_the_same_table() -> None:
 def test_the_levels_use_exactly_the_planned_epsilon(epsilon: str, total: int) -> None:
     plan_ = budget(epsilon, "add-remove", Unit(kind="person", column="id", max_rows=3))
     way = plan_sparse_tree(SCHEMAS["huge"], plan_, total=total)
-    nodes = [way.tree.size(level) for level in range(len(way.epsilons) + 1)]
+    nodes = [way.tree.size(level) for level in range(len(way.noises) + 1)]
 
-    assert way.epsilons[-1] == plan_.cells_epsilon
-    assert sum(way.epsilons[:-1]) == plan_.sums_epsilon
+    assert way.noises[-1] == plan_.cells_noise
+    assert sum(3 / noise.scale for noise in way.noises[:-1]) == plan_.sums_part
     assert nodes == sorted(nodes)
     assert nodes[-1] == SCHEMAS["huge"].size
 
 
 def test_more_signal_opens_more_levels() -> None:
-    levels = [len(plan_sparse_tree(SCHEMAS["huge"], budget("1"), total=10**k).epsilons) for k in range(1, 9)]
+    levels = [len(plan_sparse_tree(SCHEMAS["huge"], budget("1"), total=10**k).noises) for k in range(1, 9)]
 
     assert levels == sorted(levels)
     assert levels[0] == 2
@@ -297,8 +303,8 @@ def test_more_signal_opens_more_levels() -> None:
 def test_the_projection_is_kept_where_noise_hardly_matters() -> None:
     schema = huge(10**5, 1000)
 
-    assert sparse_tree_wins(schema, Fraction(1))
-    assert not sparse_tree_wins(schema, Fraction(40))
+    assert sparse_tree_wins(schema, *noises_of(1))
+    assert not sparse_tree_wins(schema, *noises_of(40))
 
 
 def test_a_domain_that_is_nearly_all_impossible_somewhere_is_projected() -> None:
@@ -307,8 +313,8 @@ def test_a_domain_that_is_nearly_all_impossible_somewhere_is_projected() -> None
     schema = Schema(name="hollow", attributes=plain.attributes, impossible=(hollow,))
 
     assert not sparse_tree_fits(schema)
-    assert decide("auto", schema, Fraction(1)) == "projection"
-    assert decide("auto", plain, Fraction(1)) == "wide"
+    assert decide("auto", schema, *noises_of(1)) == "projection"
+    assert decide("auto", plain, *noises_of(1)) == "wide"
     with pytest.raises(ParameterError, match="leave too little of some part"):
         Microdata(epsilon=1, algorithm="tree").preview(schema)
 

@@ -40,8 +40,20 @@ from sudare.methods.parameters import (
     write_parameters,
 )
 from sudare.noise import Rng, system_rng
-from sudare.privacy import Account, DifferentialPrivacy, Guarantee, Ledger, Neighbours, Promise, Spend, Unrecorded
-from sudare.privacy.exact import EPSILON_HIGH, EPSILON_LOW, Number
+from sudare.privacy import (
+    Account,
+    ConcentratedGuarantee,
+    DifferentialPrivacy,
+    Guarantee,
+    Ledger,
+    Neighbours,
+    Promise,
+    Spend,
+    Unrecorded,
+    promise_privacy,
+)
+from sudare.privacy.currency import read_amount
+from sudare.privacy.exact import DELTA_HIGH, DELTA_LOW, EPSILON_HIGH, EPSILON_LOW, RHO_HIGH, RHO_LOW, Number
 from sudare.releases import Certificate, Frame, Release
 from sudare.releases.certificate import describe_error, tell_day
 from sudare.schema import Schema, Unit
@@ -500,6 +512,60 @@ class EpsilonMethod(Method):
             cells = [drawn.values[(drawn.codes == cell).all(axis=1)].sum() for cell in counts.codes[:2]]
             return [*map(float, cells), float(drawn.total)]
         return _observe_frames(drawn, counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurrencyMethod(EpsilonMethod):
+    """A method under differential privacy that counts in pure epsilon or in rho, as the steward says.
+
+    Exactly one of `epsilon`, `rho`, and `epsilon` with `delta` is given; the last is the largest rho that keeps both.
+
+    Guarantee: epsilon-DP, or rho-zCDP, for the declared unit and neighbours, if `make` spends no more than its parts.
+    """
+
+    epsilon: Number | None = parameter(  # type: ignore[assignment]
+        text(
+            "epsilon of this release, an exact number such as 1/2 or 0.1; smaller protects more. Pure epsilon, unless"
+            " delta is given too"
+        ),
+        kind=ExactNumber(low=EPSILON_LOW, high=EPSILON_HIGH, example='"1/2"'),
+        default=None,
+        metavar="NUMBER",
+    )
+    rho: Number | None = parameter(
+        text("rho of this release, in place of epsilon: concentrated differential privacy"),
+        kind=ExactNumber(low=RHO_LOW, high=RHO_HIGH, example='"1/50"'),
+        default=None,
+        metavar="NUMBER",
+    )
+    delta: Number | None = parameter(
+        text(
+            "with epsilon: count in rho, and keep this epsilon at this delta; with rho: the delta at which the"
+            " certificate tells epsilon (default: 1e-9)"
+        ),
+        kind=ExactNumber(low=DELTA_LOW, high=DELTA_HIGH, example='"1e-9"'),
+        default=None,
+        metavar="NUMBER",
+    )
+
+    def __post_init__(self) -> None:
+        Method.__post_init__(self)
+        read_amount(epsilon=self.epsilon, rho=self.rho, delta=self.delta)  # refuses none, and more than one
+
+    def guarantee(  # type: ignore[override]
+        self, *, unit: Unit | None = None, neighbours: Neighbours | None = None
+    ) -> Guarantee | ConcentratedGuarantee:
+        """Tell the promise before any data is opened."""
+        relation = self.neighbours or neighbours or "replace"
+        return promise_privacy(
+            epsilon=self.epsilon, rho=self.rho, delta=self.delta, neighbours=relation, unit=unit or Unit()
+        )
+
+    @property
+    def amount_flags(self) -> str:
+        """Write what the promise counts as flags of the command line, for advice."""
+        given = {name: getattr(self, name) for name in ("epsilon", "delta", "rho")}
+        return " ".join(f"--{name} {value}" for name, value in given.items() if value is not None)
 
 
 def check_facts(counts: Counts, schema: Schema) -> None:

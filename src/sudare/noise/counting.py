@@ -18,17 +18,27 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from sudare.noise.enclosure import Enclosure, exp_minus
-from sudare.noise.gaussian import add_gaussian, gaussian_noise, gaussian_tail, gaussian_variance, split_variance
+from sudare.noise.gaussian import (
+    add_gaussian,
+    gaussian_noise,
+    gaussian_probability,
+    gaussian_tail,
+    gaussian_variance,
+    split_variance,
+)
 from sudare.noise.geometric import add_geometric, geometric_noise, geometric_tail, geometric_variance, split_scale
 from sudare.noise.laws import DiscreteGaussian, TwoSidedGeometric
 from sudare.noise.rng import Rng
 from sudare.privacy.currency import Currency
-from sudare.schema.arrays import Integers
+from sudare.schema.arrays import Integers, Reals
 
 LARGEST_LISTED_VARIANCE = 4096**2  # beyond it the sums that empty cells need are too long to list
+LIMIT_ROUNDS = 60
+SMALL_DEVIATION, SMALL_REACH = 4.0, 160  # below, sums over the first integers are listed
 LEAST_CHANCE = 1e-300  # of a level that is asked for
 
 
@@ -73,6 +83,11 @@ class GeometricNoise:
         """Give P[Z >= z]."""
         return geometric_tail(z, self.scale)
 
+    def smooth_tail(self, level: float) -> float:
+        """Give P[Z > level] for a level of at least 0 that need not be whole."""
+        scale = float(self.scale)
+        return math.exp(max(-(level + 1) / scale, -745.0)) / (1 + math.exp(-1 / scale))
+
     def reach(self, log_odds: float) -> float:
         """Give a level above which noise lies with probability exp(-log_odds) / 2, about."""
         return float(self.scale) * log_odds
@@ -86,6 +101,20 @@ class GeometricNoise:
         scale = float(self.scale)
         tail = math.exp(max(-(abs(level) + 1) / scale, -745.0)) / -math.expm1(-2 / scale)
         return tail if level >= 0 else tail - level
+
+    def limits(self, heads: Reals) -> Integers:
+        """Find the least L with E(Z; Z > L) <= exp(-head), about, for every head.
+
+        With m = L + 1 and a = exp(-1/scale), E(Z; Z >= m) = a^m (m (1-a) + a) / (1-a^2), solved for the nearest m by
+        iteration.
+        """
+        scale = float(self.scale)
+        a = math.exp(-1 / scale)
+        whole = heads - math.log1p(-a * a)
+        least = np.ones(heads.size)
+        for _ in range(LIMIT_ROUNDS):
+            least = np.maximum(np.rint(scale * (whole + np.log(least * (1 - a) + a))), 1.0)
+        return least.astype(np.int64) - 1
 
     def to_dict(self) -> dict[str, Any]:
         """Give the law as plain values."""
@@ -101,6 +130,11 @@ class GaussianNoise:
     """
 
     sigma_squared: Fraction
+
+    @property
+    def scale(self) -> float:
+        """The scale of geometric noise of the same deviation: sigma / sqrt(2)."""
+        return self.spread / math.sqrt(2)
 
     @property
     def law(self) -> DiscreteGaussian:
@@ -133,6 +167,12 @@ class GaussianNoise:
         """Give P[Z >= z]."""
         return gaussian_tail(z, self.sigma_squared)
 
+    def smooth_tail(self, level: float) -> float:
+        """Give P[Z > level] for a level of at least 0 that need not be whole."""
+        if self.spread < SMALL_DEVIATION:
+            return gaussian_tail(math.floor(level) + 1, self.sigma_squared)
+        return math.erfc((level + 0.5) / self.spread / math.sqrt(2)) / 2
+
     def reach(self, log_odds: float) -> float:
         """Give a level above which noise lies with probability exp(-log_odds) / 2, about."""
         chance = max(math.exp(max(-log_odds, -745.0)) / 2, LEAST_CHANCE)
@@ -148,6 +188,20 @@ class GaussianNoise:
         x = level / sigma
         density = math.exp(max(-x * x / 2, -745.0)) / math.sqrt(2 * math.pi)
         return sigma * density - level * math.erfc(x / math.sqrt(2)) / 2
+
+    def limits(self, heads: Reals) -> Integers:
+        """Find the least L with E(Z; Z > L) <= exp(-head), about, for every head.
+
+        E(Z; Z >= m) is listed for small deviations; else it is sigma times the density at (m - 1/2)/sigma.
+        """
+        sigma = self.spread
+        if sigma < SMALL_DEVIATION:
+            places = np.arange(1, SMALL_REACH + 1)
+            terms = places * np.array([gaussian_probability(int(z), self.sigma_squared) for z in places])
+            means = np.cumsum(terms[::-1])[::-1]  # of Z from m on, m = 1, 2, ...
+            return np.searchsorted(-means, -np.exp(-np.maximum(heads, -700.0)))
+        squares = 2 * (heads + math.log(sigma / math.sqrt(2 * math.pi)))
+        return np.ceil(sigma * np.sqrt(np.maximum(squares, 0.0)) - 0.5).clip(0).astype(np.int64)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the law as plain values."""
@@ -181,6 +235,26 @@ def choose_noise(amount: Fraction, currency: Currency, *, cells: int, rows: int,
     if variance is None:
         return GeometricNoise(scale=cells * rows / amount)
     bell, tent = GaussianNoise(sigma_squared=variance), GeometricNoise(scale=rows / pure_epsilon_within(amount / cells))
+    return _choose(bell, tent, is_listed)
+
+
+def choose_by_sensitivity(
+    amount: Fraction, currency: Currency, *, absolute: int, squared: int, is_listed: bool = False
+) -> CountNoise:
+    """Choose the noise of numbers of which a unit changes at most `absolute` in L1 and `squared` in the square of L2.
+
+    >>> from sudare.privacy.currency import RHO
+    >>> choose_by_sensitivity(Fraction(1, 2), RHO, absolute=38, squared=40)
+    GaussianNoise(sigma_squared=Fraction(40, 1))
+    """
+    variance = currency.gaussian_variance(amount, sensitivity_squared=squared)
+    if variance is None:
+        return GeometricNoise(scale=absolute / amount)
+    tent = GeometricNoise(scale=absolute / pure_epsilon_within(amount))
+    return _choose(GaussianNoise(sigma_squared=variance), tent, is_listed)
+
+
+def _choose(bell: GaussianNoise, tent: GeometricNoise, is_listed: bool) -> CountNoise:
     if is_listed and bell.sigma_squared > LARGEST_LISTED_VARIANCE:
         return tent
     return bell if bell.variance <= tent.variance else tent

@@ -63,6 +63,19 @@ def _draw_uniform(size: int, rng: Rng) -> Reals:
     return (rng.words64(size) >> np.uint64(11)).astype(np.float64) / 2.0**53
 
 
+def add_normal(values: Reals, *, variance: float, rng: Rng) -> Reals:
+    """Add normal noise of a variance, to see how uncertain a fit is: numbers and noise are public.
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> add_normal(np.array([3.0]), variance=0.0, rng=SeededRng(1)).tolist()
+    [3.0]
+    """
+    radius = np.sqrt(-2 * np.log1p(-_draw_uniform(values.size, rng)))  # Box and Muller: a radius and an angle
+    angle = 2 * np.pi * _draw_uniform(values.size, rng)
+    noisy: Reals = values + math.sqrt(variance) * (radius * np.cos(angle)).reshape(values.shape)
+    return noisy
+
+
 def add_laplace(values: Reals, *, variance: float, rng: Rng) -> Reals:
     """Add independent Laplace noise of this variance, in floats: density exp(-|z|/b) / 2b, variance 2 b^2.
 

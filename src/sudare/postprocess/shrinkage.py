@@ -48,11 +48,12 @@ VALUES_PER_STEP = 8  # values are rounded to this part of a grid step
 DENSITY_POINTS = 2**13  # at which the density of the noise is tabulated
 
 
-def estimate_posterior_means(noisy: Reals, *, scale: float, terms: int) -> Reals:
+def estimate_posterior_means(noisy: Reals, *, scale: float, terms: int, is_gaussian: bool = False) -> Reals:
     """Give the posterior mean of every value under the prior that best explains all of them (NPMLE by EM on a grid).
 
     For long rows without order, where a few large values stand among many small ones and one linear factor serves
-    neither. A value's noise is the sum of `terms` Laplace values of the scale. Values far above the noise are kept.
+    neither. A value's noise is the sum of `terms` Laplace values of the scale, or Gaussian ones of the same deviation.
+    Values far above the noise are kept.
 
     Source: Robbins 1956; Kiefer and Wolfowitz 1956; Jiang and Zhang 2009.
 
@@ -68,7 +69,7 @@ def estimate_posterior_means(noisy: Reals, *, scale: float, terms: int) -> Reals
     cells, positions, sizes = np.unique(
         np.round(noisy[is_near] / (step / VALUES_PER_STEP)).astype(np.int64), return_inverse=True, return_counts=True
     )
-    likelihood = _tabulate_density(scale, terms, step / VALUES_PER_STEP)(
+    likelihood = _tabulate_density(scale, terms, step / VALUES_PER_STEP, is_gaussian=is_gaussian)(
         cells[:, None] - VALUES_PER_STEP * np.arange(grid.size)
     )
     prior = np.full(grid.size, 1.0 / grid.size)
@@ -81,10 +82,12 @@ def estimate_posterior_means(noisy: Reals, *, scale: float, terms: int) -> Reals
     return means
 
 
-def _tabulate_density(scale: float, terms: int, step: float) -> Callable[[Integers], Reals]:
-    """Tabulate the density of a sum of Laplace values at multiples of a step, from its characteristic function."""
+def _tabulate_density(scale: float, terms: int, step: float, *, is_gaussian: bool) -> Callable[[Integers], Reals]:
+    """Tabulate the density of a sum of noise values at multiples of a step, from its characteristic function."""
     frequency = 2 * np.pi * np.fft.rfftfreq(DENSITY_POINTS, d=step)
-    values = np.fft.irfft((1 + (scale * frequency) ** 2) ** -float(terms), n=DENSITY_POINTS)
+    square = (scale * frequency) ** 2
+    spectrum = np.exp(-terms * square) if is_gaussian else (1 + square) ** -float(terms)
+    values = np.fft.irfft(spectrum, n=DENSITY_POINTS)
     floor = float(values.max()) * 1e-12  # beyond what the transform resolves
     known = np.maximum(values[: DENSITY_POINTS // 2], floor)
     return lambda multiple: known[np.minimum(np.abs(multiple), DENSITY_POINTS // 2 - 1)]

@@ -9,6 +9,7 @@ Proof: proofs/composition.md and proofs/concentrated.md. Source: Bun, Steinke 20
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 
 from sudare.errors import ParameterError, RelationMismatch
@@ -17,6 +18,8 @@ from sudare.privacy.exact import Number, exact_delta, exact_epsilon, exact_rho, 
 from sudare.text import Text, text
 
 DEFAULT_DELTA = Fraction(1, 10**9)  # at which an epsilon is told where nobody named another
+
+SHARE_PARTS = 10**5  # shares of rho are whole multiples of one in so many parts
 
 
 class Currency(ABC):
@@ -82,6 +85,17 @@ class Currency(ABC):
     def group(self, amount: Fraction, rows: int) -> Fraction:
         """Tell what a promise of `amount` is worth for a group of so many neighbours in a row."""
         return self.group_factor(rows) * amount
+
+    def reshare(self, shares: Sequence[Fraction | int]) -> tuple[Fraction, ...]:
+        """Turn shares that were chosen for pure epsilon into shares of this currency; they add up to 1.
+
+        A share f of epsilon gives noise a variance of c/f^2. Where it is chosen to make a weighted sum of variances
+        least, the weight is in proportion to f^3, and the same weights are served best by these shares.
+
+        >>> EPSILON.reshare([1, 4]), [round(float(share), 3) for share in RHO.reshare([1, 4])]
+        ((Fraction(1, 5), Fraction(4, 5)), [0.111, 0.889])
+        """
+        return tuple(Fraction(share) / sum(shares) for share in shares)
 
     def exchange(self, amount: Fraction, paid_in: Currency) -> Fraction:
         """Tell what an amount of another currency costs in this one.
@@ -191,6 +205,17 @@ class ConcentratedCurrency(Currency):
     def gaussian_variance(self, amount: Fraction, *, sensitivity_squared: int) -> Fraction | None:
         """sensitivity^2 / (2 rho), for the discrete Gaussian too (Canonne, Kamath, Steinke 2020, Theorem 14)."""
         return sensitivity_squared / (2 * amount)
+
+    def reshare(self, shares: Sequence[Fraction | int]) -> tuple[Fraction, ...]:
+        """The power 3/2: variances are c/f here, so that the root of a weight is its best share.
+
+        Shares are rounded to hundred thousandths, so that they are short to write; the largest takes the rest.
+        """
+        weights = [float(share) ** 1.5 for share in shares]
+        whole = max(SHARE_PARTS, 1000 * len(weights))
+        parts = [max(1, round(weight / sum(weights) * whole)) if weight else 0 for weight in weights]
+        parts[parts.index(max(parts))] += whole - sum(parts)
+        return tuple(Fraction(part, whole) for part in parts)
 
     def accepts(self, other: Currency) -> bool:
         """Itself and pure epsilon."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -229,6 +229,8 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, text("The complete table has {value} cells.", value=value)
             case "scale":
                 yield key, text("The noise of a cell has scale {value}.", value=value)
+            case "sigma_squared":
+                yield key, text("The noise of a cell is discrete Gaussian of variance {value}.", value=value)
             case "cell_standard_deviation":
                 yield key, text("Before post-processing a cell is off by {value} (standard deviation).", value=value)
             case "l2_before_repair":
@@ -243,6 +245,8 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                     "Standard deviation of the sum over a region, by its number of cells: {errors}.", errors=errors
                 )
                 yield key, sentence
+            case "levels" if any("sigma_squared" in level for level in value):
+                yield key, _describe_gaussian_levels(value)
             case "levels" if len(value) == 1:
                 yield key, text("The noise of a cell has scale {value}.", value=value[0]["scale"])
             case "levels":
@@ -255,6 +259,22 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, sentence
             case "bias":
                 yield key, Text(str(value))
+
+
+def _describe_gaussian_levels(levels: Sequence[Mapping[str, Any]]) -> Text:
+    if len(levels) == 1:
+        return text("The noise of a cell is discrete Gaussian of variance {value}.", value=levels[0]["sigma_squared"])
+    noises = (
+        f"{level['nodes']}: σ² = {level['sigma_squared']}"
+        if "sigma_squared" in level
+        else f"{level['nodes']}: s = {level['scale']}"
+        for level in levels
+    )
+    return text(
+        "Sums were measured at several levels. Noise by the number of sums of a level (σ²: variance of Gaussian"
+        " noise, s: scale of geometric noise): {noises}.",
+        noises=", ".join(noises),
+    )
 
 
 def _describe_view(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:

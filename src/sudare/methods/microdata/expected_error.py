@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
 from sudare.methods.figures import ShownPreview
-from sudare.noise import geometric_variance
+from sudare.noise import CountNoise, GaussianNoise
 from sudare.schema import Schema
 from sudare.schema.arrays import Reals
 from sudare.text import Text, text
@@ -42,10 +41,11 @@ class ExpectedError:
         return {"rows": self.rows, "l2": round(self.l2, 1), **shares}
 
 
-def expected_error(*, cells: int, scale: float, rows: int) -> ExpectedError:
+def expected_error(*, cells: int, scale: float, rows: int, is_gaussian: bool = False) -> ExpectedError:
     """Foresee L2 distance and the share of records in cells that truly hold nobody.
 
-    The threshold T solves: expected records above T, over full and empty cells, = rows (as in proofs/zeros.md).
+    `scale` is that of Laplace noise, or of Gaussian noise of the same deviation. The threshold T solves: expected
+    records above T, over full and empty cells, = rows (as in proofs/zeros.md).
 
     >>> expected_error(cells=10**9, scale=20.0, rows=10**6).empty_share > 0.5
     True
@@ -59,9 +59,9 @@ def expected_error(*, cells: int, scale: float, rows: int) -> ExpectedError:
     low, high = -reach, float(values.max()) + reach
     for _ in range(80):
         middle = (low + high) / 2
-        above, _ = _moments(values, middle, scale)
+        above, _ = _moments(values, middle, scale, is_gaussian)
         low, high = (middle, high) if float(weights @ above) > rows else (low, middle)
-    above, square = _moments(values, high, scale)
+    above, square = _moments(values, high, scale, is_gaussian)
     empty = float(weights[values == 0] @ above[values == 0])
     l2, length = math.sqrt(float(weights @ square)), math.sqrt(float(weights @ values**2))
     return ExpectedError(rows=rows, l2=l2, empty_share=min(1.0, empty / rows), relative_l2=l2 / length)
@@ -84,11 +84,11 @@ def long_tail(cells: int, rows: int) -> tuple[Reals, Reals]:
     return values, weights
 
 
-def _moments(values: Reals, level: float, scale: float) -> tuple[Reals, Reals]:
+def _moments(values: Reals, level: float, scale: float, is_gaussian: bool) -> tuple[Reals, Reals]:
     """What is published of a cell, max(value + noise - level, 0): its mean, and its mean square away from the value."""
     if scale > SMALL:
-        return _smooth(values, level, scale)
-    chances = np.exp(-np.abs(STEPS) / scale)
+        return _smooth_gaussian(values, level, scale) if is_gaussian else _smooth(values, level, scale)
+    chances = np.exp(-(STEPS**2) / (4 * scale**2)) if is_gaussian else np.exp(-np.abs(STEPS) / scale)
     chances /= chances.sum()
     published = np.maximum(values[:, None] + STEPS - level, 0.0)
     return published @ chances, ((published - values[:, None]) ** 2) @ chances
@@ -109,6 +109,22 @@ def _smooth(values: Reals, level: float, scale: float) -> tuple[Reals, Reals]:
     return mean, np.where(short >= 0, beyond, within)
 
 
+def _smooth_gaussian(values: Reals, level: float, scale: float) -> tuple[Reals, Reals]:
+    """The same under Gaussian noise of standard deviation sqrt(2) * scale.
+
+    >>> means, squares = _smooth_gaussian(np.array([0.0, 100.0]), 5.0, 3.0)
+    >>> [round(float(one), 3) for one in (*means, *squares)]
+    [0.263, 95.0, 1.039, 43.0]
+    """
+    sigma = math.sqrt(2) * scale
+    short = level - values
+    above = np.array([math.erfc(x) / 2 for x in (short / sigma / math.sqrt(2)).tolist()])
+    density = np.exp(-(short**2) / (2 * sigma**2)) / math.sqrt(2 * math.pi)
+    mean = sigma * density - short * above
+    square = (sigma**2 + level**2) * above + sigma * density * (short - 2 * level) + values**2 * (1 - above)
+    return mean, square
+
+
 # What a run will cost and how wrong it will be, from public facts alone.
 
 
@@ -126,7 +142,7 @@ class MicrodataPreview(ShownPreview):
     """
 
     cells: int
-    scale: Fraction
+    noise: CountNoise
     cell_standard_deviation: float
     l2_before_repair: float
     total_standard_deviation: float
@@ -171,7 +187,7 @@ class MicrodataPreview(ShownPreview):
             rows=worst.rows,
             share=f"{worst.empty_share:.0%}",
             error=f"{worst.relative_l2:.0%}",
-            cells=_good_cells(self.cells, float(self.scale), worst.rows),
+            cells=_good_cells(self.cells, self.noise, worst.rows),
             name=name,
             values=values,
         )
@@ -180,7 +196,7 @@ class MicrodataPreview(ShownPreview):
         """Plain numbers for a certificate or a program."""
         told: dict[str, Any] = {
             "cells": self.cells,
-            "scale": str(self.scale),
+            **self.noise.to_dict(),
             "cell_standard_deviation": round(self.cell_standard_deviation, 6),
             "l2_before_repair": round(self.l2_before_repair, 3),
             "total_standard_deviation": round(self.total_standard_deviation, 6),
@@ -195,18 +211,17 @@ def foresee(schema: Schema, budget: CountBudget, *, rows: tuple[int, ...] = ()) 
     for one in rows:
         if not 0 <= one <= MOST_ROWS:
             raise ParameterError("rows ({rows}) must be between 0 and {most}", rows=one, most=MOST_ROWS)
-    deviation = math.sqrt(geometric_variance(budget.cells_scale))
+    noise = budget.cells_noise
+    deviation = math.sqrt(noise.variance)
     cells = schema.possible_size
-    total = 0.0
-    if budget.total_epsilon is not None:
-        total = math.sqrt(geometric_variance(budget.total_sensitivity / budget.total_epsilon))
+    total = 0.0 if budget.total_noise is None else math.sqrt(budget.total_noise.variance)
     return MicrodataPreview(
         cells=cells,
-        scale=budget.cells_scale,
+        noise=noise,
         cell_standard_deviation=deviation,
         l2_before_repair=deviation * math.sqrt(cells),
         total_standard_deviation=total,
-        outlooks=tuple(expected_error(cells=cells, scale=float(budget.cells_scale), rows=one) for one in rows),
+        outlooks=tuple(_expect(cells, noise, one) for one in rows),
         largest=max(((one.name, one.size) for one in schema.attributes), key=lambda pair: pair[1]),
     )
 
@@ -215,12 +230,17 @@ def _is_bad(told: ExpectedError) -> bool:
     return told.empty_share > BAD_SHARE or told.relative_l2 > BAD_ERROR
 
 
-def _good_cells(cells: int, scale: float, rows: int) -> int:
+def _expect(cells: int, noise: CountNoise, rows: int) -> ExpectedError:
+    is_gaussian = isinstance(noise, GaussianNoise)
+    return expected_error(cells=cells, scale=float(noise.scale), rows=rows, is_gaussian=is_gaussian)
+
+
+def _good_cells(cells: int, noise: CountNoise, rows: int) -> int:
     """The most cells, to one digit, at which neither noise in empty cells nor the error is bad."""
     low, high = 0.0, math.log10(cells)
     for _ in range(30):
         middle = (low + high) / 2
-        good = not _is_bad(expected_error(cells=max(1, int(10**middle)), scale=scale, rows=rows))
+        good = not _is_bad(_expect(max(1, int(10**middle)), noise, rows))
         low, high = (middle, high) if good else (low, middle)
     good_cells = max(1, int(10**low))
     place: int = 10 ** (len(str(good_cells)) - 1)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
+from sudare.methods.base import CurrencyMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
 from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.columns import coded, drawn_inside
 from sudare.methods.figures import as_estimates, write_figure
@@ -22,10 +22,10 @@ from sudare.methods.microdata.projection import DENSE_CELLS, check_share, check_
 from sudare.methods.microdata.sparse_tree import sparse_tree_fits, sparse_tree_wins
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
-from sudare.noise import Rng
-from sudare.noise.geometric import split_scale
+from sudare.noise import CountNoise, Rng
+from sudare.noise.counting import choose_noise
 from sudare.noise.uniform import draw_order
-from sudare.privacy import Guarantee, Neighbours
+from sudare.privacy import DifferentialPrivacy, Neighbours
 from sudare.releases import Frame, Release
 from sudare.releases.frame import check_names
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
@@ -55,31 +55,39 @@ MOST_CELLS = 10**300  # beyond, expected errors leave the range of floats
 TREE_CELLS = 2**24  # the dense tree holds a few numbers per cell: about 1 GB; beyond, the wide one follows the records
 
 
-def decide(asked: str, schema: Schema, epsilon: Fraction) -> MicrodataAlgorithm:
+def decide(asked: str, schema: Schema, noise: CountNoise) -> MicrodataAlgorithm:
     """Choose the algorithm: a tree wherever one can be grown and noise matters, since it was never worse.
 
-    Measured in papers/terada2017 (dense) and benchmarks/microdata_scaling.py (wide).
+    `noise` is that of a cell if all is spent on cells and a row is replaced. Measured in papers/terada2017 (dense) and
+    benchmarks/microdata_scaling.py (wide).
 
     >>> from sudare.schema import Attribute, Unit, Values
     >>> sex = Attribute(name="sex", domain=Values(values=("F", "M")))
-    >>> decide("auto", Schema(name="s", unit=Unit(), attributes=(sex,)), Fraction(1))
+    >>> from sudare.noise import GeometricNoise
+    >>> decide("auto", Schema(name="s", unit=Unit(), attributes=(sex,)), GeometricNoise(scale=Fraction(2)))
     'tree'
     """
     if asked == "projection":
         return "projection"
     if schema.size <= TREE_CELLS:
         return "tree"
-    return "wide" if asked == "tree" or sparse_tree_wins(schema, epsilon) else "projection"
+    return "wide" if asked == "tree" or sparse_tree_wins(schema, noise) else "projection"
 
 
-def split_epsilon(algorithm: MicrodataAlgorithm, schema: Schema, guarantee: Guarantee) -> CountBudget:
-    """Split epsilon for an algorithm: trees also measure sums."""
+def replaced_row_noise(promise: DifferentialPrivacy) -> CountNoise:
+    """Tell the noise of a cell if all is spent on cells and a row is replaced: how strong a promise is."""
+    return choose_noise(promise.amount, promise.currency, cells=2, rows=1)
+
+
+def split_promise(algorithm: MicrodataAlgorithm, schema: Schema, guarantee: DifferentialPrivacy) -> CountBudget:
+    """Split the promise for an algorithm: trees also measure sums."""
     share = Fraction(0)
     if algorithm == "tree":
-        share = tree.share_of_sums(schema, guarantee.epsilon)
+        share = tree.share_of_sums(schema, replaced_row_noise(guarantee))
     elif algorithm == "wide":
         share = wide.share_of_sums(schema)
-    return plan(guarantee, sums_share=share)
+    is_sparse = algorithm == "wide" or (algorithm == "projection" and schema.size > DENSE_CELLS)
+    return plan(guarantee, sums_share=share, is_sparse=is_sparse)
 
 
 def check_schema(asked: str, schema: Schema) -> None:
@@ -105,8 +113,8 @@ def check_counts(algorithm: MicrodataAlgorithm, counts: Counts, schema: Schema, 
         raise ParameterError(
             "the table has more records than can be written ({most}); publish a part", most=MOST_RECORDS
         )
-    for scale in budget.scales:
-        split_scale(scale)  # refuses noise beyond 64 bits
+    for noise in budget.noises:
+        noise.check()  # refuses noise beyond 64 bits
     if algorithm == "projection" and schema.size > DENSE_CELLS:
         check_work(counts, budget)
 
@@ -128,16 +136,18 @@ NAMES: dict[MicrodataAlgorithm, str] = {"tree": "tree", "wide": "tree", "project
 
 
 @dataclass(frozen=True, kw_only=True)
-class Microdata(EpsilonMethod):
+class Microdata(CurrencyMethod):
     """Publish records with the columns of the original table.
 
-    The table of all cells gets two-sided geometric noise, a valid table is made of it (no negative cell, whole
-    numbers, the right total), and its cells are written out as records in random order. `algorithm` says how the valid
-    table is made: "projection" is the paper's nearest table; "tree" explains the noisy cells from their sums down
-    and is nearer to the truth; "auto" decides from the schema and epsilon.
+    The table of all cells gets noise (two-sided geometric under pure epsilon, mostly discrete Gaussian under rho), a
+    valid table is made of it (no negative cell, whole numbers, the right total), and its cells are written out as
+    records in random order. `algorithm` says how the valid table is made: "projection" is the paper's nearest table;
+    "tree" explains the noisy cells from their sums down and is nearer to the truth; "auto" decides from the schema and
+    the promise.
 
-    Guarantee: epsilon-DP for the declared unit and neighbours. Proof: proofs/microdata.md
-    Error: before the repair every cell has variance 2a/(1-a)^2, a = exp(-epsilon/sensitivity); the repair lowers it.
+    Guarantee: epsilon-DP, or rho-zCDP, for the declared unit and neighbours. Proof: proofs/microdata.md
+    Error: before the repair every cell has variance 2a/(1-a)^2, a = exp(-epsilon/sensitivity), or s^2/(2 rho) with s
+    the L2 sensitivity; the repair lowers it.
     Source: Terada, Yamaguchi, Hongo 2017, section 4.
 
     >>> Microdata(epsilon="1/2").guarantee().epsilon
@@ -259,11 +269,11 @@ class Microdata(EpsilonMethod):
             return Summary(headline=headline, rows=records)
         advice = text(
             "with {cells} possible cells for {records} records, combinations of attributes are mostly noise."
-            " `sudare preview microdata --schema SCHEMA --epsilon {epsilon} --rows {records}` tells more; records"
+            " `sudare preview microdata --schema SCHEMA {amount} --rows {records}` tells more; records"
             " drawn from a view keep more",
             cells=cells,
             records=records,
-            epsilon=made.release.certificate.parameters["epsilon"],
+            amount=self.amount_flags,
         )
         return Summary(headline=headline, rows=records, advice=[advice])
 
@@ -285,5 +295,5 @@ class Microdata(EpsilonMethod):
 
     def _split(self, schema: Schema, neighbours: Neighbours | None) -> tuple[MicrodataAlgorithm, CountBudget]:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
-        algorithm = decide(self.algorithm, schema, promise.epsilon)
-        return algorithm, split_epsilon(algorithm, schema, promise)
+        algorithm = decide(self.algorithm, schema, replaced_row_noise(promise))
+        return algorithm, split_promise(algorithm, schema, promise)

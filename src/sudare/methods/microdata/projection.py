@@ -15,8 +15,7 @@ from sudare.counts.counts import exact_sum
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
 from sudare.methods.tree.possible import KeySet, find_first
-from sudare.noise import Rng, geometric
-from sudare.noise.counting import GeometricNoise
+from sudare.noise import CountNoise, Rng
 from sudare.noise.uniform import draw_cells, draw_subset
 from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum, draw_winners
 from sudare.postprocess import find_nearest_table
@@ -77,7 +76,7 @@ MOST_TIES = 2**34  # empty cells that may stand at the threshold: counting them 
 
 def project_sparse(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
     """Noise, nearest valid table: the law of `projection.project_dense`, work in the order of the output."""
-    noisy = geometric(counts.values, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
+    noisy = budget.cells_noise.add(counts.values, rng=rng)
     empty = counts.schema.possible_size - counts.nonzero
     known, level = rise(noisy, empty=empty, total=total, budget=budget, rng=rng)
     kept, new_empty = known.cut(level, total=total, rng=rng)
@@ -158,17 +157,17 @@ def rise(noisy: Integers, *, empty: int, total: int, budget: CountBudget, rng: R
     higher; one just there is too, but the cells standing at it may win spare units, so they are counted first.
     """
     known, unseen, top = Known(noisy), empty, None
-    noise = GeometricNoise(scale=budget.cells_scale)
-    above = first_level(noisy, empty, total, float(budget.cells_scale))
+    noise = budget.cells_noise
+    above = first_level(noisy, empty, total, noise)
     while unseen:
         unseen -= sample_empty(known, unseen, Stratum(noise=noise, above=above, at_most=top), rng)
         level = known.threshold(total)
         if level is not None and (level > above or (level == above and known.excess(level) == total)):
             return known, level
-        if level == above and unseen * _tail(above - 1, float(budget.cells_scale)) > MOST_TIES:
+        if level == above and unseen * _tail(above - 1, noise) > MOST_TIES:
             known.crowd = Crowd(unseen, Stratum(noise=noise, above=above - 1, at_most=above))
             return known, level
-        step = 1 if level == above else math.ceil(budget.cells_scale)
+        step = 1 if level == above else math.ceil(noise.slope(above))
         top, above = above, _next_level(above, step)
     level = known.threshold(total)
     return known, 0 if level is None else level
@@ -190,15 +189,15 @@ def check_work(counts: Counts, budget: CountBudget) -> None:
 
     It happens where nearly all cells are empty and epsilon is so large that noise hardly reaches them.
     """
-    scale, empty = float(budget.cells_scale), counts.schema.possible_size - counts.nonzero
-    level = first_level(counts.values, empty, counts.total, scale)
+    noise, empty = budget.cells_noise, counts.schema.possible_size - counts.nonzero
+    level = first_level(counts.values, empty, counts.total, noise)
     # the level below the first has 1/a as many cells; it is reached when the guess was a little too high
-    ties = empty * _tail(max(level, 1) - 1, scale)
+    ties = empty * _tail(max(level, 1) - 1, noise)
     if level > 0 and ties > MOST_TIES:  # at level 0 nearly every empty cell stands there: see Crowd
         raise ParameterError(
-            "epsilon ({epsilon}) is too large for {cells} cells of which nearly all are empty;"
+            "{amount} is too large for {cells} cells of which nearly all are empty;"
             " spend less, publish fewer attributes or declare coarser bins",
-            epsilon=budget.guarantee.epsilon,
+            amount=budget.guarantee.currency.describe(budget.guarantee.amount),
             cells=counts.schema.size,
         )
 
@@ -209,32 +208,27 @@ def _next_level(above: int, step: int) -> int:
     return -1 if above > -1 > lower else lower
 
 
-def first_level(noisy: Integers, empty: int, total: int, scale: float) -> int:
+def first_level(noisy: Integers, empty: int, total: int, noise: CountNoise) -> int:
     """Where the threshold is expected, less a margin; at least 0, so that not all empty cells are drawn at once."""
+    scale = float(noise.scale)
     low, high = -1.0, float(noisy.max(initial=0)) + 100 * scale + 2
     cells = float(empty)
     values, sizes = np.unique(noisy[noisy > 0], return_counts=True)
     for _ in range(100):
         middle = (low + high) / 2
-        mass = float((np.maximum(values - middle, 0) * sizes).sum()) + cells * _mean_excess(middle, scale)
+        mass = float((np.maximum(values - middle, 0) * sizes).sum()) + cells * noise.mean_excess(middle)
         low, high = (middle, high) if mass > total else (low, middle)
-    risen = cells * _tail(max(low, 0.0), scale)
+    risen = cells * _tail(max(low, 0.0), noise)
     active = float(np.count_nonzero(noisy > low)) + risen + 1
     guess = math.floor(low - MARGIN * scale * math.sqrt(2 * risen + 1) / active)
-    while cells * _tail(guess, scale) > 4 * total + 2**20:  # a guess too low would draw more than can be published
+    while cells * _tail(guess, noise) > 4 * total + 2**20:  # a guess too low would draw more than can be published
         guess += 1
     return max(0, guess)
 
 
-def _tail(level: float, scale: float) -> float:
+def _tail(level: float, noise: CountNoise) -> float:
     """P[Z > level] for a level of at least 0, as a float: it only chooses where to begin."""
-    return math.exp(max(-(max(level, 0.0) + 1) / scale, -745.0)) / (1 + math.exp(-1 / scale))
-
-
-def _mean_excess(level: float, scale: float) -> float:
-    """E(Z - level)+, as a float."""
-    tail = math.exp(max(-(abs(level) + 1) / scale, -745.0)) / -math.expm1(-2 / scale)
-    return tail if level >= 0 else tail - level
+    return noise.smooth_tail(max(level, 0.0))
 
 
 # The paper's section 4, step by step.
@@ -257,7 +251,7 @@ def project_dense(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) 
     """
     cells = possible_cells(counts.schema)
     exact = counts.dense() if cells is None else counts.dense()[cells]
-    noisy = geometric(exact, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
+    noisy = budget.cells_noise.add(exact, rng=rng)
     table = find_nearest_table(noisy, total=total, rng=rng)
     kept = np.flatnonzero(table)
     codes = kept if cells is None else cells[kept]

@@ -16,7 +16,7 @@ from sudare.counts import Counts
 from sudare.methods.budget import CountBudget
 from sudare.methods.tree import Possible, TopDownTree, ValueGroups, attribute_order, group_values, make_tree
 from sudare.methods.tree.levels import Heights
-from sudare.noise import Rng
+from sudare.noise import CountNoise, Rng
 from sudare.schema import Schema
 
 GROWTH = 64  # levels that together split a node into fewer children are measured as one
@@ -32,7 +32,7 @@ USUAL_RECORDS = 10**6
 def grow_sparse_tree(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
     """Publish a table over a huge domain: whole numbers, not negative, with the given total.
 
-    Guarantee: DP with `budget.sums_epsilon` + `budget.cells_epsilon`, given a total that is public or already noisy.
+    Guarantee: DP with `budget.sums_part` + `budget.cells_part`, given a total that is public or already noisy.
     Error: a region by the noise of the levels above it; a cell that is heavy by the noise of a cell.
     Source: sparse tree of Terada (sparse tables), rows of Hay et al. 2010, heavy cells first as in Cormode et al. 2012.
     """
@@ -50,15 +50,16 @@ def share_of_sums(schema: Schema) -> Fraction:
     return SUMS_SHARE if _measured(attribute_order(value_groups), value_groups) else Fraction(0)
 
 
-def sparse_tree_wins(schema: Schema, epsilon: Fraction) -> bool:
+def sparse_tree_wins(schema: Schema, noise: CountNoise) -> bool:
     """Tell whether the sparse tree is nearer to the truth than the projection, from public facts alone.
+
+    `noise` is that of a cell if all is spent on cells and a row is replaced.
 
     It is wherever noise matters: unless the noise of all cells together would add less than a tenth of a million
     records, so that nearly every cell survives the projection as it is. Measured in benchmarks/microdata_scaling.py.
     """
-    a = math.exp(-float(epsilon) / 2)
-    noise = float(schema.possible_size) * a / (1 - a * a)  # N * E(Z; Z >= 1)
-    return noise > NOISE_SHARE * USUAL_RECORDS and sparse_tree_fits(schema)
+    records = float(schema.possible_size) * noise.mean_excess(0.0)  # N * E(Z; Z >= 1)
+    return records > NOISE_SHARE * USUAL_RECORDS and sparse_tree_fits(schema)
 
 
 def sparse_tree_fits(schema: Schema) -> bool:
@@ -85,20 +86,19 @@ def plan_sparse_tree(schema: Schema, budget: CountBudget, *, total: int) -> TopD
     >>> schema = Schema(name="sales", attributes=(day, price))
     >>> budget = plan(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()), sums_share=SUMS_SHARE)
     >>> top_down = plan_sparse_tree(schema, budget, total=10**6)
-    >>> [top_down.tree.size(level) for level in range(len(top_down.epsilons) + 1)], top_down.epsilons[-1]
-    ([1, 40, 625, 30000, 100000000], Fraction(4, 5))
+    >>> [top_down.tree.size(level) for level in range(len(top_down.noises) + 1)], top_down.noises[-1].scale
+    ([1, 40, 625, 30000, 100000000], Fraction(5, 2))
     """
-    signals = 2 * float(total / budget.cells_scale)  # records times epsilon, for rows replaced one by one
+    signals = 2 * float(total / budget.cells_noise.scale)  # records times epsilon, for rows replaced one by one
     value_groups = [group_values(attribute) for attribute in schema.attributes]
     order = attribute_order(value_groups)
     most = max(1, math.floor(2 * math.log10(max(signals, 1)) - 3))
-    upper = _measured(order, value_groups)[:most] if budget.sums_epsilon is not None else []
-    above = [(budget.sums_epsilon or 0) / Fraction(len(upper)) for _ in upper]
+    upper = _measured(order, value_groups)[:most] if budget.sums_part is not None else []
+    above = [budget.noise((budget.sums_part or 0) / Fraction(len(upper))) for _ in upper]
     tree = make_tree(schema, [order[0], *upper, order[-1]], value_groups)
     return TopDownTree(
         tree=tree,
-        epsilons=(*above, *[budget.cells_epsilon] * bool(tree.steps)),  # a single cell needs no measurement
-        sensitivity=budget.cells_sensitivity,
+        noises=(*above, *[budget.cells_noise] * bool(tree.steps)),  # a single cell needs no measurement
         thin_cells=True,
         opening_scales=OPENING_SCALES,
         shrink_rows=True,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sudare.counts import Counts
 from sudare.methods.budget import CountBudget
 from sudare.methods.microdata.projection import possible_cells
-from sudare.noise import Rng, geometric, geometric_variance
+from sudare.noise import CountNoise, GaussianNoise, Rng, geometric_variance
 from sudare.postprocess import round_by_remainder
 from sudare.postprocess.shrinkage import estimate_posterior_means, estimate_spread
 from sudare.postprocess.simplex import project_rows
@@ -131,7 +131,7 @@ def _padded(order: Codes, starts: Codes, fan: Codes) -> Codes:
 MOST_GROUPS = 64  # first groups that are measured themselves
 LEAST_MEMBERS = 64  # cells a first group needs for its own measurement to pay
 SUMS_SHARE = Fraction(1, 25)  # of epsilon, for the sums of the first groups
-LARGEST_EPSILON = 2  # beyond, cells are known so well that nothing should be taken from them
+LEAST_VARIANCE = geometric_variance(1)  # that of epsilon 2: below, cells are known so well that nothing is taken
 MOST_LONG_ROWS = 64  # a long row is explained by a prior of its own; beyond so many rows that costs too much
 
 
@@ -142,35 +142,37 @@ def grow(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts
     """
     cells, steps = possible_cells(counts.schema), stages(counts.schema)
     exact = counts.dense() if cells is None else counts.dense()[cells]
-    noisy = geometric(exact, epsilon=budget.cells_epsilon, sensitivity=budget.cells_sensitivity, rng=rng)
+    noisy = budget.cells_noise.add(exact, rng=rng)
     groups = None
-    if budget.sums_epsilon is not None:
-        groups = _measure_groups(counts.dense(), steps, budget.sums_epsilon, budget.cells_sensitivity, rng)
+    if budget.sums_noise is not None:
+        groups = _measure_groups(counts.dense(), steps, budget.sums_noise, rng)
     explained = explain(_whole(noisy, cells, counts.schema.size), groups, cells, steps, total, budget)
     table = round_by_remainder(explained, total=total, rng=rng)
     kept = np.flatnonzero(table)
     return Counts.build(counts.schema, kept[:, None], table[kept])
 
 
-def share_of_sums(schema: Schema, epsilon: Fraction) -> Fraction:
+def share_of_sums(schema: Schema, noise: CountNoise) -> Fraction:
     """Decide from public facts whether the first groups get a small share of epsilon of their own.
+
+    `noise` is that of a cell if all is spent on cells and a row is replaced.
 
     A first group's sum is otherwise known only through its many noisy cells. With few groups of many cells the share
     costs cells 4 % more noise and takes up to half the error off sums over long ranges (papers/terada2017).
     """
-    if epsilon > LARGEST_EPSILON or schema.size < 2 * LEAST_MEMBERS:
+    if noise.variance < LEAST_VARIANCE or schema.size < 2 * LEAST_MEMBERS:
         return Fraction(0)
     first = stages(schema)[0]
     pays = not first.is_long and first.children <= MOST_GROUPS and schema.size >= LEAST_MEMBERS * first.children
     return SUMS_SHARE * pays
 
 
-def _measure_groups(exact: Integers, steps: list[Stage], epsilon: Fraction, sensitivity: int, rng: Rng) -> Reals:
+def _measure_groups(exact: Integers, steps: list[Stage], noise: CountNoise, rng: Rng) -> Reals:
     """Noise in the sums of the first groups, in integers."""
     sums = exact
     for stage in reversed(steps[1:]):
         sums = stage.add_up(sums.reshape(stage.prefixes, stage.children))
-    return geometric(sums.ravel(), epsilon=epsilon, sensitivity=sensitivity, rng=rng).astype(np.float64)
+    return noise.add(sums.ravel(), rng=rng).astype(np.float64)
 
 
 def explain(
@@ -179,14 +181,16 @@ def explain(
     """Up: add noisy cells to sums. Down: share every parent out among its children, row by row."""
     sums = _climb_levels(noisy, steps)
     room = _climb_levels(_whole(np.ones(noisy.size if cells is None else cells.size), cells, noisy.size), steps)
-    noise = [geometric_variance(budget.cells_scale) * places for places in room]
-    if groups is not None and budget.sums_epsilon is not None:
-        own = geometric_variance(budget.cells_sensitivity / budget.sums_epsilon)
+    noise = [budget.cells_noise.variance * places for places in room]
+    if groups is not None and budget.sums_noise is not None:
+        own = budget.sums_noise.variance
         sums[1], noise[1] = _combine(sums[1].ravel(), noise[1].ravel(), groups, own)
-    scale = math.sqrt(geometric_variance(budget.cells_scale) / 2)
+    density = CellDensity(
+        scale=math.sqrt(budget.cells_noise.variance / 2), is_gaussian=isinstance(budget.cells_noise, GaussianNoise)
+    )
     estimate = np.array([[float(total)]])
     for position, stage in enumerate(steps):
-        level = _Level(sums[position + 1], noise[position + 1], room[position + 1], room[position], scale)
+        level = _Level(sums[position + 1], noise[position + 1], room[position + 1], room[position], density)
         estimate = _open(stage, estimate.reshape(stage.prefixes, -1), level)
     return estimate.ravel()
 
@@ -198,6 +202,14 @@ def _combine(sums: Reals, noise: Reals, groups: Reals, own: float) -> tuple[Real
 
 
 @dataclass(frozen=True, slots=True)
+class CellDensity:
+    """The noise of a cell, as if it were not whole: Laplace of a scale, or Gaussian of the same deviation."""
+
+    scale: float
+    is_gaussian: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Level:
     """What is known of the children of a step: noisy sums, their variances, and how many possible cells they hold."""
 
@@ -205,7 +217,7 @@ class _Level:
     noise: Reals
     room: Reals
     parent_room: Reals
-    scale: float  # of a cell's noise, as if Laplace
+    density: CellDensity
 
 
 def _climb_levels(cells: Reals, steps: list[Stage]) -> list[Reals]:
@@ -222,7 +234,7 @@ def _open(stage: Stage, parents: Reals, level: _Level) -> Reals:
     noisy, noise, room = level.noisy.reshape(shape), level.noise.reshape(shape), level.room.reshape(shape)
     share = room / np.maximum(level.parent_room.reshape(stage.prefixes, stage.groups), 1.0)[:, stage.parents]
     if stage.is_long and stage.prefixes * stage.groups <= MOST_LONG_ROWS:
-        target = _explain_long(noisy, room, level.scale)
+        target = _explain_long(noisy, room, level.density)
     else:
         target = _shrink(stage, parents, noisy, noise, share)
     children = np.empty_like(noisy)
@@ -244,11 +256,13 @@ def _shrink(stage: Stage, parents: Reals, noisy: Reals, noise: Reals, share: Rea
     return mean + slack / np.maximum(slack + noise, 1e-300) * surprise
 
 
-def _explain_long(noisy: Reals, room: Reals, scale: float) -> Reals:
+def _explain_long(noisy: Reals, room: Reals, density: CellDensity) -> Reals:
     target = noisy.copy()
     for row, space in zip(target, room, strict=True):
         for size in np.unique(space[space > 0]):
-            row[space == size] = estimate_posterior_means(row[space == size], scale=scale, terms=int(size))
+            row[space == size] = estimate_posterior_means(
+                row[space == size], scale=density.scale, terms=int(size), is_gaussian=density.is_gaussian
+            )
     return target
 
 

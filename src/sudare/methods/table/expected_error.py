@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
 from sudare.methods.figures import ShownPreview
-from sudare.methods.table.haar import rows_of, wavelet_scale
+from sudare.methods.table.haar import wavelet_noise
 from sudare.methods.table.morton import CellOrder
-from sudare.methods.table.tree import level_epsilons, table_tree
+from sudare.methods.table.tree import level_noises, table_tree
 from sudare.methods.tree.possible import KeySet
-from sudare.noise import Rng, SeededRng, geometric_variance
+from sudare.noise import CountNoise, Rng, SeededRng
 from sudare.noise.uniform import draw_below
 from sudare.schema import Schema
 from sudare.text import Text, text
@@ -140,12 +139,12 @@ class TablePreview(ShownPreview):
 
     `regions` pairs a number of cells with the standard deviation of the sum over such a region, if it lies well in the
     tree, before rows are made valid (which lowers it where counts are small). `levels` pairs the number of nodes of
-    every measured level with the scale of its noise. `trials` tell what came out of made-up tables.
+    every measured level with its noise. `trials` tell what came out of made-up tables.
     """
 
     cells: int
     regions: tuple[tuple[int, float], ...]
-    levels: tuple[tuple[int, Fraction], ...]
+    levels: tuple[tuple[int, CountNoise], ...]
     total_standard_deviation: float
     trials: tuple[Trial, ...] = ()
 
@@ -181,7 +180,7 @@ class TablePreview(ShownPreview):
         told: dict[str, Any] = {
             "cells": self.cells,
             "region_standard_deviation": {str(size): round(error, 3) for size, error in self.regions},
-            "levels": [{"nodes": str(nodes), "scale": str(scale)} for nodes, scale in self.levels],
+            "levels": [{"nodes": str(nodes), **noise.to_dict()} for nodes, noise in self.levels],
             "bias": "empty cells are published too high and large ones too low, since no count is below 0",
             "total_standard_deviation": round(self.total_standard_deviation, 6),
         }
@@ -192,9 +191,7 @@ class TablePreview(ShownPreview):
 
 def foresee(algorithm: str, schema: Schema, budget: CountBudget, *, trials: tuple[Trial, ...] = ()) -> TablePreview:
     """Compute the preview of a run."""
-    total = 0.0
-    if budget.total_epsilon is not None:
-        total = math.sqrt(geometric_variance(budget.total_sensitivity / budget.total_epsilon))
+    total = 0.0 if budget.total_noise is None else math.sqrt(budget.total_noise.variance)
     levels = _tree_levels(schema, budget) if algorithm == "tree" else _wavelet_levels(schema, budget)
     blocks = [4**power for power in range(13) if 4**power <= min(schema.size, MOST_BLOCK)]
     error = _tree_error if algorithm == "tree" else _wavelet_error
@@ -207,30 +204,27 @@ def foresee(algorithm: str, schema: Schema, budget: CountBudget, *, trials: tupl
     )
 
 
-def _tree_levels(schema: Schema, budget: CountBudget) -> tuple[tuple[int, Fraction], ...]:
+def _tree_levels(schema: Schema, budget: CountBudget) -> tuple[tuple[int, CountNoise], ...]:
     tree = table_tree(schema)
-    epsilons = level_epsilons(tree, budget)
-    measured = [(tree.size(place), each) for place, each in enumerate(epsilons, start=1) if each]
-    return tuple((nodes, budget.cells_sensitivity / each) for nodes, each in measured)
+    noises = enumerate(level_noises(tree, budget), start=1)
+    return tuple((tree.size(place), noise) for place, noise in noises if noise is not None)
 
 
-def _wavelet_levels(schema: Schema, budget: CountBudget) -> tuple[tuple[int, Fraction], ...]:
+def _wavelet_levels(schema: Schema, budget: CountBudget) -> tuple[tuple[int, CountNoise], ...]:
     halvings = CellOrder(schema=schema, order="morton").levels
-    scale = wavelet_scale(
-        halvings, epsilon=budget.cells_epsilon, neighbours=budget.guarantee.neighbours, rows=rows_of(schema)
-    )
-    return tuple((2 ** (level + 1), scale) for level in range(halvings))
+    noise = wavelet_noise(halvings, budget)
+    return tuple((2 ** (level + 1), noise) for level in range(halvings))
 
 
-def _tree_error(cells: int, levels: tuple[tuple[int, Fraction], ...], block: int) -> float:
+def _tree_error(cells: int, levels: tuple[tuple[int, CountNoise], ...], block: int) -> float:
     """A region is the sum of its cells, or of nodes inside it: the level that tells it best counts."""
-    fitting = [(block * nodes / cells, scale) for nodes, scale in levels if cells <= block * nodes]
-    return math.sqrt(min((size * geometric_variance(scale) for size, scale in fitting), default=0.0))
+    fitting = [(block * nodes / cells, noise) for nodes, noise in levels if cells <= block * nodes]
+    return math.sqrt(min((size * noise.variance for size, noise in fitting), default=0.0))
 
 
-def _wavelet_error(cells: int, levels: tuple[tuple[int, Fraction], ...], block: int) -> float:
+def _wavelet_error(cells: int, levels: tuple[tuple[int, CountNoise], ...], block: int) -> float:
     """The variance of a block of 2^l of 2^k cells is (2 scale^2 / 3)(1 - 4^(l - k)) (proofs/wavelet.md)."""
     if not levels:
         return 0.0
     halved = len(levels) - block.bit_length() + 1
-    return float(levels[-1][1]) * math.sqrt(2 / 3 * max(0.0, 1 - 4.0**-halved))
+    return float(levels[-1][1].scale) * math.sqrt(2 / 3 * max(0.0, 1 - 4.0**-halved))

@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, SchemaError
+from sudare.methods.budget import CountBudget
+from sudare.noise import CountNoise
+from sudare.noise.counting import choose_by_sensitivity
 from sudare.privacy import Neighbours
 from sudare.privacy.differential import check_neighbours
 from sudare.schema import Schema
@@ -42,6 +45,20 @@ def wavelet_scale(levels: int, *, epsilon: Fraction, neighbours: Neighbours, row
     Fraction(380, 1)
     """
     return wavelet_sensitivity(levels, neighbours=neighbours, rows=rows) / epsilon
+
+
+def wavelet_noise(levels: int, budget: CountBudget) -> CountNoise:
+    """Choose the noise of every difference: of the laws that keep the part of the cells the one of less variance.
+
+    In L2 (proofs/wavelet.md): a row added or removed changes one difference a level by 1, so k for k levels is the
+    square; a row replaced changes one by 2, where its old and its new path part, and two by 1 on every level below:
+    2k + 2 at most. A person with r rows at most r times as much.
+    """
+    halvings, currency = max(1, levels), budget.guarantee.currency
+    is_replaced = budget.guarantee.neighbours == "replace"
+    square = (2 * halvings + 2 if is_replaced else halvings) * budget.rows**2
+    change = wavelet_sensitivity(levels, neighbours=budget.guarantee.neighbours, rows=budget.rows)
+    return choose_by_sensitivity(budget.cells_part, currency, absolute=change, squared=square, is_listed=True)
 
 
 def rows_of(schema: Schema) -> int:

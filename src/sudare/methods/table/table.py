@@ -14,7 +14,7 @@ import numpy as np
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
+from sudare.methods.base import CurrencyMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
 from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.columns import coded
 from sudare.methods.figures import as_estimates, write_figure
@@ -25,9 +25,8 @@ from sudare.methods.table.haar import check_wavelet_schema
 from sudare.methods.table.maps import picture_files
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.tree import Focus, grow_table, plan_tree, tree_fits
-from sudare.methods.table.wavelet import wavelet
-from sudare.noise import Rng, geometric_variance
-from sudare.noise.geometric import split_scale
+from sudare.methods.table.wavelet import draw_wavelet
+from sudare.noise import CountNoise, Rng
 from sudare.privacy import Neighbours
 from sudare.releases import Certificate, Coded, Frame, Release
 from sudare.releases.claims import CheckedClaim
@@ -107,7 +106,7 @@ PART = 20  # a region is looked at that is about so small a part of the table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(EpsilonMethod):
+class Table(CurrencyMethod):
     """Publish counts over a table of any size, with sums over regions that people can use.
 
     `algorithm` is "tree" (the default: noise on sums from the top down, rows made valid) or "wavelet" (the paper's).
@@ -115,7 +114,7 @@ class Table(EpsilonMethod):
     the cells. Counts are whole numbers, never negative, and add up at every level of every declared hierarchy; under
     replace-one the total is exact.
 
-    Guarantee: epsilon-DP for the declared unit and neighbours. Proof: proofs/table.md, proofs/wavelet.md
+    Guarantee: epsilon-DP, or rho-zCDP, for the declared unit and neighbours. Proof: proofs/table.md, proofs/wavelet.md
     Error: `preview`; empty cells come out too high and large ones too low.
     Source: Terada et al., large sparse count tables; Hay et al. 2010.
 
@@ -140,7 +139,7 @@ class Table(EpsilonMethod):
     )
 
     def __post_init__(self) -> None:
-        EpsilonMethod.__post_init__(self)
+        CurrencyMethod.__post_init__(self)
         if self.algorithm == "wavelet" and self.focus != "regions":
             raise ParameterError("the wavelet takes no focus; leave it out, or use algorithm tree")
 
@@ -195,8 +194,8 @@ class Table(EpsilonMethod):
         share, deviation = Fraction(size, found.cells), regions[size]
         words = text("a cell is off by {deviation}", deviation=write_figure(regions[1]))
         if found.cells > PART * max(regions) and found.levels:
-            nodes, scale = next((level for level in found.levels if level[0] >= PART), found.levels[-1])
-            share, deviation = Fraction(1, nodes), math.sqrt(geometric_variance(scale))
+            nodes, noise = next((level for level in found.levels if level[0] >= PART), found.levels[-1])
+            share, deviation = Fraction(1, nodes), math.sqrt(noise.variance)
             parts = text(
                 "one of {parts} parts of the table by {deviation}", parts=nodes, deviation=write_figure(deviation)
             )
@@ -225,7 +224,7 @@ class Table(EpsilonMethod):
 
     def check(self, counts: Counts, plan: Plan) -> None:
         """Refuse what could only fail after the spend."""
-        check_counts(counts, plan.facts, plan.steps, self._scales(plan.facts, plan.steps))
+        check_counts(counts, plan.facts, plan.steps, self._noises(plan.facts, plan.steps))
 
     def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
         """Draw the table; its cells, sums and maps are published."""
@@ -239,7 +238,7 @@ class Table(EpsilonMethod):
         It does not spend; `publish` does so first. Audits call it many times.
         """
         budget = self._budget(counts.schema, neighbours)
-        check_counts(counts, counts.schema, budget, self._scales(counts.schema, budget))
+        check_counts(counts, counts.schema, budget, self._noises(counts.schema, budget))
         return self._drawing(budget)(counts, rng)
 
     def summarise(self, made: Made, *, out: Path) -> Summary:
@@ -277,14 +276,13 @@ class Table(EpsilonMethod):
             total = measure_total(counts, budget, rng=rng)
             if self.algorithm == "tree":
                 return grow_table(counts, budget, focus=self.focus, total=total, rng=rng)
-            relation = budget.guarantee.neighbours
-            return wavelet(counts, epsilon=budget.cells_epsilon, neighbours=relation, total=total, rng=rng)
+            return draw_wavelet(counts, budget, total=total, rng=rng)
 
         return draw
 
-    def _scales(self, schema: Schema, budget: CountBudget) -> tuple[Fraction, ...]:
-        """Scales of the noise of all levels."""
-        return tuple(scale for _, scale in foresee(self.algorithm, schema, budget).levels)
+    def _noises(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
+        """The noise of all levels."""
+        return tuple(noise for _, noise in foresee(self.algorithm, schema, budget).levels)
 
     def _chosen(self, schema: Schema) -> Schema:
         chosen = self.select(schema)
@@ -305,13 +303,13 @@ class Table(EpsilonMethod):
 
     def _budget(self, schema: Schema, neighbours: Neighbours | None) -> CountBudget:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
-        return plan_tree(schema, promise, self.focus) if self.algorithm == "tree" else plan(promise)
+        return plan_tree(schema, promise, self.focus) if self.algorithm == "tree" else plan(promise, is_sparse=True)
 
 
-def check_counts(counts: Counts, schema: Schema, budget: CountBudget, scales: Iterable[Fraction]) -> None:
+def check_counts(counts: Counts, schema: Schema, budget: CountBudget, noises: Iterable[CountNoise]) -> None:
     """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
     check_facts(counts, schema)
     if counts.total >= MOST_RECORDS:
         raise ParameterError("the table has 2**52 records or more; count in coarser units")
-    for scale in (*budget.scales, *scales):
-        split_scale(scale)  # refuses noise beyond 64 bits
+    for noise in (*budget.noises, *noises):
+        noise.check()  # refuses noise beyond 64 bits

@@ -16,10 +16,10 @@ from sudare.counts import Counts
 from sudare.methods.budget import CountBudget, plan
 from sudare.methods.tree import Possible, TopDownTree, Tree, ValueGroups, group_values, make_tree
 from sudare.methods.tree.levels import Heights
-from sudare.noise import Rng, geometric, geometric_variance
+from sudare.noise import CountNoise, Rng
 from sudare.postprocess.shrinkage import estimate_spread
 from sudare.postprocess.simplex import share_rows
-from sudare.privacy import Guarantee
+from sudare.privacy import DifferentialPrivacy
 from sudare.schema import Radix, Schema
 from sudare.schema.arrays import Integers, Reals
 
@@ -81,17 +81,16 @@ LEAST_FREE = 1e-9  # of a row that an only child leaves to others
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Visited:
-    """A tree of which every node is held: `epsilons` by level below the root, 0 where a level is not measured."""
+    """A tree of which every node is held: `noises` by level below the root, None where a level is not measured."""
 
     tree: Tree
-    epsilons: tuple[Fraction, ...]
-    sensitivity: int
+    noises: tuple[CountNoise | None, ...]
 
     def publish(self, counts: Counts, *, total: int, rng: Rng) -> Counts:
         """Measure all levels, agree upwards, share out downwards.
 
-        Guarantee: epsilon-DP, epsilon the sum of `epsilons`, if a neighbouring table changes the cells by at most
-        `sensitivity` in L1 and `total` is public or already noisy. Proof: proofs/table.md
+        Guarantee: what the noises of all levels cost together, if `total` is public or already noisy: a neighbouring
+        table changes the sums of a level as it changes the cells. Proof: proofs/table.md
         Source: Hay et al. 2010 (up and down); Efron, Morris 1973 (shrinkage); Terada 2017, 4.3-4.4 (rows).
         """
         sums = self._exact(counts) if self.tree.steps else []  # a single cell holds the total
@@ -150,21 +149,18 @@ class Visited:
         return sums[::-1]
 
     def _measure(self, level: int, exact: Integers, rng: Rng) -> Integers | None:
-        epsilon = self.epsilons[level - 1]
-        if not epsilon:
-            return None
-        return geometric(exact, epsilon=epsilon, sensitivity=self.sensitivity, rng=rng)
+        noise = self.noises[level - 1]
+        return None if noise is None else noise.add(exact, rng=rng)
 
     def _agree(self, noisy: list[Integers | None]) -> tuple[list[Reals], list[Reals]]:
         """The best estimate of every node from its own measurement and all below it, with its variance."""
         values: list[Reals] = []
         variances: list[Reals] = []
         for level in range(len(noisy), 0, -1):
-            own = noisy[level - 1]
+            own, noise = noisy[level - 1], self.noises[level - 1]
             found = self._from_below(level, values[-1], variances[-1]) if values else None
-            if own is not None:
-                variance = geometric_variance(self.sensitivity / self.epsilons[level - 1])
-                found = _combine(own.astype(np.float64), variance, found)
+            if own is not None and noise is not None:
+                found = _combine(own.astype(np.float64), noise.variance, found)
             if found is None:
                 raise AssertionError("the cells are always measured")
             values.append(found[0])
@@ -224,21 +220,26 @@ LEAVES = {"cells": Fraction(1), "both": Fraction(1, 2)}  # of epsilon, on the ce
 WIDE_LEAVES = {"cells": Fraction(4, 5), "both": Fraction(1, 2)}  # of a large one: its sums must lead to the cells
 
 
-def plan_tree(schema: Schema, guarantee: Guarantee, focus: Focus) -> CountBudget:
-    """Split epsilon between sums and cells: by resolution for regions, most on the cells for cells."""
+def plan_tree(schema: Schema, guarantee: DifferentialPrivacy, focus: Focus) -> CountBudget:
+    """Split the promise between sums and cells: by resolution for regions, most on the cells for cells."""
     weights = _weights(table_tree(schema))
+    is_sparse = schema.size > DENSE_CELLS
     if len(weights) < 2:
-        return plan(guarantee)
-    leaves = LEAVES if schema.size <= DENSE_CELLS else WIDE_LEAVES
-    return plan(guarantee, sums_share=1 - leaves.get(focus, Fraction(weights[-1], sum(weights))))
+        return plan(guarantee, is_sparse=is_sparse)
+    leaves = WIDE_LEAVES if is_sparse else LEAVES
+    sums_share = 1 - leaves.get(focus, Fraction(weights[-1], sum(weights)))
+    return plan(guarantee, sums_share=sums_share, level_weights=weights[:-1], is_sparse=is_sparse)
 
 
-def level_epsilons(tree: Tree, budget: CountBudget) -> tuple[Fraction, ...]:
-    """Give the epsilon of every level below the root, 0 where nothing is measured."""
+def level_noises(tree: Tree, budget: CountBudget) -> tuple[CountNoise | None, ...]:
+    """Give the noise of every level below the root, None where nothing is measured."""
     *upper, _ = _weights(tree) or [0]
-    sums = budget.sums_epsilon or Fraction(0)
-    above = [sums * Fraction(weight, sum(upper)) for weight in upper]
-    return (*above, *[budget.cells_epsilon] * bool(tree.steps))
+    sums = budget.sums_part
+    if sums is None:
+        above: list[CountNoise | None] = [None for _ in upper]
+    else:
+        above = [budget.noise(sums * share) for share in budget.guarantee.currency.reshare(upper)]
+    return (*above, *[budget.cells_noise] * bool(tree.steps))
 
 
 def _weights(tree: Tree) -> list[int]:
@@ -254,19 +255,18 @@ def _weights(tree: Tree) -> list[int]:
 def grow_table(counts: Counts, budget: CountBudget, *, focus: Focus, total: int, rng: Rng) -> Counts:
     """Publish a table by the tree: whole numbers, not negative, with the given total.
 
-    Guarantee: DP with the epsilons of `level_epsilons`, given a total that is public or already noisy.
+    Guarantee: what the noises of `level_noises` cost together, given a total that is public or already noisy.
     Proof: proofs/table.md
     Error: `preview` tells the noise of cells and regions. Projected rows lift empty cells and lower large ones.
     Source: Hay et al. 2010; Terada, sparse tables, section 4 (nodes at 0 stay closed).
     """
     tree = table_tree(counts.schema)
-    epsilons, sensitivity = level_epsilons(tree, budget), budget.cells_sensitivity
+    noises = level_noises(tree, budget)
     if counts.schema.size <= DENSE_CELLS:
-        return Visited(tree=tree, epsilons=epsilons, sensitivity=sensitivity).publish(counts, total=total, rng=rng)
+        return Visited(tree=tree, noises=noises).publish(counts, total=total, rng=rng)
     top_down = TopDownTree(
         tree=tree,
-        epsilons=epsilons,
-        sensitivity=sensitivity,
+        noises=tuple(noise for noise in noises if noise is not None),
         thin_cells=focus != "regions",
         opening_scales=OPENING_SCALES,
     )  # rows are not explained here: in sparse tables that was slower and farther from the truth (benchmarks/table.py)

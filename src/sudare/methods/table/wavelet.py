@@ -21,11 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.methods.table.haar import check_total, check_wavelet_schema, halve, rows_of, wavelet_scale
+from sudare.methods.budget import CountBudget
+from sudare.methods.table.haar import (
+    check_total,
+    check_wavelet_schema,
+    halve,
+    rows_of,
+    wavelet_noise,
+    wavelet_scale,
+)
 from sudare.methods.table.morton import WORD_BITS, CellOrder, Order, sorted_paths
-from sudare.noise import Rng, add_geometric
+from sudare.noise import CountNoise, GeometricNoise, Rng
 from sudare.noise.enclosure import Enclosure, enclose
-from sudare.noise.laws import Law, TwoSidedGeometric
+from sudare.noise.laws import Law
 from sudare.noise.machine import TableMachine
 from sudare.noise.uniform import draw_coins, draw_words
 from sudare.privacy import Neighbours
@@ -42,7 +50,7 @@ ENCLOSURES_KEPT = 4096
 class Staying:
     """How many levels a sum drifts before it splits, counted up to `most`."""
 
-    scale: Fraction
+    noise: CountNoise
     people: int
     most: int
 
@@ -62,14 +70,14 @@ class Staying:
 
     def threshold(self, k: int, bits: int) -> tuple[int, int]:
         """Bound 2**bits * P[X <= k] = 1 - (1 - p)^(k+1) by integers at most 2 apart."""
-        return enclose(lambda more: 1 - (1 - _split(self.scale, self.people, more)) ** (k + 1), bits)
+        return enclose(lambda more: 1 - (1 - _split(self.noise, self.people, more)) ** (k + 1), bits)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Splitting:
     """The left half of a sum that splits: 1 to people - 1."""
 
-    scale: Fraction
+    noise: CountNoise
     people: int
 
     @property
@@ -93,22 +101,22 @@ class Splitting:
         return enclose(lambda more: self._below(k, more), bits)
 
     def _below(self, k: int, bits: int) -> Enclosure:
-        first = _at_most(self.scale, self.people, 0, bits)
-        return (_at_most(self.scale, self.people, k, bits) - first) / _split(self.scale, self.people, bits)
+        first = _at_most(self.noise, self.people, 0, bits)
+        return (_at_most(self.noise, self.people, k, bits) - first) / _split(self.noise, self.people, bits)
 
 
 @functools.lru_cache(maxsize=ENCLOSURES_KEPT)
-def _at_most(scale: Fraction, people: int, left: int, bits: int) -> Enclosure:
+def _at_most(noise: CountNoise, people: int, left: int, bits: int) -> Enclosure:
     """Enclose G(left)."""
-    law = TwoSidedGeometric(scale=scale)
+    law = noise.law
     lows, highs = zip(*(law.threshold(2 * left - people + step, bits) for step in (0, 1)), strict=True)
     return Enclosure(sum(lows) // 2, -(-sum(highs) // 2), bits)
 
 
 @functools.lru_cache(maxsize=ENCLOSURES_KEPT)
-def _split(scale: Fraction, people: int, bits: int) -> Enclosure:
+def _split(noise: CountNoise, people: int, bits: int) -> Enclosure:
     """Enclose p."""
-    return _at_most(scale, people, people - 1, bits) - _at_most(scale, people, 0, bits)
+    return _at_most(noise, people, people - 1, bits) - _at_most(noise, people, 0, bits)
 
 
 @functools.lru_cache(maxsize=TABLES_KEPT)
@@ -121,7 +129,7 @@ class Drifts:
     """Sums that drift through empty nodes: which level each splits at next, and those that reached a cell whole."""
 
     cells: CellOrder
-    scale: Fraction
+    noise: CountNoise
     waiting: dict[int, list[tuple[Integers, Integers]]] = field(default_factory=dict)
 
     def takes(self, sums: Integers, *, level: int) -> NDArray[np.bool_] | None:
@@ -163,7 +171,7 @@ class Drifts:
         stays = np.full(len(sums), levels, dtype=np.int64)
         for people, chosen in _groups(sums):
             if people > 1:
-                law = Staying(scale=self.scale, people=people, most=levels)
+                law = Staying(noise=self.noise, people=people, most=levels)
                 stays[chosen] = _machine(law).sample(len(chosen), rng)
         return stays
 
@@ -171,7 +179,7 @@ class Drifts:
         left = np.ones(len(sums), dtype=np.int64)
         for people, chosen in _groups(sums):
             if people > 2:
-                left[chosen] = _machine(Splitting(scale=self.scale, people=people)).sample(len(chosen), rng)
+                left[chosen] = _machine(Splitting(noise=self.noise, people=people)).sample(len(chosen), rng)
         return left
 
     def _drifted(self, paths: Integers, level: int, wakes: Integers, rng: Rng) -> Integers:
@@ -222,23 +230,30 @@ def wavelet(
     check_wavelet_schema(counts.schema)
     cells = CellOrder(schema=counts.schema, order=order)
     scale = wavelet_scale(cells.levels, epsilon=epsilon, neighbours=neighbours, rows=rows_of(counts.schema))
-    return descend(counts, cells, total=total, scale=scale, rng=rng)
+    return descend(counts, cells, total=total, noise=GeometricNoise(scale=scale), rng=rng)
 
 
-def descend(counts: Counts, cells: CellOrder, *, total: int, scale: Fraction, rng: Rng) -> Counts:
-    """Halve from the root down with noise of a given scale: the paper's own 2(1 + k)/epsilon, or ours."""
+def draw_wavelet(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
+    """Publish a table as `wavelet` does, with the noise that keeps the part of the cells in the currency in use."""
+    check_wavelet_schema(counts.schema)
+    cells = CellOrder(schema=counts.schema, order="morton")
+    return descend(counts, cells, total=total, noise=wavelet_noise(cells.levels, budget), rng=rng)
+
+
+def descend(counts: Counts, cells: CellOrder, *, total: int, noise: CountNoise, rng: Rng) -> Counts:
+    """Halve from the root down with a given noise: of the paper's own scale 2(1 + k)/epsilon, or ours."""
     truth = StoredCells.of(counts, cells)
     nodes = Nodes.root(cells, cells_stored=counts.nonzero, total=check_total(total))
-    return finish(counts.schema, nodes, truth, 0, scale=scale, rng=rng)
+    return finish(counts.schema, nodes, truth, 0, noise=noise, rng=rng)
 
 
-def finish(schema: Schema, nodes: Nodes, truth: StoredCells, first: int, *, scale: Fraction, rng: Rng) -> Counts:
+def finish(schema: Schema, nodes: Nodes, truth: StoredCells, first: int, *, noise: CountNoise, rng: Rng) -> Counts:
     """Open nodes of level `first` down to the cells, and make the table of what they got."""
     cells = truth.cells
-    drifts = Drifts(cells=cells, scale=scale)
+    drifts = Drifts(cells=cells, noise=noise)
     for level in range(first, cells.levels):
         if len(nodes.sums):
-            middles, differences = measure(nodes, truth, level, scale=scale, rng=rng)
+            middles, differences = measure(nodes, truth, level, noise=noise, rng=rng)
             opened = split_nodes(nodes, middles, differences, cells, level, rng=rng)
             nodes, truth = _forget_closed(_hand_over(opened, drifts, level + 1, rng=rng), truth)
         drifts.split(level, rng=rng)
@@ -306,12 +321,12 @@ class Nodes:
         return cls(sums=total * one, lows=0 * one, highs=cells_stored * one, paths=paths, edges=axes * one)
 
 
-def measure(nodes: Nodes, truth: StoredCells, level: int, *, scale: Fraction, rng: Rng) -> tuple[Integers, Integers]:
+def measure(nodes: Nodes, truth: StoredCells, level: int, *, noise: CountNoise, rng: Rng) -> tuple[Integers, Integers]:
     """Give where the right halves of the nodes start among the stored cells, and the noisy differences D*."""
     middles = truth.middles(nodes.lows, nodes.highs, level)
     before = truth.before
     differences = 2 * before[middles] - before[nodes.lows] - before[nodes.highs]
-    return middles, add_geometric(differences, scale=scale, rng=rng)
+    return middles, noise.add(differences, rng=rng)
 
 
 def split_nodes(

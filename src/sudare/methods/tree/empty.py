@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -15,11 +14,9 @@ from sudare.counts.counts import exact_sum
 from sudare.errors import ParameterError
 from sudare.methods.tree.levels import LevelStep, take
 from sudare.methods.tree.possible import KeySet, Possible, find_first
-from sudare.noise import Rng, geometric_noise
-from sudare.noise.counting import GeometricNoise
-from sudare.noise.geometric import one_sided_noise
+from sudare.noise import CountNoise, Rng
 from sudare.noise.uniform import draw_below, draw_below_each, draw_by_weight
-from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum
+from sudare.noise.zeros import Stratum, count_in_stratum, draw_at_most, draw_in_stratum
 from sudare.schema.arrays import Codes
 
 WORD_LIMIT = 2**62
@@ -199,7 +196,7 @@ def sample_empty(
     *,
     totals: Codes,
     limits: Codes,
-    scale: Fraction,
+    noise: CountNoise,
     most: int | None = None,
     whole: NDArray[np.bool_] | None = None,
     rng: Rng,
@@ -216,7 +213,7 @@ def sample_empty(
     """
     if totals.size and int(totals.max()) >= MOST_TOTAL:
         raise ParameterError("a table of 2**52 records or more is too large; count in coarser units")
-    search = _Search(rows, full, totals, limits, scale, most, rng)
+    search = _Search(rows, full, totals, limits, noise, most, rng)
     if whole is not None and whole.any():
         search.list_the_rest(whole)
     while search.open.size:
@@ -236,11 +233,11 @@ class _Search:
         full: NoisyChildren,
         totals: Codes,
         limits: Codes,
-        scale: Fraction,
+        noise: CountNoise,
         most: int | None,
         rng: Rng,
     ) -> None:
-        self.rows, self.totals, self.limits, self.scale, self.rng = rows, totals, limits, scale, rng
+        self.rows, self.totals, self.limits, self.noise, self.rng = rows, totals, limits, noise, rng
         self.level = most  # what unknown values are at most; None: anything
         self.known = np.bincount(full.children.rows, minlength=rows.size)  # children with a value, by row
         self.masses = _Masses(full, rows.size)
@@ -259,7 +256,7 @@ class _Search:
         listed = self.rows.listed(self.open[is_last])
         keys = self.rows.keys(listed)
         unseen = listed.take(~(self.taken.holds(keys) | self._drawn_keys().holds(keys)))
-        values = draw_at_most(unseen.rows.size, scale=self.scale, most=self.level, rng=self.rng)
+        values = draw_at_most(unseen.rows.size, noise=self.noise, most=self.level, rng=self.rng)
         self.drawn = self.drawn.join(NoisyChildren(children=unseen, values=values))
         self.open = self.open[~is_last]
 
@@ -267,7 +264,7 @@ class _Search:
         """Lower the level by one stratum and see which rows are finished."""
         unseen = add_up(self.rows.capacity[self.open]) - int(self.known[self.open].sum())
         above = self._next(unseen)
-        stratum = Stratum(noise=GeometricNoise(scale=self.scale), above=above, at_most=self.level)
+        stratum = Stratum(noise=self.noise, above=above, at_most=self.level)
         values = draw_in_stratum(count_in_stratum(unseen, stratum, self.rng), stratum, self.rng)
         children = self._draw_places(values.size)
         self.drawn = self.drawn.join(NoisyChildren(children=children, values=values))
@@ -285,16 +282,17 @@ class _Search:
 
     def _next(self, unseen: int) -> int:
         """The next level; any choice gives the same law. A stratum does not cross 0, where the law turns."""
-        scale, lowest = float(self.scale), int(self.limits[self.open].min())
+        lowest = int(self.limits[self.open].min())
         if lowest > NO_LIMIT:  # straight to the lowest limit, unless too many would be seen
-            step = math.ceil(scale * max(0.0, math.log(unseen) - math.log(2 * max(LISTED_CHILDREN, self.open.size))))
+            odds = math.log(unseen) - math.log(2 * max(LISTED_CHILDREN, self.open.size))
+            step = math.ceil(self.noise.reach(max(0.0, odds)))
             lower = max(lowest, step)
             lower = min(lower, self.level - 1) if self.level is not None else lower
         elif self.level is None:
             per_row = max(2.0, unseen / (FIRST_PER_ROW * self.open.size))
-            lower = max(-1, math.floor(scale * math.log(per_row / 2)))
+            lower = max(-1, math.floor(self.noise.reach(math.log(per_row / 2))))
         else:
-            lower = self.level - max(1, math.ceil(LEVEL_STEP * scale))
+            lower = self.level - max(1, math.ceil(LEVEL_STEP * self.noise.slope(self.level)))
         return -1 if lower < -1 and (self.level is None or self.level > -1) else lower
 
     def _draw_places(self, size: int) -> Children:
@@ -345,18 +343,3 @@ class _Masses:
         height = values.astype(np.float64) - float(self._level or 0)
         self.excess += np.bincount(rows, weights=height, minlength=self._size)
         self._above += np.bincount(rows, minlength=self._size)
-
-
-def draw_at_most(size: int, *, scale: Fraction, most: int | None, rng: Rng) -> Codes:
-    """Draw two-sided geometric values given that they are at most `most` (None: no condition), exactly.
-
-    >>> from sudare.noise import SeededRng
-    >>> bool((draw_at_most(100, scale=Fraction(5), most=2, rng=SeededRng(1)) <= 2).all())
-    True
-    """
-    if most is not None and most < 0:  # below 0 the law falls by one factor a step
-        return most - one_sided_noise(size, scale=scale, rng=rng)
-    values = geometric_noise(size, scale=scale, rng=rng)
-    while most is not None and (beyond := np.flatnonzero(values > most)).size:
-        values[beyond] = geometric_noise(beyond.size, scale=scale, rng=rng)
-    return values

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +27,7 @@ from sudare.methods.tree.valid_rows import (
     find_heavy_cells,
     find_no_heavy_cells,
 )
-from sudare.noise import Rng, geometric
+from sudare.noise import CountNoise, Rng
 from sudare.schema import Radix
 from sudare.schema.arrays import Codes, Reals
 
@@ -115,36 +114,35 @@ def _order(digits: list[Codes], bounds: list[int], size: int) -> Codes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TopDownTree:
-    """How a table is opened: the tree, the epsilon of every step, and how rows are made valid.
+    """How a table is opened: the tree, the noise of every step, and how rows are made valid.
 
-    The last epsilon is that of the cells, the others those of the upper steps. Rows are projected (`ProjectRows`),
+    The last noise is that of the cells, the others those of the upper steps. Rows are projected (`ProjectRows`),
     those of upper steps after they are explained if `shrink_rows` (`ShrinkRows`). With `thin_cells` heavy cells are
     published first and the rest is spread (`SpreadThinly`). A node with at most `opening_scales` noise scales of its
-    step is opened into cells at once: the levels between would tell nothing but noise.
+    step (the deviation over sqrt 2) is opened into cells at once: the levels between would tell nothing but noise.
     """
 
     tree: Tree
-    epsilons: tuple[Fraction, ...]
-    sensitivity: int
+    noises: tuple[CountNoise, ...]
     thin_cells: bool = False
     opening_scales: int = 0
     shrink_rows: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.epsilons) != len(self.tree.steps):
+        if len(self.noises) != len(self.tree.steps):
             raise ParameterError(
-                "epsilons ({given}) must be one for each of the {steps} steps",
-                given=len(self.epsilons),
+                "noises ({given}) must be one for each of the {steps} steps",
+                given=len(self.noises),
                 steps=len(self.tree.steps),
             )
 
     def publish(self, counts: Counts, *, total: int, rng: Rng) -> Counts:
         """Publish a table from the top down: noise on the children's sums, then every row made valid.
 
-        Step i adds two-sided geometric noise of scale sensitivity/epsilons[i] to the sums of children of open nodes.
+        Step i adds the noise `noises[i]` to the sums of children of open nodes.
 
-        Guarantee: epsilon-DP, epsilon the sum of `epsilons`, if a neighbouring table changes the sums of any one level
-        by at most `sensitivity` in L1 and `total` is public or already noisy. Proof: proofs/tree.md
+        Guarantee: what the noises of all steps cost together, if `total` is public or already noisy: a neighbouring
+        table changes the sums of any one level as it changes the cells. Proof: proofs/tree.md
         Error: none in the total; a region is wrong by the noise of the rows that lead to it.
         Source: Hay et al. 2010; Terada, sparse tables, algorithm 2 (nodes at 0 stay closed).
         """
@@ -154,21 +152,17 @@ class TopDownTree:
         parts = [(take(heavy.ranks, heavy.is_heavy), heavy.published)]
         front = self._top(heavy)
         for number in range(self._upper):
-            goes_on = front.totals > math.floor(self.opening_scales * self.scale(number))
+            goes_on = front.totals > math.floor(self.opening_scales * self.noises[number].scale)
             parts.append(self._finish(number, front.among(~goes_on), heavy, rng))
             front = self._open(number, front.among(goes_on), heavy, rng)
         parts.append(self._finish(self._upper, front, heavy, rng))
         ranks, values = (np.concatenate(axis) for axis in zip(*parts, strict=True))
         return Counts.build(counts.schema, counts.schema.radix.encode(self.tree.codes(ranks)), values)
 
-    def scale(self, number: int) -> Fraction:
-        """Scale of the noise of a step."""
-        return self.sensitivity / self.epsilons[number]
-
     @property
     def _upper(self) -> int:
         """Count the steps above the one that opens cells."""
-        return len(self.epsilons) - 1
+        return len(self.noises) - 1
 
     @cached_property
     def possible(self) -> Possible | None:
@@ -185,11 +179,11 @@ class TopDownTree:
         """Noise in all cells, and those that are heavy."""
         rows = self._rows(self.tree.step(0, -1), self._root())
         codes = rows.step.lift(self.tree.ranks(counts.columns()))
-        noisy = geometric(counts.values, epsilon=self.epsilons[-1], sensitivity=self.sensitivity, rng=rng)
+        noisy = self.noises[-1].add(counts.values, rng=rng)
         full = NoisyChildren(children=Children(rows=np.zeros(noisy.size, dtype=np.int64), codes=codes), values=noisy)
         if not self.thin_cells:
             return find_no_heavy_cells(rows, full, counts.values, total=total)
-        return find_heavy_cells(rows, full, counts.values, total=total, scale=self.scale(-1), rng=rng)
+        return find_heavy_cells(rows, full, counts.values, total=total, noise=self.noises[-1], rng=rng)
 
     def _top(self, heavy: HeavyCells) -> Front:
         cells = sort_cells(heavy.ranks, heavy.values, self.tree)
@@ -203,13 +197,13 @@ class TopDownTree:
         children = Children(rows=runs.rows, codes=runs.codes)
         is_closed = self._are_closed(number, front, runs, heavy)
         given = np.flatnonzero(~is_closed)
-        noisy = geometric(runs.sums[given], epsilon=self.epsilons[number], sensitivity=self.sensitivity, rng=rng)
+        noisy = self.noises[number].add(runs.sums[given], rng=rng)
         rows = self._rows(step, front.nodes, children.take(is_closed))
         full = NoisyChildren(children=children.take(given), values=noisy)
         rule: RowRule = (
-            ShrinkRows(self._cells_below(number, front), self.scale(number)) if self.shrink_rows else ProjectRows()
+            ShrinkRows(self._cells_below(number, front), self.noises[number]) if self.shrink_rows else ProjectRows()
         )
-        opened = open_rows(rows, full, front.totals, rule, self.scale(number), None, rng)
+        opened = open_rows(rows, full, front.totals, rule, self.noises[number], None, rng)
         kept = np.flatnonzero(opened.values)
         owners = np.full(is_closed.size, -1, dtype=np.int64)
         owners[given[kept[kept < given.size]]] = np.flatnonzero(kept < given.size)
@@ -249,7 +243,7 @@ class TopDownTree:
         rows = self._rows(step, front.nodes, children.take(is_heavy))
         full = NoisyChildren(children=children.take(~is_heavy), values=heavy.noisy[front.cells.places[~is_heavy]])
         rule: RowRule = SpreadThinly() if self.thin_cells else ProjectRows()
-        opened = open_rows(rows, full, front.totals, rule, self.scale(-1), heavy.limit, rng)
+        opened = open_rows(rows, full, front.totals, rule, self.noises[-1], heavy.limit, rng)
         kept = np.flatnonzero(opened.values)
         cells = step.children(front.nodes, opened.children.rows[kept], opened.children.codes[kept])
         return cells, opened.values[kept]
@@ -269,11 +263,11 @@ class Front:
 
 
 def open_rows(
-    rows: OpenRows, full: NoisyChildren, totals: Codes, rule: RowRule, scale: Fraction, most: int | None, rng: Rng
+    rows: OpenRows, full: NoisyChildren, totals: Codes, rule: RowRule, noise: CountNoise, most: int | None, rng: Rng
 ) -> NoisyChildren:
     """Complete the noisy full children by the empty ones that can matter, and make every row valid."""
-    limits = rule.limits(rows, totals, scale)
+    limits = rule.limits(rows, totals, noise)
     whole = rule.whole(rows)
-    empty = sample_empty(rows, full, totals=totals, limits=limits, scale=scale, most=most, whole=whole, rng=rng)
+    empty = sample_empty(rows, full, totals=totals, limits=limits, noise=noise, most=most, whole=whole, rng=rng)
     noisy = full.join(empty)
     return rule.repair(rows, noisy, limits, totals, rng)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -14,14 +12,12 @@ from numpy.typing import NDArray
 from sudare.counts.counts import exact_sum
 from sudare.methods.tree.empty import NO_LIMIT, Children, NoisyChildren, OpenRows, sample_empty
 from sudare.methods.tree.possible import KeySet, find_first
-from sudare.noise import Rng, geometric_variance
+from sudare.noise import CountNoise, Rng
 from sudare.postprocess.shrinkage import estimate_spread
 from sudare.postprocess.simplex import find_nearest_rows, sum_rows
 from sudare.schema.arrays import Codes, Reals
 
 NOISE_SHARE = 0.01  # of the records of a row that noise alone may set above the limit, in the mean
-LEAST_MEAN_CHILD = math.sqrt(2.0)  # noise scales: a mean child above is larger than the noise (one standard deviation)
-ROUNDS = 60
 MOST_TRIES = 2**22  # proposals at a time
 SHORT_ROW = 256  # children of a row that may all be looked at
 
@@ -32,7 +28,7 @@ class RowRule(Protocol):
     def whole(self, rows: OpenRows) -> NDArray[np.bool_]:
         """Rows of which all children must be known, whatever their value."""
 
-    def limits(self, rows: OpenRows, totals: Codes, scale: Fraction) -> Codes:
+    def limits(self, rows: OpenRows, totals: Codes, noise: CountNoise) -> Codes:
         """Up to which value children of a row are all treated alike, whatever their value; NO_LIMIT: none are."""
 
     def repair(self, rows: OpenRows, noisy: NoisyChildren, limits: Codes, totals: Codes, rng: Rng) -> NoisyChildren:
@@ -46,7 +42,7 @@ class ProjectRows:
         """None."""
         return np.zeros(rows.size, dtype=bool)
 
-    def limits(self, rows: OpenRows, totals: Codes, scale: Fraction) -> Codes:
+    def limits(self, rows: OpenRows, totals: Codes, noise: CountNoise) -> Codes:
         """No limits: which children survive depends on their values."""
         return np.full(totals.size, NO_LIMIT, dtype=np.int64)
 
@@ -65,9 +61,9 @@ class ShrinkRows:
     the step (`postprocess.shrinkage.estimate_spread`). Source: Robbins 1956; Efron, Morris 1973; Hay et al. 2010.
     """
 
-    def __init__(self, cells: Callable[[Children], Reals], scale: Fraction) -> None:
-        """Take a function that counts the cells of children, and the scale of the noise."""
-        self._cells, self._variance = cells, geometric_variance(scale)
+    def __init__(self, cells: Callable[[Children], Reals], noise: CountNoise) -> None:
+        """Take a function that counts the cells of children, and the noise."""
+        self._cells, self._variance = cells, noise.variance
 
     def whole(self, rows: OpenRows) -> NDArray[np.bool_]:
         """Rows of which all children are looked at: short ones, as long as they are few."""
@@ -80,7 +76,7 @@ class ShrinkRows:
         fits[order] = np.cumsum(sizes[order]) <= MOST_TRIES
         return is_short & fits
 
-    def limits(self, rows: OpenRows, totals: Codes, scale: Fraction) -> Codes:
+    def limits(self, rows: OpenRows, totals: Codes, noise: CountNoise) -> Codes:
         """No limits: which children survive depends on their values."""
         return np.full(totals.size, NO_LIMIT, dtype=np.int64)
 
@@ -123,9 +119,9 @@ class SpreadThinly:
         """None."""
         return np.zeros(rows.size, dtype=bool)
 
-    def limits(self, rows: OpenRows, totals: Codes, scale: Fraction) -> Codes:
+    def limits(self, rows: OpenRows, totals: Codes, noise: CountNoise) -> Codes:
         """Give the limits of `thin_limits`."""
-        return thin_limits(totals, rows.capacity.astype(np.float64), float(scale), noise_share=NOISE_SHARE)
+        return thin_limits(totals, rows.capacity.astype(np.float64), noise, noise_share=NOISE_SHARE)
 
     def repair(self, rows: OpenRows, noisy: NoisyChildren, limits: Codes, totals: Codes, rng: Rng) -> NoisyChildren:
         """Keep, project what exceeds, spread what is left."""
@@ -191,23 +187,20 @@ def _first_of_rows(rows: Codes, sizes: Codes) -> Codes:
     return np.sort(order[position < sizes[rows[order]]])
 
 
-def thin_limits(totals: Codes, capacity: NDArray[np.float64], scale: float, *, noise_share: float) -> Codes:
+def thin_limits(totals: Codes, capacity: NDArray[np.float64], noise: CountNoise, *, noise_share: float) -> Codes:
     """Find the limits L of rows of N = room children and x = totals records: N * E(Z; Z > L) = noise_share * x.
 
-    With m = L + 1 and a = exp(-1/scale), E(Z; Z >= m) = a^m (m (1-a) + a) / (1-a^2), solved for the nearest
-    m by iteration. NO_LIMIT where the mean child is above the noise. Limits are public; floats are good enough, since
-    any choice is as private.
+    NO_LIMIT where the mean child is above the noise (one standard deviation). Limits are public; floats are good
+    enough, since any choice is as private.
 
-    >>> thin_limits(np.array([100, 10**6]), np.array([1e9, 1e3]), 20.0, noise_share=0.01).tolist()
+    >>> from fractions import Fraction
+    >>> from sudare.noise import GeometricNoise
+    >>> noise = GeometricNoise(scale=Fraction(20))
+    >>> thin_limits(np.array([100, 10**6]), np.array([1e9, 1e3]), noise, noise_share=0.01).tolist()
     [526, -4611686018427387904]
     """
-    a = math.exp(-1 / scale)
-    heads = np.log(capacity / (noise_share * np.maximum(totals, 1))) - math.log1p(-a * a)
-    least = np.ones(totals.size)
-    for _ in range(ROUNDS):
-        least = np.maximum(np.rint(scale * (heads + np.log(least * (1 - a) + a))), 1.0)
-    limits: Codes = least.astype(np.int64) - 1
-    limits[totals > LEAST_MEAN_CHILD * scale * capacity] = NO_LIMIT
+    limits: Codes = noise.limits(np.log(capacity / (noise_share * np.maximum(totals, 1))))
+    limits[totals > noise.spread * capacity] = NO_LIMIT
     return limits
 
 
@@ -241,7 +234,7 @@ class HeavyCells:
 
 
 def find_heavy_cells(
-    rows: OpenRows, full: NoisyChildren, values: Codes, *, total: int, scale: Fraction, rng: Rng
+    rows: OpenRows, full: NoisyChildren, values: Codes, *, total: int, noise: CountNoise, rng: Rng
 ) -> HeavyCells:
     """Find the cells above the limit of the whole table.
 
@@ -249,10 +242,10 @@ def find_heavy_cells(
     heavy cells exceed the total, the nearest table of them is published.
     """
     totals = np.array([total], dtype=np.int64)
-    limits = thin_limits(totals, rows.capacity.astype(np.float64), float(scale), noise_share=HEAVY_NOISE_SHARE)
+    limits = thin_limits(totals, rows.capacity.astype(np.float64), noise, noise_share=HEAVY_NOISE_SHARE)
     if int(limits[0]) == NO_LIMIT:
         return find_no_heavy_cells(rows, full, values, total=total)
-    new_empty = sample_empty(rows, full, totals=totals, limits=limits, scale=scale, rng=rng)
+    new_empty = sample_empty(rows, full, totals=totals, limits=limits, noise=noise, rng=rng)
     known = full.join(
         new_empty.take(new_empty.values > limits[0])
     )  # what lies below is forgotten, and drawn again if need be

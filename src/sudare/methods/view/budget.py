@@ -1,14 +1,18 @@
-"""How epsilon is shared out among the steps of the model, decided from public or already noisy numbers."""
+"""How the promise is shared out among the steps of the model, decided from public or already noisy numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from sudare.privacy import Guarantee
+from sudare.noise import CountNoise, Rng, exponential, permute_and_flip
+from sudare.noise.counting import choose_noise, pure_epsilon_within
+from sudare.privacy import DifferentialPrivacy
+from sudare.privacy.currency import EPSILON, Currency
+from sudare.schema.arrays import Integers
 
 TOTAL = "noise in the number of records"
 TABLES = "choice and noise of the tables of the view"
@@ -30,6 +34,7 @@ SPLIT_WHEN_PAIRS_BEGIN_TO_PAY = (6000, 800, 1800, 1400)  # one-way tables, choic
 SPLIT_WHEN_PAIRS_PAY = (3900, 1200, 2400, 2400)
 SPLIT_FOR_MANY_ATTRIBUTES = (5500, 1000, 1750, 1750)  # so that every attribute is still known by itself
 MANY_ATTRIBUTES = 16  # with more than these
+LEAST_STRENGTH = Fraction(1, 10**6)
 FEWEST_BINS = 4
 MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would fit into a clique
 MOST_CHOICE_SHARE = 60  # of one choice; what choices do not need goes to the tables
@@ -37,39 +42,136 @@ MOST_CHOICE_SHARE = 60  # of one choice; what choices do not need goes to the ta
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ViewBudget:
-    """The promise, and the epsilon of the same run for one row more or less: the relation the proof is about."""
+    """The promise, and what its steps may cost.
 
-    guarantee: Guarantee
-    epsilon: Fraction  # for add/remove of one row
+    Under pure epsilon everything is counted for one row more or less, the relation the proof is about: `amount` is the
+    epsilon of that. Under rho it is the rho of the promise itself, and a unit changes `changed_cells` places of every
+    table by `rows` each. `epsilon` is the pure epsilon for one row more or less that the whole promise is worth: block
+    views are drawn with it.
+    """
+
+    guarantee: DifferentialPrivacy
+    amount: Fraction
+    epsilon: Fraction
     total_is_public: bool
+    changed_cells: int = 1
+    rows: int = 1
 
     @property
-    def total_epsilon(self) -> Fraction | None:
-        """What the number of records costs, for one row."""
-        return None if self.total_is_public else self.epsilon * TOTAL_SHARE
+    def currency(self) -> Currency:
+        """What amounts are counted in."""
+        return self.guarantee.currency
+
+    @property
+    def total_part(self) -> Fraction | None:
+        """What the number of records costs, of the amount."""
+        return None if self.total_is_public else self.amount * self._total_share
+
+    @property
+    def _total_share(self) -> Fraction:
+        return self.currency.reshare([TOTAL_SHARE, 1 - TOTAL_SHARE])[0]
+
+    @property
+    def parts(self) -> dict[str, Fraction]:
+        """What is spent on the number of records and on the tables; adds up to the guarantee."""
+        whole = self.guarantee.amount
+        if self.total_is_public:
+            return {TABLES: whole}
+        return {TOTAL: whole * self._total_share, TABLES: whole * (1 - self._total_share)}
+
+    def noise(self, part: Fraction) -> CountNoise:
+        """Choose the noise of a table that may cost a part of the amount; a record lies in one place of it."""
+        return choose_noise(part, self.currency, cells=self.changed_cells, rows=self.rows)
+
+    def total_noise(self, part: Fraction) -> CountNoise:
+        """Choose the noise of the number of records, of which a person that is replaced changes one row less."""
+        rows = max(1, self.rows - 1) if self.changed_cells == 2 else self.rows
+        return choose_noise(part, self.currency, cells=1, rows=rows)
+
+    def deviation(self, part: Fraction, tables: int) -> float:
+        """Tell the noise of a table if so many share a part evenly."""
+        if not self.is_concentrated:
+            return math.sqrt(2) * tables / float(part)
+        return self.noise(part / tables).spread
+
+    def choice(self, part: Fraction) -> PairChoice:
+        """Find how one pair is chosen at the cost of a part of the amount."""
+        sensitivity = self.changed_cells * self.rows
+        return PairChoice(
+            epsilon=self.currency.exponential_within(part),
+            sensitivity=sensitivity,
+            is_concentrated=self.is_concentrated,
+        )
+
+    @property
+    def is_concentrated(self) -> bool:
+        """Tell whether Gaussian noise keeps the promise."""
+        return self.currency.gaussian_variance(self.amount, sensitivity_squared=1) is not None
+
+    def strength(self, tables: int) -> float:
+        """Tell how well so many tables can be known: the pure epsilon for one row that would give them the same noise.
+
+        Divided evenly, pure epsilon gives each of D tables a variance of 2 (D/epsilon)^2, rho one of
+        cells * rows^2 * D / (2 rho).
+        """
+        if not self.is_concentrated:
+            return float(self.amount)
+        return 2 * math.sqrt(tables * self.amount / self.changed_cells) / self.rows
 
 
-def plan(guarantee: Guarantee) -> ViewBudget:
-    """Replacing a row is removing one and adding one; a person is up to max_rows rows: epsilon is divided by both.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairChoice:
+    """How one pair is chosen by scores: with what epsilon, for which sensitivity (in records), by which mechanism.
 
+    Under pure epsilon permute-and-flip, never worse than the exponential mechanism; under rho the latter, since it
+    costs epsilon^2/8, and permute-and-flip epsilon^2/2 (proofs/gaussian.md).
+    """
+
+    epsilon: Fraction
+    sensitivity: int
+    is_concentrated: bool
+
+    @property
+    def scale(self) -> float:
+        """The noise of the choice, in records, over 2."""
+        return float(self.sensitivity / self.epsilon)
+
+    def choose(self, scores: Integers, *, unit: int, rng: Rng) -> int:
+        """Choose a place of the scores, of which `unit` are one record."""
+        mechanism = exponential if self.is_concentrated else permute_and_flip
+        return mechanism(scores, epsilon=self.epsilon, sensitivity=self.sensitivity * unit, rng=rng)
+
+
+def plan(guarantee: DifferentialPrivacy) -> ViewBudget:
+    """Find what one row, or the unit itself, may cost.
+
+    Pure epsilon: replacing a row is removing one and adding one; a person is up to max_rows rows: epsilon is divided by
+    both. rho: the change of the unit is counted as it is, two places by max_rows each.
+
+    >>> from sudare.privacy import Guarantee
     >>> from sudare.schema import Unit
     >>> plan(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit())).epsilon
     Fraction(1, 2)
     """
     rows = guarantee.unit.max_rows if guarantee.unit.kind == "person" else 1
-    factor = rows * (2 if guarantee.neighbours == "replace" else 1)
-    is_public = guarantee.neighbours == "replace" and rows == 1
-    return ViewBudget(guarantee=guarantee, epsilon=guarantee.epsilon / factor, total_is_public=is_public)
+    cells = 2 if guarantee.neighbours == "replace" else 1
+    is_public = cells == 2 and rows == 1
+    if guarantee.currency.gaussian_variance(guarantee.amount, sensitivity_squared=1) is None:
+        epsilon = guarantee.amount / (rows * cells)
+        return ViewBudget(guarantee=guarantee, amount=epsilon, epsilon=epsilon, total_is_public=is_public)
+    return ViewBudget(
+        guarantee=guarantee,
+        amount=guarantee.amount,
+        epsilon=pure_epsilon_within(guarantee.amount) / (rows * cells),
+        total_is_public=is_public,
+        changed_cells=cells,
+        rows=rows,
+    )
 
 
 def parts(budget: ViewBudget, method: str) -> dict[str, Fraction]:
     """What is spent, by purpose; adds up to the guarantee."""
-    epsilon = budget.guarantee.epsilon
-    if method in ("mondrian", "hdpview"):
-        return {BLOCKS: epsilon}
-    if budget.total_is_public:
-        return {TABLES: epsilon}
-    return {TOTAL: epsilon * TOTAL_SHARE, TABLES: epsilon * (1 - TOTAL_SHARE)}
+    return {BLOCKS: budget.guarantee.amount} if method in ("mondrian", "hdpview") else budget.parts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +185,30 @@ class BudgetSplit:
     picks: int  # how many pairs of the forest are chosen at most
     more: int  # how many extra pairs are chosen, in two rounds
     caution: float = 0.0  # how far a pair must stand out: 1 is as far as the luckiest of all would by noise alone
+
+
+def count_tables(method: str, attributes: int) -> int:
+    """Count the tables that share the amount when all pairs are measured: one-way, forest and extra ones."""
+    return attributes if method == "product" else max(attributes, 3 * attributes - 2)
+
+
+def split_budget(method: str, budget: ViewBudget, *, records: float, sizes: Sequence[int]) -> BudgetSplit:
+    """Split what is left of a budget after the number of records.
+
+    Settings were chosen under pure epsilon. Under rho the same rules hold at the epsilon of equal noise, and a share
+    that D tables divide keeps the weight that pure epsilon gave each of them.
+    """
+    left = budget.amount - (budget.total_part or 0)
+    if not budget.is_concentrated:
+        return split_epsilon(method, left, records=records, sizes=sizes)
+    strength = Fraction(budget.strength(count_tables(method, len(sizes)))).limit_denominator(10**6)
+    pure = split_epsilon(method, max(strength, LEAST_STRENGTH), records=records, sizes=sizes)
+    shared = [(pure.ones, len(sizes)), (pure.choices, pure.picks + pure.more)]
+    shared += [(pure.forest, pure.picks), (pure.extras, pure.more)]
+    each = budget.currency.reshare([share / max(tables, 1) for share, tables in shared])
+    weights = [share * tables for share, (_, tables) in zip(each, shared, strict=True)]
+    ones, choices, forest, extras = (left * weight / sum(weights) for weight in weights)
+    return replace(pure, ones=ones, choices=choices, forest=forest, extras=extras)
 
 
 def split_epsilon(method: str, epsilon: Fraction, *, records: float, sizes: Sequence[int]) -> BudgetSplit:
@@ -148,8 +274,10 @@ def bins_wanted(records: float, epsilon: float, attributes: int) -> int:
     return min(MOST_BINS, max(FEWEST_BINS, round(0.55 * math.pow(signal_per_attribute, 0.4))))
 
 
-def by_size(epsilon: Fraction, sizes: Sequence[int], *, root: Literal[2, 3] = 2) -> list[Fraction]:
-    """Split epsilon in proportion to a root of the tables' sizes.
+def by_size(
+    amount: Fraction, sizes: Sequence[int], *, root: Literal[2, 3] = 2, currency: Currency = EPSILON
+) -> list[Fraction]:
+    """Split an amount of pure epsilon in proportion to a root of the tables' sizes; of rho with the same weights.
 
     The cube root makes the squares of all noise least, the power 2/3 would if a table counted by its size, as it does
     in pairs of prefixes; the square root lies between. Roots are rounded, so that few laws of noise are needed.
@@ -159,8 +287,7 @@ def by_size(epsilon: Fraction, sizes: Sequence[int], *, root: Literal[2, 3] = 2)
     >>> by_size(Fraction(1), [1, 8, 8], root=3)
     [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
     """
-    weights = [_root(size, root) for size in sizes]
-    return [epsilon * weight / sum(weights) for weight in weights]
+    return [amount * share for share in currency.reshare([_root(size, root) for size in sizes])]
 
 
 def _root(size: int, root: Literal[2, 3]) -> Fraction:

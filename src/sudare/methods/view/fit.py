@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 
 from sudare.methods.view.junction_tree import CliqueTree, Factors
-from sudare.noise import geometric_variance
+from sudare.noise import CountNoise
 from sudare.schema.arrays import Codes, Reals
 
 LEAST_VARIANCE = 1e-30  # far below any rounding of the floats that are weighted by it
@@ -49,6 +48,7 @@ class Measurements:
     ones: tuple[OneWay, ...]
     bins: tuple[Codes, ...] = ()  # the coarse bin of every value, attribute by attribute
     pairs: tuple[Pair, ...] = field(default=())
+    is_gaussian: bool = False  # the law of the noise, to be drawn again around the fit
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -56,15 +56,17 @@ class Measurements:
         return tuple(int(bins.max()) + 1 for bins in self.bins)
 
 
-def noise_variance(epsilon: Fraction) -> float:
-    """Variance of a count measured with this epsilon, sensitivity 1.
+def noise_variance(noise: CountNoise) -> float:
+    """Variance of a count measured with this noise.
 
-    It is never quite 0, however large epsilon is: estimates are weighted by its inverse.
+    It is never quite 0, however narrow the noise is: estimates are weighted by its inverse.
 
-    >>> noise_variance(Fraction(1000)) > 0
+    >>> from fractions import Fraction
+    >>> from sudare.noise import GeometricNoise
+    >>> noise_variance(GeometricNoise(scale=Fraction(1, 1000))) > 0
     True
     """
-    return max(geometric_variance(1 / epsilon), LEAST_VARIANCE)
+    return max(noise.variance, LEAST_VARIANCE)
 
 
 def combine(first: OneWay, second: OneWay) -> OneWay:

@@ -12,10 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.methods.view.budget import BudgetSplit, ViewBudget, bins_wanted, by_size, split_epsilon
+from sudare.methods.view.budget import (
+    BudgetSplit,
+    PairChoice,
+    ViewBudget,
+    bins_wanted,
+    by_size,
+    count_tables,
+    split_budget,
+)
 from sudare.methods.view.fit import Measurements, OneWay, Pair, combine, estimate_total, fit, noise_variance
 from sudare.methods.view.junction_tree import CliqueTree, Factors
-from sudare.noise import Rng, geometric, permute_and_flip
+from sudare.noise import Rng
 from sudare.postprocess import find_nearest_point
 from sudare.schema import Attribute
 from sudare.schema.arrays import Codes, Integers, Reals
@@ -111,17 +119,17 @@ def pick(
     models: Callable[[Ends], Reals],
     *,
     picks: int,
-    epsilon: Fraction,
+    choice: PairChoice,
     noise_scale: float,
     caution: float = 0.0,
     rng: Rng,
     take: Callable[[Ends], None],
 ) -> int:
-    """Choose up to `picks` pairs, each with epsilon/picks, among the candidates of the moment and stopping.
+    """Choose up to `picks` pairs, each by a choice of its own, among the candidates of the moment and stopping.
 
     Stopping scores 0, or with `caution` as much as the luckiest candidate would by the noise of the choice alone.
     `take` is told of every choice and may narrow the candidates, which follow from released choices only.
-    Guarantee: epsilon-DP for one record (permute-and-flip, sensitivity 1 record). Proof: proofs/view.md
+    Guarantee: `picks` times what the choice costs; one record changes a score by 1. Proof: proofs/view.md
     """
     scores: dict[Ends, int] = {}
     for taken in range(picks):
@@ -129,9 +137,9 @@ def pick(
         for ends in offered:
             if ends not in scores:
                 scores[ends] = score(binned.table(ends), models(ends), noise_scale)
-        stop = round(caution * UNIT * 2 * math.log(1 + len(offered)) * float(picks / epsilon))
+        stop = round(caution * UNIT * 2 * math.log(1 + len(offered)) * choice.scale)
         line = np.array([stop, *(scores[ends] for ends in offered)], dtype=np.int64)
-        chosen = permute_and_flip(line, epsilon=epsilon / picks, sensitivity=UNIT, rng=rng)
+        chosen = choice.choose(line, unit=UNIT, rng=rng)
         if chosen == 0:
             return taken
         take(offered[chosen - 1])
@@ -139,17 +147,19 @@ def pick(
 
 
 def measure_pairs(
-    binned: Binned, pairs: Sequence[Ends], epsilon: Fraction, *, last: bool = False, rng: Rng
+    binned: Binned, pairs: Sequence[Ends], part: Fraction, budget: ViewBudget, *, last: bool = False, rng: Rng
 ) -> list[Pair]:
-    """Add noise to the chosen tables; epsilon is shared by the cube root of their sizes.
+    """Add noise to the chosen tables; the part is shared by the cube root of their sizes.
 
-    Guarantee: epsilon-DP for one record: it lies in one cell of every table.
+    Guarantee: the part, in the currency of the budget: a record lies in one cell of every table.
     """
-    shares = by_size(epsilon, [binned.widths[a] * binned.widths[b] for a, b in pairs], root=3)
+    sizes = [binned.widths[a] * binned.widths[b] for a, b in pairs]
+    shares = by_size(part, sizes, root=3, currency=budget.currency)
     measured = []
     for (first, second), share in zip(pairs, shares, strict=True):
-        noisy = geometric(binned.table((first, second)), epsilon=share, sensitivity=1, rng=rng)
-        variance = noise_variance(share)
+        noise = budget.noise(share)
+        noisy = noise.add(binned.table((first, second)), rng=rng)
+        variance = noise_variance(noise)
         measured.append(Pair(first=first, second=second, values=noisy.astype(np.float64), variance=variance, last=last))
     return measured
 
@@ -174,11 +184,15 @@ class FittedModel:
 def draw_model(counts: Counts, budget: ViewBudget, method: str, *, rng: Rng) -> FittedModel:
     """Measure and fit, in the order of the method."""
     total, variance = _measure_total(counts, budget, rng)
-    left = budget.epsilon - (budget.total_epsilon or 0)
     d = len(counts.schema.attributes)
-    shares = split_epsilon(method, left, records=max(total, 0.0), sizes=counts.schema.sizes)
-    measured = Measurements(total=total, total_variance=variance, ones=_measure_ones(counts, shares.ones, rng))
-    measured = _with_bins(measured, counts, float(budget.epsilon))
+    shares = split_budget(method, budget, records=max(total, 0.0), sizes=counts.schema.sizes)
+    measured = Measurements(
+        total=total,
+        total_variance=variance,
+        ones=_measure_ones(counts, shares.ones, budget, rng),
+        is_gaussian=budget.is_concentrated,
+    )
+    measured = _with_bins(measured, counts, budget.strength(count_tables(method, d)))
     if not shares.forest:
         factors = fit(measured, CliqueTree.alone(d))
         return FittedModel(
@@ -189,22 +203,24 @@ def draw_model(counts: Counts, budget: ViewBudget, method: str, *, rng: Rng) -> 
             is_plain=method == "product",
             is_blind=d > 1,
         )
-    return _add_pairs(counts, measured, shares, rng)
+    return _add_pairs(counts, measured, shares, budget, rng)
 
 
-def _add_pairs(counts: Counts, measured: Measurements, shares: BudgetSplit, rng: Rng) -> FittedModel:
+def _add_pairs(
+    counts: Counts, measured: Measurements, shares: BudgetSplit, budget: ViewBudget, rng: Rng
+) -> FittedModel:
     binned, d = Binned.of(counts, measured.bins), len(counts.schema.attributes)
-    choices = shares.choices / (shares.picks + shares.more)
+    each = shares.choices / (shares.picks + shares.more)
     earlier = fit(measured, CliqueTree.alone(d))
-    growth = _Growth(binned, earlier, measured)
-    sigma = math.sqrt(2) * shares.picks / float(shares.forest)
-    growth.choose(shares.picks, choices * shares.picks, sigma, growth.joining, rng, caution=shares.caution)
+    growth = _Growth(binned, earlier, measured, budget)
+    sigma = budget.deviation(shares.forest, shares.picks)
+    growth.choose(shares.picks, budget.choice(each), sigma, growth.joining, rng, caution=shares.caution)
     growth.measure(counts, shares.forest, rng, last=not shares.more)
     earlier = growth.factors if shares.more else earlier
     for _ in range(2 if shares.more else 0):
         picks = math.ceil(shares.more / 2)
-        sigma = math.sqrt(2) * shares.more / float(shares.extras)
-        growth.choose(picks, choices * shares.more / 2, sigma, growth.closing, rng)
+        sigma = budget.deviation(shares.extras, shares.more)
+        growth.choose(picks, budget.choice(each * shares.more / 2 / picks), sigma, growth.closing, rng)
         growth.measure(counts, shares.extras / 2, rng, last=True)
     return FittedModel(
         measured=growth.measured,
@@ -218,8 +234,8 @@ def _add_pairs(counts: Counts, measured: Measurements, shares: BudgetSplit, rng:
 class _Growth:
     """The model as it grows, round by round."""
 
-    def __init__(self, binned: Binned, factors: Factors, measured: Measurements) -> None:
-        self.binned, self.factors, self.measured = binned, factors, measured
+    def __init__(self, binned: Binned, factors: Factors, measured: Measurements, budget: ViewBudget) -> None:
+        self.binned, self.factors, self.measured, self.budget = binned, factors, measured, budget
         self.tree = factors.tree
         self.all = list(itertools.combinations(range(len(binned.widths)), 2))
         self.chosen: list[Ends] = []
@@ -229,7 +245,7 @@ class _Growth:
     def choose(
         self,
         picks: int,
-        epsilon: Fraction,
+        choice: PairChoice,
         sigma: float,
         candidates: Callable[[], Sequence[Ends]],
         rng: Rng,
@@ -249,7 +265,7 @@ class _Growth:
             candidates,
             model,
             picks=picks,
-            epsilon=epsilon,
+            choice=choice,
             noise_scale=sigma,
             caution=caution,
             rng=rng,
@@ -266,14 +282,14 @@ class _Growth:
         self.prices = self.tree.prices(self.binned.widths)
         return [ends for ends in self.all if ends not in known and {ends, ends[::-1]} & self.prices.keys()]
 
-    def measure(self, counts: Counts, epsilon: Fraction, rng: Rng, *, last: bool) -> None:
+    def measure(self, counts: Counts, part: Fraction, rng: Rng, *, last: bool) -> None:
         """Spend a round on the chosen pairs, or, without any, on the one-way tables once more."""
         if not self.chosen:
-            again = _measure_ones(counts, epsilon, rng)
+            again = _measure_ones(counts, part, self.budget, rng)
             ones = tuple(combine(*both) for both in zip(self.measured.ones, again, strict=True))
             self.measured = replace(self.measured, ones=ones)
         else:
-            fresh = measure_pairs(self.binned, self.chosen, epsilon, last=last, rng=rng)
+            fresh = measure_pairs(self.binned, self.chosen, part, self.budget, last=last, rng=rng)
             self.measured = replace(self.measured, pairs=(*self.measured.pairs, *fresh))
         self.factors = fit(self.measured, self.tree)
 
@@ -286,21 +302,23 @@ class _Growth:
 
 
 def _measure_total(counts: Counts, budget: ViewBudget, rng: Rng) -> tuple[float, float]:
-    if budget.total_epsilon is None:
+    if budget.total_part is None:
         return float(counts.total), 0.0
-    exact = np.array([counts.total], dtype=np.int64)
-    noisy = geometric(exact, epsilon=budget.total_epsilon, sensitivity=1, rng=rng)
-    return float(noisy[0]), noise_variance(budget.total_epsilon)
+    noise = budget.total_noise(budget.total_part)
+    noisy = noise.add(np.array([counts.total], dtype=np.int64), rng=rng)
+    return float(noisy[0]), noise_variance(noise)
 
 
-def _measure_ones(counts: Counts, epsilon: Fraction, rng: Rng) -> tuple[OneWay, ...]:
+def _measure_ones(counts: Counts, part: Fraction, budget: ViewBudget, rng: Rng) -> tuple[OneWay, ...]:
     """Noise in the histogram of every attribute; a record lies in one place of each."""
     sizes = counts.schema.sizes
     one_ways = []
-    for name, size, share in zip(counts.schema.names, sizes, by_size(epsilon, sizes), strict=True):
-        exact = histogram(counts.column(name), counts.values, size)
-        noisy = geometric(exact, epsilon=share, sensitivity=1, rng=rng)
-        one_ways.append(OneWay(values=noisy.astype(np.float64), variance=noise_variance(share)))
+    for name, size, share in zip(
+        counts.schema.names, sizes, by_size(part, sizes, currency=budget.currency), strict=True
+    ):
+        noise = budget.noise(share)
+        noisy = noise.add(histogram(counts.column(name), counts.values, size), rng=rng)
+        one_ways.append(OneWay(values=noisy.astype(np.float64), variance=noise_variance(noise)))
     return tuple(one_ways)
 
 

@@ -10,7 +10,7 @@ from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.model import FittedModel
 from sudare.noise import Rng
-from sudare.noise.public import add_laplace
+from sudare.noise.public import add_laplace, add_normal
 from sudare.noise.uniform import draw_interval
 from sudare.postprocess import find_nearest_point
 from sudare.schema.arrays import Codes, Reals
@@ -127,19 +127,20 @@ def replicates(drawn: FittedModel, *, rng: Rng, size: int = REPLICATES) -> tuple
 def noised(measured: Measurements, factors: Factors, shares: list[Reals], *, rng: Rng) -> Measurements:
     """Measure the fitted model as the table was measured."""
     total = float(factors.totals[0])
+    add_noise = add_normal if measured.is_gaussian else add_laplace
     ones = tuple(
         OneWay(
-            values=add_laplace(factors.of([place])[0][bins] * share, variance=one_way.variance, rng=rng),
+            values=add_noise(factors.of([place])[0][bins] * share, variance=one_way.variance, rng=rng),
             variance=one_way.variance,
         )
         for place, (one_way, bins, share) in enumerate(zip(measured.ones, measured.bins, shares, strict=True))
     )
     pairs = tuple(
-        replace(pair, values=add_laplace(factors.of(pair.ends)[0], variance=pair.variance, rng=rng))
+        replace(pair, values=add_noise(factors.of(pair.ends)[0], variance=pair.variance, rng=rng))
         for pair in measured.pairs
     )
     if measured.total_variance:
-        total = float(add_laplace(np.array([total]), variance=measured.total_variance, rng=rng)[0])
+        total = float(add_noise(np.array([total]), variance=measured.total_variance, rng=rng)[0])
     return replace(measured, total=total, ones=ones, pairs=pairs)
 
 

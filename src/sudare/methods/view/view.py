@@ -10,12 +10,21 @@ from typing import Any, ClassVar, Literal
 
 from sudare.counts import Countable, Counts
 from sudare.errors import DomainError, ParameterError, SchemaError
-from sudare.methods.base import EpsilonMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
+from sudare.methods.base import CurrencyMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
 from sudare.methods.figures import ShownPreview, as_estimates, write_figure
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.budget import ViewBudget, bins_wanted, by_size, parts, plan, split_epsilon
+from sudare.methods.view.budget import (
+    ViewBudget,
+    bins_wanted,
+    by_size,
+    count_tables,
+    parts,
+    plan,
+    split_budget,
+    split_epsilon,
+)
 from sudare.methods.view.cuts import AE_SENSITIVITY
 from sudare.methods.view.model import FittedModel, draw_model
 from sudare.methods.view.mondrian import costs, draw_blocks, stop_scale
@@ -97,12 +106,9 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
         return ViewPreview(
             cells=cells, attributes=attributes, value_standard_deviation={}, block_standard_deviation=deviation
         )
-    left = budget.epsilon - (budget.total_epsilon or 0)
-    shares = split_epsilon(algorithm, left, records=float(rows or 0), sizes=schema.sizes)
-    each = by_size(shares.ones, schema.sizes)
-    deviations = {
-        name: math.sqrt(geometric_variance(1 / share)) for name, share in zip(schema.names, each, strict=True)
-    }
+    shares = split_budget(algorithm, budget, records=float(rows or 0), sizes=schema.sizes)
+    each = by_size(shares.ones, schema.sizes, currency=budget.currency)
+    deviations = {name: math.sqrt(budget.noise(share).variance) for name, share in zip(schema.names, each, strict=True)}
     if rows is None:
         return ViewPreview(cells=cells, attributes=attributes, value_standard_deviation=deviations)
     return ViewPreview(
@@ -110,7 +116,7 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
         attributes=attributes,
         value_standard_deviation=deviations,
         measures_pairs=bool(shares.forest),
-        bins=bins_wanted(float(rows), float(budget.epsilon), len(schema.attributes)),
+        bins=bins_wanted(float(rows), budget.strength(count_tables(algorithm, attributes)), attributes),
     )
 
 
@@ -121,11 +127,22 @@ def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
         stop = AE_SENSITIVITY / plan.test if plan.test else stop_scale(plan.tests)
         largest = max(stop, 1 / plan.leaf(plan.deepest, tested=True))
     else:
+        if budget.is_concentrated:
+            _check_concentrated(budget, schema)
+            return
         shares = split_epsilon("model", budget.epsilon, records=math.inf, sizes=schema.sizes)
         least = min(*by_size(shares.ones, schema.sizes), budget.epsilon / (LEAST_SHARE * len(schema.sizes)))
         largest = 1 / least
     if largest > LARGEST_SCALE:
         raise ParameterError("scale ({scale}) must be at most 2**50; raise epsilon", scale=largest)
+
+
+def _check_concentrated(budget: ViewBudget, schema: Schema) -> None:
+    """Look at the least part that any table can get, whatever the noisy number of records leads to."""
+    shares = split_budget("model", budget, records=math.inf, sizes=schema.sizes)
+    each = by_size(shares.ones, schema.sizes, currency=budget.currency)
+    for part in (*each, budget.amount / (LEAST_SHARE * len(schema.sizes)) ** 2):
+        budget.noise(part).check()
 
 
 # --- the method ------------------------------------------------------------------------------------------------------
@@ -136,13 +153,13 @@ SMALL_ERROR = 0.1  # of what is measured: an error up to here is called small
 
 
 @dataclass(frozen=True, kw_only=True)
-class View(EpsilonMethod):
+class View(CurrencyMethod):
     """Publish a compact view that answers any count, each with an interval, without a budget for questions.
 
     `algorithm`: "model" measures one-way tables and privately chosen pairs and fits a junction tree; "product" measures
     one-way tables only; "mondrian" and "hdpview" cut the domain into blocks, `score` saying how cuts are judged.
 
-    Guarantee: epsilon-DP for the declared unit and neighbours. Proof: proofs/view.md
+    Guarantee: epsilon-DP, or rho-zCDP, for the declared unit and neighbours. Proof: proofs/view.md
     Error: every answer carries its own; papers/kato_view compares the algorithms.
     Source: Kato, Takahashi, Cao, Yoshikawa (blocks); McKenna et al. 2021, MST (pairs on a tree).
 
