@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         SourceError,
         SudareError,
     )
-    from sudare.methods.base import EpsilonMethod, Method, Payload, Plan
+    from sudare.methods.base import Method, Payload, Plan
+    from sudare.methods.differential import CurrencyMethod, EpsilonMethod
     from sudare.methods.kanon import KAnonymity
     from sudare.methods.kanon.risk import compare_recoding
     from sudare.methods.location import DeviceFile, Location, load_device_file
@@ -64,7 +65,8 @@ _PUBLIC = {
     "Device": "sudare.methods.location.device",
     "DeviceFile": "sudare.methods.location",
     "DomainError": "sudare.errors",
-    "EpsilonMethod": "sudare.methods.base",
+    "CurrencyMethod": "sudare.methods.differential",
+    "EpsilonMethod": "sudare.methods.differential",
     "Estimate": "sudare.methods.view",
     "Findings": "sudare.sources",
     "Frame": "sudare.releases",
@@ -136,6 +138,7 @@ __all__ = [
     "Coded",
     "Collector",
     "Counts",
+    "CurrencyMethod",
     "DateBins",
     "Device",
     "DeviceFile",

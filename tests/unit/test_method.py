@@ -13,7 +13,8 @@ import pytest
 
 import sudare as sd
 from sudare.errors import ParameterError, ReleaseError
-from sudare.methods.base import EpsilonMethod, Method, Payload, Plan
+from sudare.methods.base import Method, Payload, Plan
+from sudare.methods.differential import EpsilonMethod
 from sudare.methods.parameters import parameter, use_new_names, write_parameters
 from sudare.methods.registry import find_method, method_entries, method_of
 from sudare.noise import SeededRng

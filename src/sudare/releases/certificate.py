@@ -183,18 +183,20 @@ def _describe_promise(certificate: Certificate) -> list[Words]:
 def _describe_spends(certificate: Certificate) -> list[Words]:
     if not certificate.spends:
         return [text("Nothing: this promise takes no epsilon from the budget of a table.")]
-    lines: list[Words] = [
-        text(
-            "epsilon {epsilon} for {purpose} (charged {cost})",
-            epsilon=spend["epsilon"],
-            purpose=Text(str(spend["purpose"])),
-            cost=spend["cost"],
-        )
-        for spend in certificate.spends
-    ]
+    lines: list[Words] = [_describe_spend(spend) for spend in certificate.spends]
     if certificate.ledger_head is None:
         return [*lines, text("No ledger was given: nobody keeps the sum of what was spent on this table.")]
     return [*lines, text("Head of the ledger after this spend: {head}", head=certificate.ledger_head)]
+
+
+def _describe_spend(spend: Mapping[str, Any]) -> Text:
+    """Tell one spend, in the currency that it was promised in."""
+    purpose, cost = Text(str(spend["purpose"])), spend["cost"]
+    if "epsilon" in spend:
+        return text(
+            "epsilon {epsilon} for {purpose} (charged {cost})", epsilon=spend["epsilon"], purpose=purpose, cost=cost
+        )
+    return text("rho {rho} for {purpose} (charged {cost})", rho=spend["rho"], purpose=purpose, cost=cost)
 
 
 def describe_error(figures: Mapping[str, Any]) -> list[Words]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sudare.errors import BudgetExceeded, NotConfirmed, ParameterError, RelationMismatch, SudareError
 from sudare.forms.kinds import ChoiceOf, ExactNumber, WholeNumber
-from sudare.methods.base import EpsilonMethod
+from sudare.methods.differential import EpsilonMethod
 from sudare.noise import SeededRng
 from sudare.privacy import Guarantee, Ledger
 from sudare.releases.certificate import tell_day

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Literal
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.methods.base import CurrencyMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
+from sudare.methods.base import Expected, Made, Payload, Plan, Progress, Summary
 from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.columns import coded, drawn_inside
+from sudare.methods.differential import CurrencyMethod, check_facts
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.microdata import sparse_tree as wide
 from sudare.methods.microdata import tree

@@ -14,9 +14,10 @@ import numpy as np
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.methods.base import CurrencyMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
+from sudare.methods.base import Expected, Made, Payload, Plan, Progress, Summary
 from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.columns import coded
+from sudare.methods.differential import CurrencyMethod, check_facts
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from sudare.counts import Countable, Counts
 from sudare.errors import DomainError, ParameterError, SchemaError
-from sudare.methods.base import CurrencyMethod, Expected, Made, Payload, Plan, Progress, Summary, check_facts
+from sudare.methods.base import Expected, Made, Payload, Plan, Progress, Summary
+from sudare.methods.differential import CurrencyMethod, check_facts
 from sudare.methods.figures import ShownPreview, as_estimates, write_figure
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
