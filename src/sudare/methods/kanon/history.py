@@ -73,6 +73,11 @@ class History:
         """Where the counts of pairs are kept, beside the history."""
         return pairs_beside(self.path)
 
+    @property
+    def classes_path(self) -> Path:
+        """Where the classes of the releases are kept, beside the history."""
+        return self.path.with_name(f"{self.path.name}.classes")
+
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Write measurements down; the file is replaced as a whole."""
         add_to_history(self.path, measurements)

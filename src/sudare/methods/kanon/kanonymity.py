@@ -19,6 +19,7 @@ from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
 from sudare.methods.kanon.criteria import CriteriaList, Criterion, MinimumSize, Presence, read_criteria
 from sudare.methods.kanon.history import History
+from sudare.methods.kanon.joint import check_joint
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.preview import KAnonymityPreview
 from sudare.methods.kanon.problem import Problem, SearchName, SearchProgress
@@ -36,7 +37,8 @@ from sudare.methods.kanon.request import Request
 from sudare.methods.kanon.searches import search
 from sudare.methods.kanon.steward import (
     StewardOutcome,
-    count_pairs,
+    compare_with_earlier,
+    keep_counts,
     learn_from,
     summarise_release,
     warn_of_earlier_releases,
@@ -177,6 +179,12 @@ class KAnonymity(Method):
     )
     by: tuple[str, ...] | None = parameter(
         text("attributes to publish, separated by commas (default: all)"), default=None, is_certified=False
+    )
+    joint_k: int | None = parameter(
+        text("refuse unless this release and the earlier ones of the history together leave so many rows alike"),
+        kind=WholeNumber(low=1, example="5"),
+        default=None,
+        is_certified=False,
     )
     others: bool = parameter(
         text("also publish columns that the schema does not declare"), default=False, is_certified=False
@@ -425,6 +433,9 @@ class KAnonymity(Method):
         approval: Approval | None = None,
     ) -> Payload:
         schema, quasi = source.schema, outcome.recoded.pieces.names[: outcome.recoded.pieces.quasi]
+        joint = compare_with_earlier(source, outcome, plan.steps.history)
+        if joint is not None and self.joint_k is not None:
+            check_joint(joint, self.guarantee(unit=schema.unit).rows // self.k * self.joint_k)
         names = tuple(name for name in self._published(schema) if name not in without)
         rows = source.relabel(outcome.recoded.relabelling, names=names, others=self.others)
         levels = None if outcome.result is None else name_levels(quasi, outcome.result.node)
@@ -434,7 +445,7 @@ class KAnonymity(Method):
             files={"records": rows.write, "mapping.json": make_mapping_writer(outcome.recoded.mapping)},
             measures={**({"levels": levels} if is_full else {}), "coarseness": outcome.recoded.coarseness()},
             plan=replace(plan, schema=facts, promise=self.guarantee(unit=schema.unit, quasi=quasi)),
-            steward=StewardOutcome(outcome=outcome, source_schema=schema, approval=approval),
+            steward=StewardOutcome(outcome=outcome, source_schema=schema, approval=approval, joint=joint),
         )
 
     def decide(self, source: Recodable, *, register: Counts | None = None) -> Outcome:
@@ -517,7 +528,7 @@ class KAnonymity(Method):
         history: History | None = made.plan.steps.history
         if history is not None:
             history.add(learn_from(made))
-            count_pairs(made, history)
+            keep_counts(made, history)
 
     @classmethod
     def page(

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sudare.counts.relabelling import Recodable
 from sudare.methods.base import Made, Progress, Summary
 from sudare.methods.kanon.approve import Approval
 from sudare.methods.kanon.history import History, Measurement, make_measurement, measure_nodes
+from sudare.methods.kanon.joint import JointSize, ReleasedClasses, add_classes, measure_joint, read_classes
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.problem import SearchProgress
@@ -31,6 +33,7 @@ class StewardOutcome:
     outcome: Outcome
     source_schema: Schema
     approval: Approval | None = None
+    joint: JointSize | None = None
 
 
 def summarise_release(made: Made, *, out: Path) -> Summary:
@@ -45,13 +48,14 @@ def summarise_release(made: Made, *, out: Path) -> Summary:
     return Summary(
         headline=text("{rows} records published in {out}", rows=compared.after.rows, out=out),
         rows=compared.after.rows,
-        lines=[*lines, *_risk_lines(compared)],
+        lines=[*lines, *_risk_lines(compared), *([] if private.joint is None else [private.joint.describe()])],
         warnings=[alike.describe() for alike in compared.alike],
         details={
             "option": option,
             "wish": option,  # the old name
             "optimal": None if result is None else result.is_optimal,
             "gap": gap,
+            "joint_k": None if private.joint is None else private.joint.k,
             "risk": compared.to_dict(),
         },
     )
@@ -153,11 +157,21 @@ def learn_from(made: Made) -> list[Measurement]:
     return [*measured, released]
 
 
-def count_pairs(made: Made, history: History) -> None:
-    """Keep the counts of pairs beside the history, unless a request counted some of the attributes only."""
+def keep_counts(made: Made, history: History) -> None:
+    """Keep the classes of the release beside the history, and the counts of pairs if all attributes were counted."""
     private: StewardOutcome = made.payload.steward
+    schema, recoded = private.source_schema.fingerprint, private.outcome.recoded
+    add_classes(history.classes_path, ReleasedClasses.of(schema, recoded))
     if private.approval is None:
-        PairCounts.of(private.source_schema.fingerprint, private.outcome.recoded.pieces).write(history.pairs_path)
+        PairCounts.of(schema, recoded.pieces).write(history.pairs_path)
+
+
+def compare_with_earlier(source: Recodable, outcome: Outcome, history: History | None) -> JointSize | None:
+    """Measure what the release and the earlier ones of the same table tell together; None if there is none."""
+    schema = source.schema.fingerprint
+    known = [] if history is None else read_classes(history.classes_path)
+    earlier = [release for release in known if release.schema == schema]
+    return measure_joint(source, outcome.recoded, earlier) if earlier else None
 
 
 # --- a long search ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,168 @@
+"""What several releases of one table tell together: joint k.
+
+Whoever knows a person's values knows the person's class in every release. Where rows of the releases can be matched (a
+column left unchanged in all of them, the same order, an identifier), the person is among the rows of the intersection
+of these classes; "not in this release" is a class too. Joint k is the smallest intersection. It is exact for that
+attacker, and a floor for every weaker one: if it reaches k, the releases side by side are k-anonymous.
+
+The classes of earlier releases are kept beside the history. They are as private as the table: the steward keeps them.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sudare.atomic import replaced_file
+from sudare.counts import Countable
+from sudare.counts.relabelling import SUPPRESSED
+from sudare.errors import Infeasible, SourceError
+from sudare.methods.kanon.recode import Pieces, RecodedTable, number_classes
+from sudare.schema.arrays import Codes
+from sudare.text import Text, text
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedClasses:
+    """The class of every combination of a release; SUPPRESSED where its rows were left out.
+
+    `is_divided`: rows of equal values were dealt out to several classes at random, so that a combination does not tell
+    the class of a row, and nothing can be said of the release together with others.
+    """
+
+    schema: str
+    rows: int
+    names: tuple[str, ...]
+    codes: Codes
+    class_of: Codes
+    is_divided: bool = False
+
+    @classmethod
+    def of(cls, schema: str, recoded: RecodedTable) -> ReleasedClasses:
+        """Read the classes of a recoding, by combination of its quasi-identifiers."""
+        pieces = recoded.pieces
+        both = np.unique(np.column_stack([pieces.codes[:, : pieces.quasi], recoded.class_of]), axis=0)
+        codes = both[:, :-1]
+        is_divided = len(np.unique(codes, axis=0)) < len(codes)
+        names = pieces.names[: pieces.quasi]
+        return cls(
+            schema=schema, rows=pieces.rows, names=names, codes=codes, class_of=both[:, -1], is_divided=is_divided
+        )
+
+    def find(self, names: Sequence[str], codes: Codes) -> Codes:
+        """Find the class of combinations over (at least) the names of the release; SUPPRESSED if it has none."""
+        own = codes[:, [list(names).index(name) for name in self.names]]
+        ids = number_classes(np.concatenate([self.codes, own]))
+        class_of_id = np.full(int(ids.max(initial=-1)) + 1, SUPPRESSED, dtype=np.int64)
+        class_of_id[ids[: len(self.codes)]] = self.class_of
+        return np.asarray(class_of_id[ids[len(self.codes) :]], dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointSize:
+    """How few rows all releases together leave alike, and how many releases there are; None where it is not known."""
+
+    k: int | None
+    releases: int
+
+    def describe(self) -> Text:
+        """Say it to the steward."""
+        if self.k is None:
+            return text(
+                "this release divides rows of equal values at random, or an earlier one did; what the {count} releases"
+                " of this table tell together is not computed",
+                count=self.releases,
+            )
+        return text(
+            "all {count} releases of this table together: whoever can match their rows still finds at least {k} rows"
+            " alike",
+            count=self.releases,
+            k=self.k,
+        )
+
+
+def measure_joint(source: Countable, recoded: RecodedTable, earlier: Sequence[ReleasedClasses]) -> JointSize:
+    """Intersect the classes of a new release with those of all earlier ones, and count the smallest."""
+    classes = [ReleasedClasses.of("", recoded), *earlier]
+    if any(release.is_divided for release in classes):
+        return JointSize(k=None, releases=len(classes))
+    pieces, names = recoded.pieces, tuple(dict.fromkeys(name for release in classes for name in release.names))
+    if not set(names) <= set(pieces.names):
+        pieces = Pieces.of(source.count(names), names)
+    together = np.column_stack([release.find(pieces.names, pieces.codes) for release in classes])
+    is_seen = (together != SUPPRESSED).any(axis=1)  # rows that no release shows are not found by anybody
+    sizes = np.bincount(number_classes(together[is_seen] + 1), weights=pieces.weights[is_seen])
+    return JointSize(k=int(sizes.min(initial=pieces.rows)), releases=len(classes))
+
+
+def check_joint(joint: JointSize, least: int) -> None:
+    """Refuse a release that would leave fewer rows alike than the steward asks for, with what to do.
+
+    Error: Infeasible.
+    """
+    if joint.k is None:
+        raise Infeasible("{problem}; publish without --mondrian relaxed", problem=joint.describe())
+    if joint.k < least:
+        raise Infeasible(
+            "together with the {count} earlier releases only {k} rows would stay alike, and {least} are asked for; use"
+            " the levels or groups of an earlier release, coarser ones, or fewer attributes",
+            count=joint.releases - 1,
+            k=joint.k,
+            least=least,
+        )
+
+
+# --- the file beside the history --------------------------------------------------------------------------------------
+
+
+def read_classes(path: str | Path) -> list[ReleasedClasses]:
+    """Read the classes of all earlier releases; a file that is not there has none.
+
+    Error: SourceError for a file that is none: without it a release cannot be compared with the earlier ones.
+    """
+    try:
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            return [_from_arrays(arrays, number) for number in range(len(arrays.files) // 3)]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
+        raise SourceError(
+            "the classes of earlier releases in {file} cannot be read; restore the file from a copy", file=path
+        ) from None
+
+
+def _from_arrays(arrays: np.lib.npyio.NpzFile, number: int) -> ReleasedClasses:
+    version, schema, rows, is_divided, *names = arrays[f"{number}/head"].tolist()
+    if version != str(FORMAT):
+        raise ValueError
+    return ReleasedClasses(
+        schema=schema,
+        rows=int(rows),
+        names=tuple(names),
+        codes=arrays[f"{number}/codes"],
+        class_of=arrays[f"{number}/class_of"],
+        is_divided=is_divided == "True",
+    )
+
+
+def add_classes(path: str | Path, release: ReleasedClasses) -> None:
+    """Add the classes of a release; the file is replaced as a whole, and only its owner may read it."""
+    arrays: dict[str, Any] = {}
+    for number, known in enumerate([*read_classes(path), release]):
+        head = [str(FORMAT), known.schema, str(known.rows), str(known.is_divided), *known.names]
+        arrays |= {
+            f"{number}/head": np.array(head),
+            f"{number}/codes": known.codes,
+            f"{number}/class_of": known.class_of,
+        }
+    with replaced_file(Path(path), error=SourceError) as place:
+        with place.open("wb") as stream:
+            np.savez_compressed(stream, **arrays)
+        place.chmod(0o600)
