@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sudare.methods.table import Table
     from sudare.methods.table.maps import steward_map
     from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
-    from sudare.privacy import Guarantee, Ledger, Spend
+    from sudare.privacy import ConcentratedGuarantee, Guarantee, Ledger, Spend, promise_privacy
     from sudare.privacy.signatures import PublicKey, SigningKey, create_keys
     from sudare.releases import Certificate, Coded, Frame, Release
     from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins, Schema, Unit, Values
@@ -70,6 +70,7 @@ _PUBLIC = {
     "Estimate": "sudare.methods.view",
     "Findings": "sudare.sources",
     "Frame": "sudare.releases",
+    "ConcentratedGuarantee": "sudare.privacy",
     "Guarantee": "sudare.privacy",
     "HierarchyError": "sudare.errors",
     "Impossible": "sudare.schema",
@@ -115,6 +116,7 @@ _PUBLIC = {
     "open": "sudare.sources",
     "open_view": "sudare.methods.view",
     "parameter": "sudare.methods.parameters",
+    "promise_privacy": "sudare.privacy",
     "propose_schema": "sudare.sources",
     "register": "sudare.methods.registry",
     "steward_map": "sudare.methods.table.maps",
@@ -137,6 +139,7 @@ __all__ = [
     "Certificate",
     "Coded",
     "Collector",
+    "ConcentratedGuarantee",
     "Counts",
     "CurrencyMethod",
     "DateBins",
@@ -196,6 +199,7 @@ __all__ = [
     "open",
     "open_view",
     "parameter",
+    "promise_privacy",
     "propose_schema",
     "register",
     "steward_map",

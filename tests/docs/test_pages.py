@@ -86,7 +86,16 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
     assert english == japanese
 
 
-@pytest.mark.parametrize("name", ["tutorial/first-release", "tutorial/five-ways", "explanations/which-method"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tutorial/first-release",
+        "tutorial/five-ways",
+        "explanations/which-method",
+        "explanations/currencies",
+        "how-to/shared-ledger",
+    ],
+)
 def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
     english, japanese = (HEADING.findall(prose(DOCS / f"{name}{end}")) for end in (".md", ".ja.md"))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import PEOPLE, Block, all_pages, blocks, name_of
+from tests.servers import PASSWORD
 from tests.warm import warm_command
 
 
@@ -35,11 +36,16 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, told) is not None
 
 
+SERVER = "office@db.example/census"  # the server and the database of pages; tests run them on one of their own
+
+
 def printed_by(block: Block) -> str:
     """Run a block of shell and give all that it prints, errors included, in the order of printing."""
     script = "\n".join(line for line in block.text.splitlines() if not line.startswith(("make ", ". .venv/")))
-    command = ["bash", "-euo", "pipefail", "-c", script]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    server = os.environ.get("SUDARE_TEST_SERVER", SERVER)
+    command = ["bash", "-euo", "pipefail", "-c", script.replace(SERVER, server)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    return done.stdout.replace(server, SERVER)
 
 
 def differences(page: Path) -> list[str]:
@@ -80,9 +86,14 @@ def steward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path) -> Path
     "page", [page for page in all_pages() if {"sh", "python"} & {block.language for block in blocks(page)}], ids=name_of
 )
 def test_a_page_runs_and_shows_what_its_commands_print(
-    page: Path, steward: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, steward: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setenv("SUDARE_LANG", "ja" if page.name.endswith(".ja.md") else "en")
+    if any(SERVER in block.text for block in blocks(page)):
+        server = request.getfixturevalue("postgres_server")
+        server.execute("DROP DATABASE IF EXISTS census", "CREATE DATABASE census")
+        monkeypatch.setenv("PGPASSWORD", PASSWORD)
+        monkeypatch.setenv("SUDARE_TEST_SERVER", f"office@127.0.0.1:{server.port}/census")
 
     assert "\n".join(differences(page)) == ""
 
