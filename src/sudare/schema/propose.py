@@ -17,7 +17,7 @@ from pathlib import Path
 from sudare.atomic import write_new_file
 from sudare.errors import SchemaError
 from sudare.forms.kinds import quote
-from sudare.schema.guess import MARKS, ColumnFacts, Guess, guess, repeats
+from sudare.schema.guess import MARKS, ColumnFacts, Guess, guess, rank_person, repeats
 from sudare.text import Text, Words, text
 from sudare.text.cards import Preformatted, card
 
@@ -145,8 +145,9 @@ def _write_head(table: TableFacts, name: str) -> list[str]:
 
 def _write_unit(table: TableFacts) -> list[str]:
     unit = f"[unit]  # {text('who is protected')}"
-    person = next((column.name for column in table.columns if repeats(column)), None)
-    if person is not None:
+    repeated = [column for column in table.columns if repeats(column)]
+    if repeated:
+        person = max(repeated, key=rank_person).name
         question = text("Does {name} name persons, each with several rows?", name=person)
         answer = ['kind = "person"', f"column = {quote(person)}", "max_rows = 5"]
         return [unit, 'kind = "row"', *write_question(question, answer), ""]
@@ -225,6 +226,7 @@ _SENSITIVE = re.compile(
     re.IGNORECASE,
 )
 _TELLS_MORE = 0.05  # of the sampled rows that a column must single out beside the others, to be known as well
+_TELLS_ALONE = 0.9  # of all pairs of sampled rows that a column tells apart by itself, to be known as well
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,7 +241,8 @@ def find_roles(table: TableFacts, guesses: Mapping[str, Guess]) -> dict[str, Rol
     """Find the columns that others may know, and those that they must not learn.
 
     What people know about others goes by the name of a column. In a table that has such columns, one that singles out
-    more rows beside them is a quasi-identifier too: k-anonymity would publish it unchanged otherwise.
+    more rows beside them, or tells nearly all rows apart by itself, is a quasi-identifier too: k-anonymity would
+    publish it unchanged otherwise.
     """
     published = [column for column in table.columns if "kind" in guesses[column.name].keys]
     quasi = [column for column in published if _QUASI.search(column.name)]
@@ -257,19 +260,28 @@ def find_roles(table: TableFacts, guesses: Mapping[str, Guess]) -> dict[str, Rol
             continue
         more = _count_alone(table, [*known, column.name])
         if more - alone > _TELLS_MORE * table.sample_rows:
-            known, alone = [*known, column.name], more
             share = f"{more / table.sample_rows:.0%}"
             reason = text("Quasi-identifier: with {names} it singles out {share} of the first {rows} rows.",
-                          names=", ".join(known[:-1]), share=share, rows=table.sample_rows)  # fmt: skip
+                          names=", ".join(known), share=share, rows=table.sample_rows)  # fmt: skip
+            roles[column.name] = RoleGuess(role="quasi", reasons=(reason,))
+        elif (apart := _measure_separation(table.samples[column.name])) > _TELLS_ALONE:
+            reason = text("Quasi-identifier: by itself it tells {share} of all pairs of the first {rows} rows apart.",
+                          share=f"{apart:.0%}", rows=table.sample_rows)  # fmt: skip
             roles[column.name] = RoleGuess(role="quasi", reasons=(reason,))
     return roles
+
+
+def _measure_separation(sample: Sequence[str]) -> float:
+    """Give the share of pairs of rows that a column tells apart."""
+    pairs = sum(rows * (rows - 1) for rows in Counter(sample).values())
+    return 1 - pairs / max(1, len(sample) * (len(sample) - 1))
 
 
 def _explain_name(column: ColumnFacts) -> Text:
     """Say why a column is known: its name, and how well it tells rows apart (distinction, separation)."""
     if not column.counts or not column.present:
         return text("Quasi-identifier, by its name: others may know it.")
-    pairs = sum(rows * (rows - 1) for value, rows in column.counts.items() if value not in MARKS)
+    pairs = sum(rows * (rows - 1) for rows in column.counts.values())
     separation = 1 - pairs / max(1, column.present * (column.present - 1))
     return text(
         "Quasi-identifier, by its name: others may know it. It has {count} values, and tells {share} of all pairs of"
@@ -334,6 +346,9 @@ def answer_question(toml: str, question: OpenQuestion, answer: Sequence[str] | N
     """
     lines = toml.splitlines()
     lines[question.start : question.stop] = []
+    person = next((line.partition(" = ")[2] for line in answer or () if line.startswith("column = ")), None)
+    if person is not None:
+        lines = _leave_out_attribute(lines, person)
     if answer and answer[0].startswith("["):
         lines[question.start : question.start] = answer
     elif answer:
@@ -344,3 +359,14 @@ def answer_question(toml: str, question: OpenQuestion, answer: Sequence[str] | N
             at = same[0] if same else question.start
             lines[at : at + len(same[:1])] = [line]
     return "\n".join(lines) + "\n"
+
+
+def _leave_out_attribute(lines: list[str], name: str) -> list[str]:
+    """Take out the attribute of this (quoted) name, if it has a kind: the column of persons is never published."""
+    starts = [at for at, line in enumerate(lines) if line.startswith("[")]
+    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+        block = lines[start:stop]
+        if block[0] == "[[attribute]]" and f"name = {name}" in block and any(line.startswith("kind") for line in block):
+            kept = [line for line in block if line.startswith("#")]  # what stands above the next attribute
+            return lines[:start] + kept + lines[stop:]
+    return lines

@@ -1,0 +1,195 @@
+"""Drafts hold for the table they were drawn from; questions are asked and answered; what was read off is marked."""
+
+from __future__ import annotations
+
+import csv
+import random
+import tomllib
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import sudare.sources as sources
+from sudare.cli.schema import edit
+from sudare.schema import Schema
+from sudare.schema.propose import answer_question, find_questions, mark_confirmed
+
+ROWS = 25_000  # more than the sample of the first rows, so that the rest of a column must be read too
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_table(columns: dict[str, Callable[[int], object]], rows: int = ROWS, path: str = "t.csv") -> Path:
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows([make(row) for make in columns.values()] for row in range(rows))
+    return Path(path)
+
+
+def draft(path: Path) -> dict[str, dict[str, Any]]:
+    """Draft a schema and confirm it; it must hold. The keys of its attributes."""
+    proposed = sources.propose_schema(path)
+    proposed.save("draft.toml", confirmed=True)
+    with sources.open(path, Schema.read("draft.toml")) as source:
+        findings = source.check()
+    assert findings.fits, [(problem.attribute, str(problem.problem), problem.rows) for problem in findings.problems]
+    return {table["name"]: table for table in tomllib.loads(proposed.toml)["attribute"]}
+
+
+def test_ranges_come_from_the_whole_column_and_not_from_its_first_rows() -> None:
+    late = {
+        "amount": lambda row: row if row < 24_000 else 10**7 + row,
+        "text number": lambda row: f"{row % 5_000}.5" if row < 24_000 else "-999.5",
+        "day": lambda row: date(2020, 1, 1) + timedelta(days=row % 3_000 if row < 24_000 else 9_000),
+        "time": lambda row: f"20{10 + row // 2_000}-01-01T00:{row % 60:02d}:{row // 60 % 60:02d}Z",
+        "code": lambda row: 1 + row % 2 if row < 24_000 else 9,
+        "word": lambda row: "early" if row < 24_000 else "late",
+    }
+    found = draft(write_table(late))
+
+    assert found["amount"]["edges"][-1] >= 10**7
+    assert found["code"]["values"] == ["1", "2", "9"]
+    assert found["time"]["kind"] == "date"
+    assert found["word"]["values"] == ["early", "late"]
+
+
+def test_a_column_that_is_read_otherwise_later_is_not_mistaken() -> None:
+    late = {
+        "x": lambda row: str(row) if row < 24_000 else "n/a?",
+        "y": lambda row: f"{row % 4000},000円" if row < 24_000 else "未定",
+        "z": lambda row: "令和6年4月1日" if row < 24_000 else "いつか",
+        "few": lambda row: row % 3,
+    }
+    found = draft(write_table(late))
+
+    assert "few" in found
+    assert found["z"]["kind"] == "category"
+
+
+def test_numbers_and_days_as_offices_write_them_are_read() -> None:
+    rng = random.Random(1)
+    found = draft(
+        write_table(
+            {
+                "金額": lambda row: f"{rng.randrange(100, 99999):,}円",
+                "割合": lambda row: f"{rng.randrange(100)}％",
+                "増減": lambda row: rng.choice(["△", ""]) + f"{rng.randrange(3000):,}",
+                "euro": lambda row: f"{rng.randrange(1000)},{rng.randrange(100):02d}",
+                "small": lambda row: rng.choice(["1e-05", "0.5", "2.5E-3"]),
+                "登録日": lambda row: f"R{rng.randrange(2, 7)}.{rng.randrange(1, 13)}.{rng.randrange(1, 29)}",
+                "生年": lambda row: f"昭和{rng.randrange(1, 64)}年{rng.randrange(1, 13)}月",
+                "全角": lambda row: "１２３４５６７８９０"[row % 10] + "０",
+            },
+            rows=3_000,
+        )
+    )
+
+    assert [found[name].get("format") for name in found] == [
+        "1,234円", "1,234%", "1,234", "1.234,5", "1,234", "japanese", "japanese", "1,234",
+    ]  # fmt: skip
+
+
+def test_kinds_follow_the_meaning_of_a_column() -> None:
+    rng = random.Random(2)
+    found = draft(
+        write_table(
+            {
+                "sex": lambda row: 1 + row % 2,
+                "birth_year": lambda row: 1930 + row % 80,
+                "zip": lambda row: f"{100 + row % 40:03d}{row % 7:04d}",
+                "town": lambda row: f"131{row % 23 + 1:02d}",
+                "income": lambda row: int(10 ** rng.uniform(2, 4)) if row % 50 else 10**7 + row,
+                "mesh": lambda row: 53390000 + (row % 8) * 1000 + (row % 7) * 100 + row % 100,
+                "lat": lambda row: f"{35 + rng.random():.5f}",
+                "plan": lambda row: rng.choice(["a", "b", "?"]),
+            },
+            rows=8_000,
+        )
+    )
+
+    assert found["sex"]["values"] == ["1", "2"]
+    assert found["birth_year"]["bins"]["width"] == 5
+    assert found["zip"]["hierarchy"] == {"masking": "right", "characters": 2}
+    assert found["town"]["kind"] == "category"
+    assert found["income"]["edges"][:4] == [0, 100, 200, 500]
+    assert (found["mesh"]["kind"], found["mesh"]["area"]) == ("mesh", ["5339"])
+    assert found["lat"]["kind"] == "number"
+    assert found["plan"]["missing"] == ["?"]
+
+
+def test_many_mesh_codes_are_known_by_all_of_them() -> None:
+    def cell(row: int) -> str:
+        first = "5339" if row < 24_000 else "6441"
+        return f"{first}{row % 8}{row // 8 % 8}{row // 64 % 10}{row // 640 % 10}{row % 4 + 1}"
+
+    assert draft(write_table({"cell": cell, "n": lambda row: row % 4}))["cell"]["area"] == ["5339", "6441"]
+
+
+def test_texts_that_repeat_are_listed_in_a_file_and_persons_are_asked_about() -> None:
+    path = write_table({"shop": lambda row: f"shop {row % 300}", "patient_id": lambda row: row % 9_000})
+    questions = find_questions(sources.propose_schema(path).toml)
+
+    assert draft(path)["shop"]["values_file"] == "t.1.values.txt"
+    assert len(Path("t.1.values.txt").read_text(encoding="utf-8").splitlines()) == 300
+    assert [question.answer[1] for question in questions][:1] == ['column = "patient_id"']
+
+
+def test_columns_that_single_out_rows_are_quasi_identifiers_with_a_reason() -> None:
+    rng = random.Random(3)
+    path = write_table(
+        {
+            "age": lambda row: rng.randrange(18, 90),
+            "sex": lambda row: rng.choice("FM"),
+            "weight": lambda row: round(rng.gauss(60, 9), 1),
+            "ward": lambda row: rng.choice("ABC"),
+            "diagnosis": lambda row: rng.choice(["flu", "cold"]),
+        },
+        rows=600,
+    )
+    found, text = draft(path), sources.propose_schema(path).toml
+
+    assert {name: table.get("role") for name, table in found.items()} == {
+        "age": "quasi", "sex": "quasi", "weight": "quasi", "ward": "quasi", "diagnosis": "sensitive",
+    }  # fmt: skip
+    assert "with age, sex it singles out" in text
+    assert all("hierarchy" in table for table in found.values() if table.get("role") == "quasi")
+
+
+def test_impossible_combinations_are_only_asked_about() -> None:
+    path = write_table({"sex": lambda row: "FM"[row % 2], "pregnant": lambda row: "yes" if row % 6 == 0 else "no"})
+    text = sources.propose_schema(path).toml
+    (question,) = [question for question in find_questions(text) if question.answer[0] == "[[impossible]]"]
+    Path("s.toml").write_text(answer_question(text, question, question.answer), encoding="utf-8")
+
+    assert "impossible" not in tomllib.loads(text)
+    assert [set(box.names) for box in Schema.read("s.toml").impossible] == [{"sex", "pregnant"}]
+
+
+def test_edit_asks_one_by_one_and_writes_the_answers() -> None:
+    path = write_table({"patient_id": lambda row: row % 900, "city": lambda row: f"c{row % 20}"}, rows=3_000)
+    sources.propose_schema(path).save("s.toml")
+    asked = CliRunner().invoke(edit, ["s.toml"], input="y\n3\nn\n")
+    schema = Schema.read("s.toml")
+
+    assert asked.exit_code == 0, asked.output
+    assert (schema.unit.column, schema.unit.max_rows) == ("patient_id", 3)
+    assert schema.attribute("city").outside == "refuse"
+    assert not find_questions(Path("s.toml").read_text(encoding="utf-8"))
+
+
+def test_what_was_read_off_the_data_is_marked_and_told() -> None:
+    path = write_table({"age": lambda row: row % 80, "flag": lambda row: row % 2 == 0}, rows=200)
+    toml = mark_confirmed(sources.propose_schema(path).toml)
+    Path("s.toml").write_text(toml, encoding="utf-8")
+    schema = Schema.read("s.toml")
+
+    assert [attribute.from_data for attribute in schema.attributes] == [True, True]
+    assert Schema.from_dict(schema.to_dict()) == schema
