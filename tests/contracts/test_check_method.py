@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from sudare.counts import Countable, Counts
+from sudare.errors import ParameterError
 from sudare.methods.base import Payload, Plan
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.location import Location
@@ -28,9 +29,9 @@ Purse = Ledger | Unrecorded | None
 
 
 NO_AUDIT = 0  # the audits are made at one epsilon: once for an algorithm is enough
-PAID = 26  # sentences that apply where a promise is paid for and records are published
-OF_ROWS = 18
-OF_MAPS = 12
+PAID = 29  # sentences that apply where a promise is paid for and records are published
+OF_ROWS = 20
+OF_MAPS = 14
 
 
 def held(checked: list[CheckedSentence]) -> list[str]:
@@ -133,6 +134,59 @@ def test_a_mechanism_for_devices_keeps_the_contract(mode: Literal["grid", "weigh
 
 
 # --- wrong methods, each of which must be rejected with the sentence that it breaks -------------------------------
+
+
+class Picky(Microdata):
+    """Refuses a table with a heavy cell, before anything is spent: the refusal tells of that cell."""
+
+    def check(self, counts: Counts, plan: Plan) -> None:
+        super().check(counts, plan)
+        if counts.values.max(initial=0) >= 40:
+            raise ParameterError("the table is too uneven; publish a part")
+
+
+class Overworked(Microdata):
+    """Refuses by the number of full cells where the domain is huge, as the first version did."""
+
+    def check(self, counts: Counts, plan: Plan) -> None:
+        super().check(counts, plan)
+        if counts.schema.size > 10**18 and counts.nonzero > 30:
+            raise ParameterError("epsilon is too large for a table that is nearly empty")
+
+
+class Tongued(Microdata):
+    """Refuses every table of a huge domain after the count, in words that tell how many cells are full."""
+
+    def check(self, counts: Counts, plan: Plan) -> None:
+        super().check(counts, plan)
+        if counts.schema.size > 10**18:
+            raise ParameterError("{cells} full cells are too few", cells=counts.nonzero)
+
+
+class Late(Microdata):
+    """Refuses every table of a huge domain, but only after it was counted: the plan should have done it."""
+
+    def check(self, counts: Counts, plan: Plan) -> None:
+        super().check(counts, plan)
+        if counts.schema.size > 10**18:
+            raise ParameterError("the domain is too large")
+
+
+@pytest.mark.parametrize("wrong", [Picky, Overworked, Tongued, Late])
+def test_a_refusal_that_depends_on_the_table_is_found(wrong: type[Microdata]) -> None:
+    check = next(one for one in METHOD_CHECKS if one.__name__.startswith("whether_a_release_is_made"))
+    subject = Subject(method=wrong(epsilon=1), facts=schema_of(8, 8), runs=0, weaken=with_fields)
+
+    with pytest.raises(AssertionError, match=r"one is published and one refused|refused after the count"):
+        check(subject)
+
+
+@pytest.mark.parametrize("algorithm", ["tree", "projection"])
+def test_microdata_refuses_from_public_facts_alone(algorithm: Literal["tree", "projection"]) -> None:
+    """The projection of the first version refused some tables of a huge domain by a function of their counts."""
+    check = next(one for one in METHOD_CHECKS if one.__name__.startswith("whether_a_release_is_made"))
+
+    check(Subject(method=Microdata(epsilon=1, algorithm=algorithm), facts=schema_of(8, 8), runs=0, weaken=with_fields))
 
 
 class Thawed(Microdata):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations
@@ -192,6 +193,32 @@ def test_known_cells_and_those_of_a_stratum_win_alike() -> None:
     known = sum(chance / (2 + k) for k, chance in enumerate(chances))
     assert p_value(found, {0: known, 1: known, "unseen": 1 - 2 * known}) > RIGHT
     assert p_value(found, {0: 1 / 5, 1: 1 / 5, "unseen": 3 / 5}) < 1e-9
+
+
+def test_winners_of_many_groups_have_the_same_law() -> None:
+    """200 unseen cells come in three groups; the number of known winners is that of a uniform choice among all."""
+    stratum = Stratum(noise=GeometricNoise(scale=Fraction(2)), above=-1, at_most=0)
+    q = stratum.share(64).low / 2**64
+    rng = SeededRng(12)
+    found: Counter[object] = Counter()
+    for _ in range(4000):
+        winners, others = draw_winners(5, 200, 40, stratum, rng)
+        assert winners.size + others == 40
+        found[winners.size] += 1
+    chances = [math.comb(200, k) * q**k * (1 - q) ** (200 - k) for k in range(201)]
+
+    def law(share: float) -> dict[object, float]:
+        """Of 5 known and k others, `w` of 40 winners are known: hypergeometric, mixed over k."""
+        mixed = dict.fromkeys(range(6), 0.0)
+        for k, chance in enumerate(chances):
+            others = round(share * k)
+            if others + 5 >= 40:
+                for w in mixed:
+                    mixed[w] += chance * math.comb(5, w) * math.comb(others, 40 - w) / math.comb(others + 5, 40)
+        return {w: value / sum(mixed.values()) for w, value in mixed.items()}
+
+    assert p_value(found, law(1)) > RIGHT
+    assert p_value(found, law(0.8)) < 1e-9
 
 
 def test_fewer_win_where_no_more_cells_are_left() -> None:

@@ -120,9 +120,12 @@ def rows_of(unit: Unit) -> int:
     return unit.max_rows if unit.kind == "person" else 1
 
 
+LARGEST_TOTAL = 2**52 - 1  # a noisy total beyond it is taken for it: what follows must not refuse after the spend
+
+
 def measure_total(counts: Counts, budget: CountBudget, *, rng: Rng) -> int:
-    """The number of records: exact where it is public, else with noise of its own."""
+    """The number of records: exact where it is public, else with noise of its own, within what can be added up."""
     if budget.total_noise is None:
         return counts.total
     exact = np.array([counts.total], dtype=np.int64)
-    return max(0, int(budget.total_noise.add(exact, rng=rng)[0]))
+    return min(max(0, int(budget.total_noise.add(exact, rng=rng)[0])), LARGEST_TOTAL)

@@ -14,6 +14,7 @@ table machine from certified thresholds, so no float decides anything. Proof: pr
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,7 +27,7 @@ from sudare.noise.gaussian import flip_each
 from sudare.noise.geometric import one_sided_noise
 from sudare.noise.machine import TableMachine
 from sudare.noise.rng import LazyUniform, Rng
-from sudare.noise.uniform import draw_below
+from sudare.noise.uniform import draw_below, draw_subset
 from sudare.schema.arrays import Booleans, Integers
 
 MEAN_PER_DRAW = 32  # successes a small binomial has in the mean: few thresholds, and few draws
@@ -36,6 +37,7 @@ EVEN_EXPONENT = 2  # a stratum over which the law falls by at most e^2 is propos
 MOST_TRIES = 2**20  # proposals at a time
 LARGEST_ROOT = 2**31 - 1
 BATCH = 2**22  # small binomials drawn at a time
+LAST_GROUP = 2**62  # of groups that are told apart; nobody draws that many
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +86,16 @@ def count_in_stratum(trials: int, stratum: Stratum, rng: Rng) -> int:
     if rest:
         successes += int(TableMachine(StratumCount(trials=rest, stratum=stratum)).sample(1, rng)[0])
     return successes
+
+
+def expect_in_stratum(trials: int, stratum: Stratum) -> float:
+    """Tell roughly how many of `trials` values lie in a stratum: for choosing a way, never for drawing.
+
+    >>> from sudare.noise import GeometricNoise
+    >>> round(expect_in_stratum(10**6, Stratum(noise=GeometricNoise(scale=Fraction(1)), above=0)))
+    268941
+    """
+    return float(Fraction(trials * stratum.share(COARSE_BITS).high, 1 << COARSE_BITS))
 
 
 def draw_in_stratum(size: int, stratum: Stratum, rng: Rng) -> Integers:
@@ -166,29 +178,62 @@ def _flip_squares(steps: Integers, unit: Fraction, rng: Rng) -> Booleans:
 def draw_winners(known: int, unseen: int, winners: int, stratum: Stratum, rng: Rng) -> tuple[Integers, int]:
     """Draw `winners` cells, all equally likely, out of `known` cells and those of `unseen` ones that are in a stratum.
 
-    How many unseen cells are in the stratum is never counted: cells are taken in random order, a known one wins, an
-    unseen one wins with the share of the stratum, until all are drawn or no cell is left. Returns the known winners,
-    sorted, and the number of the others.
+    How many unseen cells are in the stratum is not counted, and may be astronomic. All cells are thought of in random
+    order; a known one wins, an unseen one wins with the share of the stratum, until all are drawn or no cell is left.
+    Unseen cells are taken in groups, of which only the number in the stratum is drawn; so the work follows `winners`.
+    Returns the known winners, sorted, and the number of the others; fewer than asked for if there are no more.
 
     >>> from sudare.noise import GeometricNoise, SeededRng
     >>> stratum = Stratum(noise=GeometricNoise(scale=Fraction(2)), above=0, at_most=1)
     >>> draw_winners(2, 0, 2, stratum, SeededRng(1))
     (array([0, 1]), 0)
     """
-    is_in_stratum = TableMachine(StratumCount(trials=1, stratum=stratum))
-    seen: set[int] = set()
-    won: list[int] = []
-    others = 0
-    while len(won) + others < winners and len(seen) < known + unseen:
-        cell = rng.below(known + unseen)
-        if cell in seen:
-            continue
-        seen.add(cell)
-        if cell < known:
-            won.append(cell)
-        else:
-            others += int(is_in_stratum.sample(1, rng)[0])
-    return np.array(sorted(won), dtype=np.int64), others
+    places = draw_subset(known + unseen, known, rng=rng) - np.arange(known)  # unseen cells before every known one
+    size = _trials_per_draw(unseen, stratum) if unseen else 1
+    group_of = np.array([min(int(place) // size, LAST_GROUP) for place in places.tolist()], dtype=np.int64)
+    others, start = 0, 0  # winners in the groups before `start`
+    for hits in _draw_groups(unseen, size, stratum, rng, winners):
+        before = np.searchsorted(group_of, np.arange(start, start + hits.size), side="right")
+        so_far = others + np.cumsum(hits) + before
+        enough = int(np.searchsorted(so_far, winners))
+        if enough < hits.size:
+            others += int(hits[:enough].sum())
+            group = start + enough
+            inside = [int(place) - group * size for place in places[group_of == group].tolist()]
+            trials = min(size, unseen - group * size)
+            passed = int((group_of < group).sum())
+            won, more = _end_in_group(inside, int(hits[enough]), trials, winners - others - passed, rng)
+            return _choose_known(known, passed + won, rng), others + more
+        others, start = others + int(hits.sum()), start + hits.size
+    return _choose_known(known, min(known, winners - others), rng), others
+
+
+def _draw_groups(unseen: int, size: int, stratum: Stratum, rng: Rng, winners: int) -> Iterator[Integers]:
+    """Draw how many cells of each group are in the stratum, a batch of groups at a time; the last group is a rest."""
+    groups, rest = divmod(unseen, size)
+    machine = TableMachine(StratumCount(trials=size, stratum=stratum)) if groups else None
+    batch = min(BATCH, max(64, 2 * winners // MEAN_PER_DRAW))
+    start = 0
+    while machine is not None and start < groups:
+        drawn = min(batch, groups - start)
+        yield machine.sample(drawn, rng)
+        start += drawn
+    if rest:
+        yield TableMachine(StratumCount(trials=rest, stratum=stratum)).sample(1, rng)
+
+
+def _end_in_group(inside: list[int], hits: int, trials: int, winners: int, rng: Rng) -> tuple[int, int]:
+    """Take the first winners of a group in its order: `inside` tells how many unseen cells stand before a known one."""
+    marks = [(int(place), 1) for place in draw_subset(trials, hits, rng=rng).tolist()]
+    first = sorted([*((place, 0) for place in inside), *marks])[:winners]
+    others = sum(kind for _, kind in first)
+    return len(first) - others, others
+
+
+def _choose_known(known: int, winners: int, rng: Rng) -> Integers:
+    """Choose which known cells came first: in random order any of them are as likely."""
+    chosen: Integers = np.asarray(draw_subset(known, winners, rng=rng), dtype=np.int64)
+    return chosen
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

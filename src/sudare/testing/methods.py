@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sudare.methods.base import Method
-from sudare.testing import audits, promise_checks, release_checks
+from sudare.testing import audits, promise_checks, refusal_checks, release_checks
 from sudare.testing.promise_checks import Check, reason_against
 from sudare.testing.subject import Subject, schema_of, schema_with_hierarchies, small_map
 
@@ -27,6 +27,7 @@ METHOD_CHECKS: tuple[Check, ...] = (
     promise_checks.a_source_that_cannot_be_read_costs_nothing,
     promise_checks.an_inferred_schema_is_refused_before_any_spend,
     promise_checks.a_huge_sparse_domain_works_or_is_refused_before_any_spend,
+    refusal_checks.whether_a_release_is_made_tells_nothing_of_the_table,
     release_checks.the_same_seed_gives_the_same_release,
     release_checks.without_noise_the_release_is_the_same_every_time,
     release_checks.the_release_is_what_draw_draws,

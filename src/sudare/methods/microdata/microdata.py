@@ -19,7 +19,7 @@ from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.microdata import sparse_tree as wide
 from sudare.methods.microdata import tree
 from sudare.methods.microdata.expected_error import MicrodataPreview, foresee
-from sudare.methods.microdata.projection import DENSE_CELLS, check_share, check_work, project
+from sudare.methods.microdata.projection import DENSE_CELLS, check_share, project
 from sudare.methods.microdata.sparse_tree import sparse_tree_fits, sparse_tree_wins
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
@@ -110,19 +110,17 @@ def check_schema(asked: str, schema: Schema) -> None:
 def check_counts(algorithm: MicrodataAlgorithm, counts: Counts, schema: Schema, budget: CountBudget) -> None:
     """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
     check_facts(counts, schema)
-    if counts.total > MOST_RECORDS:
+    if budget.total_noise is None and counts.total > MOST_RECORDS:  # public: where it is not, nothing may tell it
         raise ParameterError(
             "the table has more records than can be written ({most}); publish a part", most=MOST_RECORDS
         )
     for noise in budget.noises:
         noise.check()  # refuses noise beyond 64 bits
-    if algorithm == "projection" and schema.size > DENSE_CELLS:
-        check_work(counts, budget)
 
 
 def make_table(algorithm: MicrodataAlgorithm, counts: Counts, budget: CountBudget, *, rng: Rng) -> Counts:
     """From private counts to the published table."""
-    total = measure_total(counts, budget, rng=rng)
+    total = min(measure_total(counts, budget, rng=rng), MOST_RECORDS)
     make = {"tree": tree.grow, "wide": wide.grow_sparse_tree, "projection": project}[algorithm]
     return make(counts, budget, total=total, rng=rng)
 

@@ -17,7 +17,7 @@ from sudare.methods.budget import CountBudget
 from sudare.methods.tree.possible import KeySet, find_first
 from sudare.noise import CountNoise, Rng
 from sudare.noise.uniform import draw_cells, draw_subset
-from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum, draw_winners
+from sudare.noise.zeros import Stratum, count_in_stratum, draw_in_stratum, draw_winners, expect_in_stratum
 from sudare.postprocess import find_nearest_table
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers
@@ -71,7 +71,8 @@ def _propose(schema: Schema, size: int, rng: Rng) -> Codes:
 
 
 MARGIN = 6.0  # standard deviations below the expected threshold; a guess, exactness does not depend on it
-MOST_TIES = 2**34  # empty cells that may stand at the threshold: counting them takes seconds
+MOST_TIES = 2**34  # empty cells at one level that are counted, in seconds; of more only those that win are drawn
+MOST_DRAWN = 2**26  # empty cells whose values are drawn at a time
 
 
 def project_sparse(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
@@ -86,17 +87,10 @@ def project_sparse(counts: Counts, budget: CountBudget, *, total: int, rng: Rng)
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Unseen cells of which so many stand at the threshold that they are asked one by one instead of counted."""
+    """The winners of spare units, where so many unseen cells stand at the threshold that they are not counted."""
 
-    unseen: int
-    stratum: Stratum
-
-    def win(self, fixed: int, spare: int, rng: Rng) -> tuple[NDArray[Any], int]:
-        """Give spare units to cells at the threshold or above, all equally likely.
-
-        Returns the winners among the `fixed` cells that are known to stand there, and the number of the others.
-        """
-        return draw_winners(fixed, self.unseen, spare, self.stratum, rng)
+    known: NDArray[Any]  # among the cells that are known to stand there
+    others: int
 
 
 @dataclass(slots=True)
@@ -129,6 +123,19 @@ class Known:
             low, high = (middle, high) if self.excess(middle) > total else (low, middle)
         return high
 
+    def settle(self, level: int, unseen: int, total: int, ties: Stratum, rng: Rng) -> bool:
+        """Give out the spare units at a level where so many unseen cells stand that they are not counted.
+
+        Tells whether all units were given: then the threshold is this level. Else all cells there are known by now.
+        """
+        spare = total - self.excess(level)
+        winners, others = draw_winners(self.reaching(level), unseen, spare, ties, rng)
+        if winners.size + others < spare:
+            self.risen[level] = others
+            return False
+        self.crowd = Crowd(winners, others)
+        return True
+
     def cut(self, level: int, *, total: int, rng: Rng) -> tuple[Integers, Integers]:
         """What full cells keep, and what the empty cells that survive get; spare units go to cells drawn at random."""
         kept = np.maximum(self.noisy - level, 0)
@@ -137,9 +144,10 @@ class Known:
         sizes = [self.risen[value] for value in values]
         spare = total - self.excess(level)
         fixed = reaching.size + sum(sizes)
-        winners, strangers = (
-            self.crowd.win(fixed, spare, rng) if self.crowd else (draw_subset(fixed, spare, rng=rng), 0)
-        )
+        if self.crowd is None:
+            winners, strangers = draw_subset(fixed, spare, rng=rng), 0
+        else:
+            winners, strangers = self.crowd.known, self.crowd.others
         kept[reaching[winners[winners < reaching.size].astype(np.int64)]] += 1
         new_empty, start = [np.ones(strangers, dtype=np.int64)], reaching.size
         for value, size in zip(values, sizes, strict=True):
@@ -164,13 +172,21 @@ def rise(noisy: Integers, *, empty: int, total: int, budget: CountBudget, rng: R
         level = known.threshold(total)
         if level is not None and (level > above or (level == above and known.excess(level) == total)):
             return known, level
-        if level == above and unseen * _tail(above - 1, noise) > MOST_TIES:
-            known.crowd = Crowd(unseen, Stratum(noise=noise, above=above - 1, at_most=above))
-            return known, level
-        step = 1 if level == above else math.ceil(noise.slope(above))
-        top, above = above, _next_level(above, step)
+        ties = Stratum(noise=noise, above=above - 1, at_most=above)
+        top, step = above, 1 if level == above else math.ceil(noise.slope(above))
+        if expect_in_stratum(unseen, ties) > MOST_TIES:
+            if known.settle(above, unseen, total, ties, rng):
+                return known, above
+            unseen, top, step = unseen - known.risen[above], above - 1, 1  # all that stand there are known now
+        elif step > 1 and expect_in_stratum(unseen, _below(noise, above, step)) > MOST_DRAWN:
+            step = 1  # of one value only the number is drawn
+        above = _next_level(top, step)
     level = known.threshold(total)
     return known, 0 if level is None else level
+
+
+def _below(noise: CountNoise, above: int, step: int) -> Stratum:
+    return Stratum(noise=noise, above=_next_level(above, step), at_most=above)
 
 
 def sample_empty(known: Known, unseen: int, stratum: Stratum, rng: Rng) -> int:
@@ -182,24 +198,6 @@ def sample_empty(known: Known, unseen: int, stratum: Stratum, rng: Rng) -> int:
     values, sizes = np.unique(draw_in_stratum(found, stratum, rng), return_counts=True)
     known.risen |= dict(zip(values.tolist(), sizes.tolist(), strict=True))
     return found
-
-
-def check_work(counts: Counts, budget: CountBudget) -> None:
-    """Refuse, before anything is spent, a table whose threshold would be shared by too many empty cells to count.
-
-    It happens where nearly all cells are empty and epsilon is so large that noise hardly reaches them.
-    """
-    noise, empty = budget.cells_noise, counts.schema.possible_size - counts.nonzero
-    level = first_level(counts.values, empty, counts.total, noise)
-    # the level below the first has 1/a as many cells; it is reached when the guess was a little too high
-    ties = empty * _tail(max(level, 1) - 1, noise)
-    if level > 0 and ties > MOST_TIES:  # at level 0 nearly every empty cell stands there: see Crowd
-        raise ParameterError(
-            "{amount} is too large for {cells} cells of which nearly all are empty;"
-            " spend less, publish fewer attributes or declare coarser bins",
-            amount=budget.guarantee.currency.describe(budget.guarantee.amount),
-            cells=counts.schema.size,
-        )
 
 
 def _next_level(above: int, step: int) -> int:
