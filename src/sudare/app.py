@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sudare.atomic import check_new_file, new_file, reserved_directory, write_new_file
-from sudare.errors import ParameterError, ReleaseError, SudareError
+from sudare.errors import ParameterError, ReleaseError, SourceError, SudareError
 from sudare.methods.base import Made, Method, Plan, Progress, Summary
 from sudare.methods.registry import method_of
 from sudare.noise import SeededRng, system_rng
 from sudare.privacy import Ledger, Promise, ReleaseAccount, Unrecorded
 from sudare.privacy.signatures import SigningKey, find_key
 from sudare.releases import Certificate, Release
+from sudare.releases.files import digest
 from sudare.releases.parquet import Format
 from sudare.releases.release import FORMATS
 from sudare.report.report import render_report as render
 from sudare.report.shapes import Listing, TruthComparison
 from sudare.schema import Schema
 from sudare.scratch import find_place
+from sudare.sources import check_new_tables, write_tables
 from sudare.sources import open as open_source
 from sudare.text import Text, Words, describe_refusal, text
 
@@ -51,6 +53,7 @@ class Published:
     budget: Fraction | None = None
     spent: Text | None = None
     signer: str | None = None  # the fingerprint of the key
+    copied: Sequence[Words] = ()  # into tables on a server
 
     @property
     def rows(self) -> int | None:
@@ -71,6 +74,7 @@ class Published:
             summary.headline,
             text("promise: {statement}", statement=certificate.statement),
             *summary.lines,
+            *self.copied,
             *self._spent(),
             *([] if self.signer is None else [text("signed with the key {fingerprint}", fingerprint=self.signer)]),
             *(text("warning: {warning}", warning=warning) for warning in self.warnings),
@@ -102,6 +106,7 @@ class Published:
             "ledger_head": certificate.ledger_head,
             "measures": certificate.measures,
             "warnings": [str(warning) for warning in self.warnings],
+            **({"copied": [str(line) for line in self.copied]} if self.copied else {}),
             "private": certificate.private,
             "signed_with": self.signer,
             "payload": certificate.payload,
@@ -120,6 +125,7 @@ def publish(
     file_format: Format = "parquet",
     key: SigningKey | str | Path | None = None,
     seed_for_tests: int | None = None,
+    into: str | None = None,
     progress: Progress | None = None,
     **reading: Any,
 ) -> Published:
@@ -127,9 +133,10 @@ def publish(
 
     `data` is the table, read with the schema of `schema_file`, or the map of a method that takes one. `extras` are the
     method's own files by name; `reading` is what `sudare.open` takes. `key` signs the release: a key, or the file of
-    one (default: the file that SUDARE_KEY names); one made with a seed is not signed.
+    one (default: the file that SUDARE_KEY names); one made with a seed is not signed. `into` names a new table on a
+    server to which the published tables are copied when the release is there.
     """
-    check_format(file_format)
+    _check_targets(file_format, into)
     signing = _find_signer(key, seed_for_tests)
     with reserved_directory(out), contextlib.ExitStack() as stack:
         facts = read_facts(method, data, schema_file)
@@ -150,6 +157,7 @@ def publish(
             certificate=certificate,
             summary=summary,
             warnings=(*warnings, *summary.warnings, *notes),
+            copied=() if into is None else copy_into_tables(out, into),
             **_tell_spent(given, account),
             signer=None if signing is None else signing.public.fingerprint,
         )
@@ -167,6 +175,29 @@ def _check_seed(plan: Plan, seed: int | None, ledger_file: Path | str | None) ->
         raise ParameterError(
             "a release with a seed protects nobody and must not spend; leave out the ledger or the seed"
         )
+
+
+def _check_targets(file_format: str, into: str | None) -> None:
+    check_format(file_format)
+    if into is not None:
+        check_new_tables(into)
+
+
+def copy_into_tables(directory: Path, address: str) -> list[Text]:
+    """Copy the published tables of a release into new tables on a server, all of them in one transaction.
+
+    Their comment names the certificate. Error: ReleaseError; the release stays where it is.
+    """
+    release = Release.load(directory)
+    files = [directory / name for name in release.certificate.payload if Path(name).suffix[1:] in FORMATS]
+    if not files:
+        raise ReleaseError("{directory} holds no published table that could be copied", directory=directory)
+    comment = f"Sudare {release.certificate.method}: certificate.json {digest(directory / 'certificate.json')}"
+    try:
+        written = write_tables(address, files, comment=comment)
+    except SourceError as error:
+        raise ReleaseError("{reason} (the release itself is in {out})", reason=error, out=directory) from None
+    return [text("copied into table {table}: {rows} rows", table=name, rows=rows) for name, rows in written.items()]
 
 
 def _perform(

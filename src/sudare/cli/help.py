@@ -70,7 +70,10 @@ class WideFormatter(click.HelpFormatter):
 
 
 _ARGUMENTS = {  # what stands for a value on the usage line
-    "DATA": text("the table: a CSV, TSV, text or Parquet file (text also as .gz), or a pattern such as 'part-*.csv'"),
+    "DATA": text(
+        "the table: a file (CSV, Parquet, Excel and others), a pattern such as 'part-*.csv', or a table on a server:"
+        " 'postgresql://user@host/database?table=people' (or query=SELECT ...)"
+    ),
     "SCHEMA": text("schema file"),
     "MAP": text("map file (TOML)"),
     "DIR": text("directory of a release"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path)
 TABLE_INPUTS = ("schema_file", "ledger_file", "count_column", "encoding", "memory_limit", "spill_directory",
-                "seed_for_tests")  # fmt: skip
+                "into", "seed_for_tests")  # fmt: skip
 MOST_DIGITS = 15  # of an estimate of the number of records
 
 
@@ -147,6 +147,14 @@ def table_options() -> list[click.Parameter]:
             help=text(
                 "directory for temporary files; they hold rows of the table, so use a disk you trust (default: beside"
                 " the output)"
+            ),
+        ),
+        WordedOption(
+            ["--into"],
+            metavar="ADDRESS",
+            help=text(
+                "also copy the published tables into a new table, in one transaction:"
+                " postgresql://user@host/database?table=NAME"
             ),
         ),
         WordedOption(

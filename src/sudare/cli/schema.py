@@ -87,12 +87,12 @@ schema = LazyGroup(
 @option("--encoding", help=text("encoding of text files, such as cp932 (default: detected)"))
 def init(data: str, out: Path | None, encoding: str | None) -> None:
     """Describe the columns and write the proposal."""
-    from sudare.sources import propose_schema
+    from sudare.sources import name_table, propose_schema
 
     if out is not None:
         check_new_file(out, error=SchemaError)
     with progress(say("reading")) as moved:
-        name = out.stem if out is not None else Path(data.partition("#")[0]).stem
+        name = out.stem if out is not None else name_table(data.partition("#")[0])
         proposed = propose_schema(data, name=name, encoding=encoding, progress=moved)
     if out is None:
         click.echo(proposed.toml, nl=False)

@@ -22,6 +22,7 @@ from sudare.recipe.ledger import LedgerState, find_lost_spends, read_ledger, wil
 from sudare.releases import Certificate
 from sudare.releases.certificate import tell_day
 from sudare.releases.files import verify_files
+from sudare.sources import is_address
 from sudare.sources.files import find_files
 from sudare.text import Text, join, text
 
@@ -183,7 +184,7 @@ def find_reading(spec: ReleaseSpec) -> dict[str, Any]:
 
 def _check_tables(method: Method, spec: ReleaseSpec) -> None:
     """See that the tables are there; they are opened when the data are checked."""
-    if method.takes != "map":
+    if method.takes != "map" and not is_address(spec.source):
         find_files(spec.source or "")
     for file in method.extra_files:
         if file.content == "table" and file.name in spec.extras:

@@ -6,8 +6,12 @@ goes on to the methods, and what it tells about rows stays with the steward.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from sudare.errors import SourceError
 from sudare.sources.base import Findings, Misfit, Progress, RecodedRows, Source
@@ -70,10 +74,14 @@ def open(
         raise
 
 
+_POSTGRES = ("postgresql://", "postgres://")
+
+
 def open_engine(data: object, **reading: Any) -> Engine:
     """Open the engine that reads the data: a database where it lives there, else DuckDB over files and frames."""
-    if isinstance(data, str) and data.startswith(("postgresql://", "postgres://")):
-        return _open_server(data, reading)
+    if isinstance(data, str) and data.startswith(_POSTGRES):
+        server: Engine = _import_postgres().PostgresEngine(data, **reading)
+        return server
     if _is_on_spark(data):
         return _open_spark(data, **reading)
     from sudare.sources.duckdb import DuckEngine
@@ -81,12 +89,12 @@ def open_engine(data: object, **reading: Any) -> Engine:
     return DuckEngine(data, **reading)
 
 
-def _open_server(address: str, reading: dict[str, Any]) -> Engine:
+def _import_postgres() -> ModuleType:
     try:
-        from sudare.sources.postgres import PostgresEngine
+        from sudare.sources import postgres
     except ImportError:
         raise SourceError('tables in PostgreSQL need psycopg; install it: pip install "sudare[postgres]"') from None
-    return PostgresEngine(address, **reading)
+    return postgres
 
 
 def _is_on_spark(data: object) -> bool:
@@ -147,5 +155,53 @@ def propose_schema(data: object, *, name: str | None = None, **reading: Any) -> 
     """
     from sudare.schema.propose import draft
 
-    file_name = Path(str(data)).name.split(".")[0] if isinstance(data, str | Path) else "table"
-    return draft(describe_table(data, **reading), name or file_name)
+    return draft(describe_table(data, **reading), name or name_table(data))
+
+
+def is_address(data: object) -> bool:
+    """Tell whether data stand on a server, and not in a file or a frame.
+
+    >>> is_address("postgresql://me@host/office?table=people"), is_address("people.csv")
+    (True, False)
+    """
+    return isinstance(data, str) and data.startswith((*_POSTGRES, "spark://"))
+
+
+def name_table(data: object) -> str:
+    """Name a table by its file, or by its name on a server; no other part of an address is taken.
+
+    >>> name_table("2024/people.csv.gz"), name_table("postgresql://me:secret@host/office?table=public.people")
+    ('people', 'people')
+    """
+    if isinstance(data, str) and data.startswith(_POSTGRES):
+        settings = dict(parse_qsl(data.partition("?")[2]))
+        return settings.get("table", "query").split(".")[-1] or "table"
+    return Path(str(data)).name.split(".")[0] if isinstance(data, str | Path) else "table"
+
+
+def check_new_tables(address: str) -> None:
+    """See that a new table can be named so on a server, before any work is done for it.
+
+    Error: SourceError if the server does not answer, or there is such a table.
+    """
+    _import_postgres().check_new_table(address)
+
+
+def write_tables(address: str, files: Sequence[Path], *, comment: str = "") -> dict[str, int]:
+    """Copy published tables into new tables on a server, in one transaction; give the rows of each.
+
+    One file becomes the table that the address names; of several, each has the name of its file behind it.
+    """
+    from sqlglot import exp
+
+    from sudare.sources.duckdb import DuckEngine
+    from sudare.sources.engine import ROWS
+
+    with contextlib.ExitStack() as stack:
+        tables = {}
+        for file in files:
+            engine = stack.enter_context(contextlib.closing(DuckEngine(file)))
+            rows = engine.stream(exp.select(*(column.column_id for column in engine.columns)).from_(ROWS))
+            tables["" if len(files) == 1 else f"_{file.stem}"] = (engine.columns, rows)
+        written: dict[str, int] = _import_postgres().write_tables(address, tables, comment=comment)
+        return written

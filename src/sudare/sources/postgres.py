@@ -13,6 +13,7 @@ Dialect, types and refusals stand in `postgres_forms.py`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -24,6 +25,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
+import psycopg.errors
 import psycopg.types.datetime
 import sqlglot
 import sqlglot.errors
@@ -37,7 +39,16 @@ from sudare.sources.base import Progress
 from sudare.sources.dialect import Dialect
 from sudare.sources.duckdb import write_parquet
 from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS, Column, Lookup
-from sudare.sources.postgres_forms import DIALECT, PARQUET_TYPES, make_column, read_binary, translate, translate_refusal
+from sudare.sources.postgres_forms import (
+    DIALECT,
+    PARQUET_TYPES,
+    explain_refusal,
+    is_plain_count,
+    make_column,
+    merge_counts,
+    read_binary,
+    translate,
+)
 from sudare.text import Words, describe_refusal
 
 T = TypeVar("T")
@@ -227,8 +238,21 @@ _RELATION = """
 """
 
 
+_PAGES = "SELECT pg_relation_size(to_regclass(%s)) / current_setting('block_size')::int"
+_PAGES_PER_PART = 4096  # 32 megabytes: a part of a second or so
+_MOST_PARTS = 20
+_ROWS_CLAUSE = re.compile(rf"\b({ROWS}|{NUMBERED_ROWS}) AS r\b")
+
+
+def _write_ranges(bounds: Sequence[int]) -> list[str]:
+    """Write a condition for each range of pages; the first and the last are open, so that no page is left out."""
+    lows = ["", *(f"ctid >= '({bound},0)'" for bound in bounds[1:])]
+    highs = [*(f"ctid < '({bound},0)'" for bound in bounds[1:]), ""]
+    return [f" WHERE {' AND '.join(filter(None, pair))}" for pair in zip(lows, highs, strict=True)]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class TableRows:
     """What stands behind FROM, and the identity of a row in it; None if the server keeps none."""
 
     clause: str
@@ -274,7 +298,7 @@ class PostgresEngine:
         columns = self._describe(rows.clause)
         if has_tables and rows.identity is None:
             connection.execute(f"CREATE TEMP TABLE {_SNAPSHOT} ON COMMIT DROP AS SELECT * FROM {rows.clause}")
-            rows = Rows(clause=f"pg_temp.{_SNAPSHOT}", identity="ctid")
+            rows = TableRows(clause=f"pg_temp.{_SNAPSHOT}", identity="ctid")
         self._columns = tuple(column for column, _ in columns)
         selected = ", ".join(f"{value} AS {column.column_id}" for column, value in columns)
         views = {ROWS: f"SELECT {selected or '1 AS nothing'} FROM {rows.clause}"}
@@ -282,19 +306,22 @@ class PostgresEngine:
             views[NUMBERED_ROWS] = f"SELECT {selected or '1 AS nothing'}, {rows.identity} AS {ROW} FROM {rows.clause}"
         self._tables: Tables = TemporaryTables(connection) if has_tables else InlineTables(views)
         self._can_number = rows.identity is not None
+        self._views = views
+        # only in a table of its own does a range of pages hold every row once
+        (self._pages,) = _fetch(connection, _PAGES, (rows.clause,))[0] if rows.identity == "ctid" else (0,)
         for name, view in views.items() if has_tables else ():
             connection.execute(f"CREATE TEMP VIEW {name} AS {view}")
 
-    def _find_rows(self) -> Rows:
+    def _find_rows(self) -> TableRows:
         address = self._address
         if address.table is None:
-            return Rows(clause=f"({_read_query(address)}) AS q", identity=None)
+            return TableRows(clause=f"({_read_query(address)}) AS q", identity=None)
         exact = sql.SQL(".").join(map(sql.Identifier, address.table.split("."))).as_string()
         for name in (exact, address.table):
             if found := _fetch(self._connection, _RELATION, (name,)):
                 schema, table, kind, has_parts, has_foreign_parts = found[0]
                 clause = sql.Identifier(schema, table).as_string()
-                return Rows(clause=clause, identity=_find_identity(kind, has_parts, has_foreign_parts))
+                return TableRows(clause=clause, identity=_find_identity(kind, has_parts, has_foreign_parts))
         raise SourceError(
             "there is no table or view {table} in {server}, or you may not see it; check its name and schema",
             table=address.table,
@@ -324,10 +351,32 @@ class PostgresEngine:
 
     def arrays(self, query: exp.Query) -> dict[str, NDArray[Any]]:
         """Run a query of whole numbers; they come as binary numbers, which NumPy cuts."""
+        rendered = self._render(query)
+        parts = self._split(query, rendered)
         names = query.named_selects
         columns = ", ".join(f'CAST(q."{name}" AS bigint)' for name in names)
-        copy = f"COPY (SELECT {columns} FROM ({self._render(query)}) AS q) TO STDOUT (FORMAT binary)"
-        return read_binary(self._run(lambda: b"".join(self._copy(copy))), names)
+        results = []
+        for done, part in enumerate(parts, start=1):
+            copy = f"COPY (SELECT {columns} FROM ({part}) AS q) TO STDOUT (FORMAT binary)"
+            results.append(read_binary(self._run(lambda: b"".join(self._copy(copy))), names))  # noqa: B023
+            if self._progress is not None:
+                self._progress(done / len(parts))
+        return results[0] if len(results) == 1 else merge_counts(results)
+
+    def _split(self, query: exp.Query, rendered: str) -> list[str]:
+        """Split a count of the rows of a large table into ranges of its pages, if somebody waits to see progress.
+
+        The server tells nothing about how far a query is; a part that is done tells it.
+        """
+        pages = self._pages if self._progress is not None and is_plain_count(query) else 0
+        parts = min(_MOST_PARTS, pages // _PAGES_PER_PART)
+        if parts < 2 or len(_ROWS_CLAUSE.findall(rendered)) != 1:
+            return [rendered]
+        bounds = [pages * part // parts for part in range(parts)]
+        return [
+            _ROWS_CLAUSE.sub(lambda found: f"({self._views[found[1]]}{condition}) AS r", rendered)  # noqa: B023
+            for condition in _write_ranges(bounds)
+        ]
 
     def stream(self, query: exp.Query) -> Iterator[tuple[Any, ...]]:
         """Run a query; rows as Python values, a few at a time. Finish one stream before the next query."""
@@ -406,7 +455,7 @@ def _connect(address: Address) -> psycopg.Connection[Any]:
     try:
         connection = psycopg.connect(**{**settings, "client_encoding": "utf8"}, autocommit=True)
     except (psycopg.Error, UnicodeError) as error:
-        failure = translate_refusal(error, address.shown)
+        failure = SourceError("{data} could not be read: {reason}", data=address.shown, reason=explain_refusal(error))
     else:
         for kind in _DAY_LOADERS:
             connection.adapters.register_loader(*kind)
@@ -446,6 +495,72 @@ def _read_query(address: Address) -> str:
             server=address.server,
         )
     return query
+
+
+# --- a published table as a new table ---------------------------------------------------------------------------------
+
+_COLUMN_TYPES = {"integer": "bigint", "wide": "numeric", "decimal": "numeric", "boolean": "boolean",
+                 "float": "double precision", "day": "date", "moment": "timestamp"}  # fmt: skip
+
+
+def check_new_table(data: str) -> None:
+    """See that the server answers and has no such table yet."""
+    address, table = _read_target(data)
+    with _writing(address), _connect(address) as connection:
+        if _fetch(connection, "SELECT to_regclass(%s)", (table.as_string(),)) != [(None,)]:
+            raise _name_taken(address)
+
+
+def write_tables(
+    data: str, tables: Mapping[str, tuple[Sequence[Column], Iterator[tuple[Any, ...]]]], *, comment: str
+) -> dict[str, int]:
+    """Make new tables of these rows, by what stands behind their name, in one transaction: all of them, or none.
+
+    Error: SourceError if there is such a table, or it may not be made.
+    """
+    written = {}
+    address, _ = _read_target(data)
+    with _writing(address), _connect(address) as connection, connection.transaction():
+        for suffix, (columns, rows) in tables.items():
+            _, table = _read_target(data, suffix)
+            described = [
+                sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(_COLUMN_TYPES.get(column.family, "text")))
+                for column in columns
+            ]
+            connection.execute(sql.SQL("CREATE TABLE {} ({})").format(table, sql.SQL(", ").join(described)))
+            connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(table, sql.Literal(comment)))
+            with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(table)) as copy:
+                for row in rows:
+                    copy.write_row(row)
+            written[f"{address.table}{suffix}"] = cursor.rowcount
+    return written
+
+
+def _read_target(data: str, suffix: str = "") -> tuple[Address, sql.Composed]:
+    address = read_address(data)
+    if address.table is None:
+        raise SourceError("{server} must be followed by ?table=NAME, the table to make", server=address.server)
+    return address, sql.SQL(".").join(map(sql.Identifier, f"{address.table}{suffix}".split(".")))
+
+
+def _name_taken(address: Address) -> SourceError:
+    return SourceError(
+        "there is a table {table} in {server} already; name another", table=address.table, server=address.server
+    )
+
+
+@contextlib.contextmanager
+def _writing(address: Address) -> Iterator[None]:
+    """Translate what goes wrong while something is written."""
+    try:
+        yield
+    except psycopg.errors.DuplicateTable:
+        failure = _name_taken(address)
+    except psycopg.Error as error:
+        failure = translate(error, address.shown, writing=True)
+    else:
+        return
+    raise failure
 
 
 class _LenientDay(psycopg.types.datetime.DateLoader):

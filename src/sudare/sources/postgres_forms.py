@@ -43,33 +43,37 @@ _PASSWORD = re.compile(r"password|authentication|pg_hba|role .* does not exist",
 _DATABASE = re.compile(r"database .* does not exist")
 
 
-def translate(error: Exception, name: Words) -> SourceError:
+def translate(error: Exception, name: Words, *, writing: bool = False) -> SourceError:
     """Say what went wrong in one line of our own."""
+    reason = explain(error)
+    if writing:
+        return SourceError("{data} could not be written: {reason}", data=name, reason=reason)
+    return SourceError("{data} could not be read: {reason}", data=name, reason=reason)
+
+
+def explain(error: Exception) -> Text:
+    """Find the reason by the SQLSTATE."""
     state = getattr(error, "sqlstate", None) or ""
     for length in (5, 2):
         if reason := _STATES.get(state[:length]):
-            return SourceError("{data} could not be read: {reason}", data=name, reason=reason)
+            return reason
     if type(error).__name__ == "OperationalError":  # the connection ended, and nobody could say why
-        return SourceError("{data} could not be read: {reason}", data=name, reason=_STATES["08"])
-    return SourceError(
-        "{data} could not be read: {reason}", data=name, reason=text("the server answered {state}", state=state or "?")
-    )
+        return _STATES["08"]
+    return text("the server answered {state}", state=state or "?")
 
 
-def translate_refusal(error: Exception, name: Words) -> SourceError:
-    """Say why there is no connection; without a SQLSTATE the words decide, and they hold no rows yet."""
+def explain_refusal(error: Exception) -> Text:
+    """Find why there is no connection; without a SQLSTATE the words decide, and they hold no rows yet."""
     message = str(error)
     if getattr(error, "sqlstate", None):
-        return translate(error, name)
+        return explain(error)
     if _DATABASE.search(message):
-        return SourceError("{data} could not be read: {reason}", data=name, reason=_STATES["3D"])
+        return _STATES["3D"]
     if _PASSWORD.search(message):
-        return SourceError("{data} could not be read: {reason}", data=name, reason=_STATES["28"])
+        return _STATES["28"]
     if _UNREACHABLE.search(message):
-        reason = text("the server does not answer; check host and port, and that it runs")
-    else:
-        reason = text("the server cannot be reached, or refuses the user; check the address, the user and the password")
-    return SourceError("{data} could not be read: {reason}", data=name, reason=reason)
+        return text("the server does not answer; check host and port, and that it runs")
+    return text("the server cannot be reached, or refuses the user; check the address, the user and the password")
 
 
 # --- the dialect ----------------------------------------------------------------------------------------------------
@@ -172,3 +176,41 @@ def _read_nulls(data: bytes, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         name: np.ma.masked_array(np.array(values[column], np.int64), mask=is_null[column])
         for column, name in enumerate(names)
     }
+
+
+# --- counts that come in parts ----------------------------------------------------------------------------------------
+
+
+def is_plain_count(query: exp.Query) -> bool:
+    """Tell whether a query counts rows by keys: results over parts of the rows can be added up."""
+    group, numbers = query.args.get("group"), [value for value in query.selects if value.alias == "n"]
+    is_count = len(numbers) == 1 and isinstance(numbers[0].unalias(), exp.Count)
+    return group is not None and is_count and len(group.expressions) == len(query.selects) - 1
+
+
+def merge_counts(parts: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Add up counts by key, in column n, over parts of the rows; a key may be NULL.
+
+    >>> parts = [{"w0": np.array([1, 2]), "n": np.array([5, 1])}, {"w0": np.array([2]), "n": np.array([3])}]
+    >>> merged = merge_counts(parts)
+    >>> merged["w0"].tolist(), merged["n"].tolist()
+    ([1, 2], [5, 4])
+    """
+    names = [name for name in parts[0] if name != "n"]
+    numbers = np.concatenate([np.asarray(part["n"]) for part in parts])
+    table = np.column_stack(
+        [np.concatenate([read(part[name]) for part in parts]) for name in names for read in (_fill, np.ma.getmaskarray)]
+    )
+    keys, places = np.unique(table, axis=0, return_inverse=True)
+    totals = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(totals, places.ravel(), numbers)
+    merged: dict[str, NDArray[Any]] = {"n": totals}
+    for at, name in enumerate(names):
+        is_null = keys[:, 2 * at + 1].astype(bool)
+        merged[name] = np.ma.masked_array(keys[:, 2 * at], mask=is_null) if is_null.any() else keys[:, 2 * at]
+    return merged
+
+
+def _fill(key: NDArray[Any]) -> NDArray[Any]:
+    """The numbers of a key, 0 where it is NULL."""
+    return np.where(np.ma.getmaskarray(key), 0, np.ma.getdata(key))
