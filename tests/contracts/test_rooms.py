@@ -65,7 +65,7 @@ ENGINES = {
     "tempfile": ("atomic.py", "scratch.py", "sources/files.py", "testing/*"),  # rows stand where the steward allows it
     **dict.fromkeys(("tempfile.mkdtemp", "tempfile.gettempdir", "tempfile.TemporaryDirectory"), ("testing/*",)),
     **dict.fromkeys(("os.replace", "os.rename", "os.link", "os.fsync"), ("atomic.py",)),  # whole files, written once
-    "scipy": ("verify/*", "compare/*", "methods/location/*"),
+    "scipy": ("verify/*", "compare/*", "methods/location/*", "methods/kanon/pairs.py"),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),
     "python_calamine": ("sources/excel.py",),
     "xlsxwriter": ("releases/office.py",),
