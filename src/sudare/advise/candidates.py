@@ -37,9 +37,11 @@ class Candidate:
     say_when_better: Callable[[Answers], Text]
     list_uses: Callable[[Answers], Commands] = lambda answers: ()
 
-    def make(self, epsilon: Fraction | str, neighbours: Neighbours) -> Method:
-        """Make the method."""
+    def make(self, epsilon: Fraction | str, neighbours: Neighbours, *, delta: Fraction | None = None) -> Method:
+        """Make the method; with a delta it counts in rho."""
         parameters: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours, **self.mode}
+        if delta is not None:
+            parameters["delta"] = delta
         return find_method(self.publish)(**parameters)
 
     def choose(self, epsilon: Fraction, answers: Answers) -> Choice:

@@ -22,6 +22,7 @@ from sudare.advise.candidates import (
     note_unit,
     warn_of_unit,
 )
+from sudare.advise.currency import note_currency
 from sudare.errors import ParameterError, SchemaError, SudareError
 from sudare.forms.textfile import read_text
 from sudare.methods.base import Expected
@@ -94,7 +95,7 @@ def advise(schema: Schema, answers: Answers) -> Advice:
         runner_up_if="" if other is None else other.say_when_better(answers),
         why=(*chosen.explain(schema, answers, chosen is candidates[0]), explain_neighbours(answers)),
         lost=tuple(chosen.list_losses(answers)),
-        notes=(*note_unit(schema, answers), *notes, *advice),
+        notes=(*note_unit(schema, answers), *notes, *advice, *note_currency(chosen, schema, answers, epsilon)),
         warnings=warn_of_unit(schema, answers),
         expected=tuple((str(epsilon), error) for epsilon, error in expected),
         budget=2 * epsilon,

@@ -39,10 +39,15 @@ class Audit:
     confidence: float
     runs: int
     event: str
+    rho_low: float = 0.0  # with the same confidence, the mechanism is not rho-zCDP below it
 
     def exceeds(self, promise: float) -> bool:
-        """Tell whether the promise is refuted."""
+        """Tell whether a promise of pure epsilon is refuted."""
         return self.epsilon_low > float(promise)
+
+    def exceeds_rho(self, promise: float) -> bool:
+        """Tell whether a promise of rho is refuted."""
+        return self.rho_low > float(promise)
 
 
 def audit(run_on_first: Run, run_on_second: Run, *, runs: int, confidence: float = 0.99) -> Audit:
@@ -92,7 +97,33 @@ def audit_outputs(first: Outputs, second: Outputs, *, confidence: float = 0.99) 
         confidence=confidence,
         runs=min(len(first), len(second)),
         event=f"{event.text}; {likely.mean():.4f} of its runs against {other.mean():.4f}",
+        rho_low=bound_rho(low, high),
     )
+
+
+ORDERS = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)  # of divergences that are tried
+
+
+def bound_rho(likely: float, other: float) -> float:
+    """Bound rho from below by an event that has at least probability `likely` on one table, at most `other` on another.
+
+    Whether it happened is a post-processing of the output, and both sides only move apart from these bounds, so for
+    every order a: a * rho >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a - 1).
+
+    >>> bound_rho(0.5, 0.5), round(bound_rho(0.8413, 0.5), 3)
+    (0.0, 0.273)
+    """
+    if likely <= other or not 0 < other < 1:
+        return 0.0
+    rest = min(likely, 1 - 1e-15)
+    losses = [
+        np.logaddexp(
+            a * math.log(rest) + (1 - a) * math.log(other), a * math.log1p(-rest) + (1 - a) * math.log1p(-other)
+        )
+        / (a * (a - 1))
+        for a in ORDERS
+    ]
+    return max(0.0, float(max(losses)))
 
 
 def lower_share(hits: int, runs: int, *, doubt: float) -> float:
