@@ -7,6 +7,7 @@ NAMES = (
     "start",
     "noise",
     "gaussian",
+    "concentrated",
     "ledger",
     "ledger_server",
     "audit",
