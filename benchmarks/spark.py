@@ -2,9 +2,10 @@
 
 A master and two workers of one core each run on this machine, so nothing is gained by having two of them: the benchmark
 tells what a row costs in a cluster, how many bytes it sends around, and how even the work of the tasks is. From these
-docs/explanations/spark-planning.md plans larger tables. Each engine counts once to warm up, then is measured.
+docs/explanations/spark-planning.md plans larger tables. Each engine counts a quarter of the rows to warm up, counts it
+again, and then counts all: the difference is what more rows cost, without what every query costs.
 
-    python -m benchmarks.spark [--rows N] [--json FILE]
+    python -m benchmarks.spark [--rows N] [--task count] [--json FILE]
 """
 
 import argparse
@@ -78,7 +79,7 @@ TASKS = {"count": False, "count by person": True}
 
 
 def read_processes() -> dict[str, tuple[float, float]]:
-    """CPU seconds and peak memory in GB of this process and of those of the cluster, by their part in it."""
+    """CPU seconds and peak memory in GB of this process and of those it started, by their part in the cluster."""
     found = {"python": _read_process("self")}
     kinds = {
         "Master": "master",
@@ -90,12 +91,19 @@ def read_processes() -> dict[str, tuple[float, float]]:
         try:
             command = Path(f"/proc/{process}/cmdline").read_text().split("\0")
             kind = next((kinds[word.rpartition(".")[2]] for word in command if word.startswith("org.apache.spark")), "")
-            if kind:
+            if kind and _is_own(process):
                 number = sum(name.startswith(kind) for name in found) + 1
                 found[f"{kind} {number}"] = _read_process(process)
         except (OSError, KeyError):
             continue
     return found
+
+
+def _is_own(process: str) -> bool:
+    """Tell whether this process started it, or one that this process started: another cluster may run beside."""
+    while process not in ("0", str(os.getpid())):
+        process = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]
+    return process != "0"
 
 
 def _read_process(process: str) -> tuple[float, float]:
@@ -107,13 +115,13 @@ def _read_process(process: str) -> tuple[float, float]:
 def read_stages(session, first: int) -> dict[str, float]:
     """Bytes sent between stages and the evenness of tasks, of the stages from number `first` on."""
     store = session.sparkContext._jsc.sc().statusStore()
-    sent, longest, stage = 0, {}, first
+    sent, records, longest, stage = 0, 0, {}, first
     while True:
         try:
             data = store.lastStageAttempt(stage)
         except Exception:  # no such stage: all were read
             break
-        sent += data.shuffleWriteBytes()
+        sent, records = sent + data.shuffleWriteBytes(), records + data.shuffleWriteRecords()
         tasks = store.taskList(stage, data.attemptId(), 10_000)
         times = sorted(
             tasks.apply(index).taskMetrics().get().executorRunTime()
@@ -121,9 +129,10 @@ def read_stages(session, first: int) -> dict[str, float]:
             if tasks.apply(index).taskMetrics().isDefined()
         )
         if len(times) > 1 and sum(times) > longest.get("total", 0):
-            longest = {"total": sum(times), "skew": times[-1] / max(1, times[len(times) // 2])}
+            longest = {"total": sum(times), "tasks": len(times), "skew": times[-1] / max(1, times[len(times) // 2])}
         stage += 1
-    return {"next": stage, "shuffle_bytes": sent, "skew": longest.get("skew", 1.0)}
+    figures = {"shuffle_bytes": sent, "shuffle_records": records, "tasks": longest.get("tasks", 1)}
+    return {"next": stage, "skew": longest.get("skew", 1.0), **figures}
 
 
 # --- side by side -----------------------------------------------------------------------------------------------------
@@ -136,7 +145,6 @@ def measure_duckdb(task: str, data: str) -> dict:
 
 def measure_here(task: str, data: str) -> dict:
     """Measure DuckDB in this process; imports are not counted."""
-    count(data, by_person=TASKS[task])
     before, begun = _read_process("self")[0], time.perf_counter()
     total, cells = count(data, by_person=TASKS[task])
     cpu, peak = _read_process("self")
@@ -150,7 +158,6 @@ def measure_here(task: str, data: str) -> dict:
 
 
 def measure_spark(task: str, data: str, session) -> dict:
-    count(data, by_person=TASKS[task])
     first = read_stages(session, 0)["next"]
     before, begun = read_processes(), time.perf_counter()
     total, cells = count(data, by_person=TASKS[task])
@@ -159,7 +166,23 @@ def measure_spark(task: str, data: str, session) -> dict:
     cpu = {name: after[name][0] - before.get(name, (0.0, 0.0))[0] for name in after}
     peaks = {name: peak for name, (_, peak) in after.items()}
     return {"total": total, "cells": cells, "cpu": sum(cpu.values()), "seconds": seconds, "cpu_of": cpu,
-            "peak_gb_of": peaks, "shuffle_bytes": stages["shuffle_bytes"], "skew": stages["skew"]}  # fmt: skip
+            "peak_gb_of": peaks, **stages}  # fmt: skip
+
+
+def compare(task: str, url: str, folders: dict[int, Path], session) -> dict:
+    """Count by both engines, on a quarter of the rows and on all."""
+    count(f"{url}{next(iter(folders.values()))}", by_person=TASKS[task])
+    sizes = {}
+    for size, folder in folders.items():
+        beside = measure_duckdb(task, f"{folder}/*.parquet")
+        found = measure_spark(task, f"{url}{folder}", session)
+        if found["total"] != beside["total"] or (task == "count" and found["cells"] != beside["cells"]):
+            raise SystemExit("Spark and DuckDB counted differently")
+        sizes[size] = {"spark": found, "duckdb": beside}
+    small, large = folders
+    more = {engine: sizes[large][engine]["cpu"] - sizes[small][engine]["cpu"] for engine in ("spark", "duckdb")}
+    each = {engine: 1e6 * cpu / (large - small) for engine, cpu in more.items()}
+    return {**sizes[large], "quarter": sizes[small], "us_per_row": each, "ratio": more["spark"] / more["duckdb"]}
 
 
 def settings() -> dict[str, str]:
@@ -174,15 +197,16 @@ def settings() -> dict[str, str]:
     }
 
 
-def run(rows: int) -> dict:
+def run(rows: int, tasks: list[str]) -> dict:
     from tests.engines.cluster import running_cluster
 
     results: dict = {"rows": rows, "tasks": {}}
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place, "visits")
-        folder.mkdir()
-        make(folder, rows)
-        results["parquet_bytes"] = sum(path.stat().st_size for path in folder.iterdir())
+        folders = {size: Path(place, f"visits-{size}") for size in (rows // 4, rows)}
+        for size, folder in folders.items():
+            folder.mkdir()
+            make(folder, size)
+        results["parquet_bytes"] = sum(path.stat().st_size for path in folders[rows].iterdir())
         conf = settings()
         cluster_folder = Path(place, "cluster")
         cluster_folder.mkdir()
@@ -193,14 +217,8 @@ def run(rows: int) -> dict:
 
             session = SparkJobs("the benchmark", None).run(lambda: spark.connect(cluster.url))
             try:
-                for task in TASKS:
-                    beside = measure_duckdb(task, f"{folder}/*.parquet")
-                    found = measure_spark(task, f"{cluster.url}{folder}", session)
-                    if (found["total"], found["cells"]) != (beside["total"], beside["cells"]) and task == "count":
-                        raise SystemExit("Spark and DuckDB counted differently")
-                    if found["total"] != beside["total"]:
-                        raise SystemExit("Spark and DuckDB kept another number of rows")
-                    results["tasks"][task] = {"spark": found, "duckdb": beside, "ratio": found["cpu"] / beside["cpu"]}
+                for task in tasks:
+                    results["tasks"][task] = compare(task, cluster.url, folders, session)
                     show(task, results)
             finally:
                 spark.disconnect()
@@ -208,22 +226,24 @@ def run(rows: int) -> dict:
 
 
 def show(task: str, results: dict) -> None:
-    measured, rows = results["tasks"][task], results["rows"]
+    measured = results["tasks"][task]
     spark, duckdb = measured["spark"], measured["duckdb"]
     print(f"{task}: {spark['total']:,} rows counted in {spark['cells']:,} cells, the same by both")
-    print(f"  DuckDB  {duckdb['cpu']:8.1f} CPU s   peak {duckdb['peak_gb']:.2f} GB")
+    each = measured["us_per_row"]
     print(
-        f"  Spark   {spark['cpu']:8.1f} CPU s   {measured['ratio']:.1f} times; {spark['cpu'] / rows * 1e6:.2f} us a row"
+        f"  DuckDB {duckdb['cpu']:8.1f} CPU s   {each['duckdb']:.3f} us a further row   peak {duckdb['peak_gb']:.2f} GB"
     )
+    print(f"  Spark  {spark['cpu']:8.1f} CPU s   {each['spark']:.3f} us a further row: {measured['ratio']:.0f} times")
     for name, cpu in spark["cpu_of"].items():
         print(f"    {name:12} {cpu:8.1f} CPU s   peak {spark['peak_gb_of'][name]:.2f} GB")
-    sent, skew = spark["shuffle_bytes"] / rows, spark["skew"]
-    print(f"    sent between stages: {sent:.2f} bytes a row; slowest task {skew:.1f} x the median", flush=True)
+    print(f"    sent between stages: {spark['shuffle_bytes']:,} bytes in {spark['shuffle_records']:,} records")
+    print(f"    {spark['tasks']} tasks; the slowest took {spark['skew']:.1f} x the median", flush=True)
 
 
 def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--task", choices=TASKS, action="append", help="both unless one is named")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args(argv)
@@ -232,7 +252,7 @@ def main(argv: list[str]) -> None:
         return
     load = os.getloadavg()[0]
     print(f"{chosen.rows:,} rows x 6 columns from Parquet; {os.cpu_count()} cores, load {load:.1f} at the start")
-    results = run(chosen.rows)
+    results = run(chosen.rows, chosen.task or list(TASKS))
     if chosen.json:
         chosen.json.write_text(json.dumps(results, indent=1) + "\n")
 

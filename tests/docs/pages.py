@@ -14,6 +14,10 @@ PEOPLE = "id,sex,age,prefecture\n" + "".join(
 FENCE = re.compile(r"^```([a-z]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
+# Pages that need a cluster: tests/engines/test_spark.py runs them.
+ELSEWHERE = {DOCS / "how-to" / name for name in ("spark.md", "spark.ja.md")}
+
+
 @dataclass(frozen=True)
 class Block:
     """A fenced block: its language, its text, and the line it begins on."""

@@ -94,6 +94,8 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "explanations/which-method",
         "explanations/currencies",
         "how-to/shared-ledger",
+        "how-to/spark",
+        "explanations/spark-planning",
     ],
 )
 def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
@@ -102,8 +104,9 @@ def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
     assert english == japanese
 
 
-def test_the_five_ways_run_the_same_code_in_both_languages() -> None:
-    english, japanese = (code(DOCS / "tutorial" / name) for name in ("five-ways.md", "five-ways.ja.md"))
+@pytest.mark.parametrize("name", ["tutorial/five-ways", "how-to/spark"])
+def test_a_page_runs_the_same_code_in_both_languages(name: str) -> None:
+    english, japanese = (code(DOCS / f"{name}{end}") for end in (".md", ".ja.md"))
 
     assert english == japanese
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PEOPLE, Block, all_pages, blocks, name_of
+from tests.docs.pages import ELSEWHERE, PEOPLE, Block, all_pages, blocks, name_of
 from tests.servers import PASSWORD
 from tests.warm import warm_command
 
@@ -83,7 +83,13 @@ def steward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Path) -> Path
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in all_pages() if {"sh", "python"} & {block.language for block in blocks(page)}], ids=name_of
+    "page",
+    [
+        page
+        for page in all_pages()
+        if page not in ELSEWHERE and {"sh", "python"} & {block.language for block in blocks(page)}
+    ],
+    ids=name_of,
 )
 def test_a_page_runs_and_shows_what_its_commands_print(
     page: Path, steward: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -8,8 +8,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -25,8 +27,12 @@ from sudare.errors import ParameterError, SourceError
 from sudare.noise import SeededRng
 from sudare.privacy import Unrecorded
 from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
-from sudare.testing.sources import SOURCE_CHECKS, _checked
+from sudare.testing.sources import IDENTITY_CHECKS, SOURCE_CHECKS, _checked, check_sentences
+from tests.docs.pages import DOCS, blocks
+from tests.docs.test_shown_output import matches
 from tests.engines.cluster import SparkCluster, missing_spark, running_cluster
+
+PAGE = DOCS / "how-to" / "spark.md"
 
 # One cluster and one driver serve the whole file: starting them takes a third of its CPU time.
 pytestmark = [pytest.mark.skipif(bool(missing_spark()), reason=missing_spark()), pytest.mark.cpu_seconds(120)]
@@ -77,6 +83,28 @@ def visits(rows: int) -> dict[str, list[Any]]:
     return {"who": [f"p{number}" for number in numbers[:, 2]], "ward": wards.tolist(), "age": numbers[:, 1].tolist()}
 
 
+VISITS = """
+[sudare]
+schema = 1
+name = "visits"
+
+[unit]
+kind = "person"
+column = "who"
+max_rows = 2
+
+[[attribute]]
+name = "ward"
+kind = "category"
+values = ["east", "west", "north"]
+
+[[attribute]]
+name = "age"
+kind = "number"
+bins = { start = 0, stop = 100, width = 10 }
+"""
+
+
 def visits_schema(max_rows: int = 2) -> Schema:
     return Schema(
         name="visits",
@@ -95,36 +123,86 @@ def kept_rows(columns: dict[str, list[Any]], max_rows: int) -> int:
 # --- a steward's terminal: before this process has a session, for the workers have one core each ----------------------
 
 
-def test_the_terminal_shows_what_sudare_says_and_nothing_that_spark_says(cluster: SparkCluster, root: Path) -> None:
-    write_parquet(cluster.folder / "visits", visits(300))
-    schema = cluster.folder / "visits.toml"
-    schema.write_text(
-        '[sudare]\nschema = 1\nname = "visits"\n\n[unit]\nkind = "person"\ncolumn = "who"\nmax_rows = 2\n\n'
-        '[[attribute]]\nname = "ward"\nkind = "category"\nvalues = ["east", "west", "north"]\n\n'
-        '[[attribute]]\nname = "age"\nkind = "number"\nbins = { start = 0, stop = 50, width = 10 }\n'
+def as_on_the_page(text: str, cluster: SparkCluster) -> str:
+    """Put the cluster of these tests in place of the one that a page names."""
+    return text.replace("spark://master:7077/lake", f"{cluster.url}{cluster.folder}").replace(
+        '"/lake/', f'"{cluster.folder}/'
     )
 
-    command = ["-m", "sudare", "schema", "check", f"{cluster.url}{cluster.folder}/visits", "--schema", str(schema)]
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "SUDARE_LANG": "en"}
-    shown = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, check=False)
 
-    assert shown.returncode == 1, shown.stderr
-    assert "outside the declared values" in shown.stdout
-    assert not re.search(r"WARN|ERROR|INFO|Exception|Traceback|log4j|Stage|NOTE|spark\.", shown.stdout + shown.stderr)
+def test_the_terminal_shows_what_the_page_shows_and_nothing_that_spark_says(cluster: SparkCluster, root: Path) -> None:
+    write_parquet(cluster.folder / "visits", visits(300))
+    (cluster.folder / "visits.toml").write_text(VISITS)
+    before, shown = next(
+        (before, shown) for before, shown in itertools.pairwise(blocks(PAGE)) if before.language == "sh"
+    )
+
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(root / "src"),
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.cores.max=1 pyspark-shell",
+        "SUDARE_LANG": "en",
+    }
+    script = f'sudare() {{ python -m sudare "$@"; }}\n{as_on_the_page(before.text, cluster)}'
+    printed = subprocess.run(
+        ["bash", "-euc", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=environment, cwd=cluster.folder, check=False,
+    ).stdout  # fmt: skip
+
+    assert matches(shown.text, printed), printed
+
+
+def test_the_python_of_the_page_runs(cluster: SparkCluster, driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(cluster.folder)
+    namespace: dict[str, Any] = {}
+    for block in blocks(PAGE):
+        if block.language == "python":
+            exec(compile(as_on_the_page(block.text, cluster), str(PAGE), "exec"), namespace)
+
+    assert namespace["young"].total > 0
 
 
 # --- the contract -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("check", SOURCE_CHECKS, ids=lambda check: check.__name__)
-def test_spark_keeps_the_contract_of_a_source(check: Any, cluster: SparkCluster, driver: Any) -> None:
+def opener(cluster: SparkCluster, name: str) -> Any:
+    """Put the rows of the contract where the cluster reads them, and open them there."""
     numbers = itertools.count()
 
     def open_rows(columns: Any, schema: Schema) -> Any:
-        path = write_parquet(cluster.folder / f"{check.__name__}-{next(numbers)}", dict(columns))
+        path = write_parquet(cluster.folder / f"{name}-{next(numbers)}", dict(columns), files=2)
         return sd.open(f"{cluster.url}{path}", schema, spill_directory=cluster.folder)
 
-    assert _checked(check, open_rows)
+    return open_rows
+
+
+@contextmanager
+def scanning(source: Any) -> Iterator[None]:
+    """Keep another scan of the rows going."""
+    stop = threading.Event()
+
+    def scan() -> None:
+        while not stop.is_set():
+            source.engine._located.count()
+
+    thread = threading.Thread(target=scan)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("check", SOURCE_CHECKS, ids=lambda check: check.__name__)
+def test_spark_keeps_the_contract_of_a_source(check: Any, cluster: SparkCluster, driver: Any) -> None:
+    assert _checked(check, opener(cluster, check.__name__))
+
+
+@pytest.mark.parametrize("check", IDENTITY_CHECKS, ids=lambda check: check.__name__)
+def test_spark_knows_rows_again_beside_another_scan(check: Any, cluster: SparkCluster, driver: Any) -> None:
+    assert check_sentences(opener(cluster, check.__name__), [check], beside=scanning)
 
 
 def test_counts_and_a_seeded_release_are_those_of_a_csv_file(cluster: SparkCluster, driver: Any) -> None:

@@ -43,7 +43,7 @@ class SparkAddress:
             raise SourceError(
                 "{data} must be like spark://host:7077/path, spark://host:7077?path=hdfs://... or"
                 " spark://host:7077?table=name, with &scratch=directory where rows must be written once",
-                data=data,
+                data=re.sub(r"//[^/]*@", "//...@", data),  # a master takes no password, but somebody may have typed one
             )
         return cls(master=f"spark://{parts.netloc}", path=path, table=table, scratch=scratch)
 
