@@ -390,3 +390,48 @@ def test_a_ledger_on_a_server_that_was_open_at_a_fork_serves_parent_and_children
 
         assert (done.returncode, done.stderr) == (0, "")
         assert Counter(entry.purpose for entry in ledger.entries()) == {"parent": 4, "child": 100}
+
+
+RECIPE = """
+[recipe]
+version = 1
+source = "members.csv"
+schema = "members.toml"
+out = "releases"
+
+[ledger]
+file = "{address}"
+budget = "1"
+delta = "1e-9"
+
+[[release]]
+name = "records"
+publish = "microdata"
+epsilon = "1/10"
+"""
+
+
+def test_a_recipe_makes_its_ledger_on_a_server_in_rho_and_goes_on_from_there(
+    server: PostgresServer, address: str, place: Path, sudare: Callable[..., object]
+) -> None:
+    (place / "recipe.toml").write_text(RECIPE.replace("{address}", address), encoding="utf-8")
+    dry, first, second = (sudare("run", "recipe.toml", *more) for more in (["--dry-run"], [], []))
+    told = [ran.out + ran.err for ran in (dry, first, second)]
+    with Ledger.open(address) as ledger:
+        assert [ran.code for ran in (dry, first, second)] == [0, 0, 0], told
+        assert ledger.spent == Fraction(1, 200)
+        assert "rho 0.014973057 (epsilon 1 at delta 1e-9)" in first.out
+        assert "done before" in second.out
+    assert not any("s3cret" in line for line in told)
+
+
+def test_a_recipe_that_says_another_currency_than_its_ledger_is_refused(
+    server: PostgresServer, address: str, place: Path, sudare: Callable[..., object]
+) -> None:
+    Ledger.create(address, epsilon=1).close()
+    (place / "recipe.toml").write_text(RECIPE.replace("{address}", address), encoding="utf-8")
+    ran = sudare("run", "recipe.toml")
+
+    assert ran.code == 1
+    assert "has a budget of epsilon 1, and the recipe says rho 0.014973057" in ran.err
+    assert "s3cret" not in ran.err

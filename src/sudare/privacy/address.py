@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from sudare.errors import LedgerError
 
 DEFAULT_LEDGER = "sudare"  # the schema that a ledger stands in where the address names none
 
-_SERVER = re.compile(r"postgres(?:ql)?:/{1,2}(?=[^/])", re.IGNORECASE)  # one slash: what a Path leaves of an address
+_SERVER = re.compile(r"postgres(?:ql)?:/{1,2}", re.IGNORECASE)  # one slash: what a Path leaves of an address
 _LEDGER_NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")  # PostgreSQL cuts names at 63 bytes
 _SECRET = ("password", "sslpassword", "passfile")
 
@@ -54,6 +54,8 @@ def read_address(place: str | Path) -> ServerAddress:
 
     >>> read_address("postgresql://office:secret@db.example/census?sslmode=require").ledger
     'sudare'
+    >>> read_address("postgresql:///census?host=/var/run/postgresql").shown
+    'postgresql:///census?host=%2Fvar%2Frun%2Fpostgresql'
     """
     try:
         parts = urlsplit(_SERVER.sub("postgresql://", str(place), count=1))
@@ -61,6 +63,8 @@ def read_address(place: str | Path) -> ServerAddress:
         _ = parts.port
     except ValueError:
         raise name_form() from None
+    if set("@:") & set(parts.path) or "@" in parts.query:  # a password whose / or ? is not written as %2F or %3F
+        raise name_form()
     user, _, host = parts.netloc.rpartition("@")
     named = [value for key, value in queries if key == "ledger"]
     if len(named) > 1 or not _LEDGER_NAME.fullmatch(named[0] if named else DEFAULT_LEDGER) or parts.fragment:
@@ -69,10 +73,15 @@ def read_address(place: str | Path) -> ServerAddress:
     shown = [(key, value) for key, value in queries if key not in _SECRET]
     login = f"{user.partition(':')[0]}@" if user else ""
     return ServerAddress(
-        connection=urlunsplit(parts._replace(query=urlencode(kept, quote_via=quote))),
+        connection=_write_address(parts.netloc, parts.path, kept),
         ledger=named[0] if named else DEFAULT_LEDGER,
-        shown=urlunsplit(parts._replace(netloc=login + host, query=urlencode(shown, quote_via=quote))),
+        shown=_write_address(login + host, parts.path, shown),
     )
+
+
+def _write_address(netloc: str, path: str, keys: list[tuple[str, str]]) -> str:
+    query = urlencode(keys, quote_via=quote)  # the driver does not read + as a space
+    return f"postgresql://{netloc}{path}" + (f"?{query}" if query else "")
 
 
 def name_form() -> LedgerError:
