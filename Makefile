@@ -11,6 +11,7 @@ demo: $(STAMP)
 	$(BIN)/sudare demo --out demo
 
 test: $(STAMP) check
+	sh tests/packages.sh
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # For daily work: the checks and the unit tests, under a minute on two idle cores.

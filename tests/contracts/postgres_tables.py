@@ -22,7 +22,12 @@ NUMBERS = itertools.count()
 
 
 def make_roles(server: PostgresServer) -> None:
-    """Make a role that may make temporary tables, and one that may only read; neither is a superuser."""
+    """Make a role that may make temporary tables, and one that may only read; neither is a superuser. Once a server."""
+    import psycopg
+
+    with psycopg.connect(server.address(), autocommit=True) as connection:
+        if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (STEWARD,)).fetchone():
+            return
     server.execute(
         f"CREATE ROLE {STEWARD} LOGIN PASSWORD '{SECRET}'",
         f"CREATE ROLE {READER} LOGIN PASSWORD '{SECRET}'",

@@ -15,11 +15,11 @@ from sudare.schema import Attribute, DateBins, NumberBins, Schema, Unit, Values
 from sudare.sources.postgres_forms import DIALECT
 from sudare.testing import SOURCE_CHECKS, check_source
 from tests.contracts.postgres_tables import READER, STEWARD, address, make_roles, opener, put_table, scanning
-from tests.servers import PostgresServer, postgres_server  # noqa: F401
+from tests.servers import PostgresServer
 
 
 @pytest.fixture(scope="module")
-def server(postgres_server: PostgresServer) -> PostgresServer:  # noqa: F811
+def server(postgres_server: PostgresServer) -> PostgresServer:
     make_roles(postgres_server)
     return postgres_server
 

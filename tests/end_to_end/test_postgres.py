@@ -15,7 +15,7 @@ import pytest
 import sudare as sd
 from tests.contracts.postgres_tables import READER, SECRET, STEWARD, make_roles
 from tests.end_to_end.conftest import Ran
-from tests.servers import PostgresServer, postgres_server  # noqa: F401
+from tests.servers import PostgresServer
 
 SCHEMA = """
 [sudare]
@@ -47,7 +47,7 @@ bins = { start = 0, stop = 1000, width = 100 }
 
 
 @pytest.fixture(scope="module")
-def server(postgres_server: PostgresServer) -> PostgresServer:  # noqa: F811
+def server(postgres_server: PostgresServer) -> PostgresServer:
     make_roles(postgres_server)
     postgres_server.execute(
         "CREATE TABLE people AS SELECT CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' END AS sex, (i * 7) % 100 AS age,"
@@ -152,6 +152,7 @@ def test_a_k_anonymous_table_is_written_to_files_and_into_a_new_table(
     assert done.code == 0, done.err
     assert sorted(tuple(row) for row in copied) == written
     assert "certificate.json" in comment
+    assert f"copied into table published_{role}: {len(written)} rows" in done.out
     assert again.code == 1
     assert f"there is a table published_{role}" in again.err
     assert not Path("k2").exists()

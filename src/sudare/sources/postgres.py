@@ -530,9 +530,10 @@ def write_tables(
             connection.execute(sql.SQL("CREATE TABLE {} ({})").format(table, sql.SQL(", ").join(described)))
             connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(table, sql.Literal(comment)))
             with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(table)) as copy:
-                for row in rows:
+                number = 0
+                for number, row in enumerate(rows, start=1):  # noqa: B007
                     copy.write_row(row)
-            written[f"{address.table}{suffix}"] = cursor.rowcount
+            written[f"{address.table}{suffix}"] = number
     return written
 
 
