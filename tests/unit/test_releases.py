@@ -63,6 +63,21 @@ def test_an_empty_table_can_be_published(tmp_path: Path, file_format: str) -> No
     assert Release.load(tmp_path / "out").frames["records"].rows == 0
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_days_that_were_drawn_within_their_bins_are_written_and_verified(tmp_path: Path, file_format: str) -> None:
+    bins = sd.DateBins.of_width("2024-01-01", "2024-12-31", "1 month")
+    schema = sd.Schema(name="visits", attributes=(sd.Attribute(name="day", domain=bins, missing=True),))
+    (tmp_path / "visits.csv").write_text("day\n" + "2024-02-29\n" * 40 + '""\n' * 20)
+    with sd.open(tmp_path / "visits.csv", schema) as source:
+        made = sd.Microdata(epsilon=8, values="inside").publish(source)
+        made.save(tmp_path / "out", file_format=file_format)  # type: ignore[arg-type]
+    days = Release.load(tmp_path / "out").frames["records"].decode()["day"]
+    written = {str(value)[:7] for value in np.ma.asarray(days).tolist() if value is not None}
+
+    assert "2024-02" in written
+    assert all(claim.passed for claim in verify_release(tmp_path / "out"))
+
+
 def test_missing_numbers_stay_missing(tmp_path: Path) -> None:
     column = np.ma.array([1, 2, 3], mask=[False, True, False])
     Release({"records": Frame({"n": column})}, certificate()).save(tmp_path / "out")

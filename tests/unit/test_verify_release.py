@@ -488,6 +488,8 @@ def test_entries_of_the_wrong_kind_are_refused(entry: str, value: Any, take: Tak
         ("parameters", {"epsilon": "1/0"}),
         ("spends", [{}]),
         ("spends", [{"purpose": "noise", "epsilon": "1/0"}]),
+        ("spends", [{"purpose": "noise", "epsilon": "1e999999999"}]),
+        ("parameters", {"epsilon": "1e999999999"}),
         ("method", "histogram"),
         ("method", "kanon"),
         ("method", "location"),

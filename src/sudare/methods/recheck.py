@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sudare.methods.base import Method, Plan
 
 SPEND_ENTRIES = ("seq", "time", "purpose", "cost", "head", "charged_in")
+MOST_DIGITS = 4000  # of an exact number in a certificate
 SAME = 1e-9  # relative: figures computed on another machine may differ in their last digits
 TABLE_ENDINGS = (".parquet", ".csv")
 DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -117,8 +119,8 @@ def _recheck_spends(plan: Plan, certificate: Certificate) -> CheckedClaim:
     """Check that what was spent for every purpose is what the plan spends, and adds up to the promise."""
     currency = plan.promise.currency.name if isinstance(plan.promise, DifferentialPrivacy) else ""
     unknown = {key for spend in certificate.spends for key in spend} - {*SPEND_ENTRIES, currency}
-    spent = {str(spend["purpose"]): Fraction(spend[currency]) for spend in certificate.spends}
-    total = sum((Fraction(spend[currency]) for spend in certificate.spends), Fraction())
+    amounts = [(str(spend["purpose"]), read_fraction(spend[currency])) for spend in certificate.spends]
+    spent, total = dict(amounts), sum((amount for _, amount in amounts), Fraction())
     is_whole = not unknown and total == sum(plan.parts.values(), Fraction()) and len(spent) == len(certificate.spends)
     passed = is_whole and (spent == dict(plan.parts) or not is_of_this_version(certificate))
     if not passed:
@@ -130,6 +132,17 @@ def _recheck_spends(plan: Plan, certificate: Certificate) -> CheckedClaim:
         if "epsilon" in certificate.guarantee
         else text("the spends add up to the promise"),
     )  # fmt: skip
+
+
+def read_fraction(line: Any) -> Fraction:
+    """Read an exact number as certificates hold it; what could take for ever to read is refused as damage.
+
+    >>> read_fraction("1/2")
+    Fraction(1, 2)
+    """
+    if not isinstance(line, str) or len(line) > MOST_DIGITS or not re.fullmatch(r"[0-9]+(/[0-9]+)?", line):
+        raise ValueError
+    return Fraction(line)
 
 
 def recheck_figures(
@@ -211,7 +224,10 @@ def find_strangers(attributes: Iterable[Attribute], table: Path) -> Iterator[str
         frame, _ = read_groups(table, [attribute.name])
         column = frame.columns[attribute.name]
         is_drawn = isinstance(attribute.domain, NumberBins | DateBins) and not isinstance(column, Coded)
-        labels = read_labels(column).labels.tolist()
+        labelled = read_labels(column)
+        labels = labelled.labels[
+            np.unique(labelled.codes)
+        ].tolist()  # those in use: behind a missing value anything stands
         if not (_are_within(attribute, labels) if is_drawn else all(_is_label(attribute, label) for label in labels)):
             yield attribute.name
 

@@ -17,6 +17,7 @@ from sudare.releases.frame import Coded, Frame
 
 Format = Literal["parquet", "csv"]
 
+DAYS = np.dtype("datetime64[D]")
 _OPTIONS = {"parquet": "FORMAT parquet, COMPRESSION zstd", "csv": "FORMAT csv, HEADER true"}
 
 
@@ -90,8 +91,10 @@ def _split(
             labels.append(column.labels.tolist())
             columns.append(f"list_extract(${len(labels)}::VARCHAR[], {column_id} + 1) AS {_quote_name(name)}")
         else:
-            arrays[column_id] = column
-            typed = f"CAST({column_id} AS {types[name]})" if name in types else column_id
+            is_day = column.dtype == DAYS
+            arrays[column_id] = column.astype("datetime64[us]") if is_day else column  # the engine knows no days
+            kind = "DATE" if is_day else types.get(name)
+            typed = column_id if kind is None else f"CAST({column_id} AS {kind})"
             columns.append(f"{typed} AS {_quote_name(name)}")
     return arrays, ", ".join(columns), labels
 

@@ -146,7 +146,7 @@ class Release:
             content = (temporary / CERTIFICATE).read_bytes()
             if key is not None:
                 (temporary / SIGNATURE).write_text(key.sign(content).to_json(), encoding="utf-8")
-            _tell_the_day_only(temporary, certificate.created)
+            tell_day_only(temporary, certificate.created)
             if ledger is not None:
                 bind_certificate(ledger, certificate, content)
             return certificate
@@ -194,7 +194,7 @@ def find_release(ledger: Ledger, certificate: Certificate) -> str | None:
     return next((spend.release for spend in ledger.entries() if spend.head == certificate.ledger_head), None)
 
 
-def _tell_the_day_only(directory: Path, day: str) -> None:
+def tell_day_only(directory: Path, day: str) -> None:
     """Give every file the beginning of the day as its time: archives and copies carry such times along."""
     moment = datetime.datetime.fromisoformat(day[:10]).replace(tzinfo=datetime.UTC).timestamp()
     for path in (*directory.iterdir(), directory):

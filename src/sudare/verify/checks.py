@@ -28,11 +28,12 @@ from sudare.releases.files import (
     CERTIFICATE,
     CERTIFICATE_PAGES,
     digest,
+    read_certificate,
     read_plain,
     read_signature,
     verify_files,
 )
-from sudare.releases.release import find_release
+from sudare.releases.release import find_release, tell_day_only
 from sudare.schema import Attribute, Schema, Unit, Values
 from sudare.schema.arrays import Integers
 from sudare.text import Text, text
@@ -90,7 +91,9 @@ def sign_release(directory: str | Path, key: SigningKey) -> None:
         raise ReleaseError(
             "{directory} is signed already; remove {file} if another key must sign it", directory=place, file=SIGNATURE
         )
-    write_new_file(place / SIGNATURE, key.sign(read_plain(place / CERTIFICATE)).to_json())
+    certificate, content = read_certificate(place)
+    write_new_file(place / SIGNATURE, key.sign(content).to_json())
+    tell_day_only(place, certificate.created)
 
 
 def _vouch(claim: CheckedClaim) -> CheckedClaim:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from sudare.methods.kanon.criteria import (
     RecursiveDiversity,
 )
 from sudare.methods.kanon.tuples import Tuples
-from sudare.methods.recheck import describe_labels, find_strangers, find_table, recheck_promise
+from sudare.methods.recheck import describe_labels, find_strangers, find_table, read_fraction, recheck_promise
 from sudare.privacy.promise import (
     DISTINCT_VALUES,
     ENTROPY,
@@ -68,7 +67,7 @@ def read_class_promise(certificate: Certificate) -> ClassGuarantee:
         quasi=tuple(facts["quasi"]),
         unit=Unit.from_dict(facts["unit"]),
         criteria=tuple(recognise_criterion(words) for words in facts["criteria"]),
-        max_suppressed=Fraction(facts["max_suppressed"]),
+        max_suppressed=read_fraction(facts["max_suppressed"]),
     )
 
 
