@@ -152,6 +152,16 @@ def test_words_below_the_sure_bound_are_always_accepted() -> None:
     assert split.sure[0] == split.sure[-1] == 0
 
 
+def test_the_split_never_gives_a_negative_zero() -> None:
+    """Of the proposals c = 0, L = 0 only the one of sign + is taken, always."""
+    split = split_variance(Fraction(10**6))
+    tops, lows = np.array([0, -1]), np.array([0, 2**split.shift - 1])  # 0 and -0
+
+    accepted = split._accept_either(tops, lows, np.zeros(2, dtype=np.uint16), SeededRng(1))
+
+    assert accepted.tolist() == [True, False]
+
+
 @pytest.mark.parametrize("deviation", [513, 3_000, 10**6, 10**9, 2**45])
 def test_noise_of_a_large_variance_is_as_wide_as_stated(deviation: int) -> None:
     # 200,000 draws: a deviation 1 % off is seen (the error of a standard deviation is 0.16 %)
