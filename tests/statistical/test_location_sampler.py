@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 import sudare.methods.location
+from sudare.methods.location.device import DeviceState
 from sudare.methods.location.device_file import DeviceFile, RepeatUse
 from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
@@ -35,7 +36,7 @@ const { Sampler, Device } = await import(pathToFileURL(asked.device));
 const told = {};
 if (asked.draws) {
   const sampler = new Sampler(asked.artefact, asked.margin ? { margin: asked.margin } : {});
-  told.counts = new Array(asked.artefact.weights.length).fill(0);
+  told.counts = new Array(sampler.size).fill(0);
   for (let i = 0; i < asked.draws; i++) told.counts[sampler.draw(asked.cell)]++;
 }
 if (asked.visits) {
@@ -104,7 +105,7 @@ def run_node(mechanism: Mechanism, **asked: object) -> dict[str, object]:
     file = DeviceFile(
         mechanism=mechanism,
         epsilon_per_metre=2 * mechanism.beta_per_metre,
-        tight_epsilon_per_metre=0.02,
+        tight_epsilon_per_metre=float(2 * mechanism.beta_per_metre),
         repeat=RepeatUse(fresh_reports=2),
     )
     question = json.dumps({"artefact": file.to_dict(), "device": str(DEVICE), **asked})
@@ -217,4 +218,5 @@ def test_device_js_keeps_answers_and_budget_as_python_does() -> None:
     assert isinstance(state, dict)
     assert reports[0] == reports[1]
     assert [report is None for report in reports] == [False, False, False, True, False]
-    assert state["answers"] == {"42": reports[4]["cell"]}
+    assert state["answers"] == [[42, reports[4]["cell"]]]
+    assert DeviceState.from_dict(state).to_dict() == state

@@ -42,7 +42,7 @@ def device_file(kind: str = "plane") -> DeviceFile:
     return DeviceFile(
         mechanism=mechanism(places, "0.01", quantise_weights(land_of(places))),
         epsilon_per_metre=Fraction(1, 50),
-        tight_epsilon_per_metre=0.0195,
+        tight_epsilon_per_metre=0.02,
         repeat=RepeatUse(fresh_reports=3),
     )
 
@@ -74,7 +74,10 @@ def test_every_number_of_the_law_is_exact_for_javascript() -> None:
         ("weights", [1] * 20),
         ("weights", [1] * 3),
         ("id", "0" * 64),
-        ("format", 2),
+        ("format", 1),
+        ("format", 3),
+        ("tight_epsilon_per_metre", "0.001"),
+        ("vectors", []),
         ("weight_bits", 39),
         ("grid", {"kind": "round"}),
         ("epsilon_per_metre", "often"),

@@ -43,9 +43,12 @@ device_file_option = option(
 @option(
     "--state",
     type=click.Path(path_type=Path),
-    help=text("file that keeps the answers of the day, so that its budget is never exceeded"),
+    help=text("file that keeps answers and budgets of one person; without it no budget is kept"),
 )
-@option("--day", metavar="DAY", help=text("the day of the report, like 2026-11-16 (default: today, UTC)"))
+@option("--max-epsilon", metavar="NUMBER", help=text("refuse a device file that promises a larger epsilon per metre"))
+@option("--max-reports-per-day", type=int, help=text("draw at most so often a day, whatever the device file says"))
+@option("--max-reports-per-month", type=int, help=text("draw at most so often a month, whatever the device file says"))
+@option("--day", metavar="DAY", help=text("the day of the report, like 2026-11-16 (default: today, local time)"))
 @option("--cells", type=click.Path(path_type=Path), help=text("draw one report for every line of this CSV"))
 @option("-o", "--out", type=click.Path(path_type=Path), help=text("file for the reports of --cells"))
 @option("--seed-for-tests", type=int, help=text("for tests only: repeatable noise; such a release protects nobody"))
@@ -55,6 +58,9 @@ def draw(
     latitude: float | None,
     longitude: float | None,
     state: Path | None,
+    max_epsilon: str | None,
+    max_reports_per_day: int | None,
+    max_reports_per_month: int | None,
     day: str | None,
     cells: Path | None,
     out: Path | None,
@@ -65,6 +71,7 @@ def draw(
         raise click.UsageError(say("--cells and --out go together"), click.get_current_context())
     if (latitude is None) != (longitude is None):
         raise click.UsageError(say("--latitude and --longitude go together"), click.get_current_context())
+    from sudare.methods.location.device import DeviceCaps
     from sudare.methods.location.reports import draw_report, draw_reports
 
     if cells is not None and out is not None:
@@ -72,8 +79,20 @@ def draw(
         click.echo(say("{reports} reports written to {out}", reports=drawn, out=out))
         return
     place = None if latitude is None or longitude is None else (latitude, longitude)
-    report = draw_report(device_file, cell=cell, place=place, state=state, day=day, seed_for_tests=seed_for_tests)
-    print_json(report.to_dict())
+    caps = DeviceCaps(
+        epsilon_per_metre=max_epsilon, reports_per_day=max_reports_per_day, reports_per_month=max_reports_per_month
+    )
+    report = draw_report(
+        device_file, cell=cell, place=place, state=state, day=day, seed_for_tests=seed_for_tests, caps=caps
+    )
+    if state is None:
+        click.echo(
+            say("this draw is fresh and keeps no budget: for trials only. Give --state FILE for a real person"),
+            err=True,
+        )
+    if report is None:
+        click.echo(say("nothing is to be sent: a silent zone, or not yet long enough at a new place"), err=True)
+    print_json(None if report is None else report.to_dict())
 
 
 @click.command("estimate", cls=Worded, help=text("Estimate how many of the people who sent REPORTS are where."))

@@ -106,3 +106,15 @@ class Simulation:
     def resample(self, total: int, law: Reals, *, times: int) -> Integers:
         """Draw counts of `total` independent draws from a law, `times` times: (times, outcomes)."""
         return self._generator.multinomial(total, law, size=times)
+
+    def normal(self, shape: tuple[int, ...]) -> Reals:
+        """Draw standard normal numbers, as errors of a simulated receiver."""
+        return self._generator.normal(size=shape)
+
+    def uniform(self, size: int) -> Reals:
+        """Draw numbers between 0 and 1."""
+        return self._generator.random(size)
+
+    def choose(self, size: int, shares: list[float]) -> Integers:
+        """Draw numbers of range(len(shares)) with these probabilities."""
+        return self._generator.choice(len(shares), size, p=shares)

@@ -326,6 +326,16 @@ def _describe_reports(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, sentence
             case "expected_distance_metres":
                 yield key, text("A report is {value} m away from the truth on average.", value=f"{value:,.1f}")
+            case "home_found_365_days":
+                sentence = text(
+                    "Whoever keeps all reports of a device and knows the map finds the home cell with a chance of"
+                    " {first} after 1 day, {month} after 30 days and {year} after 365 days (partly simulated, give or"
+                    " take 4%).",
+                    first=write_chance(figures.get("home_found_1_days", value)),
+                    month=write_chance(figures.get("home_found_30_days", value)),
+                    year=write_chance(value),
+                )
+                yield key, sentence
 
 
 def write_chance(value: float) -> str:

@@ -1,26 +1,28 @@
-"""The device file, `mechanism.json`: the exact law in one file, and how often a device may use it.
+"""The device file, `mechanism.json`: the exact law in one file, its promise, and how often a device may use it.
 
     {
       "sudare": "location mechanism",     what this file is
-      "format": 1,
-      "id": "9f0c...",                    hash of the law; a report names it, so that a collector takes no other's
+      "format": 2,
+      "id": "9f0c...",                    SHA-256 of everything else; a report names it, a collector takes no other
       "law": "P(y|x) = alpha(x) * w(y) * exp(-beta * d(x, y))",
       "grid": {"kind": "plane", ...},     cells and metric: d = unit * sqrt(integer), see grid.py and roads.py
       "beta_per_metre": "1/100",          exact
       "weight_bits": 40,                  w(y) = weights[y] / 2**weight_bits
-      "weights": [1099511627776, ...],    one integer per cell; 0 is never reported
+      "weights": [1099511627776, ...],    one integer per cell, 0 is never reported; or {"runs": [count, weight, ...]}
       "inputs": "reportable",             where people can be: "reportable" (weight above 0), "all", or cell numbers
-      "epsilon_per_metre": "1/50",        promised for one report
-      "tight_epsilon_per_metre": 0.0124,  what this map really needs, rounded up
-      "repeat": {"period": "day", "fresh_reports": 1, "memoised": true}
+      "epsilon_per_metre": "1/50",        promised for one draw
+      "tight_epsilon_per_metre": "0.0124", what this map really needs, rounded up
+      "repeat": {...},                    how often a device may draw: RepeatUse
+      "vectors": [[x, y, "square", "chance"], ...]   squared distances and floor(2**64 w(y) exp(-beta d(x, y))), nearly
     }
 
 Cells are numbered from 0; on a plane grid row by row. All numbers that the law depends on are integers below 2**53 or
-fractions as text, so that Python and JavaScript read the same law.
+fractions as text, so that Python and JavaScript read the same law, and the vectors show that they do.
 
-Repeat use: within a period a device draws at most `fresh_reports` times. A cell it has drawn for gives the same report
-again (memoised), which costs nothing more; when the draws are used up, a new cell gives no report. A day of reports is
-then promised fresh_reports * epsilon_per_metre.
+Whoever reads the file trusts nobody: `DeviceFile.from_dict` recomputes the id, the vectors, the metric and the promise,
+and refuses a file that claims what it does not keep. device.js does the same. The id is the SHA-256 of the file without
+"id" as JSON with sorted keys, no spaces and no escapes beyond those JSON needs. Files of format 1 (the first version)
+are read and proven alike; their id covers the law only.
 """
 
 from __future__ import annotations
@@ -28,47 +30,98 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
 from sudare.methods.location.grid import ElasticGrid, MeshCorner, Places, PlaneGrid, PointPlaces
-from sudare.methods.location.mechanism import WEIGHT_BITS, Mechanism
+from sudare.methods.location.mechanism import FULL_WEIGHT, WEIGHT_BITS, Mechanism
+from sudare.methods.location.metric import check_metric, choose_cells
 from sudare.methods.location.roads import RoadGraph
+from sudare.methods.location.tight import TightEpsilon, certify_epsilon
+from sudare.noise.distance import Chance
+from sudare.privacy.exact import exact
+from sudare.privacy.promise import exact_epsilon_per_metre
 from sudare.releases.files import CERTIFICATE, verify_files
+from sudare.schema.arrays import Integers
 
 DEVICE_FILE = "mechanism.json"
-KIND_OF_FILE, FORMAT = "location mechanism", 1  # the entries "sudare" and "format"
+KIND_OF_FILE, FORMAT, FIRST_FORMAT = "location mechanism", 2, 1  # the entries "sudare" and "format"
 LAW = "P(y|x) = alpha(x) * w(y) * exp(-beta * d(x, y))"
 MAX_FRESH_REPORTS = 10_000  # a day
+MAX_DRAWS = 10**9  # a month, or for ever
+MAX_WITHIN_METRES = 100_000  # how far a place may reach
+MAX_DWELL = 1_000  # fixes in a row before a place counts
+
+Answers = Literal["daily", "lasting"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepeatUse:
-    """How often a device may draw: at most `fresh_reports` a day, the same cell always with the same report.
+    """How often a device may draw, and how long an answer holds.
+
+    answers "daily": a cell keeps its answer for a day. "lasting": a place keeps its answer for ever; a cell within
+    `within_metres` of a place that has one is that place, and a new place counts after `dwell` fixes in a row there.
+    At most `fresh_reports` draws a day, `month` a calendar month and `life` for ever (None: no such limit).
 
     >>> RepeatUse(fresh_reports=3).to_dict()
-    {'period': 'day', 'fresh_reports': 3, 'memoised': True}
+    {'answers': 'daily', 'day': 3, 'month': None, 'life': None, 'within_metres': '0', 'dwell': 1}
     """
 
     fresh_reports: int = 1
+    month: int | None = None
+    life: int | None = None
+    answers: Answers = "daily"
+    within_metres: Fraction | int | str = Fraction(0)
+    dwell: int = 1
 
     def __post_init__(self) -> None:
-        count = self.fresh_reports
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_FRESH_REPORTS:
+        _check_count("reports_per_day", self.fresh_reports, MAX_FRESH_REPORTS)
+        _check_count("dwell", self.dwell, MAX_DWELL)
+        for name, count in (("reports_per_month", self.month), ("reports_per_life", self.life)):
+            if count is not None:
+                _check_count(name, count, MAX_DRAWS)
+        if self.answers not in ("daily", "lasting"):
+            raise ParameterError("answers ({answers}) must be daily or lasting", answers=self.answers)
+        within = exact(self.within_metres, name="within_metres", low=Fraction(0), high=Fraction(MAX_WITHIN_METRES))
+        object.__setattr__(self, "within_metres", within)
+        if self.answers == "daily" and (within or self.dwell != 1):
             raise ParameterError(
-                "reports_per_day ({value}) must be a whole number between 1 and {most}",
-                value=count,
-                most=MAX_FRESH_REPORTS,
+                "within_metres and dwell are for lasting answers; leave them out, or take answers lasting"
             )
 
     def to_dict(self) -> dict[str, Any]:
         """Give the rule as JSON-able facts."""
-        return {"period": "day", "fresh_reports": self.fresh_reports, "memoised": True}
+        return {
+            "answers": self.answers,
+            "day": self.fresh_reports,
+            "month": self.month,
+            "life": self.life,
+            "within_metres": str(self.within_metres),
+            "dwell": self.dwell,
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> RepeatUse:
+        """Read what `to_dict` gave, or the rule of a file of format 1."""
+        if "fresh_reports" in facts:
+            return cls(fresh_reports=facts["fresh_reports"])
+        names = {
+            "fresh_reports": "day",
+            **{name: name for name in ("month", "life", "answers", "within_metres", "dwell")},
+        }
+        return cls(**{field_name: facts[key] for field_name, key in names.items()})
+
+
+def _check_count(name: str, count: Any, most: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
+        raise ParameterError(
+            "{name} ({value}) must be a whole number between 1 and {most}", name=name, value=count, most=most
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -79,55 +132,163 @@ class DeviceFile:
     epsilon_per_metre: Fraction
     tight_epsilon_per_metre: float
     repeat: RepeatUse
+    format: int = FORMAT
+    _identity: list[str] = field(default_factory=list, repr=False)
 
     @property
     def identity(self) -> str:
-        """Hash the law: grid, beta, weights, inputs. Two device files with one identity draw the same reports."""
-        facts = json.dumps(describe_law(self.mechanism), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(facts.encode()).hexdigest()
+        """Hash everything the file says; of a file of format 1 the law: grid, beta, weights, inputs."""
+        if not self._identity:
+            facts = describe_law(self.mechanism) if self.format == FIRST_FORMAT else self._describe()
+            self._identity.append(hash_facts(facts, escaped=self.format == FIRST_FORMAT))
+        return self._identity[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Give the content of the file."""
-        return {
-            "sudare": KIND_OF_FILE,
-            "format": FORMAT,
-            "id": self.identity,
-            "law": LAW,
-            **describe_law(self.mechanism),
-            "epsilon_per_metre": str(self.epsilon_per_metre),
-            "tight_epsilon_per_metre": self.tight_epsilon_per_metre,
+        facts = self._describe()
+        return {"sudare": facts["sudare"], "format": facts["format"], "id": self.identity, **facts}
+
+    def _describe(self) -> dict[str, Any]:
+        """Give everything but the id."""
+        facts = {"sudare": KIND_OF_FILE, "format": self.format, "law": LAW, **describe_law(self.mechanism)}
+        facts["epsilon_per_metre"] = str(self.epsilon_per_metre)
+        if self.format == FIRST_FORMAT:
+            repeat = {"period": "day", "fresh_reports": self.repeat.fresh_reports, "memoised": True}
+            return facts | {"tight_epsilon_per_metre": self.tight_epsilon_per_metre, "repeat": repeat}
+        return facts | {
+            "weights": shorten_weights(self.mechanism.weights),
+            "tight_epsilon_per_metre": repr(self.tight_epsilon_per_metre),
             "repeat": self.repeat.to_dict(),
+            "vectors": make_vectors(self.mechanism),
         }
 
     def write(self, path: Path) -> None:
         """Write `mechanism.json`."""
-        path.write_text(json.dumps(self.to_dict(), separators=(",", ":")) + "\n", encoding="utf-8")
+        content = json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
+        path.write_text(content + "\n", encoding="utf-8")
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> DeviceFile:
-        """Read what `to_dict` gave; anything unknown, missing or changed is refused."""
-        if facts.get("sudare") != KIND_OF_FILE or facts.get("format") != FORMAT:
+        """Read what `to_dict` gave; what is unknown, missing, changed, or claimed and not kept, is refused."""
+        if facts.get("sudare") != KIND_OF_FILE or facts.get("format") not in (FIRST_FORMAT, FORMAT):
             raise ReleaseError(
                 "{file} is of a format this version does not know (it knows {known}); use a newer Sudare",
                 file=DEVICE_FILE,
-                known=FORMAT,
+                known=f"{FIRST_FORMAT}, {FORMAT}",
             )
         try:
             device_file = cls(
                 mechanism=_read_mechanism(facts),
-                epsilon_per_metre=Fraction(facts["epsilon_per_metre"]),
+                epsilon_per_metre=exact_epsilon_per_metre(Fraction(facts["epsilon_per_metre"])),
                 tight_epsilon_per_metre=float(facts["tight_epsilon_per_metre"]),
-                repeat=RepeatUse(fresh_reports=facts["repeat"]["fresh_reports"]),
+                repeat=RepeatUse.from_dict(facts["repeat"]),
+                format=int(facts["format"]),
             )
             is_same = device_file.to_dict() == dict(facts)
-        except (KeyError, TypeError, ValueError, OverflowError, ParameterError):
+        except (KeyError, TypeError, ValueError, OverflowError, IndexError, ZeroDivisionError, ParameterError):
             is_same = False
         if not is_same:
             raise ReleaseError(
                 "{file} is not as Sudare wrote it: an entry is missing, unknown or changed; get the release again",
                 file=DEVICE_FILE,
             )
+        prove_promise(device_file)
         return device_file
+
+
+# --- what a reader of the file recomputes -----------------------------------------------------------------------------
+
+MAX_RECERTIFIED = {"plane": 20_000, "other": 1_000}  # cells up to which the certified epsilon is recomputed on reading
+SAME = 1e-9  # relative difference of two computations of one epsilon
+
+
+def prove_promise(device_file: DeviceFile) -> None:
+    """Recompute what the file claims: a metric, epsilon for its beta and weights, and the certified epsilon.
+
+    With 2 beta <= epsilon the metric is the proof; otherwise the certificate is computed anew, however large the map.
+    The certified epsilon is compared where that takes a moment; `recertify` does it always.
+    """
+    mechanism, promised = device_file.mechanism, device_file.epsilon_per_metre
+    check_metric(mechanism.places)
+    kind = "plane" if isinstance(mechanism.places, PlaneGrid) else "other"
+    is_proven = 2 * mechanism.beta_per_metre <= promised
+    if is_proven and mechanism.places.size > MAX_RECERTIFIED[kind]:
+        return
+    recertify(device_file)
+
+
+def recertify(device_file: DeviceFile) -> TightEpsilon:
+    """Compute the certified epsilon of a device file anew; refuse the file if it promises or claims less."""
+    needed = certify_epsilon(device_file.mechanism)
+    for claim in (float(device_file.epsilon_per_metre), device_file.tight_epsilon_per_metre):
+        if not needed.epsilon <= claim * (1 + SAME):
+            raise ReleaseError(
+                "{file} claims epsilon {claimed} per metre, but its law needs {needed}; do not use it, get the release"
+                " from its publisher again",
+                file=DEVICE_FILE,
+                claimed=f"{claim:.6g}",
+                needed=f"{needed.epsilon:.6g}",
+            )
+    return needed
+
+
+def hash_facts(facts: Mapping[str, Any], *, escaped: bool = False) -> str:
+    """Hash JSON-able facts without floats: sorted keys, no spaces; JavaScript writes the same text.
+
+    >>> hash_facts({"b": [1], "a": "x"})[:16]
+    'cfab4cb8fd5f4c0f'
+    """
+    content = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=escaped)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+VECTOR_CELLS = 6  # cells in even steps, besides corners and strict cells, between which vectors are made
+
+
+def make_vectors(mechanism: Mechanism) -> list[list[Any]]:
+    """Give pairs of cells with their squared distance and floor(2**64 w(y) exp(-beta d)), give or take 3.
+
+    Python, JavaScript and the collector each compute them; a file whose vectors differ is refused.
+    """
+    places, vectors = mechanism.places, []
+    cells = choose_cells(places, VECTOR_CELLS).tolist()
+    for number, cell in enumerate(cells):
+        squares = places.squares(cell)
+        for other in {cells[-1 - number], cells[(number + 1) % len(cells)]}:
+            chance = Chance(
+                share=Fraction(int(mechanism.weights[other]), FULL_WEIGHT),
+                beta=mechanism.beta_per_metre,
+                square=int(squares[other]) * places.unit_metres**2,
+            )
+            vectors.append([cell, other, str(int(squares[other])), str(chance.bounds(64)[0])])
+    return vectors
+
+
+def shorten_weights(weights: Integers) -> list[int] | dict[str, list[int]]:
+    """Write weights as runs of equal ones where that is shorter.
+
+    >>> shorten_weights(np.array([5, 5, 5, 0]))
+    {'runs': [3, 5, 1, 0]}
+    """
+    ends = np.append(np.flatnonzero(np.diff(weights)) + 1, len(weights))
+    if 2 * len(ends) > len(weights):
+        listed: list[int] = weights.tolist()
+        return listed
+    counts = np.diff(ends, prepend=0)
+    return {"runs": np.column_stack([counts, weights[ends - 1]]).reshape(-1).tolist()}
+
+
+def _read_weights(facts: Any, size: int) -> Integers:
+    """Read what `shorten_weights` wrote; the counts must add up to the cells before anything is made of them."""
+    if isinstance(facts, list):
+        return np.array(facts, dtype=np.int64)
+    runs = np.array(facts["runs"], dtype=np.int64).reshape(-1, 2)
+    if set(facts) != {"runs"} or runs[:, 0].min() < 1 or runs[:, 0].max() > size or int(runs[:, 0].sum()) != size:
+        raise ValueError
+    return np.repeat(runs[:, 1], runs[:, 0])
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def load_device_file(directory: str | Path) -> DeviceFile:
@@ -187,7 +348,7 @@ def _read_mechanism(facts: Mapping[str, Any]) -> Mechanism:
     elif facts["inputs"] != "reportable":
         inputs = np.zeros(places.size, dtype=np.bool_)
         inputs[np.array(facts["inputs"], dtype=np.int64)] = True
-    weights = np.array(facts["weights"], dtype=np.int64)
+    weights = _read_weights(facts["weights"], places.size)
     return Mechanism(places=places, beta_per_metre=Fraction(facts["beta_per_metre"]), weights=weights, inputs=inputs)
 
 

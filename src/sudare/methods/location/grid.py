@@ -44,7 +44,13 @@ class Places(Protocol):
         """Give the length of one unit of the root of `squares`, in metres."""
 
     def squares(self, cell: int) -> Integers:
-        """Give the squared distances from a cell to every cell, exact integers in squared units."""
+        """Give the squared distances from a cell to every cell, exact integers in squared units.
+
+        They are 64-bit numbers where every one fits, and Python's integers (an array of objects) where one does not.
+        """
+
+    def metres(self, cell: int) -> Reals:
+        """Give the distances from a cell to every cell in metres, as floats."""
 
     def labels(self, cells: Integers) -> Labels:
         """Name cells, for people: a report says the number."""
@@ -59,7 +65,13 @@ def distances_from(places: Places, cell: int) -> Reals:
     >>> distances_from(PlaneGrid(rows=1, columns=3, cell_height_metres=100, cell_width_metres=50), 0).tolist()
     [0.0, 50.0, 100.0]
     """
-    return np.sqrt(places.squares(cell).astype(np.float64)) * float(places.unit_metres)
+    return places.metres(int(cell))
+
+
+def _root_metres(places: Places, cell: int) -> Reals:
+    """Give the distances of a map whose squares fit 64 bits."""
+    metres: Reals = np.sqrt(places.squares(cell).astype(np.float64)) * float(places.unit_metres)
+    return metres
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,6 +176,10 @@ class PlaneGrid:
         row, column = divmod(int(cell), self.columns)
         return self.offset_squares(np.arange(self.rows) - row, np.arange(self.columns) - column).reshape(-1)
 
+    def metres(self, cell: int) -> Reals:
+        """Give the distances from a cell to every cell in metres."""
+        return _root_metres(self, cell)
+
     def offset_squares(self, rows: Integers, columns: Integers) -> Integers:
         """Give the squared distances of every pair of a row offset and a column offset, in squared units."""
         down, right = np.asarray(rows, dtype=np.int64) * self._height, np.asarray(columns, np.int64) * self._width
@@ -233,6 +249,7 @@ def offsets(grid: PlaneGrid) -> Iterator[tuple[int, int, float]]:
 # --- cells given by their centres: hexagons, or mesh cells of a country too long for one cell size --------------------
 
 MAX_SPAN_MILLIMETRES = 10**9  # of one coordinate: the squares of three such differences fit 64 bits
+MAX_COORDINATE = 2**52  # of a coordinate in millimetres, so that JavaScript reads the same number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,7 +272,8 @@ class PointPlaces:
         points = np.asarray(self.points)
         if points.dtype.kind not in "iu" or points.ndim != 2 or points.shape[1] not in (2, 3) or not len(points):
             raise ParameterError("points must be whole millimetres, two or three numbers for each cell")
-        if int((points.max(axis=0) - points.min(axis=0)).max()) > MAX_SPAN_MILLIMETRES:
+        spans = [int(axis.max()) - int(axis.min()) for axis in points.T]  # Python's integers: these cannot wrap
+        if max(spans) > MAX_SPAN_MILLIMETRES or int(np.abs(points.astype(np.float64)).max()) > MAX_COORDINATE:
             raise ParameterError(
                 "the cells lie more than {most} km apart; use a smaller area", most=MAX_SPAN_MILLIMETRES // 10**6
             )
@@ -276,6 +294,10 @@ class PointPlaces:
         """Give the squared distances in square millimetres."""
         squares: Integers = ((self.points - self.points[cell]) ** 2).sum(axis=1)
         return squares
+
+    def metres(self, cell: int) -> Reals:
+        """Give the distances in metres."""
+        return _root_metres(self, cell)
 
     def labels(self, cells: Integers) -> Labels:
         """Give the names."""
@@ -301,6 +323,7 @@ class PointPlaces:
 
 LEVEL_PARTS = 1000  # levels are whole thousandths
 MAX_STRICT_CELLS = 1000
+MAX_LENGTH_TO_SQUARE = 3_037_000_499  # the square of a larger one does not fit 64 bits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -347,13 +370,26 @@ class ElasticGrid:
         return np.flatnonzero(self.levels < self.levels.max())
 
     def squares(self, cell: int) -> Integers:
-        """Give the squared distances, in squared units."""
+        """Give the squared distances, in squared units; Python's integers where one does not fit 64 bits."""
+        lengths = self.lengths(cell)
+        if int(lengths.max()) >= MAX_LENGTH_TO_SQUARE:
+            lengths = lengths.astype(object)
+        squares: Integers = lengths * lengths
+        return squares
+
+    def lengths(self, cell: int) -> Integers:
+        """Give the distances themselves, which are whole units."""
         distances = self._direct_steps(int(cell))
         if len(self.strict):
             to_strict = (distances[self.strict][:, None] + self._strict_paths()).min(axis=0)
             for strict_cell, path in zip(self.strict.tolist(), to_strict.tolist(), strict=True):
                 distances = np.minimum(distances, path + self._direct_steps(strict_cell))
-        return distances * distances
+        return distances
+
+    def metres(self, cell: int) -> Reals:
+        """Give the distances in metres."""
+        metres: Reals = self.lengths(cell).astype(np.float64) * float(self.unit_metres)
+        return metres
 
     def labels(self, cells: Integers) -> Labels:
         """Give the labels of the grid."""
@@ -366,7 +402,7 @@ class ElasticGrid:
     def _direct_steps(self, cell: int) -> Integers:
         """Find e(x, y) from one cell, exactly: the square root of an integer, rounded up."""
         factor = np.minimum(self.levels, self.levels[cell])
-        return _round_up_root(self.grid.squares(cell) * (factor * factor))
+        return round_up_product(factor, self.grid.squares(cell))
 
     def _strict_paths(self) -> Integers:
         """Find the shortest paths between strict cells, along strict cells."""
@@ -378,12 +414,23 @@ class ElasticGrid:
         return self._paths[0]
 
 
-def _round_up_root(squares: Integers) -> Integers:
-    """Find the smallest integers whose squares reach these.
+def round_up_product(factors: Integers, squares: Integers) -> Integers:
+    """Find the smallest integers that reach factor * sqrt(square), exactly: the roots of factor^2 * square, rounded up.
 
-    >>> _round_up_root(np.array([0, 1, 2, 4, 5, 10**18 + 1])).tolist()
-    [0, 1, 2, 2, 3, 1000000001]
+    The products may be far beyond 64 bits (a square of 63 bits, a factor of 10). A float finds the root to within one;
+    what decides is the difference root^2 - product, which is below 2**45 there, so that arithmetic modulo 2**64 gives
+    it exactly. Squares must be at least 0 and factors at most 1000.
+
+    >>> round_up_product(np.array([1, 1, 1, 1, 1000]), np.array([0, 2, 4, 5, 2**62 + 1])).tolist()
+    [0, 2, 2, 3, 2147483648001]
     """
-    roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
-    roots = np.where(roots * roots > squares, roots - 1, roots)
-    return np.where(roots * roots < squares, roots + 1, roots)
+    roots = (factors * np.sqrt(squares.astype(np.float64))).astype(np.int64)
+    product = (factors * factors).astype(np.uint64) * squares.astype(np.uint64)  # modulo 2**64, as is the difference
+
+    def excess(candidates: Integers) -> Integers:
+        whole = candidates.astype(np.uint64)
+        return (whole * whole - product).astype(np.int64)
+
+    roots = np.where(excess(roots) < 0, roots + 1, roots)
+    roots = np.where(excess(roots) < 0, roots + 1, roots)
+    return np.where((roots > 0) & (excess(np.maximum(roots - 1, 0)) >= 0), roots - 1, roots)

@@ -9,8 +9,9 @@ cells that people can be in. A kernel bounds the error of its sums (`error_of`),
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from sudare.methods.location.grid import Places, PlaneGrid, distances_from
 from sudare.schema.arrays import Reals
 
 MAX_DENSE_CELLS = 5_000  # of a map whose matrices are made
+MAX_KEPT_CELLS = 4_000  # of a map whose table of distances is kept: 128 MB
 FEW_CELLS = 256  # up to here a matrix is as quick as an FFT and has no absolute error
 ROUNDING = 2.0**-52  # the unit roundoff that the error bound of an FFT is a multiple of
 
@@ -62,6 +64,29 @@ def make_kernel(places: Places, beta: float, *, algorithm: Literal["auto", "fft"
     return DenseKernel.of(places, beta)
 
 
+def distance_table(places: Places) -> Reals:
+    """Give all distances in metres, cells by cells; the last table of a smaller map is kept, since modes ask often.
+
+    >>> distance_table(PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=50)).tolist()
+    [[0.0, 50.0], [50.0, 0.0]]
+    """
+    if places.size > MAX_KEPT_CELLS:
+        return _make_table(places)
+    kept: Any = places  # every map is hashable, by its content or as the object it is
+    return _keep_table(kept)
+
+
+def _make_table(places: Places) -> Reals:
+    table = np.array([distances_from(places, cell) for cell in range(places.size)])
+    table.flags.writeable = False
+    return table
+
+
+@functools.lru_cache(maxsize=1)
+def _keep_table(places: Any) -> Reals:
+    return _make_table(places)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class DenseKernel:
     """Both matrices in full: E and D."""
@@ -72,7 +97,7 @@ class DenseKernel:
     @classmethod
     def of(cls, places: Places, beta: float) -> DenseKernel:
         """Fill both matrices row by row."""
-        distance = np.array([distances_from(places, cell) for cell in range(places.size)])
+        distance = distance_table(places)
         decay = np.exp(-beta * distance)
         return cls(decay, decay * distance)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,10 +16,22 @@ from sudare.forms.kinds import ChoiceOf, ExactNumber, WholeNumber
 from sudare.methods.base import Expected, Made, Method, Payload, Plan, Progress, Summary
 from sudare.methods.certify import to_plain
 from sudare.methods.figures import ShownPreview, write_figure
-from sudare.methods.location.device_file import DEVICE_FILE, MAX_FRESH_REPORTS, DeviceFile, RepeatUse, load_device_file
+from sudare.methods.location.attack import HomeFound, find_chances
+from sudare.methods.location.device_file import (
+    DEVICE_FILE,
+    MAX_DRAWS,
+    MAX_DWELL,
+    MAX_FRESH_REPORTS,
+    MAX_WITHIN_METRES,
+    Answers,
+    DeviceFile,
+    RepeatUse,
+    load_device_file,
+)
 from sudare.methods.location.grid import Places, PlaneGrid, distances_from
 from sudare.methods.location.map_file import Inputs, Map, read_map
 from sudare.methods.location.mechanism import Mechanism
+from sudare.methods.location.metric import check_metric
 from sudare.methods.location.posterior import PosteriorModel, find_worst_posterior, measure_mechanism
 from sudare.methods.location.tight import TightEpsilon, certify_epsilon
 from sudare.methods.location.weights import Mode, Slack, build_mechanism
@@ -37,6 +51,8 @@ from sudare.text import Text, Words, join_clauses, text
 
 # Warnings of a preview; both limits are rules of thumb.
 MAX_TRUE_REPORTS = 0.98  # share of the reports that are the true cell, in every cell: beyond it nobody is hidden
+MONTH_LASTING, LIFE_LASTING = 10, 30  # new places in a month and for ever, for each a day
+MONTH_DAILY = 31  # draws in a month, for each a day
 MAX_DISTANCE_SHARE = 0.3  # expected distance over the width of the map: beyond it a report says nearly nothing
 
 
@@ -51,6 +67,8 @@ class LocationPreview(ShownPreview):
     tight: TightEpsilon
     figures: dict[str, float]
     across_metres: float
+    repeat: RepeatUse
+    home_found: tuple[HomeFound, ...]
 
     @property
     def warnings(self) -> list[Text]:
@@ -76,6 +94,16 @@ class LocationPreview(ShownPreview):
                     across=f"{self.across_metres:.0f}",
                 )
             )
+        first, year = self.home_found[0].chance, self.home_found[-1].chance
+        if year > 2 * first and first < MAX_TRUE_REPORTS:
+            warnings.append(
+                text(
+                    "after a year the home is found with chance {year}, more than twice that of one day ({first}); take"
+                    " answers lasting, or a dwell of 3",
+                    year=f"{year:.2f}",
+                    first=f"{first:.2f}",
+                )
+            )
         return warnings
 
     def measures(self) -> dict[str, Any]:
@@ -84,6 +112,7 @@ class LocationPreview(ShownPreview):
             "tight_epsilon_per_metre": self.tight.epsilon,
             "tight_epsilon_is_exact": self.tight.is_exact,
             **self.figures,
+            **{f"home_found_{found.days}_days": found.chance for found in self.home_found},
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,11 +142,36 @@ class LocationPreview(ShownPreview):
                 high=f"{figures['posterior_max']:.3f}",
                 middle=f"{figures['posterior_median']:.3f}",
             ),
+            *describe_months(self.epsilon_per_metre, self.repeat, self.home_found),
         ]
 
 
+def describe_months(epsilon: Fraction, repeat: RepeatUse, found: Sequence[HomeFound]) -> list[Text]:
+    """Tell what all draws of a device promise together, and what an attacker finds who keeps them."""
+    draws = text(
+        "all draws of a device together: exp({day} d) in a day, exp({month} d) in a month, {life}, for places moved by"
+        " d metres each",
+        day=f"{float(epsilon) * repeat.fresh_reports:g}",
+        month=f"{float(epsilon) * repeat.month:g}" if repeat.month else "...",
+        life=text("exp({life} d) for ever", life=f"{float(epsilon) * repeat.life:g}")
+        if repeat.life
+        else text("without end over the years"),
+    )
+    home = text(
+        "an attacker who keeps every report and knows the map finds the home cell with chance {first} after 1 day,"
+        " {month} after 30 days, {year} after 365 days",
+        **{name: f"{each.chance:.2f}" for name, each in zip(("first", "month", "year"), found, strict=True)},
+    )
+    return [draws, home]
+
+
 def preview_mechanism(
-    mechanism: Mechanism, epsilon: Fraction, *, model: PosteriorModel = "uniform", prior: Reals | None = None
+    mechanism: Mechanism,
+    epsilon: Fraction,
+    *,
+    model: PosteriorModel = "uniform",
+    prior: Reals | None = None,
+    repeat: RepeatUse | None = None,
 ) -> LocationPreview:
     """Measure a mechanism before it is published.
 
@@ -134,6 +188,8 @@ def preview_mechanism(
         tight=certify_epsilon(mechanism),
         figures=figures,
         across_metres=_measure_width(mechanism),
+        repeat=repeat or RepeatUse(),
+        home_found=tuple(find_chances(mechanism, repeat or RepeatUse(), prior=prior)),
     )
 
 
@@ -209,6 +265,35 @@ class Location(Method):
         text("how many fresh reports a device may draw in a day"),
         kind=WholeNumber(low=1, high=MAX_FRESH_REPORTS, example="1"),
         default=1,
+    )
+    answers: Answers = parameter(
+        text(
+            "how long an answer holds: lasting (a place is drawn once and keeps its answer) or daily (every day draws"
+            " anew, and a home is found after some weeks)"
+        ),
+        default="lasting",
+    )
+    within_metres: Number = parameter(
+        text("answers lasting: a cell so near to a known place counts as that place, in metres"),
+        kind=ExactNumber(low=0, high=MAX_WITHIN_METRES, example='"300"'),
+        default=300,
+        used_with={"answers": ("lasting",)},
+    )
+    dwell: int = parameter(
+        text("answers lasting: how many fixes in a row make a new place; 3 for an app that measures all day"),
+        kind=WholeNumber(low=1, high=MAX_DWELL, example="3"),
+        default=1,
+        used_with={"answers": ("lasting",)},
+    )
+    reports_per_month: int | None = parameter(
+        text("how many fresh reports a device may draw in a month (default: 10 times those of a day, daily 31 times)"),
+        kind=WholeNumber(low=1, high=MAX_DRAWS, example="10"),
+        default=None,
+    )
+    reports_per_life: int | None = parameter(
+        text("how many fresh reports a device may draw for ever (default: 30 times those of a day; daily: no limit)"),
+        kind=WholeNumber(low=1, high=MAX_DRAWS, example="30"),
+        default=None,
     )
     # The map, where it is given with the parameters.
     grid: Places | None = None
@@ -314,7 +399,8 @@ class Location(Method):
         )
 
     def mechanism(self, *, progress: Progress | None = None) -> Mechanism:
-        """Build the mechanism: weights of the mode, beta, both exact."""
+        """Build the mechanism: weights of the mode, beta, both exact; the map proves its metric first."""
+        check_metric(self.places)
         reportable = np.ones(self.places.size, dtype=np.bool_) if self.weights is None else self.weights > 0
         return build_mechanism(
             self.places,
@@ -339,7 +425,7 @@ class Location(Method):
             mechanism=mechanism,
             epsilon_per_metre=measured.epsilon_per_metre,
             tight_epsilon_per_metre=measured.tight.epsilon,
-            repeat=RepeatUse(fresh_reports=self.reports_per_day),
+            repeat=self.repeat_use,
         )
         decided = {**plan.decided, "beta_per_metre": mechanism.beta_per_metre, "id": device_file.identity}
         return Payload(
@@ -367,7 +453,7 @@ class Location(Method):
 
     def differences(self, certificate: Certificate, plan: Plan, *, place: Path) -> list[Text]:
         """Tell in what a finished release differs; if in nothing else, whether it is for another map."""
-        differences = Method.differences(self, certificate, plan, place=place)
+        differences = Method.differences(self, _fill_first_version(certificate, plan, self), plan, place=place)
         if differences:
             return differences
         bound: Location = plan.steps
@@ -396,15 +482,47 @@ class Location(Method):
 
     def _measure(self, mechanism: Mechanism) -> LocationPreview:
         epsilon = Fraction(self.epsilon_per_metre)
-        return preview_mechanism(mechanism, epsilon, model=self.posterior_model, prior=self.prior)
+        return preview_mechanism(
+            mechanism, epsilon, model=self.posterior_model, prior=self.prior, repeat=self.repeat_use
+        )
+
+    @property
+    def repeat_use(self) -> RepeatUse:
+        """The rule of repeat use that the device file carries."""
+        is_lasting, day = self.answers == "lasting", self.reports_per_day
+        return RepeatUse(
+            fresh_reports=day,
+            month=self.reports_per_month or day * (MONTH_LASTING if is_lasting else MONTH_DAILY),
+            life=self.reports_per_life or (day * LIFE_LASTING if is_lasting else None),
+            answers=self.answers,
+            within_metres=Fraction(self.within_metres) if is_lasting else Fraction(0),
+            dwell=self.dwell if is_lasting else 1,
+        )
 
     @property
     def _slack(self) -> Literal["epsilon", "noise"]:
         return self.slack or ("noise" if self.mode == "sharp" else "epsilon")
 
 
+REPEAT_PARAMETERS = ("answers", "within_metres", "dwell", "reports_per_month", "reports_per_life")
+
+
+def _fill_first_version(certificate: Certificate, plan: Plan, method: Location) -> Certificate:
+    """Take what the first version did not know (the rule of lasting answers) as it is now: its releases hold."""
+    if "answers" in certificate.parameters:
+        return certificate
+    now = write_parameters(method, plan.decided)
+    known = {name: now[name] for name in REPEAT_PARAMETERS if name in now}
+    return replace(certificate, parameters={**known, **certificate.parameters})
+
+
 def require_kept(measured: LocationPreview) -> None:
-    """Refuse a mechanism whose certificate is above its promise; the triangle inequality alone proves 2 beta."""
+    """Refuse a mechanism whose certificate is above its promise, or with a measure that is not a number."""
+    if not all(math.isfinite(figure) for figure in (measured.tight.epsilon, *measured.figures.values())):
+        raise ParameterError(
+            "a measure of this map is not a finite number, so nothing can be certified; use larger cells or a smaller"
+            " area"
+        )
     is_proven = 2 * measured.beta_per_metre <= measured.epsilon_per_metre
     if not is_proven and measured.tight.epsilon > float(measured.epsilon_per_metre):
         raise ParameterError(

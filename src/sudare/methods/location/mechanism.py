@@ -95,6 +95,12 @@ class Mechanism:
         law: Reals = terms / terms.sum()
         return law
 
+    def log_chances(self, report: int, cells: Integers) -> Reals:
+        """Give log w(y) - beta d(x, y) of one report y from many cells x: its law without the norm."""
+        distance = distances_from(self.places, report)[cells]  # a metric is symmetric
+        logs: Reals = np.log(self.shares[report]) - self.beta * distance
+        return logs
+
     def norm_at(self, cell: int) -> float:
         """Give 1 / alpha of one cell, summed directly."""
         return float((self.shares * np.exp(-self.beta * distances_from(self.places, cell))).sum())

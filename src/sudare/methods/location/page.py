@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +33,18 @@ def describe_page(release: Release, *, title: Text, directory: Path | None) -> R
             (text("cells that can be reported"), write_number(reportable)),
             (text("expected distance"), f"{certificate.measures.get('expected_distance_metres', 0.0):,.0f} m"),
             (text("largest posterior"), f"{certificate.measures.get('posterior_max', 0.0):.1%}"),
+            *_describe_months(certificate.measures),
         ],
         sections=_describe_sections(columns, directory),
     )
+
+
+def _describe_months(measures: Mapping[str, Any]) -> list[tuple[Words, Words]]:
+    """Tell the chance that a home is found; a release of the first version did not know it."""
+    if "home_found_30_days" not in measures:
+        return []
+    chances = [f"{measures[f'home_found_{days}_days']:.0%}" for days in (1, 30, 365)]
+    return [(text("home cell found after 1, 30 and 365 days of reports"), " / ".join(chances))]
 
 
 def _describe_measures() -> dict[str, tuple[Text, Text]]:

@@ -107,7 +107,7 @@ def measure_mechanism(
     (0.3003, 161.1)
     """
     measured = mechanism.measured_cells
-    people = _check_prior(mechanism, prior)
+    people = share_people(mechanism, prior)
     alpha = np.where(measured, 1.0 / find_norms(mechanism)[0], 0.0)
     believed = mechanism.shares * measured if model == "weights" else people
     distance = alpha * mechanism.kernel.smooth_distance(mechanism.shares)
@@ -121,7 +121,7 @@ def measure_mechanism(
 
 def find_posterior(mechanism: Mechanism, *, prior: Reals | None = None) -> Reals:
     """Find Pr(A = x | O = x) for every cell that can be entered and reported; NaN elsewhere."""
-    measured, people = mechanism.measured_cells, _check_prior(mechanism, prior)
+    measured, people = mechanism.measured_cells, share_people(mechanism, prior)
     weighted = np.where(measured, people / find_norms(mechanism)[0], 0.0)
     return _nan_outside(_share_of_smoothed(mechanism, weighted), measured & (people > 0))
 
@@ -138,7 +138,7 @@ def find_likeliest_place(mechanism: Mechanism, cell: int, *, prior: Reals | None
     With a uniform prior that is the reported cell itself; with another prior it may be a busy cell beside it.
     """
     alpha = np.where(mechanism.measured_cells, 1.0 / find_norms(mechanism)[0], 0.0)
-    joint = _check_prior(mechanism, prior) * alpha * np.exp(-mechanism.beta * distances_from(mechanism.places, cell))
+    joint = share_people(mechanism, prior) * alpha * np.exp(-mechanism.beta * distances_from(mechanism.places, cell))
     best = int(joint.argmax())
     return best, float(joint[best] / joint.sum())
 
@@ -158,12 +158,12 @@ def find_worst_posterior(mechanism: Mechanism, *, prior: Reals | None = None) ->
     [0.768, 0.961]
     """
     measured = mechanism.measured_cells
-    weighted = np.where(measured, _check_prior(mechanism, prior) / find_norms(mechanism)[0], 0.0)
+    weighted = np.where(measured, share_people(mechanism, prior) / find_norms(mechanism)[0], 0.0)
     sums = np.maximum(mechanism.kernel.smooth(weighted), weighted + np.finfo(float).tiny)
     return _nan_outside(np.minimum(find_largest_nearby(mechanism, weighted) / sums, 1.0), measured)
 
 
-def _check_prior(mechanism: Mechanism, prior: Reals | None) -> Reals:
+def share_people(mechanism: Mechanism, prior: Reals | None) -> Reals:
     """Give the share of people in every measured cell: equal shares, or as the prior says."""
     people = mechanism.measured_cells.astype(np.float64)
     if prior is not None:

@@ -6,9 +6,11 @@ identity of the device file. Whoever estimates from the counts goes on in estima
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy as np
 from sudare.atomic import check_new_file, replace_file, write_new_file
 from sudare.errors import ParameterError, SourceError
 from sudare.forms.textfile import read_text
-from sudare.methods.location.device import Device, Report, short_identity
+from sudare.methods.location.device import Device, DeviceCaps, Report, short_identity
 from sudare.methods.location.device_file import DeviceFile, open_device_file
 from sudare.methods.location.geo import find_cell
 from sudare.methods.location.sampler import Sampler
@@ -26,6 +28,7 @@ from sudare.schema.arrays import Integers
 from sudare.text import describe_refusal
 
 HEADER = ("artefact", "cell")
+SEEDED = "seeded_for_tests"  # the column of reports that were drawn from a seed
 MAX_DIGITS = 18  # of a number that fits 64 bits for certain
 
 
@@ -160,19 +163,56 @@ def draw_report(
     state: Path | None = None,
     day: str | None = None,
     seed_for_tests: int | None = None,
-) -> Report:
-    """Draw the report of one person; with a state file the budget of the day and earlier answers count."""
+    caps: DeviceCaps | None = None,
+) -> Report | None:
+    """Draw the report of one person; with a state file budgets and earlier answers count.
+
+    None: nothing is to be sent (a silent zone, or a stay that is too short for a place). Without a state file every
+    draw is fresh and no budget is kept: for trials only.
+    """
     opened = open_device_file(device_file)
+    allowed = caps or DeviceCaps()
+    allowed.check(opened)
     number = _read_place(opened, cell, place)
-    rng = _make_rng(seed_for_tests)
+    rng, is_seeded = _make_rng(seed_for_tests), seed_for_tests is not None
     if state is None:
         drawn = Sampler(mechanism=opened.mechanism).draw([number], rng=rng)
-        return Report(device_file=short_identity(opened), cell=int(drawn[0]))
-    device = Device.start(opened, state=_read_state(state))
-    report = device.report(number, day=day, rng=rng)
-    # before the report is shown: a report that is not remembered would cost twice
-    replace_file(state, json.dumps(device.state.to_dict()), error=SourceError)
-    return report
+        return Report(device_file=short_identity(opened), cell=int(drawn[0]), is_seeded=is_seeded)
+    with lock_state(state):
+        device = Device.start(opened, state=_read_state(state), caps=allowed)
+        try:
+            report = device.report(number, day=day, rng=rng)
+        finally:
+            # before the report is shown: a report that is not remembered would cost twice
+            replace_file(state, json.dumps(device.state.to_dict()), error=SourceError)
+    return report if report is None else replace(report, is_seeded=is_seeded)
+
+
+@contextlib.contextmanager
+def lock_state(state: Path) -> Iterator[None]:
+    """Keep other processes from the state file until this one has stored it; the lock ends with the process."""
+    try:
+        with open(f"{state}.lock", "a+b") as held:
+            _lock(held.fileno())
+            yield
+    except OSError as error:
+        raise SourceError(
+            "{file} cannot be locked ({reason}); check that you may write beside it",
+            file=state,
+            reason=describe_refusal(error),
+        ) from None
+
+
+def _lock(file: int) -> None:
+    """Wait for the lock of an open file."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(file, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def draw_reports(device_file: Path, cells: Path, *, out: Path, seed_for_tests: int | None = None) -> int:
@@ -186,7 +226,7 @@ def draw_reports(device_file: Path, cells: Path, *, out: Path, seed_for_tests: i
     check_new_file(out, error=SourceError)
     numbers = np.array([_read_place(opened, row["cell"] or "", None) for row in rows])
     drawn = Sampler(mechanism=opened.mechanism).draw(numbers, rng=_make_rng(seed_for_tests))
-    _write_reports(out, short_identity(opened), drawn)
+    _write_reports(out, short_identity(opened), drawn, is_seeded=seed_for_tests is not None)
     return len(drawn)
 
 
@@ -227,6 +267,8 @@ def _read_state(state: Path) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) else {}
 
 
-def _write_reports(out: Path, name: str, drawn: Integers) -> None:
-    lines = "".join(f"{name},{cell}\n" for cell in drawn.tolist())
-    write_new_file(out, ",".join(HEADER) + "\n" + lines, error=SourceError)
+def _write_reports(out: Path, name: str, drawn: Integers, *, is_seeded: bool) -> None:
+    """Write one line a report; reports that were drawn from a seed protect nobody, and every line says so."""
+    stamp, head = (",1", (*HEADER, SEEDED)) if is_seeded else ("", HEADER)
+    lines = "".join(f"{name},{cell}{stamp}\n" for cell in drawn.tolist())
+    write_new_file(out, ",".join(head) + "\n" + lines, error=SourceError)

@@ -22,7 +22,7 @@ import numpy as np
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms.textfile import check_file, read_bytes, read_text
 from sudare.methods.location.grid import MILLIMETRE
-from sudare.schema.arrays import Integers, Labels
+from sudare.schema.arrays import Integers, Labels, Reals
 from sudare.schema.mesh import check_latitude, to_earth_centred
 
 MAX_PATH_MILLIMETRES = 2 * 10**9  # squares fit 64 bits, sums are exact as floats
@@ -89,6 +89,11 @@ class RoadGraph:
 
     def squares(self, cell: int) -> Integers:
         """Give the squared lengths of the shortest paths, in square millimetres."""
+        lengths = self.lengths(cell)
+        return lengths * lengths
+
+    def lengths(self, cell: int) -> Integers:
+        """Give the lengths of the shortest paths, in whole millimetres; sums of floats are exact up to 2**53."""
         from scipy.sparse.csgraph import dijkstra
 
         lengths: Integers = np.rint(dijkstra(self._lengths(), directed=False, indices=int(cell))).astype(np.int64)
@@ -96,7 +101,12 @@ class RoadGraph:
             raise ParameterError(
                 "the road map is more than {most} km across; use a smaller area", most=MAX_PATH_MILLIMETRES // 10**6
             )
-        return lengths * lengths
+        return lengths
+
+    def metres(self, cell: int) -> Reals:
+        """Give the lengths of the shortest paths in metres."""
+        metres: Reals = self.lengths(cell).astype(np.float64) * float(self.unit_metres)
+        return metres
 
     def parts(self) -> list[Integers]:
         """Find the connected parts, the largest first."""

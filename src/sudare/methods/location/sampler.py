@@ -41,7 +41,7 @@ class Sampler:
 
     def draw(self, cells: ArrayLike, *, rng: Rng | None = None) -> Integers:
         """Draw one report for every cell, independently."""
-        numbers = self._check_cells(cells)
+        numbers = self.check_cells(cells)
         randomness = rng if rng is not None else system_rng()
         grid = self.mechanism.places
         if isinstance(grid, PlaneGrid):
@@ -59,7 +59,8 @@ class Sampler:
             reports[same_cell] = row.draw(len(same_cell), rng)
         return reports
 
-    def _check_cells(self, cells: ArrayLike) -> Integers:
+    def check_cells(self, cells: ArrayLike) -> Integers:
+        """Refuse a cell that is not on the map, or in which nobody can be."""
         numbers = np.atleast_1d(np.asarray(cells))
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
             raise ParameterError("cells must be whole numbers: the numbers of cells on the map")

@@ -1,0 +1,1109 @@
+// Draw reports by a device file of Sudare (mechanism.json) on the device of a person. No dependencies.
+//
+//   import { openDevice, browserStore } from "@sudare/device";
+//   const caps = { epsilonPerMetre: "0.01", reportsPerDay: 1, reportsPerMonth: 10 };
+//   const device = openDevice(await (await fetch("mechanism.json")).json(), { store: browserStore("sudare"), caps });
+//   const report = await device.report({ latitude: 35.68, longitude: 139.76 });   // null: nothing is to be sent
+//
+// The file is trusted in nothing: its id, its vectors and its promise are recomputed when it is opened (proveFile), and
+// the app sets caps of its own. The law is drawn exactly: floats decide only where they are further from the random
+// word than their error can be, BigInt enclosures and more random bits decide the rest. It is the law that Python draws
+// (sudare.noise.distance). Proofs: proofs/location.md, location-sampling.md, location-months.md
+
+const MARGIN = 2 ** -28; // how far a float must be from the random word to decide
+const LARGEST_EXPONENT = 2 ** 14; // beyond it the error of a float exponent is not bounded well enough
+const LOG_MARGIN = 2 ** -30;
+const SLOPE = { up: 70n, down: 99n }; // just below 1/sqrt(2)
+const ROUNDS = 64; // proposals before the row of the cell is made
+const TOTAL_BITS = 50; // sums of proposing integers stay below 2**53
+const IDENTITY_SHOWN = 16;
+const SAME = 1e-9; // relative difference of two computations of one epsilon
+const PROVEN_CELLS = 20000; // up to here a promise is recomputed even where the theorem proves it
+
+// --- exact fractions ----------------------------------------------------------------------------------------------
+
+function fraction(up, down = 1n) {
+  return { up, down };
+}
+
+function parse(text) {
+  const [up, down] = String(text).split("/");
+  return fraction(BigInt(up), BigInt(down ?? 1));
+}
+
+// A fraction ("1/2") or a decimal ("0.01", "-1.5").
+function parseDecimal(text) {
+  const [, sign, whole, part] = /^(-?)([0-9]*)\.([0-9]+)$/.exec(String(text)) ?? [];
+  return part === undefined ? parse(text) : fraction(BigInt(`${sign}${whole}${part}`), 10n ** BigInt(part.length));
+}
+
+const times = (a, b) => fraction(a.up * b.up, a.down * b.down);
+const plus = (a, b) => fraction(a.up * b.down + b.up * a.down, a.down * b.down);
+const minus = (a, b) => fraction(a.up * b.down - b.up * a.down, a.down * b.down);
+
+// A float within a few units in the last place, for fractions whose parts are too long for floats.
+function float(a) {
+  const shift = BigInt(Math.max(0, 80 + bitLength(a.down) - bitLength(a.up)));
+  const whole = (a.up << shift) / a.down;
+  const excess = Math.max(0, bitLength(whole) - 64);
+  return Number(whole >> BigInt(excess)) * 2 ** excess * 2 ** -Math.min(Number(shift), 1000) * 2 ** -Math.max(0, Number(shift) - 1000);
+}
+
+function bitLength(n) {
+  return n === 0n ? 0 : (n < 0n ? -n : n).toString(2).length;
+}
+
+// --- enclosures: low <= v * 2**bits <= high -------------------------------------------------------------------------
+
+const ceilShift = (n, by) => -(-n >> by);
+const ceilDiv = (a, b) => -floorDiv(-a, b);
+
+function floorDiv(a, b) {
+  const quotient = a / b;
+  return a % b !== 0n && a < 0n !== b < 0n ? quotient - 1n : quotient;
+}
+
+// exp(-x), x >= 0: Taylor series of x / 2**r, then r squarings, rounded outwards.
+function expMinus(x, bits) {
+  if (x.up === 0n) return { low: 1n << bits, high: 1n << bits };
+  if (x.up >= bits * x.down) return { low: 0n, high: 1n }; // exp(-x) < 2**-x
+  const squarings = BigInt(bitLength(x.up / x.down) + Math.floor(Math.sqrt(Number(bits)) / 2) + 2);
+  const guard = squarings + BigInt(bitLength(bits)) + 6n;
+  const work = bits + guard;
+  let { low, high } = taylor(fraction(x.up, x.down << squarings), work);
+  for (let i = 0n; i < squarings; i++) {
+    low = (low * low) >> work;
+    high = ceilShift(high * high, work);
+  }
+  const most = ceilShift(high, guard);
+  return { low: low >> guard, high: most < 1n << bits ? most : 1n << bits };
+}
+
+function taylor(x, bits) {
+  let low = 1n << bits;
+  let high = low;
+  let termLow = low;
+  let termHigh = low;
+  for (let degree = 1n; termHigh > 1n; degree++) {
+    const below = x.down * degree;
+    termLow = (termLow * x.up) / below;
+    termHigh = ceilDiv(termHigh * x.up, below);
+    if (degree % 2n) {
+      low -= termHigh;
+      high -= termLow;
+    } else {
+      low += termLow;
+      high += termHigh;
+    }
+  }
+  return { low: low - 1n, high: high + 1n };
+}
+
+function isqrt(n) {
+  if (n < 2n) return n;
+  let root = 1n << BigInt((bitLength(n) + 1) >> 1);
+  for (;;) {
+    const next = (root + n / root) >> 1n;
+    if (next >= root) return root;
+    root = next;
+  }
+}
+
+// share * exp(-(beta * sqrt(square) - shift)), a number of [0, 1].
+function chanceBounds({ share, beta, square, shift }, bits) {
+  const work = bits + 8n;
+  const fine = work + BigInt(bitLength(beta.up));
+  const root = isqrt((square.up << (2n * fine)) / square.down);
+  const isSquare = root * root * square.down === square.up << (2n * fine);
+  const exponent = (r) => {
+    const found = minus(times(beta, fraction(r, 1n << fine)), shift);
+    return found.up < 0n ? fraction(0n) : found;
+  };
+  const least = expMinus(exponent(isSquare ? root : root + 1n), work).low;
+  const most = expMinus(exponent(root), work).high;
+  return { low: ((least * share.up) / share.down) >> 8n, high: ceilShift(ceilDiv(most * share.up, share.down), 8n) };
+}
+
+// --- randomness ---------------------------------------------------------------------------------------------------
+
+// Words of the browser's (or Node's) cryptographic generator, each handed out once.
+class Words {
+  constructor(fill = (words) => globalThis.crypto.getRandomValues(words)) {
+    this.fill = fill;
+    this.buffer = new Uint32Array(1024);
+    this.next = this.buffer.length;
+  }
+
+  word32() {
+    if (this.next === this.buffer.length) {
+      this.fill(this.buffer);
+      this.next = 0;
+    }
+    const word = this.buffer[this.next];
+    this.buffer[this.next++] = 0; // a word that was used is not kept
+    return word;
+  }
+
+  word64() {
+    return { high: this.word32(), low: this.word32() };
+  }
+
+  // Uniform below a bound of at most 2**53: words of 53 bits are drawn until one counts.
+  below(bound) {
+    const top = 2 ** 53 - ((2 ** 53) % bound);
+    for (;;) {
+      const drawn = (this.word32() >>> 11) * 2 ** 32 + this.word32();
+      if (drawn < top) return drawn % bound;
+    }
+  }
+}
+
+const asFloat = (word) => (word.high + word.low * 2 ** -32) * 2 ** -32;
+
+// A uniform number whose bits are drawn when a comparison needs them.
+class LazyUniform {
+  constructor(words, word) {
+    this.words = words;
+    this.bits = 64n;
+    this.word = (BigInt(word.high) << 32n) | BigInt(word.low);
+  }
+
+  isBelow(threshold) {
+    for (;;) {
+      const { low, high } = threshold(this.bits);
+      if (this.word < low) return true;
+      if (this.word >= high) return false;
+      const more = this.bits;
+      for (let drawn = 0n; drawn < more; drawn += 32n) this.word = (this.word << 32n) | BigInt(this.words.word32());
+      this.bits *= 2n;
+    }
+  }
+}
+
+// --- the plane ----------------------------------------------------------------------------------------------------
+
+// Steps of a rational rate: P[z] proportional to exp(-rate * |z|), by inversion of exp(-rate * k) = P[|z| >= k].
+class Steps {
+  constructor(rate, words, isExact) {
+    this.rate = rate;
+    this.rough = float(rate);
+    this.words = words;
+    this.margin = isExact ? Infinity : LOG_MARGIN;
+  }
+
+  draw() {
+    for (;;) {
+      const size = this.oneSided();
+      const isNegative = this.words.word32() & 1;
+      if (!(isNegative && size === 0)) return isNegative ? -size : size;
+    }
+  }
+
+  oneSided() {
+    const word = this.words.word64();
+    const depth = -Math.log(asFloat(word));
+    const guess = Math.floor(depth / this.rough);
+    const margin = this.margin * (1 + depth);
+    const isSure = depth < 30 && depth - guess * this.rough > margin && (guess + 1) * this.rough - depth > margin;
+    return isSure ? guess : this.exactly(new LazyUniform(this.words, word), Number.isFinite(guess) ? guess : 0);
+  }
+
+  exactly(uniform, guess) {
+    const reaches = (k) => k === 0 || uniform.isBelow((bits) => expMinus(times(this.rate, fraction(BigInt(k))), bits));
+    let size = guess;
+    while (!reaches(size)) size--;
+    while (reaches(size + 1)) size++;
+    return size;
+  }
+}
+
+class Axis {
+  constructor(size, side, beta, words, isExact) {
+    const rate = times(times(beta, side), fraction(SLOPE.up, SLOPE.down));
+    const isShort = rate.up * BigInt(size) <= rate.down; // shorter than a typical step: propose all cells alike
+    this.size = size;
+    this.words = words;
+    this.rate = isShort ? fraction(0n) : rate;
+    this.rough = isShort ? 0 : float(rate);
+    this.steps = isShort ? null : new Steps(rate, words, isExact);
+  }
+
+  propose(place) {
+    return this.steps === null ? this.words.below(this.size) : place + this.steps.draw();
+  }
+}
+
+/** Draws reports by a device file: `new Sampler(deviceFile).draw(cell)` gives the number of a report. */
+export class Sampler {
+  constructor(deviceFile, { fill, margin = MARGIN, isProven = false } = {}) {
+    const law = isProven ? readLaw(deviceFile) : proveFile(deviceFile);
+    Object.assign(this, law);
+    this.words = new Words(fill);
+    this.margin = margin; // tests send every draw the exact way
+    if (this.map.isPlane && !this.columns) {
+      this.down = new Axis(this.map.rows, this.map.height, this.beta, this.words, margin > 1);
+      this.across = new Axis(this.map.columns, this.map.width, this.beta, this.words, margin > 1);
+    }
+  }
+
+  draw(cell) {
+    checkCell(this, cell);
+    for (let round = 0; this.down && round < ROUNDS; round++) {
+      const drawn = this.propose(cell);
+      if (drawn >= 0) return drawn;
+    }
+    return this.drawByRow(cell);
+  }
+
+  propose(cell) {
+    const { rows, columns } = this.map;
+    const row = Math.floor(cell / columns);
+    const column = cell % columns;
+    const toRow = this.down.propose(row);
+    const toColumn = this.across.propose(column);
+    if (toRow < 0 || toRow >= rows || toColumn < 0 || toColumn >= columns) return -1;
+    const proposed = toRow * columns + toColumn;
+    if (this.weights[proposed] === 0) return -1;
+    const steps = [Math.abs(toRow - row), Math.abs(toColumn - column)];
+    const reach = this.roughBeta * this.map.metres(...steps);
+    const credit = steps[0] * this.down.rough + steps[1] * this.across.rough;
+    const guess = (this.weights[proposed] / this.heaviest) * Math.exp(Math.min(credit - reach, 0));
+    const exact = () => [{
+      share: fraction(BigInt(this.weights[proposed]), BigInt(this.heaviest)),
+      beta: this.beta,
+      square: this.map.square(...steps),
+      shift: plus(times(this.down.rate, fraction(BigInt(steps[0]))), times(this.across.rate, fraction(BigInt(steps[1])))),
+    }];
+    return this.decide(guess, reach, exact) ? proposed : -1;
+  }
+
+  // The chance is the largest of those that `exact` lists.
+  decide(guess, exponent, exact) {
+    const word = this.words.word64();
+    const gap = guess - asFloat(word);
+    if (exponent <= LARGEST_EXPONENT && Math.abs(gap) > this.margin) return gap > 0;
+    const chances = exact();
+    return new LazyUniform(this.words, word).isBelow((bits) =>
+      chances.map((chance) => chanceBounds(chance, bits)).reduce((a, b) => ({ low: most(a.low, b.low), high: most(a.high, b.high) })),
+    );
+  }
+
+  // Integers just above the terms of the row propose, the quotient accepts.
+  drawByRow(cell) {
+    if (this.kept?.cell !== cell) this.kept = { cell, row: this.rowOf(cell) }; // the row of the last cell
+    const { row } = this.kept;
+    for (;;) {
+      const place = firstAbove(row.tops, this.words.below(row.tops[row.tops.length - 1]));
+      const guess = (row.terms[place] * 2 ** row.scale) / row.integers[place];
+      const share = times(
+        fraction(BigInt(row.weights[place]), BigInt(row.integers[place])),
+        row.scale >= 0 ? fraction(1n << BigInt(row.scale)) : fraction(1n, 1n << BigInt(-row.scale)),
+      );
+      const exact = () => row.chances(row.reports[place]).map((chance) => ({ ...chance, share, shift: plus(row.shift, chance.shift) }));
+      if (this.decide(guess, 0, exact)) return row.reports[place];
+    }
+  }
+
+  rowOf(cell) {
+    const { reach, chances, weightOf, size } = this.columns ? this.columnsFrom(cell) : this.cellsFrom(cell);
+    const reports = [];
+    for (let report = 0; report < size; report++) if (weightOf(report) > 0) reports.push(report);
+    const weights = reports.map(weightOf);
+    const exponents = reports.map(reach);
+    const nearest = exponents.reduce((least, exponent) => Math.min(least, exponent), Infinity);
+    if (!(nearest < LARGEST_EXPONENT)) throw new Error("no cell that can be reported is near enough");
+    const start = Math.max(0, Math.floor(nearest * (1 - 2 ** -30) * 2 ** 20) - 1);
+    const terms = exponents.map((exponent, place) => weights[place] * Math.exp(start / 2 ** 20 - exponent));
+    const largest = terms.reduce((best, term) => Math.max(best, term), 0);
+    const scale = TOTAL_BITS - bitLength(BigInt(reports.length)) - Math.ceil(Math.log2(largest));
+    const integers = terms.map((term) => Math.floor(term * 2 ** scale * (1 + 2 ** -20)) + 1);
+    let sum = 0;
+    const tops = integers.map((integer) => (sum += integer));
+    return { reports, weights, terms, scale, integers, tops, chances, shift: fraction(BigInt(start), 1n << 20n) };
+  }
+
+  cellsFrom(cell) {
+    const squares = this.map.squares(cell);
+    const unit = float(this.map.unit);
+    return {
+      size: this.size,
+      weightOf: (report) => this.weights[report],
+      reach: (report) => this.roughBeta * unit * Math.sqrt(Number(squares(report))),
+      chances: (report) => [{ beta: this.beta, square: times(fraction(squares(report)), times(this.map.unit, this.map.unit)), shift: fraction(0n) }],
+    };
+  }
+
+  // Hidden reports: the largest of some cones, each with a lag and a slope.
+  columnsFrom(cell) {
+    const unit = float(this.map.unit);
+    const squareTo = this.map.squaresTo(cell);
+    const slopeOf = (column) => column.slope / 100;
+    return {
+      size: this.columns.length,
+      weightOf: (report) => this.columns[report].weight,
+      reach: (report) => {
+        const column = this.columns[report];
+        const lengths = column.points.map(([a, b, lag]) => Math.sqrt(Number(squareTo(a, b))) + lag);
+        return column.points.length ? slopeOf(column) * this.roughBeta * unit * Math.min(...lengths) : 0;
+      },
+      chances: (report) => {
+        const column = this.columns[report];
+        const beta = times(this.beta, fraction(BigInt(column.slope), 100n));
+        if (!column.points.length) return [{ beta, square: fraction(0n), shift: fraction(0n) }];
+        return column.points.map(([a, b, lag]) => ({
+          beta,
+          square: times(fraction(squareTo(a, b)), times(this.map.unit, this.map.unit)),
+          shift: times(times(beta, this.map.unit), fraction(-BigInt(lag))),
+        }));
+      },
+    };
+  }
+}
+
+const most = (a, b) => (a > b ? a : b);
+
+function firstAbove(tops, word) {
+  let low = 0;
+  let high = tops.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (tops[middle] > word) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+// --- maps ---------------------------------------------------------------------------------------------------------
+
+function mapOf(grid) {
+  if (grid.kind === "plane") return new PlaneMap(grid);
+  if (grid.kind === "points") return new PointMap(grid);
+  if (grid.kind === "graph") return new RoadMap(grid);
+  if (grid.kind === "elastic") return new ElasticMap(grid);
+  throw new Error(`device.js does not know maps of kind ${grid.kind}; use the Python sampler or a newer device.js`);
+}
+
+class PlaneMap {
+  constructor(grid) {
+    this.isPlane = true;
+    this.rows = grid.rows;
+    this.columns = grid.columns;
+    this.height = parse(grid.cell_height_metres);
+    this.width = parse(grid.cell_width_metres);
+    // the largest unit in which both sides are whole
+    const parts = (this.height.down * this.width.down) / gcd(this.height.down, this.width.down);
+    this.unit = fraction(1n, parts);
+    this.tall = (this.height.up * parts) / this.height.down;
+    this.wide = (this.width.up * parts) / this.width.down;
+    this.roughHeight = float(this.height);
+    this.roughWidth = float(this.width);
+  }
+
+  metres(down, across) {
+    return Math.hypot(down * this.roughHeight, across * this.roughWidth);
+  }
+
+  square(down, across) {
+    const units = (BigInt(down) * this.tall) ** 2n + (BigInt(across) * this.wide) ** 2n;
+    return times(fraction(units), times(this.unit, this.unit));
+  }
+
+  squares(cell) {
+    const to = this.squaresTo(cell);
+    return (other) => to(Math.floor(other / this.columns), other % this.columns);
+  }
+
+  // To a row and a column, on the map or beside it.
+  squaresTo(cell) {
+    const row = Math.floor(cell / this.columns);
+    const column = cell % this.columns;
+    return (toRow, toColumn) => (BigInt(toRow - row) * this.tall) ** 2n + (BigInt(toColumn - column) * this.wide) ** 2n;
+  }
+}
+
+class Metric {
+  squaresTo(cell) {
+    return this.squares(cell);
+  }
+}
+
+class PointMap extends Metric {
+  constructor(grid) {
+    super();
+    this.points = grid.points.map((point) => point.map(BigInt));
+    this.unit = parse(grid.unit_metres);
+  }
+
+  squares(cell) {
+    const here = this.points[cell];
+    return (other) => this.points[other].reduce((sum, place, axis) => sum + (place - here[axis]) ** 2n, 0n);
+  }
+}
+
+// Shortest ways along roads, by Dijkstra; lengths are whole millimetres, far below 2**53.
+class RoadMap extends Metric {
+  constructor(grid) {
+    super();
+    this.unit = parse(grid.unit_metres);
+    this.roads = grid.names.map(() => []);
+    for (const [a, b, length] of grid.edges) {
+      this.roads[a].push([b, length]);
+      this.roads[b].push([a, length]);
+    }
+  }
+
+  squares(cell) {
+    const ways = this.ways(cell);
+    return (other) => BigInt(ways[other]) ** 2n;
+  }
+
+  ways(cell) {
+    const found = new Array(this.roads.length).fill(Infinity);
+    const heap = [[0, cell]];
+    found[cell] = 0;
+    while (heap.length) {
+      const [way, place] = popLeast(heap);
+      if (way > found[place]) continue;
+      for (const [next, length] of this.roads[place]) {
+        if (way + length < found[next]) {
+          found[next] = way + length;
+          push(heap, [way + length, next]);
+        }
+      }
+    }
+    return found;
+  }
+}
+
+function push(heap, item) {
+  heap.push(item);
+  for (let at = heap.length - 1; at > 0; ) {
+    const above = (at - 1) >> 1;
+    if (heap[above][0] <= heap[at][0]) return;
+    [heap[above], heap[at]] = [heap[at], heap[above]];
+    at = above;
+  }
+}
+
+function popLeast(heap) {
+  const least = heap[0];
+  const last = heap.pop();
+  if (heap.length) {
+    heap[0] = last;
+    for (let at = 0; ; ) {
+      const below = [2 * at + 1, 2 * at + 2].filter((place) => place < heap.length);
+      const next = below.reduce((best, place) => (heap[place][0] < heap[best][0] ? place : best), at);
+      if (next === at) break;
+      [heap[next], heap[at]] = [heap[at], heap[next]];
+      at = next;
+    }
+  }
+  return least;
+}
+
+// Levels: distances from a strict cell count less, and the way by a strict cell counts if it is shorter.
+class ElasticMap extends Metric {
+  constructor({ grid, levels }) {
+    super();
+    this.plane = new PlaneMap(grid);
+    this.levels = levels;
+    this.unit = times(this.plane.unit, fraction(1n, 1000n));
+    const most = levels.reduce((largest, level) => Math.max(largest, level), 0);
+    this.strict = levels.flatMap((level, cell) => (level < most ? [cell] : []));
+  }
+
+  squares(cell) {
+    let ways = this.steps(cell);
+    const first = this.strict.map((_, to) => this.between().reduce((best, row, from) => least(best, ways[this.strict[from]] + row[to]), ways[this.strict[to]]));
+    this.strict.forEach((place, index) => {
+      const onwards = this.stepsOf(index);
+      ways = ways.map((way, other) => least(way, first[index] + onwards[other]));
+    });
+    return (other) => ways[other] ** 2n;
+  }
+
+  steps(cell) {
+    const squares = this.plane.squares(cell);
+    return this.levels.map((level, other) => rootUp(squares(other) * BigInt(Math.min(level, this.levels[cell])) ** 2n));
+  }
+
+  stepsOf(index) {
+    this.kept ??= this.strict.map((place) => this.steps(place));
+    return this.kept[index];
+  }
+
+  between() {
+    if (this.shortest) return this.shortest;
+    const ways = this.strict.map((_, index) => this.strict.map((place) => this.stepsOf(index)[place]));
+    for (let middle = 0; middle < ways.length; middle++)
+      for (const row of ways) row.forEach((way, to) => (row[to] = least(way, row[middle] + ways[middle][to])));
+    return (this.shortest = ways);
+  }
+}
+
+const least = (a, b) => (a < b ? a : b);
+
+// The least integer whose square reaches this one; a float finds it to within one below 2**84.
+function rootUp(square) {
+  let root = square < 1n << 84n ? BigInt(Math.floor(Math.sqrt(Number(square)))) : isqrt(square);
+  while (root > 0n && (root - 1n) * (root - 1n) >= square) root--;
+  while (root * root < square) root++;
+  return root;
+}
+
+function gcd(a, b) {
+  return b === 0n ? a : gcd(b, a % b);
+}
+
+// --- places in degrees ----------------------------------------------------------------------------------------------
+
+const MESH_UNITS = [640, 80, 8, 4, 2, 1]; // sides of the levels of JIS X 0410 in sides of the smallest cell
+const AXIS = 6378137; // of WGS 84, in metres
+const ECCENTRICITY = 0.00669437999014132; // squared
+
+/** The number of the cell at a place in degrees; null outside the map. On points and roads: the nearest. */
+export function cellAt(deviceFile, latitude, longitude) {
+  const { grid } = deviceFile;
+  if (!(Math.abs(latitude) <= 90)) throw new Error("the latitude is beyond 90 degrees; are latitude and longitude swapped?");
+  if (!Number.isFinite(longitude)) throw new Error("the longitude must be a number of degrees");
+  const plane = grid.kind === "elastic" ? grid.grid : grid;
+  if (plane.mesh) {
+    const { level, row, column } = plane.mesh;
+    const units = MESH_UNITS[level - 1];
+    return cellOf(plane, Math.floor((latitude * 960) / units) - row, Math.floor(((longitude - 100) * 640) / units) - column);
+  }
+  if (plane.origin) {
+    const [south, west, north, east] = plane.origin.map((text) => float(parseDecimal(text)));
+    const metres = [(latitude - south) * north, (longitude - west) * east];
+    return cellOf(plane, Math.floor(metres[0] / float(parse(plane.cell_height_metres))), Math.floor(metres[1] / float(parse(plane.cell_width_metres))));
+  }
+  const points = grid.kind === "points" ? grid.points : grid.positions;
+  if (!points || points[0].length !== 3) throw new Error("this map has no latitudes; give the number of a cell");
+  return nearest(points, earthCentred(latitude, longitude));
+}
+
+function cellOf(plane, row, column) {
+  return row >= 0 && row < plane.rows && column >= 0 && column < plane.columns ? row * plane.columns + column : null;
+}
+
+function earthCentred(latitude, longitude) {
+  const [up, along] = [latitude, longitude].map((degrees) => (degrees * Math.PI) / 180);
+  const normal = AXIS / Math.sqrt(1 - ECCENTRICITY * Math.sin(up) ** 2);
+  const flat = normal * Math.cos(up);
+  return [flat * Math.cos(along), flat * Math.sin(along), normal * (1 - ECCENTRICITY) * Math.sin(up)].map((metres) => Math.round(metres * 1000));
+}
+
+const REACH = 3; // times the distance between neighbours: a place further away than that from all points is outside
+
+function nearest(points, place) {
+  const far = (point) => Math.hypot(...point.map((value, axis) => value - place[axis]));
+  let best = 0;
+  points.forEach((point, number) => far(point) < far(points[best]) && (best = number));
+  let gap = Infinity;
+  points.forEach((point, number) => number !== best && (gap = Math.min(gap, Math.hypot(...point.map((value, axis) => value - points[best][axis])))));
+  return far(points[best]) <= REACH * Math.max(gap, 1e5) ? best : null;
+}
+
+// --- trust in nothing -----------------------------------------------------------------------------------------------
+
+/** Read the law of a device file without a proof. */
+function readLaw(file) {
+  const map = mapOf(file.grid);
+  const size = map.isPlane ? map.rows * map.columns : (file.grid.names ?? file.grid.levels).length;
+  const weights = readWeights(file.weights, size);
+  const heaviest = weights.reduce((largest, weight) => Math.max(largest, weight), 0);
+  if (!(heaviest > 0)) refuse("all weights are 0");
+  for (const weight of weights) if (!Number.isInteger(weight) || weight < 0 || weight > 2 ** 40) refuse("a weight is not a whole number of at most 2**40");
+  const beta = parse(file.beta_per_metre);
+  if (beta.up <= 0n || beta.down <= 0n) refuse("beta is not positive");
+  const inputs = Array.isArray(file.inputs) ? new Set(file.inputs) : file.inputs;
+  const canEnter = (cell) => inputs === "all" || (inputs === "reportable" ? weights[cell] > 0 : inputs.has(cell));
+  return { file, map, size, weights, heaviest, beta, roughBeta: float(beta), canEnter, columns: readColumns(file, map) };
+}
+
+function readWeights(facts, size) {
+  if (Array.isArray(facts)) return facts.length === size ? facts : refuse("there is not one weight for each cell");
+  const weights = new Array(size);
+  let at = 0;
+  for (let run = 0; run < facts.runs.length; run += 2) {
+    const end = at + facts.runs[run];
+    if (!(facts.runs[run] >= 1) || end > size) refuse("the runs of weights do not fit the map");
+    weights.fill(facts.runs[run + 1], at, end);
+    at = end;
+  }
+  return at === size ? weights : refuse("the runs of weights do not fit the map");
+}
+
+function readColumns(file, map) {
+  if (!file.columns) return null;
+  const columns = [];
+  for (let at = 0; at < file.columns.length; at += 4) {
+    const [shape, row, column, weight] = file.columns.slice(at, at + 4);
+    const [slope, ...points] = file.shapes[shape];
+    if (!(slope >= 0 && slope <= 100) || !(weight > 0)) refuse("a hidden report is not as it should be");
+    const moved = points.map(([a, b, lag]) => [a + row, b + column, lag]);
+    if (moved.some(([a, b, lag]) => !(lag >= 0) || !Number.isInteger(a + b + lag))) refuse("a hidden report is not as it should be");
+    columns.push({ shape, row, column, weight, slope, points: moved });
+  }
+  return columns;
+}
+
+/** Recompute everything a device file claims, and refuse it otherwise; gives its law. */
+export function proveFile(file) {
+  if (file?.sudare !== "location mechanism" || ![1, 2].includes(file.format))
+    throw new Error("this is no device file of format 1 or 2; give the content of mechanism.json");
+  if (file.id !== identityOf(file)) refuse("its id does not fit its content");
+  if (file.weight_bits !== 40) refuse("its weights are of another size");
+  const law = readLaw(file);
+  checkRepeat(file);
+  checkVectors(law);
+  const epsilon = parseDecimal(file.epsilon_per_metre);
+  const isTheorem = 2n * law.beta.up * epsilon.down <= epsilon.up * law.beta.down && !law.columns;
+  if (isTheorem && law.size > (law.map.isPlane ? PROVEN_CELLS : 1000)) return law;
+  const { needed, isExact } = neededEpsilon(law, float(epsilon));
+  if (!isTheorem && !(needed <= float(epsilon) * (1 + SAME))) refuse(`it promises epsilon ${float(epsilon)} per metre and needs ${needed}`);
+  const claimed = Number(file.tight_epsilon_per_metre);
+  if (!(claimed > 0 && claimed <= float(epsilon) * (1 + SAME)) && law.size > 1) refuse("its certified epsilon is above its promise");
+  if (isExact && !(needed <= claimed * (1 + SAME))) refuse(`it claims to need epsilon ${claimed} per metre and needs ${needed}`);
+  return law;
+}
+
+function refuse(reason) {
+  throw new Error(`the device file is not as Sudare wrote it (${reason}); report nothing with it, get it again`);
+}
+
+const LAW_KEYS = ["grid", "beta_per_metre", "weight_bits", "weights", "inputs"];
+
+function identityOf(file) {
+  const facts = { ...file };
+  delete facts.id;
+  if (file.format === 2) return sha256(canonical(facts));
+  const law = Object.fromEntries(LAW_KEYS.map((key) => [key, file[key]]));
+  return sha256(canonical(law).replace(/[^\x00-\x7f]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`));
+}
+
+function canonical(value) {
+  if (Array.isArray(value)) return typeof value[0] === "object" ? `[${value.map(canonical).join()}]` : JSON.stringify(value);
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join()}}`;
+}
+
+function checkRepeat(file) {
+  const limits = limitsOf(file);
+  const isCount = (count) => Number.isInteger(count) && count >= 1;
+  if (!isCount(limits.day) || limits.day > 10000) refuse("its budget of a day is no count");
+  if (![limits.month, limits.life].every((count) => count === null || isCount(count))) refuse("its budget is no count");
+  if (file.format === 2 && !(isCount(file.repeat.dwell) && ["daily", "lasting"].includes(file.repeat.answers))) refuse("its rule of repeat use is unknown");
+}
+
+function limitsOf({ repeat }) {
+  return repeat.fresh_reports ? { day: repeat.fresh_reports, month: null, life: null } : { day: repeat.day, month: repeat.month, life: repeat.life };
+}
+
+function checkVectors(law) {
+  const { map, beta, file } = law;
+  for (const [cell, other, square, chance] of file.vectors ?? []) {
+    const exact = map.squares(cell)(other);
+    const bounds = chanceBounds({ share: fraction(BigInt(law.weights[other]), 1n << 40n), beta, square: times(fraction(exact), times(map.unit, map.unit)), shift: fraction(0n) }, 64n);
+    const off = bounds.low - BigInt(chance);
+    if (exact !== BigInt(square) || off > 3n || off < -3n) refuse("its test vectors differ: this device would draw another law");
+  }
+}
+
+// --- the epsilon that a law needs: its largest slope plus the slope of the logarithm of its row sums ------------------
+
+function neededEpsilon(law, epsilon) {
+  const inputs = [];
+  for (let cell = 0; cell < law.size; cell++) if (law.canEnter(cell)) inputs.push(cell);
+  if (inputs.length < 2) return { needed: 0, isExact: false };
+  const areReportable = !law.columns && inputs.every((cell) => law.weights[cell] > 0);
+  const sums = law.map.isPlane ? sumsByTransform(law) : sumsByRows(law);
+  const levels = Float64Array.from(sums, Math.log);
+  const slope = law.columns ? law.columns.reduce((best, { slope: s }) => Math.max(best, s), 0) / 100 : 1;
+  const allowed = epsilon - slope * law.roughBeta;
+  if (!areReportable && !law.columns && law.size <= 300) return { needed: searchPairs(law, inputs), isExact: true };
+  const steepest = law.map.isPlane ? slopeOnGrid(law.map, levels, inputs, allowed) : slopeByRows(law, levels, inputs);
+  return { needed: slope * law.roughBeta + steepest.slope, isExact: areReportable && steepest.isExact };
+}
+
+function metresFrom(law, cell) {
+  const squares = law.map.squares(cell);
+  const unit = float(law.map.unit);
+  return (other) => unit * Math.sqrt(Number(squares(other)));
+}
+
+function sumsByRows(law) {
+  const sampler = Object.assign(Object.create(Sampler.prototype), law);
+  return Array.from({ length: law.size }, (_, cell) => {
+    const { reach, weightOf, size } = law.columns ? sampler.columnsFrom(cell) : sampler.cellsFrom(cell);
+    let sum = 0;
+    for (let report = 0; report < size; report++) if (weightOf(report)) sum += weightOf(report) * Math.exp(-reach(report));
+    return sum;
+  });
+}
+
+function searchPairs(law, inputs) {
+  const reports = law.weights.flatMap((weight, cell) => (weight > 0 ? [cell] : []));
+  const rows = inputs.map((cell) => {
+    const metres = metresFrom(law, cell);
+    const logs = reports.map((report) => Math.log(law.weights[report]) - law.roughBeta * metres(report));
+    const top = Math.max(...logs);
+    const norm = top + Math.log(logs.reduce((sum, log) => sum + Math.exp(log - top), 0));
+    return { metres, logs: logs.map((log) => log - norm) };
+  });
+  let worst = 0;
+  rows.forEach((row) => rows.forEach((other, at) => {
+    const apart = row.metres(inputs[at]);
+    if (apart > 0) worst = Math.max(worst, row.logs.reduce((best, log, report) => Math.max(best, log - other.logs[report]), 0) / apart);
+  }));
+  return worst;
+}
+
+function slopeByRows(law, levels, inputs) {
+  let slope = 0;
+  for (const cell of inputs) {
+    const metres = metresFrom(law, cell);
+    for (const other of inputs) {
+      const apart = other > cell ? metres(other) : 0;
+      if (apart > 0) slope = Math.max(slope, Math.abs(levels[cell] - levels[other]) / apart);
+    }
+  }
+  return { slope, isExact: true };
+}
+
+const MAX_PAIRS = 4e8; // of cells that are compared; what is left is bounded by the range of the levels
+
+// Offsets from the shortest; when the range of the levels over the length is below the best slope, none can win.
+function slopeOnGrid(map, levels, inputs, allowed) {
+  const { rows, columns, roughHeight, roughWidth } = map;
+  let [low, high] = [Infinity, -Infinity];
+  for (const cell of inputs) [low, high] = [Math.min(low, levels[cell]), Math.max(high, levels[cell])];
+  const range = high - low;
+  const shortest = Math.min(rows > 1 ? roughHeight : Infinity, columns > 1 ? roughWidth : Infinity);
+  if (range / shortest <= allowed && range / shortest < 1e-6 * allowed) return { slope: range / shortest, isExact: false };
+  const isInput = new Uint8Array(levels.length);
+  for (const cell of inputs) isInput[cell] = 1;
+  let [slope, pairs, from] = [0, 0, 0];
+  for (let to = 4 * Math.max(roughHeight, roughWidth); range > slope * from; from = to, to *= 1.5) {
+    const ring = [];
+    for (let down = 0; down < rows && down * roughHeight <= to; down++)
+      for (let right = down ? 1 - columns : 1; right < columns; right++) {
+        const metres = map.metres(down, right);
+        if (metres > from && metres <= to) ring.push([metres, down, right]);
+      }
+    if (!ring.length && from > map.metres(rows, columns)) break;
+    ring.sort((a, b) => a[0] - b[0]);
+    for (const [metres, down, right] of ring) {
+      if (range <= slope * metres) return { slope, isExact: true };
+      if ((pairs += levels.length) > MAX_PAIRS) return { slope: Math.max(slope, range / metres), isExact: false };
+      for (let row = 0; row + down < rows; row++)
+        for (let column = Math.max(0, -right); column + Math.max(0, right) < columns; column++) {
+          const cell = row * columns + column;
+          const other = cell + down * columns + right;
+          if (isInput[cell] && isInput[other]) slope = Math.max(slope, Math.abs(levels[cell] - levels[other]) / metres);
+        }
+    }
+  }
+  return { slope, isExact: true };
+}
+
+// Row sums on a plane: one convolution for each shape of report.
+function sumsByTransform(law) {
+  const { map } = law;
+  const groups = new Map();
+  const columns = law.columns ?? null;
+  let apron = 0;
+  const add = (key, slope, points, row, column, weight) => {
+    if (!groups.has(key)) groups.set(key, { slope, points, placed: [] });
+    groups.get(key).placed.push([row, column, weight]);
+    apron = Math.max(apron, -row, -column, row - map.rows + 1, column - map.columns + 1);
+  };
+  if (columns) for (const { shape, row, column, weight, slope } of columns) add(shape, slope, law.file.shapes[shape].slice(1), row, column, weight);
+  else law.weights.forEach((weight, cell) => weight && add(0, 100, [[0, 0, 0]], Math.floor(cell / map.columns), cell % map.columns, weight));
+  const size = [map.rows, map.columns].map((side) => 2 ** Math.ceil(Math.log2(2 * side + 2 * apron)));
+  const total = grid2(size);
+  let constant = 0;
+  for (const { slope, points, placed } of groups.values()) {
+    if (!points.length) constant += placed.reduce((sum, [, , weight]) => sum + weight, 0);
+    else accumulate(total, law, size, slope, points, placed, apron);
+  }
+  transform2(total, size, true);
+  return Array.from({ length: law.size }, (_, cell) => total[0][(Math.floor(cell / map.columns) + apron) * size[1] + (cell % map.columns) + apron] + constant);
+}
+
+const grid2 = ([rows, columns]) => [new Float64Array(rows * columns), new Float64Array(rows * columns)];
+
+function accumulate(total, law, size, slope, points, placed, apron) {
+  const { map, roughBeta } = law;
+  const unit = float(map.unit);
+  const values = grid2(size);
+  for (const [row, column, weight] of placed) values[0][(row + apron) * size[1] + column + apron] += weight;
+  const kernel = grid2(size);
+  const signed = (at, side, reach) => (at < reach ? at : at - side);
+  for (let i = 0; i < size[0]; i++)
+    for (let j = 0; j < size[1]; j++) {
+      const down = signed(i, size[0], map.rows + apron);
+      const right = signed(j, size[1], map.columns + apron);
+      let least = Infinity;
+      for (const [a, b, lag] of points) least = Math.min(least, map.metres(down - a, right - b) + unit * lag);
+      kernel[0][i * size[1] + j] = Math.exp((-slope / 100) * roughBeta * least);
+    }
+  transform2(values, size, false);
+  transform2(kernel, size, false);
+  for (let i = 0; i < total[0].length; i++) {
+    total[0][i] += values[0][i] * kernel[0][i] - values[1][i] * kernel[1][i];
+    total[1][i] += values[0][i] * kernel[1][i] + values[1][i] * kernel[0][i];
+  }
+}
+
+function transform2([real, imaginary], [rows, columns], isInverse) {
+  for (let row = 0; row < rows; row++) transform(real, imaginary, row * columns, 1, columns, isInverse);
+  for (let column = 0; column < columns; column++) transform(real, imaginary, column, columns, rows, isInverse);
+}
+
+// Fast Fourier transform of `size` numbers from `start` in steps of `stride`; size a power of two.
+function transform(real, imaginary, start, stride, size, isInverse) {
+  const re = new Float64Array(size);
+  const im = new Float64Array(size);
+  const bits = Math.log2(size);
+  for (let i = 0; i < size; i++) {
+    let at = 0;
+    for (let bit = 0; bit < bits; bit++) at |= ((i >> bit) & 1) << (bits - 1 - bit);
+    re[at] = real[start + i * stride];
+    im[at] = imaginary[start + i * stride];
+  }
+  for (let half = 1; half < size; half *= 2)
+    for (let k = 0; k < half; k++) {
+      const angle = ((isInverse ? 1 : -1) * Math.PI * k) / half;
+      const [c, s] = [Math.cos(angle), Math.sin(angle)];
+      for (let i = k; i < size; i += 2 * half) {
+        const j = i + half;
+        const x = re[j] * c - im[j] * s;
+        const y = re[j] * s + im[j] * c;
+        re[j] = re[i] - x;
+        im[j] = im[i] - y;
+        re[i] += x;
+        im[i] += y;
+      }
+    }
+  const scale = isInverse ? 1 / size : 1;
+  for (let i = 0; i < size; i++) {
+    real[start + i * stride] = re[i] * scale;
+    imaginary[start + i * stride] = im[i] * scale;
+  }
+}
+
+// --- SHA-256 of a text (FIPS 180-4) -----------------------------------------------------------------------------------
+
+const PRIMES = [];
+for (let n = 2; PRIMES.length < 64; n++) if (PRIMES.every((p) => n % p)) PRIMES.push(n);
+const bitsOf = (root) => ((root - Math.floor(root)) * 2 ** 32) | 0;
+
+function sha256(text) {
+  const bytes = new TextEncoder().encode(text);
+  const length = ((bytes.length + 72) >> 6) << 6;
+  const padded = new Uint8Array(length);
+  padded.set(bytes);
+  padded[bytes.length] = 128;
+  const view = new DataView(padded.buffer);
+  view.setUint32(length - 8, Math.floor(bytes.length / 2 ** 29));
+  view.setUint32(length - 4, bytes.length << 3);
+  const hash = Int32Array.from(PRIMES.slice(0, 8), (p) => bitsOf(Math.sqrt(p)));
+  const constants = Int32Array.from(PRIMES, (p) => bitsOf(Math.cbrt(p)));
+  const words = new Int32Array(64);
+  const turn = (x, by) => (x >>> by) | (x << (32 - by));
+  for (let block = 0; block < length; block += 64) {
+    for (let i = 0; i < 64; i++) {
+      if (i < 16) words[i] = view.getInt32(block + 4 * i);
+      else {
+        const [u, v] = [words[i - 15], words[i - 2]];
+        words[i] = (words[i - 16] + words[i - 7] + (turn(u, 7) ^ turn(u, 18) ^ (u >>> 3)) + (turn(v, 17) ^ turn(v, 19) ^ (v >>> 10))) | 0;
+      }
+    }
+    let [a, b, c, d, e, f, g, h] = hash;
+    for (let i = 0; i < 64; i++) {
+      const first = (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + words[i]) | 0;
+      const second = ((turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
+      [h, g, f, e, d, c, b, a] = [g, f, e, (d + first) | 0, c, b, a, (first + second) | 0];
+    }
+    [a, b, c, d, e, f, g, h].forEach((word, i) => (hash[i] = (hash[i] + word) | 0));
+  }
+  return Array.from(hash, (word) => (word >>> 0).toString(16).padStart(8, "0")).join("");
+}
+
+function checkCell(law, cell) {
+  if (!Number.isInteger(cell) || cell < 0 || cell >= law.size)
+    throw new Error(`the cell is outside the map; its cells are numbered from 0 to ${law.size - 1}`);
+  if (!law.canEnter(cell)) throw new Error("nobody can be in this cell; take the nearest cell in which people can be");
+}
+
+// --- repeat use: the rule of device.py, with the same state -----------------------------------------------------------
+
+/** One person's reports by the rule of the file. Store `state` before a report is sent; `openDevice` does it for you. */
+export class Device {
+  constructor(deviceFile, state = null, { caps = {}, ...options } = {}) {
+    this.sampler = options.sampler ?? new Sampler(deviceFile, options);
+    this.file = deviceFile;
+    this.limits = capped(deviceFile, caps);
+    this.name = deviceFile.id.slice(0, IDENTITY_SHOWN);
+    this.rule = deviceFile.repeat.answers ? deviceFile.repeat : { answers: "daily", within_metres: "0", dwell: 1 };
+    this.within = parse(this.rule.within_metres);
+    this.facts = state === null ? freshState(this.name) : readState(state, this.name);
+  }
+
+  get state() {
+    const facts = { ...this.facts };
+    return { ...facts, seal: sha256(canonical(facts)) };
+  }
+
+  /** Declare a zone around a cell: all of it is one place, or gives no report if it is silent. */
+  addZone(cell, { metres, silent = false }) {
+    checkCell(this.sampler, cell);
+    if (!(Number.isInteger(metres) && metres >= 0 && metres <= 100000)) throw new Error("metres must be a whole number between 0 and 100000");
+    this.facts.zones = [...this.facts.zones, [cell, metres, silent ? 1 : 0]];
+  }
+
+  /** The report for a cell; null where nothing is to be sent: budgets used up, a silent zone, a stay too short. */
+  report(cell, day = today()) {
+    this.beginDay(day);
+    checkCell(this.sampler, cell);
+    const zone = this.facts.zones.find(([middle, metres]) => this.isWithin(cell, middle, fraction(BigInt(metres))));
+    if (zone?.[2]) return null;
+    let place = zone ? zone[0] : cell;
+    const known = this.findAnswer(place);
+    if (known !== null) {
+      this.facts.waiting = [];
+      return this.say(known);
+    }
+    if (!zone) place = this.wait(cell);
+    if (place === null) return null;
+    for (const period of ["day", "month", "life"]) if (this.limits[period] !== null && this.facts.drawn[period] >= this.limits[period]) return null;
+    const drawn = this.sampler.draw(place);
+    const { day: a, month: b, life: c } = this.facts.drawn;
+    Object.assign(this.facts, { drawn: { day: a + 1, month: b + 1, life: c + 1 }, answers: [...this.facts.answers, [place, drawn]], waiting: [] });
+    return this.say(drawn);
+  }
+
+  say(report) {
+    return { artefact: this.name, [this.file.columns ? "report" : "cell"]: report };
+  }
+
+  reaches(square, metres) {
+    const { unit } = this.sampler.map;
+    return square * unit.up ** 2n * metres.down ** 2n <= metres.up ** 2n * unit.down ** 2n;
+  }
+
+  isWithin(cell, other, metres) {
+    return cell === other || this.reaches(this.sampler.map.squares(cell)(other), metres);
+  }
+
+  findAnswer(cell) {
+    if (!this.facts.answers.length) return null;
+    const squares = this.sampler.map.squares(cell);
+    const near = this.facts.answers.map(([place, report]) => [squares(place), report]).filter(([square]) => this.reaches(square, this.within));
+    return near.length ? near.reduce((best, answer) => (answer[0] < best[0] ? answer : best))[1] : null;
+  }
+
+  wait(cell) {
+    const { waiting } = this.facts;
+    const kept = waiting.length && !this.isWithin(cell, waiting[0], this.within) ? [] : waiting;
+    const cells = (this.facts.waiting = [...kept, cell].slice(-this.rule.dwell));
+    if (cells.length < this.rule.dwell) return null;
+    const farthest = cells.map((from) => cells.map(this.sampler.map.squares(from)).reduce(most));
+    return cells[farthest.indexOf(farthest.reduce(least))];
+  }
+
+  beginDay(day) {
+    if (!isDay(day)) throw new Error("the day must be a day of the calendar, written like 2026-11-16");
+    const { facts } = this;
+    if (day <= facts.day) return; // a clock that was set back does not bring a budget back
+    facts.drawn = { ...facts.drawn, day: 0, ...(day.slice(0, 7) > facts.day.slice(0, 7) ? { month: 0 } : {}) };
+    facts.day = day;
+    if (this.rule.answers === "daily") facts.answers = [];
+  }
+}
+
+function capped(file, caps) {
+  if (caps.epsilonPerMetre !== undefined) {
+    const [promised, cap] = [parseDecimal(file.epsilon_per_metre), parseDecimal(caps.epsilonPerMetre)];
+    if (promised.up * cap.down > cap.up * promised.down)
+      throw new Error(`the device file promises epsilon ${file.epsilon_per_metre} per metre, and this app allows at most ${caps.epsilonPerMetre}; report nothing with it`);
+  }
+  const limits = limitsOf(file);
+  const least = (limit, cap) => (cap === undefined ? limit : limit === null ? cap : Math.min(limit, cap));
+  return { day: least(limits.day, caps.reportsPerDay), month: least(limits.month, caps.reportsPerMonth), life: least(limits.life, caps.reportsPerLife) };
+}
+
+function freshState(name) {
+  return { artefact: name, state: 2, day: "", drawn: { day: 0, month: 0, life: 0 }, answers: [], waiting: [], zones: [] };
+}
+
+function readState(state, name) {
+  const { seal, ...facts } = state ?? {};
+  const isFirst = facts.period !== undefined && typeof facts.answers === "object";
+  if (!isFirst && seal !== sha256(canonical(facts))) throw new Error("the stored state of the device is damaged; report nothing until the next day");
+  if (facts.artefact !== name) throw new Error(`the stored state belongs to another device file (${facts.artefact}); this one is ${name}`);
+  if (!isFirst) return facts;
+  const answers = Object.entries(facts.answers).map(([cell, report]) => [Number(cell), report]);
+  return { ...freshState(name), day: facts.period, drawn: { day: answers.length, month: answers.length, life: answers.length }, answers };
+}
+
+const two = (number) => String(number).padStart(2, "0");
+
+function today(now = new Date()) {
+  return `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`; // of the local clock
+}
+
+function isDay(day) {
+  const [, year, month, date] = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/.exec(day) ?? [];
+  const time = new Date(Date.UTC(Number(year), Number(month) - 1, Number(date)));
+  return Number(year) > 0 && time.getUTCMonth() === month - 1 && time.getUTCDate() === Number(date);
+}
+
+/** A device that keeps its state in a store, one report at a time: two tabs never draw twice. */
+export function openDevice(deviceFile, { store, caps = {}, ...options } = {}) {
+  const sampler = new Sampler(deviceFile, options); // the proof, once
+  const change = (act) =>
+    store.lock(async () => {
+      const kept = await store.read();
+      const device = new Device(deviceFile, kept === null || kept === undefined ? null : JSON.parse(kept), { caps, sampler });
+      const result = act(device);
+      await store.write(JSON.stringify(device.state)); // before the report is sent
+      return result;
+    });
+  capped(deviceFile, caps);
+  return {
+    report: async (place, day) => {
+      const cell = typeof place === "number" ? place : cellAt(deviceFile, place.latitude, place.longitude);
+      return cell === null ? null : change((device) => device.report(cell, day));
+    },
+    addZone: (place, zone) => change((device) => device.addZone(typeof place === "number" ? place : cellAt(deviceFile, place.latitude, place.longitude), zone)),
+    law: (cell) => lawOf(sampler, cell),
+    tell: (report) => told(deviceFile, report),
+  };
+}
+
+/** The cell that stands for a report: the nearest to where people may be who sent it. */
+export function told(deviceFile, { cell, report }) {
+  const number = cell ?? report;
+  return deviceFile.told ? deviceFile.told[number] : number;
+}
+
+/** The chance of every cell to be told from one cell, in floats: to show a person where their report may fall. */
+export function lawOf(sampler, cell) {
+  const row = sampler.rowOf(cell);
+  const total = row.terms.reduce((sum, term) => sum + term, 0);
+  const law = new Float64Array(sampler.size);
+  row.reports.forEach((report, place) => (law[told(sampler.file, { report })] += row.terms[place] / total));
+  return law;
+}
+
+/** A store in localStorage; the Web Locks of the browser keep other tabs out. */
+export function browserStore(name, { storage = globalThis.localStorage, locks = globalThis.navigator?.locks } = {}) {
+  if (!storage || !locks) throw new Error("this browser has no localStorage or no Web Locks; give a store of your own");
+  return {
+    read: () => storage.getItem(name),
+    write: (text) => storage.setItem(name, text),
+    lock: (act) => locks.request(`sudare ${name}`, act),
+  };
+}

@@ -1,0 +1,96 @@
+"""A map proves its metric before anything is promised on it.
+
+The promise rests on the triangle inequality alone: for every report y the law has the slope |d(x, y) - d(x', y)| <=
+d(x, x'), so that exp(-beta d) changes by a factor of at most exp(beta d(x, x')). Every kind of map has it by
+construction (proofs/location.md). A number that wrapped, a road of a wrong length or a forged file would not; so the
+exact integers are compared, for cells spread over the map, and floats are compared with them.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+
+from sudare.errors import ParameterError
+from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, distances_from
+from sudare.schema.arrays import Integers
+from sudare.text import Text, text
+
+CHECKED_CELLS = 24  # spread over the map; every triple of them is compared
+MANY_CELLS, FEW_CHECKED = 100_000, 4  # on a map of that many cells, whose rows are long, so many are checked
+CLEAR = 1e-9  # of the longest distance: a triple that differs by more is decided by floats
+ROUNDING = 2.0**-50  # relative error of a float distance, at most
+
+
+def check_metric(places: Places) -> None:
+    """Refuse a map whose distances are no metric: negative, not symmetric, or against the triangle inequality.
+
+    >>> check_metric(PlaneGrid(rows=40, columns=40, cell_height_metres="462.303", cell_width_metres="561.134"))
+    """
+    cells = choose_cells(places, CHECKED_CELLS if places.size < MANY_CELLS else FEW_CHECKED)
+    rows = [places.squares(cell) for cell in cells.tolist()]
+    squares = [[int(row[cell]) for cell in cells.tolist()] for row in rows]
+    if min(int(row.min()) for row in rows) < 0 or any(squares[i][i] for i in range(len(cells))):
+        raise _no_metric(text("a distance is negative, or a cell has a distance to itself"))
+    if any(squares[i][j] != squares[j][i] for i in range(len(cells)) for j in range(i)):
+        raise _no_metric(text("the distance there differs from the distance back"))
+    _check_floats(places, cells, squares)
+    _check_triangles(squares)
+
+
+def choose_cells(places: Places, most: int) -> Integers:
+    """Choose cells all over the map: corners, cells in even steps and, on a map with levels, strict ones."""
+    ends = [0, places.size - 1]
+    if isinstance(places, PlaneGrid | ElasticGrid):
+        columns = places.columns if isinstance(places, PlaneGrid) else places.grid.columns
+        ends += [columns - 1, places.size - columns]
+    strict: Integers = np.zeros(0, dtype=np.int64)
+    if isinstance(places, ElasticGrid):
+        strict = places.strict[:: max(1, len(places.strict) // 6)][:8]
+    spread = np.linspace(0, places.size - 1, most).astype(np.int64)
+    return np.unique(np.concatenate([ends, strict, spread]).astype(np.int64))
+
+
+def _check_floats(places: Places, cells: Integers, squares: list[list[int]]) -> None:
+    """Compare the floats that measures are made of with the exact distances."""
+    unit = places.unit_metres
+    for cell, row in zip(cells.tolist(), squares, strict=True):
+        metres = distances_from(places, cell)
+        if not np.isfinite(metres).all() or float(metres.min()) < 0:
+            raise _no_metric(text("a distance is not a number"))
+        for other, square in zip(cells.tolist(), row, strict=True):
+            exact = float(unit * Fraction(isqrt(square << 128), 1 << 64))
+            if abs(float(metres[other]) - exact) > ROUNDING * exact:
+                raise _no_metric(text("a distance in floats is not the exact one"))
+
+
+def _check_triangles(squares: list[list[int]]) -> None:
+    """Compare every triple: by floats where they are clear, by integers where they are not."""
+    roots = np.sqrt(np.array(squares, dtype=object).astype(np.float64))
+    excess = roots[:, None, :] - roots[:, :, None] - roots[None, :, :]  # d(i,k) - d(i,j) - d(j,k)
+    margin = CLEAR * float(roots.max())
+    if bool((excess > margin).any()):
+        raise _no_metric(text("a detour is shorter than the way itself"))
+    for i, j, k in np.argwhere(np.abs(excess) <= margin).tolist():
+        if not is_no_longer(squares[i][k], squares[i][j], squares[j][k]):
+            raise _no_metric(text("a detour is shorter than the way itself"))
+
+
+def is_no_longer(whole: int, first: int, second: int) -> bool:
+    """Tell whether sqrt(whole) <= sqrt(first) + sqrt(second), exactly.
+
+    >>> is_no_longer(25, 9, 4), is_no_longer(26, 9, 4)
+    (True, False)
+    """
+    rest = whole - first - second
+    return rest <= 0 or rest * rest <= 4 * first * second
+
+
+def _no_metric(reason: Text) -> ParameterError:
+    return ParameterError(
+        "the distances of this map are no metric ({reason}), so nothing can be promised on it; use smaller cells or a"
+        " smaller area, and please report this map",
+        reason=reason,
+    )

@@ -1,0 +1,307 @@
+"""Maps prove their metric, and a device file is trusted in nothing: by Python, and by device.js in node.
+
+The forged files are those of a collector who wants to know more than he promises: he changes an entry, or writes the
+file anew with an id that fits.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sudare.methods.location
+from sudare.errors import ParameterError, ReleaseError
+from sudare.methods.location import Location
+from sudare.methods.location.device import Device, DeviceCaps
+from sudare.methods.location.device_file import DeviceFile, RepeatUse, hash_facts, make_vectors, recertify
+from sudare.methods.location.grid import ElasticGrid, PlaneGrid, PointPlaces, distances_from, round_up_product
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.methods.location.metric import check_metric
+from sudare.methods.location.roads import RoadGraph
+from sudare.methods.location.tight import certify_epsilon
+from tests.unit.location_maps import MAPS, SMALL, worst_ratio
+
+DEVICE = Path(sudare.methods.location.__file__).with_name("device.js")
+PAPER = PlaneGrid(rows=15, columns=15, cell_height_metres="115.6", cell_width_metres="141.5")
+
+
+def elastic(rows: int, height: str, width: str, *, level: int = 250) -> ElasticGrid:
+    """A map with one strict cell in the middle."""
+    grid = PlaneGrid(rows=rows, columns=rows, cell_height_metres=height, cell_width_metres=width)
+    levels = np.full(grid.size, 1000)
+    levels[grid.size // 2] = level
+    return ElasticGrid(grid=grid, levels=levels)
+
+
+# --- distances ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("places", [elastic(45, "115.637", "141.506"), elastic(40, "462.303", "561.134")])
+def test_the_maps_whose_distances_wrapped_have_the_exact_ones(places: ElasticGrid) -> None:
+    row = places.lengths(0)
+    plane = places.grid.squares(0)
+
+    direct = [_ceil_root(1_000_000 * int(square)) for square in plane.tolist()]
+    middle = places.size // 2
+    by_middle = [_ceil_root(250**2 * int(plane[middle])) + _ceil_root(250**2 * int(square))
+                 for square in places.grid.squares(middle).tolist()]  # fmt: skip
+
+    assert row.tolist() == [0, *(min(pair) for pair in zip(direct[1:], by_middle[1:], strict=True))]
+
+
+def _ceil_root(square: int) -> int:
+    from math import isqrt
+
+    return isqrt(square) + (isqrt(square) ** 2 < square)
+
+
+@pytest.mark.parametrize("factor", [1, 7, 999, 1000])
+def test_products_beyond_64_bits_are_rounded_up_exactly(factor: int) -> None:
+    numbers = np.random.default_rng(factor).integers(0, 2**62, 3000)
+    squares = np.concatenate([numbers, (numbers >> 32) ** 2, (numbers >> 32) ** 2 + 1, [0, 1, 2**62, 2**63 - 1]])
+
+    roots = round_up_product(np.full(squares.size, factor), squares)
+
+    assert roots.tolist() == [_ceil_root(factor * factor * square) for square in squares.tolist()]
+
+
+@pytest.mark.parametrize("mode", ["grid", "sharp"])
+def test_a_map_with_a_level_keeps_its_promise_for_every_pair(mode: str) -> None:
+    places = elastic(12, "462.303", "561.134")
+    law = Location(grid=places, epsilon_per_metre="0.001", mode=mode).mechanism()  # type: ignore[arg-type]
+
+    worst = worst_ratio(law)
+
+    assert worst <= 0.001 * (1 + 1e-9)
+    assert certify_epsilon(law).epsilon == pytest.approx(worst, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", MAPS)
+def test_every_kind_of_map_proves_its_metric(kind: str) -> None:
+    check_metric(MAPS[kind])
+
+
+class Broken(PointPlaces):
+    """Points whose distances are not those of any space."""
+
+    def squares(self, cell: int) -> np.ndarray:
+        rows = [[0, 1, 100], [1, 0, 1], [100, 1, 0]]
+        return np.array(rows[cell])
+
+
+class Wrapped(PointPlaces):
+    """Points whose floats come from squares that wrapped."""
+
+    def metres(self, cell: int) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(-self.squares(cell).astype(float))
+
+
+@pytest.mark.parametrize(("kind", "reason"), [(Broken, "detour"), (Wrapped, "not a number")])
+def test_distances_that_are_no_metric_are_refused(kind: type[PointPlaces], reason: str) -> None:
+    places = kind(points=np.array([[0, 0], [1000, 0], [2000, 0]]), names=("a", "b", "c"))
+
+    with pytest.raises(ParameterError, match=reason):
+        check_metric(places)
+
+
+def test_the_theorem_does_not_hide_a_broken_metric() -> None:
+    places = Broken(points=np.array([[0, 0], [1000, 0], [2000, 0]]), names=("a", "b", "c"))
+    law = Mechanism(
+        places=places, beta_per_metre=Fraction(1000), weights=np.full(3, FULL_WEIGHT) // np.array([1, 1, 9])
+    )
+
+    with pytest.raises(ParameterError, match="more than its distances could ever need"):
+        certify_epsilon(law)
+
+
+def test_points_too_far_apart_for_64_bits_are_refused() -> None:
+    far = np.array([[-(2**62), 0], [2**62, 0]])
+
+    with pytest.raises(ParameterError, match="km apart"):
+        PointPlaces(points=far, names=("a", "b"))
+
+
+# --- forged files -------------------------------------------------------------------------------------------------
+
+
+def file_of(mode: str = "grid") -> dict[str, Any]:
+    law = Location(grid=PAPER, epsilon_per_metre="0.02", mode=mode).mechanism()  # type: ignore[arg-type]
+    return DeviceFile(
+        mechanism=law,
+        epsilon_per_metre=Fraction(1, 50),
+        tight_epsilon_per_metre=certify_epsilon(law).epsilon,
+        repeat=RepeatUse(fresh_reports=2),
+    ).to_dict()
+
+
+def signed_anew(facts: dict[str, Any]) -> dict[str, Any]:
+    """What a forger who knows the format writes: vectors and id that fit the changed law."""
+    law = Mechanism(
+        places=PAPER,
+        beta_per_metre=Fraction(facts["beta_per_metre"]),
+        weights=np.array(facts["weights"]) if isinstance(facts["weights"], list) else np.full(225, FULL_WEIGHT),
+    )
+    rest = {name: value for name, value in facts.items() if name != "id"} | {"vectors": make_vectors(law)}
+    return {"id": hash_facts(rest)} | rest
+
+
+def uneven() -> list[int]:
+    weights = np.full(225, FULL_WEIGHT)
+    weights[::2] = FULL_WEIGHT // 1000
+    listed: list[int] = weights.tolist()
+    return listed
+
+
+FORGED: dict[str, Callable[[], dict[str, Any]]] = {
+    "beta raised, promise kept": lambda: file_of() | {"beta_per_metre": "10"},
+    "beta raised, written anew": lambda: signed_anew(file_of() | {"beta_per_metre": "10"}),
+    "beta a little too high, written anew": lambda: signed_anew(file_of() | {"beta_per_metre": "17/1000"}),
+    "sharp with other weights": lambda: file_of("sharp") | {"weights": uneven()},
+    "sharp with other weights, written anew": lambda: signed_anew(file_of("sharp") | {"weights": uneven()}),
+    "epsilon changed": lambda: file_of() | {"epsilon_per_metre": "1/1000"},
+    "epsilon changed, written anew": lambda: signed_anew(file_of() | {"epsilon_per_metre": "1/1000"}),
+    "certified epsilon too small, written anew": lambda: signed_anew(file_of() | {"tight_epsilon_per_metre": "0.001"}),
+    "certified epsilon no number, written anew": lambda: signed_anew(file_of() | {"tight_epsilon_per_metre": "NaN"}),
+    "repeat changed": lambda: file_of() | {"repeat": RepeatUse(fresh_reports=10_000).to_dict()},
+    "repeat without end, written anew": lambda: signed_anew(
+        file_of() | {"repeat": RepeatUse().to_dict() | {"day": 10**6}}
+    ),
+    "vectors of another law": lambda: _hashed(file_of() | {"vectors": [[0, 1, "1", "5"]]}),
+    "an entry more": lambda: file_of() | {"surprise": 1},
+}
+
+
+def _hashed(facts: dict[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in facts.items() if name != "id"}
+    return {"id": hash_facts(rest)} | rest
+
+
+def run_node(script: str, facts: object) -> str:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed; device.js is not run")
+    head = f'import fs from "node:fs"; import * as d from {json.dumps(DEVICE.as_uri())};'
+    head += 'const file = JSON.parse(fs.readFileSync(0, "utf8"));'
+    done = subprocess.run(
+        [node, "--input-type=module", "-e", head + script], input=json.dumps(facts), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+PROVE = 'try { d.proveFile(file); console.log("taken"); } catch (error) { console.log("refused:", error.message); }'
+
+
+@pytest.mark.parametrize("forgery", FORGED)
+def test_python_refuses_a_forged_file(forgery: str) -> None:
+    with pytest.raises(ReleaseError):
+        DeviceFile.from_dict(FORGED[forgery]())
+
+
+@pytest.mark.parametrize("forgery", FORGED)
+def test_device_js_refuses_a_forged_file(forgery: str) -> None:
+    assert run_node(PROVE, FORGED[forgery]()).startswith("refused: ")
+
+
+@pytest.mark.parametrize("mode", ["grid", "sharp", "fair"])
+def test_both_take_the_file_as_it_was_written(mode: str) -> None:
+    facts = file_of(mode)
+
+    assert DeviceFile.from_dict(facts).identity == facts["id"]
+    assert run_node(PROVE, facts) == "taken"
+
+
+@pytest.mark.parametrize("kind", MAPS)
+@pytest.mark.parametrize("mode", ["grid", "sharp"])
+def test_both_compute_the_same_vectors_on_every_metric(kind: str, mode: str) -> None:
+    places = MAPS[kind]
+    law = Location(grid=places, epsilon_per_metre="0.02", mode=mode).mechanism()  # type: ignore[arg-type]
+    facts = DeviceFile(
+        mechanism=law,
+        epsilon_per_metre=Fraction(1, 50),
+        tight_epsilon_per_metre=certify_epsilon(law).epsilon,
+        repeat=RepeatUse(),
+    ).to_dict()
+
+    assert run_node(PROVE, facts) == "taken"
+    assert len(facts["vectors"]) >= 8
+
+
+def test_the_map_with_a_level_is_the_same_map_in_javascript() -> None:
+    places = elastic(40, "462.303", "561.134", level=990)
+    law = Mechanism(places=places, beta_per_metre=Fraction(1, 200), weights=np.full(places.size, FULL_WEIGHT))
+    facts = DeviceFile(
+        mechanism=law, epsilon_per_metre=Fraction(1, 100), tight_epsilon_per_metre=0.01, repeat=RepeatUse()
+    ).to_dict()
+
+    assert max(int(vector[2]) for vector in facts["vectors"]) > 2**63
+    assert run_node(PROVE, facts) == "taken"
+
+
+def test_a_file_of_the_first_version_with_a_raised_beta_is_refused_by_both() -> None:
+    file = Path(__file__).parent.parent / "golden" / "first_version" / "location" / "mechanism.json"
+    first = json.loads(file.read_text())
+    assert run_node(PROVE, first) == "taken"
+    law = {name: first[name] for name in ("grid", "beta_per_metre", "weight_bits", "weights", "inputs")}
+    law["beta_per_metre"] = "10"
+    forged = first | law | {"id": hash_facts(law, escaped=True)}
+
+    assert run_node(PROVE, forged).startswith("refused: ")
+    with pytest.raises(ReleaseError, match="its law needs"):
+        DeviceFile.from_dict(forged)
+
+
+def test_recertifying_gives_the_figure_of_the_certificate() -> None:
+    facts = file_of("sharp")
+
+    assert recertify(DeviceFile.from_dict(facts)).epsilon == pytest.approx(float(facts["tight_epsilon_per_metre"]))
+
+
+# --- caps of the app ----------------------------------------------------------------------------------------------
+
+
+def test_an_app_that_allows_less_epsilon_refuses_the_file() -> None:
+    opened = DeviceFile.from_dict(file_of())
+
+    with pytest.raises(ReleaseError, match="this app allows at most 1/100"):
+        Device.start(opened, caps=DeviceCaps(epsilon_per_metre="0.01"))
+
+
+def test_device_js_has_the_same_cap() -> None:
+    script = (
+        "try { new d.Device(file, null, { caps: { epsilonPerMetre: '0.01' } }); } catch (e) { console.log(e.message); }"
+    )
+
+    assert "this app allows at most 0.01" in run_node(script, file_of())
+
+
+def test_a_forged_budget_is_capped_by_the_app_in_both() -> None:
+    generous = _hashed(file_of() | {"repeat": RepeatUse(fresh_reports=10_000).to_dict()})
+    device = Device.start(DeviceFile.from_dict(generous), caps=DeviceCaps(reports_per_day=1))
+    device.report(0, day="2026-11-16")
+    script = """
+      const device = new d.Device(file, null, { caps: { reportsPerDay: 1 } });
+      console.log(JSON.stringify([device.report(0, "2026-11-16") !== null, device.report(1, "2026-11-16")]));
+    """
+
+    with pytest.raises(Exception, match="1 draws of this day are used up"):
+        device.report(1, day="2026-11-16")
+    assert json.loads(run_node(script, generous)) == [True, None]
+
+
+def test_a_road_map_is_as_exact_in_both() -> None:
+    edges = tuple((k, k + 1, 33_333_333 + k) for k in range(30))
+    roads = RoadGraph(names=tuple(f"n{k}" for k in range(31)), edges=edges)
+
+    assert distances_from(roads, 0)[30] == pytest.approx(sum(edge[2] for edge in edges) / 1000)
+    assert SMALL.squares(0)[-1] == SMALL.squares(SMALL.size - 1)[0]
