@@ -67,8 +67,43 @@ class Chance:
         return uniform.is_below(self.bounds)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cone:
+    """A distance sqrt(square) and a lag, both in metres; a level one is the same everywhere."""
+
+    square: Fraction
+    lag: Fraction
+    is_level: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LargestChance:
+    """The largest of several chances, known exactly: that of a report which is the largest of several cones.
+
+    >>> small, large = (Chance(share=Fraction(1, n), beta=Fraction(1), square=Fraction(0)) for n in (4, 2))
+    >>> LargestChance(chances=(small, large)).bounds(4)
+    (8, 8)
+    """
+
+    chances: tuple[Chance, ...]
+
+    def bounds(self, bits: int) -> tuple[int, int]:
+        """Enclose 2**bits times the largest by integers."""
+        bounds = [chance.bounds(bits) for chance in self.chances]
+        return max(low for low, _ in bounds), max(high for _, high in bounds)
+
+    def is_met(self, uniform: LazyUniform) -> bool:
+        """Say yes with this probability."""
+        return uniform.is_below(self.bounds)
+
+
 def accept_each(
-    guesses: Reals, exponents: Reals, exact: Callable[[int], Chance], *, rng: Rng, margin: float = MARGIN
+    guesses: Reals,
+    exponents: Reals,
+    exact: Callable[[int], Chance | LargestChance],
+    *,
+    rng: Rng,
+    margin: float = MARGIN,
 ) -> Booleans:
     """Say yes with probability exact(i), independently for every i.
 
@@ -244,6 +279,7 @@ class RowSampler:
     shift: Fraction
     scale: int
     margin: float = MARGIN
+    cones: Callable[[int], list[Cone]] | None = None  # of a report that is the largest of several cones
 
     @classmethod
     def of(
@@ -256,6 +292,7 @@ class RowSampler:
         beta: Fraction,
         exponents: Reals,
         margin: float = MARGIN,
+        cones: Callable[[int], list[Cone]] | None = None,
     ) -> RowSampler:
         """Make the row of a cell; `exponents` are beta * d in floats, the least of them below LARGEST_EXPONENT.
 
@@ -283,6 +320,7 @@ class RowSampler:
             shift=shift,
             scale=scale,
             margin=margin,
+            cones=cones,
         )
 
     def draw(self, size: int, rng: Rng) -> Integers:
@@ -301,10 +339,18 @@ class RowSampler:
         exponents = np.zeros(len(places))
         return accept_each(guesses, exponents, lambda i: self._chance(int(places[i])), rng=rng, margin=self.margin)
 
-    def _chance(self, place: int) -> Chance:
+    def _chance(self, place: int) -> Chance | LargestChance:
         weight, integer = int(self.weights[place]), int(self.integers[place])
+        share = Fraction(weight, integer) * Fraction(2) ** self.scale
+        if self.cones is not None:
+            return LargestChance(
+                chances=tuple(
+                    Chance(share=share, beta=self.beta, square=cone.square, shift=self.shift - self.beta * cone.lag)
+                    for cone in self.cones(int(self.reports[place]))
+                )
+            )
         return Chance(
-            share=Fraction(weight, integer) * Fraction(2) ** self.scale,
+            share=share,
             beta=self.beta,
             square=int(self.squares[place]) * self.unit**2,
             shift=self.shift,

@@ -19,8 +19,9 @@ import numpy as np
 
 from sudare.methods.location.device_file import RepeatUse
 from sudare.methods.location.grid import ElasticGrid, PlaneGrid, distances_from
+from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.mechanism import Mechanism
-from sudare.methods.location.posterior import find_largest_nearby, find_norms, share_people
+from sudare.methods.location.posterior import find_all_norms, find_largest_nearby, share_prior
 from sudare.noise.public import Simulation
 from sudare.schema.arrays import Integers, Reals
 
@@ -39,7 +40,9 @@ class HomeFound:
     chance: float
 
 
-def find_chances(mechanism: Mechanism, repeat: RepeatUse, *, prior: Reals | None = None) -> list[HomeFound]:
+def find_chances(
+    mechanism: Mechanism | HiddenMechanism, repeat: RepeatUse, *, prior: Reals | None = None
+) -> list[HomeFound]:
     """Find the chance that an attacker names the home cell, after 1, 30 and 365 days of one fix a day.
 
     >>> from sudare.methods.location.mechanism import FULL_WEIGHT
@@ -50,7 +53,7 @@ def find_chances(mechanism: Mechanism, repeat: RepeatUse, *, prior: Reals | None
     >>> lasting[0].chance == daily[0].chance, lasting[2].chance < 2 * lasting[0].chance < daily[2].chance
     (True, True)
     """
-    people = share_people(mechanism, prior)
+    people = share_prior(mechanism.can_enter, prior)
     attacker = Attacker(mechanism, people)
     chances = [attacker.chance_of_one()]
     chances += [max(attacker.simulate(repeat, days), chances[0]) for days in DAYS[1:]]
@@ -60,15 +63,20 @@ def find_chances(mechanism: Mechanism, repeat: RepeatUse, *, prior: Reals | None
 class Attacker:
     """The posterior of one map and prior."""
 
-    def __init__(self, mechanism: Mechanism, people: Reals) -> None:
+    def __init__(self, mechanism: Mechanism | HiddenMechanism, people: Reals) -> None:
         self.mechanism, self.people = mechanism, people
-        norms = find_norms(mechanism)[0]
-        self.log_alpha = np.where(mechanism.measured_cells, -np.log(norms), -np.inf)
+        norms = mechanism.sums() if isinstance(mechanism, HiddenMechanism) else find_all_norms(mechanism)
+        self.log_alpha = np.where(mechanism.can_enter, -np.log(norms), -np.inf)
         self._box = (0, 0)
         self.log_prior = np.log(np.maximum(people, np.finfo(float).tiny))
 
     def chance_of_one(self) -> float:
         """Sum the likeliest place of every report."""
+        if isinstance(self.mechanism, HiddenMechanism):
+            weight = self.people * np.exp(self.log_alpha)
+            return float(
+                min(1.0, sum((weight[:, None] * terms).max(axis=0).sum() for _, terms in self.mechanism.blocks()))
+            )
         likeliest = find_largest_nearby(self.mechanism, self.people * np.exp(self.log_alpha))
         return float(min(1.0, (self.mechanism.shares * likeliest).sum()))
 
@@ -170,7 +178,7 @@ class Attacker:
         return (ranges[0][:, None] * grid.columns + ranges[1][None, :]).reshape(-1)
 
 
-def _plane_of(mechanism: Mechanism) -> PlaneGrid | None:
+def _plane_of(mechanism: Mechanism | HiddenMechanism) -> PlaneGrid | None:
     """Give the rows and columns of a map that has them."""
     places = mechanism.places
     grid = places.grid if isinstance(places, ElasticGrid) else places

@@ -657,6 +657,7 @@ export function proveFile(file) {
   const law = readLaw(file);
   checkRepeat(file);
   checkVectors(law);
+  checkColumnVectors(law);
   const epsilon = parseDecimal(file.epsilon_per_metre);
   const isTheorem = 2n * law.beta.up * epsilon.down <= epsilon.up * law.beta.down && !law.columns;
   if (isTheorem && law.size > (law.map.isPlane ? PROVEN_CELLS : 1000)) return law;
@@ -707,6 +708,16 @@ function checkVectors(law) {
     const bounds = chanceBounds({ share: fraction(BigInt(law.weights[other]), 1n << 40n), beta, square: times(fraction(exact), times(map.unit, map.unit)), shift: fraction(0n) }, 64n);
     const off = bounds.low - BigInt(chance);
     if (exact !== BigInt(square) || off > 3n || off < -3n) refuse("its test vectors differ: this device would draw another law");
+  }
+}
+
+function checkColumnVectors(law) {
+  const sampler = Object.assign(Object.create(Sampler.prototype), law);
+  for (const [cell, report, chance] of law.file.column_vectors ?? []) {
+    const share = fraction(BigInt(law.columns[report].weight), 1n << 40n);
+    const low = sampler.columnsFrom(cell).chances(report).map((cone) => chanceBounds({ ...cone, share }, 64n).low).reduce(most);
+    const off = low - BigInt(chance);
+    if (off > 3n || off < -3n) refuse("its test vectors differ: this device would draw another law");
   }
 }
 

@@ -9,6 +9,7 @@
       "beta_per_metre": "1/100",          exact
       "weight_bits": 40,                  w(y) = weights[y] / 2**weight_bits
       "weights": [1099511627776, ...],    one integer per cell, 0 is never reported; or {"runs": [count, weight, ...]}
+      "told": [0, 3, ...],                the cell that stands for a report, where it is another one
       "inputs": "reportable",             where people can be: "reportable" (weight above 0), "all", or cell numbers
       "epsilon_per_metre": "1/50",        promised for one draw
       "tight_epsilon_per_metre": "0.0124", what this map really needs, rounded up
@@ -39,11 +40,12 @@ import numpy as np
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
 from sudare.methods.location.grid import ElasticGrid, MeshCorner, Places, PlaneGrid, PointPlaces
+from sudare.methods.location.hidden import HiddenMechanism, certify_hidden
 from sudare.methods.location.mechanism import FULL_WEIGHT, WEIGHT_BITS, Mechanism
 from sudare.methods.location.metric import check_metric, choose_cells
 from sudare.methods.location.roads import RoadGraph
 from sudare.methods.location.tight import TightEpsilon, certify_epsilon
-from sudare.noise.distance import Chance
+from sudare.noise.distance import Chance, LargestChance
 from sudare.privacy.exact import exact
 from sudare.privacy.promise import exact_epsilon_per_metre
 from sudare.releases.files import CERTIFICATE, verify_files
@@ -128,7 +130,7 @@ def _check_count(name: str, count: Any, most: int) -> None:
 class DeviceFile:
     """A mechanism with its promise and its rule of repeat use; what `mechanism.json` holds."""
 
-    mechanism: Mechanism
+    mechanism: Mechanism | HiddenMechanism
     epsilon_per_metre: Fraction
     tight_epsilon_per_metre: float
     repeat: RepeatUse
@@ -211,7 +213,7 @@ def prove_promise(device_file: DeviceFile) -> None:
     mechanism, promised = device_file.mechanism, device_file.epsilon_per_metre
     check_metric(mechanism.places)
     kind = "plane" if isinstance(mechanism.places, PlaneGrid) else "other"
-    is_proven = 2 * mechanism.beta_per_metre <= promised
+    is_proven = 2 * mechanism.beta_per_metre <= promised and isinstance(mechanism, Mechanism)
     if is_proven and mechanism.places.size > MAX_RECERTIFIED[kind]:
         return
     recertify(device_file)
@@ -219,7 +221,7 @@ def prove_promise(device_file: DeviceFile) -> None:
 
 def recertify(device_file: DeviceFile) -> TightEpsilon:
     """Compute the certified epsilon of a device file anew; refuse the file if it promises or claims less."""
-    needed = certify_epsilon(device_file.mechanism)
+    needed = certify_law(device_file.mechanism)
     for claim in (float(device_file.epsilon_per_metre), device_file.tight_epsilon_per_metre):
         if not needed.epsilon <= claim * (1 + SAME):
             raise ReleaseError(
@@ -230,6 +232,13 @@ def recertify(device_file: DeviceFile) -> TightEpsilon:
                 needed=f"{needed.epsilon:.6g}",
             )
     return needed
+
+
+def certify_law(law: Mechanism | HiddenMechanism) -> TightEpsilon:
+    """Certify a law of either kind; that of hidden reports is a bound above the smallest epsilon."""
+    if isinstance(law, HiddenMechanism):
+        return TightEpsilon(epsilon=certify_hidden(law), is_exact=False)
+    return certify_epsilon(law)
 
 
 def hash_facts(facts: Mapping[str, Any], *, escaped: bool = False) -> str:
@@ -245,7 +254,7 @@ def hash_facts(facts: Mapping[str, Any], *, escaped: bool = False) -> str:
 VECTOR_CELLS = 6  # cells in even steps, besides corners and strict cells, between which vectors are made
 
 
-def make_vectors(mechanism: Mechanism) -> list[list[Any]]:
+def make_vectors(mechanism: Mechanism | HiddenMechanism) -> list[list[Any]]:
     """Give pairs of cells with their squared distance and floor(2**64 w(y) exp(-beta d)), give or take 3.
 
     Python, JavaScript and the collector each compute them; a file whose vectors differ is refused.
@@ -261,6 +270,21 @@ def make_vectors(mechanism: Mechanism) -> list[list[Any]]:
                 square=int(squares[other]) * places.unit_metres**2,
             )
             vectors.append([cell, other, str(int(squares[other])), str(chance.bounds(64)[0])])
+    return vectors
+
+
+def make_column_vectors(law: HiddenMechanism) -> list[list[Any]]:
+    """Give some cells and hidden reports with floor(2**64 w k), give or take 3."""
+    cells = choose_cells(law.places, VECTOR_CELLS).tolist()
+    reports = np.linspace(0, law.reports - 1, len(cells)).astype(np.int64).tolist()
+    vectors = []
+    for cell, report in zip(cells, reports, strict=True):
+        share = Fraction(int(law.columns[report, 3]), FULL_WEIGHT)
+        chances = tuple(
+            Chance(share=share, beta=law.beta_per_metre, square=cone.square, shift=-law.beta_per_metre * cone.lag)
+            for cone in law.cones(cell, report)
+        )
+        vectors.append([cell, report, str(LargestChance(chances=chances).bounds(64)[0])])
     return vectors
 
 
@@ -321,9 +345,14 @@ def open_device_file(directory: Path) -> DeviceFile:
     return load_device_file(directory)
 
 
-def describe_law(mechanism: Mechanism) -> dict[str, Any]:
-    """Give everything that the drawn law depends on, exactly."""
-    return {
+def describe_law(mechanism: Mechanism | HiddenMechanism) -> dict[str, Any]:
+    """Give everything that the drawn law depends on, exactly, and the cells that are told."""
+    hidden: dict[str, Any] = {} if mechanism.told is None else {"told": mechanism.told.tolist()}
+    if isinstance(mechanism, HiddenMechanism):
+        hidden["shapes"] = [[100, *(list(point) for point in shape)] for shape in mechanism.shapes]
+        hidden["columns"] = mechanism.columns.reshape(-1).tolist()
+        hidden["column_vectors"] = make_column_vectors(mechanism)
+    return hidden | {
         "grid": mechanism.places.to_dict(),
         "beta_per_metre": str(mechanism.beta_per_metre),
         "weight_bits": WEIGHT_BITS,
@@ -332,13 +361,13 @@ def describe_law(mechanism: Mechanism) -> dict[str, Any]:
     }
 
 
-def _describe_inputs(mechanism: Mechanism) -> str | list[int]:
+def _describe_inputs(mechanism: Mechanism | HiddenMechanism) -> str | list[int]:
     if bool((mechanism.can_enter == (mechanism.weights > 0)).all()):
         return "reportable"
     return "all" if bool(mechanism.can_enter.all()) else np.flatnonzero(mechanism.can_enter).tolist()
 
 
-def _read_mechanism(facts: Mapping[str, Any]) -> Mechanism:
+def _read_mechanism(facts: Mapping[str, Any]) -> Mechanism | HiddenMechanism:
     if facts["weight_bits"] != WEIGHT_BITS:
         raise ValueError
     places = read_places(facts["grid"])
@@ -349,7 +378,22 @@ def _read_mechanism(facts: Mapping[str, Any]) -> Mechanism:
         inputs = np.zeros(places.size, dtype=np.bool_)
         inputs[np.array(facts["inputs"], dtype=np.int64)] = True
     weights = _read_weights(facts["weights"], places.size)
-    return Mechanism(places=places, beta_per_metre=Fraction(facts["beta_per_metre"]), weights=weights, inputs=inputs)
+    told = np.array(facts["told"], dtype=np.int64) if "told" in facts else None
+    if "columns" in facts and told is not None:
+        if any(shape[0] != 100 for shape in facts["shapes"]):
+            raise ValueError
+        return HiddenMechanism(
+            places=places,
+            beta_per_metre=Fraction(facts["beta_per_metre"]),
+            shapes=tuple(tuple((int(a), int(b), int(lag)) for a, b, lag in shape[1:]) for shape in facts["shapes"]),
+            columns=np.array(facts["columns"], dtype=np.int64).reshape(-1, 4),
+            told=told,
+            weights=weights,
+            inputs=inputs,
+        )
+    return Mechanism(
+        places=places, beta_per_metre=Fraction(facts["beta_per_metre"]), weights=weights, inputs=inputs, told=told
+    )
 
 
 def read_places(facts: Mapping[str, Any]) -> Places:

@@ -26,13 +26,22 @@ from sudare.methods.location.device_file import (
     Answers,
     DeviceFile,
     RepeatUse,
+    certify_law,
     load_device_file,
 )
 from sudare.methods.location.grid import Places, PlaneGrid, distances_from
+from sudare.methods.location.hidden import HiddenMeasures, HiddenMechanism, measure_hidden, measure_told
 from sudare.methods.location.map_file import Inputs, Map, read_map
 from sudare.methods.location.mechanism import Mechanism
 from sudare.methods.location.metric import check_metric
-from sudare.methods.location.posterior import PosteriorModel, find_worst_posterior, measure_mechanism
+from sudare.methods.location.near import build_near_mechanism
+from sudare.methods.location.posterior import (
+    MechanismMeasures,
+    PosteriorModel,
+    find_worst_posterior,
+    measure_mechanism,
+    share_prior,
+)
 from sudare.methods.location.tight import TightEpsilon, certify_epsilon
 from sudare.methods.location.weights import Mode, Slack, build_mechanism
 from sudare.methods.parameters import parameter, write_parameters
@@ -165,8 +174,29 @@ def describe_months(epsilon: Fraction, repeat: RepeatUse, found: Sequence[HomeFo
     return [draws, home]
 
 
+def _preview_told(
+    law: Mechanism | HiddenMechanism, epsilon: Fraction, *, prior: Reals | None, repeat: RepeatUse
+) -> LocationPreview:
+    """Measure a law whose reports are told as other cells: distances are to the told cell."""
+    people = share_prior(law.can_enter, prior)
+    is_hidden = isinstance(law, HiddenMechanism)
+    measured = measure_hidden(law, people) if isinstance(law, HiddenMechanism) else measure_told(law, people)
+    tight = certify_law(law)
+    return LocationPreview(
+        cells=law.places.size,
+        reportable=int((measured.told_mass > 0).sum()) if is_hidden else int((law.weights > 0).sum()),
+        beta_per_metre=law.beta_per_metre,
+        epsilon_per_metre=epsilon,
+        tight=tight,
+        figures=measured.measures(),
+        across_metres=_measure_width(law),
+        repeat=repeat,
+        home_found=tuple(find_chances(law, repeat, prior=prior)),
+    )
+
+
 def preview_mechanism(
-    mechanism: Mechanism,
+    mechanism: Mechanism | HiddenMechanism,
     epsilon: Fraction,
     *,
     model: PosteriorModel = "uniform",
@@ -177,6 +207,8 @@ def preview_mechanism(
 
     With a prior, the largest posterior is that of the likeliest place, which need not be the reported one.
     """
+    if isinstance(mechanism, HiddenMechanism) or mechanism.told is not None:
+        return _preview_told(mechanism, epsilon, prior=prior, repeat=repeat or RepeatUse())
     figures = measure_mechanism(mechanism, model=model, prior=prior).measures()
     if prior is not None:
         figures["posterior_max"] = float(np.nanmax(find_worst_posterior(mechanism, prior=prior)))
@@ -193,7 +225,7 @@ def preview_mechanism(
     )
 
 
-def _measure_width(mechanism: Mechanism) -> float:
+def _measure_width(mechanism: Mechanism | HiddenMechanism) -> float:
     """Measure the map, roughly: from corner to corner, or the farthest from one place."""
     places = mechanism.places
     if isinstance(places, PlaneGrid):
@@ -240,8 +272,8 @@ class Location(Method):
     )
     mode: Mode = parameter(
         text(
-            "weights of the cells: equal (grid), those of the map (weighted), fair at edges (fair), or with"
-            " the least noise (sharp)"
+            "weights of the cells: equal (grid), those of the map (weighted), fair at edges (fair), with the least"
+            " noise (sharp), or hidden reports that come nearest to people spread like the prior of the map (near)"
         ),
         default="grid",
     )
@@ -398,17 +430,22 @@ class Location(Method):
             is_small=not preview.warnings,
         )
 
-    def mechanism(self, *, progress: Progress | None = None) -> Mechanism:
+    def mechanism(self, *, progress: Progress | None = None) -> Mechanism | HiddenMechanism:
         """Build the mechanism: weights of the mode, beta, both exact; the map proves its metric first."""
         check_metric(self.places)
         reportable = np.ones(self.places.size, dtype=np.bool_) if self.weights is None else self.weights > 0
+        inputs = np.ones_like(reportable) if self.inputs == "all" else reportable
+        if self.mode == "near":
+            people = share_prior(inputs, self.prior)
+            epsilon = Fraction(self.epsilon_per_metre)
+            return build_near_mechanism(self.places, epsilon, people=people, cells=reportable, inputs=inputs)
         return build_mechanism(
             self.places,
             Fraction(self.epsilon_per_metre),
             mode=self.mode,
             slack=self._slack,
             weights=self.weights,
-            inputs=np.ones_like(reportable) if self.inputs == "all" else reportable,
+            inputs=inputs,
             extra_distance=float(self.extra_distance),
             progress=progress,
         )
@@ -480,7 +517,7 @@ class Location(Method):
 
         return recheck_device_file(cls, certificate, directory)
 
-    def _measure(self, mechanism: Mechanism) -> LocationPreview:
+    def _measure(self, mechanism: Mechanism | HiddenMechanism) -> LocationPreview:
         epsilon = Fraction(self.epsilon_per_metre)
         return preview_mechanism(
             mechanism, epsilon, model=self.posterior_model, prior=self.prior, repeat=self.repeat_use
@@ -501,7 +538,7 @@ class Location(Method):
 
     @property
     def _slack(self) -> Literal["epsilon", "noise"]:
-        return self.slack or ("noise" if self.mode == "sharp" else "epsilon")
+        return self.slack or ("noise" if self.mode in ("sharp", "near") else "epsilon")
 
 
 REPEAT_PARAMETERS = ("answers", "within_metres", "dwell", "reports_per_month", "reports_per_life")
@@ -533,10 +570,20 @@ def require_kept(measured: LocationPreview) -> None:
         )
 
 
-def make_cell_table(mechanism: Mechanism, *, model: PosteriorModel = "uniform", prior: Reals | None = None) -> Frame:
+def make_cell_table(
+    mechanism: Mechanism | HiddenMechanism, *, model: PosteriorModel = "uniform", prior: Reals | None = None
+) -> Frame:
     """Make the table of cells with their weights and what a report of each tells: for people, not for devices."""
-    measured, cells = measure_mechanism(mechanism, model=model, prior=prior), np.arange(mechanism.places.size)
-    grid = mechanism.places
+    grid, cells = mechanism.places, np.arange(mechanism.places.size)
+    people = share_prior(mechanism.can_enter, prior)
+    measured: MechanismMeasures | HiddenMeasures
+    if isinstance(mechanism, HiddenMechanism):
+        measured = measure_hidden(mechanism, people)
+        weights = measured.told_mass / measured.told_mass.max()
+    elif mechanism.told is not None:
+        measured, weights = measure_told(mechanism, people), mechanism.shares
+    else:
+        measured, weights = measure_mechanism(mechanism, model=model, prior=prior), mechanism.shares
     if isinstance(grid, PlaneGrid) and grid.corner is None:
         names: dict[str, Any] = dict(zip(("row", "column"), np.divmod(cells, grid.columns), strict=True))
     else:
@@ -547,7 +594,7 @@ def make_cell_table(mechanism: Mechanism, *, model: PosteriorModel = "uniform", 
         "expected_distance_metres": measured.distance,
     }
     return Frame(
-        {**names, "weight": mechanism.shares}
+        {**names, "weight": weights}
         | {name: np.ma.array(values, mask=np.isnan(values)) for name, values in measures.items()}
     )
 

@@ -6,6 +6,7 @@ and alpha follows from them. Floats here only evaluate the law for previews and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -17,6 +18,7 @@ from sudare.methods.location.kernel import Kernel, make_kernel
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 WEIGHT_BITS = 40
+BLOCK = 2**21  # numbers in one block of the law
 FULL_WEIGHT = 1 << WEIGHT_BITS  # stands for the weight 1
 
 
@@ -40,6 +42,7 @@ class Mechanism:
     beta_per_metre: Fraction
     weights: Integers
     inputs: Booleans | None = None
+    told: Integers | None = None  # the cell that stands for a report, for whoever needs a place; None: itself
     _kernel: list[Kernel] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +62,24 @@ class Mechanism:
                 "inputs must say for each cell whether people can be there, and at least one cell must be such"
             )
         object.__setattr__(self, "inputs", inputs)
+        if self.told is not None:
+            told = np.asarray(self.told, dtype=np.int64)
+            if told.shape != (self.places.size,) or told.min() < 0 or told.max() >= self.places.size:
+                raise ParameterError("told must be one cell of the map for each cell")
+            object.__setattr__(self, "told", told)
+
+    @property
+    def reports(self) -> int:
+        """Count the reports that are numbered: the cells."""
+        return self.places.size
+
+    def blocks(self) -> Iterator[tuple[Integers, Reals]]:
+        """Give the reports in blocks with w(y) exp(-beta d) at every cell: (cells, block)."""
+        side = max(1, BLOCK // self.places.size)
+        for start in range(0, self.places.size, side):
+            block = np.arange(start, min(self.places.size, start + side))
+            metres = np.array([distances_from(self.places, cell) for cell in block.tolist()]).T
+            yield block, np.exp(-self.beta * metres) * self.shares[block]
 
     @property
     def beta(self) -> float:

@@ -57,6 +57,14 @@ def find_norms(mechanism: Mechanism) -> tuple[Reals, float]:
     return np.where(measured, sums, 1.0), relative + ROUNDING * (50 + mechanism.places.size)
 
 
+def find_all_norms(mechanism: Mechanism) -> Reals:
+    """Find 1 / alpha at every cell that can be entered, reportable or not; 1 elsewhere."""
+    norms = find_norms(mechanism)[0]
+    for cell in np.flatnonzero(mechanism.can_enter & ~mechanism.measured_cells).tolist():
+        norms[cell] = mechanism.norm_at(cell)
+    return norms
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class MechanismMeasures:
     """The measures of a mechanism, cell by cell; NaN where people cannot be or nothing is reported."""
@@ -164,8 +172,13 @@ def find_worst_posterior(mechanism: Mechanism, *, prior: Reals | None = None) ->
 
 
 def share_people(mechanism: Mechanism, prior: Reals | None) -> Reals:
-    """Give the share of people in every measured cell: equal shares, or as the prior says."""
-    people = mechanism.measured_cells.astype(np.float64)
+    """Give the share of people in each measured cell: equal shares, or as the prior says."""
+    return share_prior(mechanism.measured_cells, prior)
+
+
+def share_prior(cells: Booleans, prior: Reals | None) -> Reals:
+    """Give the share of people in each of these cells: equal shares, or as the prior says."""
+    people = cells.astype(np.float64)
     if prior is not None:
         given = np.asarray(prior, dtype=np.float64)
         if given.shape != people.shape or not np.isfinite(given).all() or (given < 0).any():

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import PlaneGrid, distances_from
+from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.mechanism import Mechanism
 from sudare.noise.distance import LARGEST_EXPONENT, MARGIN, PlaneSampler, RowSampler
 from sudare.noise.rng import Rng, system_rng
@@ -36,7 +37,7 @@ class Sampler:
     [728, 272]
     """
 
-    mechanism: Mechanism
+    mechanism: Mechanism | HiddenMechanism
     margin: float = MARGIN
 
     def draw(self, cells: ArrayLike, *, rng: Rng | None = None) -> Integers:
@@ -44,7 +45,7 @@ class Sampler:
         numbers = self.check_cells(cells)
         randomness = rng if rng is not None else system_rng()
         grid = self.mechanism.places
-        if isinstance(grid, PlaneGrid):
+        if isinstance(grid, PlaneGrid) and isinstance(self.mechanism, Mechanism):
             return make_plane_sampler(self.mechanism, grid, margin=self.margin).draw(
                 numbers, randomness, remaining=self._draw_by_rows
             )
@@ -55,7 +56,11 @@ class Sampler:
         order = np.argsort(cells, kind="stable")
         cuts = np.flatnonzero(np.diff(cells[order])) + 1
         for same_cell in np.split(order, cuts) if len(order) else []:
-            row = make_row_sampler(self.mechanism, int(cells[same_cell[0]]), margin=self.margin)
+            cell = int(cells[same_cell[0]])
+            if isinstance(self.mechanism, HiddenMechanism):
+                row = make_hidden_sampler(self.mechanism, cell, margin=self.margin)
+            else:
+                row = make_row_sampler(self.mechanism, cell, margin=self.margin)
             reports[same_cell] = row.draw(len(same_cell), rng)
         return reports
 
@@ -111,4 +116,19 @@ def make_row_sampler(mechanism: Mechanism, cell: int, *, margin: float = MARGIN)
         beta=mechanism.beta_per_metre,
         exponents=exponents,
         margin=margin,
+    )
+
+
+def make_hidden_sampler(law: HiddenMechanism, cell: int, *, margin: float = MARGIN) -> RowSampler:
+    """Make the sampler of the hidden reports of one cell."""
+    reports = np.arange(law.reports)
+    return RowSampler.of(
+        reports=reports,
+        weights=law.columns[:, 3],
+        squares=reports,  # not used: cones give the distances
+        unit=law.places.unit_metres,
+        beta=law.beta_per_metre,
+        exponents=law.exponents(np.array([cell]), reports)[0],
+        margin=margin,
+        cones=lambda report: law.cones(cell, report),
     )

@@ -81,14 +81,15 @@ def _choose_next_beta(low: Fraction, high: Fraction, tried: Mechanism, ratio: fl
     if ratio > 1 and ratio - 1 < CALIBRATED:  # nearly there, or rounding: step back by a little more than the excess
         aimed = tried.beta_per_metre * (1 - 2 * _to_fraction(ratio - 1))
     middle = (low + high) / 2
-    return max(low, _round_down(aimed if low < aimed < high else middle))
+    return max(low, round_down(aimed if low < aimed < high else middle))
 
 
 def _to_fraction(value: float) -> Fraction:
     return Fraction(np.format_float_scientific(value, precision=6))
 
 
-def _round_down(value: Fraction) -> Fraction:
+def round_down(value: Fraction) -> Fraction:
+    """Round beta down to a multiple of 1e-15 per metre."""
     return Fraction(int(value * BETA_STEPS), BETA_STEPS)
 
 

@@ -28,7 +28,7 @@ from sudare.methods.location.posterior import measure_mechanism
 from sudare.methods.location.sharp import build_sharp_mechanism, calibrate_beta, solve_level_weights
 from sudare.schema.arrays import Booleans, Integers, Reals
 
-Mode = Literal["grid", "weighted", "fair", "sharp"]
+Mode = Literal["grid", "weighted", "fair", "sharp", "near"]
 Slack = Literal["epsilon", "noise"]
 
 FAIR_ROUNDS = 3  # of fair weights for a beta and beta for these weights

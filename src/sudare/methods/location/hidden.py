@@ -1,0 +1,253 @@
+"""The law of hidden reports: weights times the largest of some cones, exact numbers as in mechanism.py.
+
+    P(h|x) = w(h) k_h(x) / s(x),     k_h(x) = max over i of exp(-beta (d(x, p_i) + lag_i))
+
+Points are cells, or on a plane also places beside the map (row and column); lags are whole units of the map. A device
+sends the number of the hidden report; `told` says which cell stands for it, for whoever needs a place. The collector
+estimates from hidden reports and loses nothing by the naming.
+
+Guarantee: beta plus the slope of log s, per metre (claim 4 of proofs/location.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from sudare.errors import ParameterError
+from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.methods.location.posterior import find_all_norms
+from sudare.noise.distance import Cone
+from sudare.schema.arrays import Booleans, Integers, Reals
+
+Shape = tuple[tuple[int, int, int], ...]  # (row, column, lag), from the place of the column; cells have column 0
+BLOCK = 2**21  # numbers in one block of the law
+MAX_BLOCKS = 400  # a law that needs more is too large for this mode
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HiddenMechanism:
+    """A map, beta, shapes and columns (shape, row, column, weight); `weights` marks the cells that can be told.
+
+    >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
+    >>> law = HiddenMechanism(places=grid, beta_per_metre=Fraction(1, 100), shapes=(((0, 0, 0),),),
+    ...     columns=np.array([[0, 0, 0, FULL_WEIGHT], [0, 0, 1, FULL_WEIGHT]]), told=np.array([0, 1]),
+    ...     weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
+    >>> law.report_law(0).round(3).tolist()
+    [0.731, 0.269]
+    """
+
+    places: Places
+    beta_per_metre: Fraction
+    shapes: tuple[Shape, ...]
+    columns: Integers
+    told: Integers
+    weights: Integers
+    inputs: Booleans | None = None
+    _sums: list[Reals] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        columns, size = np.asarray(self.columns, dtype=np.int64), self.places.size
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "told", np.asarray(self.told, dtype=np.int64))
+        object.__setattr__(self, "weights", np.asarray(self.weights, dtype=np.int64))
+        if self.inputs is None:
+            object.__setattr__(self, "inputs", self.weights > 0)
+        is_sound = (
+            columns.ndim == 2
+            and columns.shape[1:] == (4,)
+            and len(columns) == len(self.told)
+            and len(columns) > 0
+            and self.weights.shape == (size,)
+            and bool((columns[:, 0] >= 0).all() and (columns[:, 0] < len(self.shapes)).all())
+            and bool((columns[:, 3] > 0).all() and (columns[:, 3] <= FULL_WEIGHT).all())
+            and bool((self.told >= 0).all() and (self.told < size).all())
+            and all(lag >= 0 for shape in self.shapes for _, _, lag in shape)
+            and self.beta_per_metre > 0
+            and self._are_on_the_map()
+        )
+        if not is_sound:
+            raise ParameterError("the hidden reports of a law must have shapes, weights and told cells of this map")
+        if size * len(columns) > BLOCK * MAX_BLOCKS:
+            raise ParameterError("the law has too many hidden reports for its map; take mode sharp")
+
+    def _are_on_the_map(self) -> bool:
+        """Points of a map without rows and columns must be its cells."""
+        if isinstance(self.places, PlaneGrid):
+            return True
+        points = [(int(row) + a, int(column) + b) for shape, row, column, _ in self.columns.tolist()
+                  for a, b, _ in self.shapes[shape]]  # fmt: skip
+        return all(0 <= cell < self.places.size and other == 0 for cell, other in points)
+
+    @property
+    def beta(self) -> float:
+        """Give beta per metre as a float."""
+        return float(self.beta_per_metre)
+
+    @property
+    def can_enter(self) -> Booleans:
+        """Tell in which cells people can be."""
+        if self.inputs is None:
+            raise AssertionError  # set on entry
+        return self.inputs
+
+    @property
+    def reports(self) -> int:
+        """Count the hidden reports."""
+        return len(self.columns)
+
+    def exponents(self, cells: Integers, columns: Integers) -> Reals:
+        """Give the exponents of k, (cells, columns): beta times the shortest way to a point, its lag counted."""
+        unit, chosen = float(self.places.unit_metres), self.columns[columns]
+        least = np.full((len(cells), len(columns)), np.inf)
+        for shape in np.unique(chosen[:, 0]).tolist():
+            at = np.flatnonzero(chosen[:, 0] == shape)
+            if not self.shapes[shape]:
+                least[:, at] = 0.0
+            for down, right, lag in self.shapes[shape]:
+                metres = self._metres(cells, chosen[at, 1] + down, chosen[at, 2] + right)
+                least[:, at] = np.minimum(least[:, at], metres + unit * lag)
+        return self.beta * least
+
+    def _metres(self, cells: Integers, rows: Integers, columns: Integers) -> Reals:
+        grid = self.places
+        if not isinstance(grid, PlaneGrid):
+            return np.array([grid.metres(int(cell))[rows] for cell in cells.tolist()])
+        from_rows, from_columns = np.divmod(cells, grid.columns)
+        down = (from_rows[:, None] - rows) * float(grid.cell_height_metres)
+        metres: Reals = np.hypot(down, (from_columns[:, None] - columns) * float(grid.cell_width_metres))
+        return metres
+
+    def blocks(self) -> Iterator[tuple[Integers, Reals]]:
+        """Give the hidden reports in blocks with w k at every cell: (cells, block)."""
+        cells, side = np.arange(self.places.size), max(1, BLOCK // self.places.size)
+        for start in range(0, self.reports, side):
+            block = np.arange(start, min(self.reports, start + side))
+            yield block, np.exp(-self.exponents(cells, block)) * (self.columns[block, 3] / FULL_WEIGHT)
+
+    def sums(self) -> Reals:
+        """Give s at every cell."""
+        if not self._sums:
+            self._sums.append(np.sum([terms.sum(axis=1) for _, terms in self.blocks()], axis=0))
+        return self._sums[0]
+
+    def report_law(self, cell: int) -> Reals:
+        """Give the law of the hidden report of a person in `cell`."""
+        terms = self.terms(cell)
+        law: Reals = terms / terms.sum()
+        return law
+
+    def terms(self, cell: int) -> Reals:
+        """Give w k for every hidden report: the law before it is normed."""
+        exponents = self.exponents(np.array([cell]), np.arange(self.reports))[0]
+        terms: Reals = self.columns[:, 3] / FULL_WEIGHT * np.exp(-exponents)
+        return terms
+
+    def log_chances(self, report: int, cells: Integers) -> Reals:
+        """Give log w k of one hidden report from many cells: its law without the norm."""
+        exponents = self.exponents(cells, np.array([report]))[:, 0]
+        logs: Reals = np.log(self.columns[report, 3] / FULL_WEIGHT) - exponents
+        return logs
+
+    def cones(self, cell: int, report: int) -> list[Cone]:
+        """Give the cones of a hidden report at a cell, exactly: squared metres and lag in metres."""
+        shape, row, column, _ = self.columns[report].tolist()
+        unit = self.places.unit_metres
+        cones = []
+        for down, right, lag in self.shapes[shape]:
+            square = self._square(cell, row + down, column + right)
+            cones.append(Cone(square=square * unit * unit, lag=lag * unit))
+        return cones or [Cone(square=Fraction(0), lag=Fraction(0), is_level=True)]
+
+    def _square(self, cell: int, row: int, column: int) -> int:
+        grid = self.places
+        if not isinstance(grid, PlaneGrid):
+            return int(grid.squares(cell)[row])
+        unit = grid.unit_metres
+        height, width = (int(Fraction(side) / unit) for side in (grid.cell_height_metres, grid.cell_width_metres))
+        here = divmod(cell, grid.columns)
+        return ((here[0] - row) * height) ** 2 + ((here[1] - column) * width) ** 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class HiddenMeasures:
+    """What hidden reports tell: over reports the posteriors, over cells the chance of the true one and the distance."""
+
+    largest_posterior: Reals  # of any place, for each hidden report
+    posterior: Reals  # that the told cell is the true one, for each cell; NaN where it is never told
+    report_true: Reals
+    distance: Reals
+    told_mass: Reals
+    expected_distance: float
+
+    def measures(self) -> dict[str, float]:
+        """Give the figures that a certificate holds."""
+        return {
+            "posterior_max": float(self.largest_posterior.max()),
+            "posterior_median": float(np.median(self.largest_posterior)),
+            "posterior_min": float(self.largest_posterior.min()),
+            "report_true_max": float(np.nanmax(self.report_true)),
+            "report_true_min": float(np.nanmin(self.report_true)),
+            "expected_distance_metres": self.expected_distance,
+        }
+
+
+def measure_hidden(law: HiddenMechanism, people: Reals) -> HiddenMeasures:
+    """Measure a law of hidden reports for people spread like this (shares of 1)."""
+    return _measure(law, law.told, law.sums(), people)
+
+
+def measure_told(law: Mechanism, people: Reals) -> HiddenMeasures:
+    """Measure a law whose reports are told as other cells."""
+    told = np.arange(law.places.size) if law.told is None else law.told
+    return _measure(law, told, find_all_norms(law), people)
+
+
+def _measure(law: HiddenMechanism | Mechanism, names: Integers, sums: Reals, people: Reals) -> HiddenMeasures:
+    size = law.places.size
+    largest = np.zeros(law.reports)
+    mass, own, true, distance = (np.zeros(size) for _ in range(4))
+    for block, terms in law.blocks():
+        chances = np.where(law.can_enter[:, None], terms / sums[:, None], 0.0)
+        joint = people[:, None] * chances
+        totals, told = joint.sum(axis=0), names[block]
+        largest[block] = joint.max(axis=0) / np.maximum(totals, np.finfo(float).tiny)
+        np.add.at(mass, told, totals)
+        np.add.at(own, told, joint[told, np.arange(len(block))])
+        np.add.at(true, told, chances[told, np.arange(len(block))])
+        for cell in np.unique(told).tolist():
+            distance += chances[:, told == cell].sum(axis=1) * law.places.metres(cell)
+    inside = law.can_enter
+    return HiddenMeasures(
+        largest_posterior=np.minimum(largest[largest > 0], 1.0),
+        posterior=np.where(mass > 0, own / np.where(mass > 0, mass, 1.0), np.nan),
+        report_true=np.where(inside, true, np.nan),
+        distance=np.where(inside, distance, np.nan),
+        told_mass=mass,
+        expected_distance=float((people * distance).sum()),
+    )
+
+
+def certify_hidden(law: HiddenMechanism) -> float:
+    """Certify epsilon per metre: beta plus the range of log s over the shortest distance of two inputs."""
+    sums = law.sums()[law.can_enter]
+    if len(sums) < 2:
+        return 0.0
+    if not (np.isfinite(sums).all() and sums.min() > 0):
+        raise ParameterError("a cell of the map is too far from every hidden report; take mode sharp")
+    error = 2.0**-50 * (law.reports + 50)
+    return law.beta + (float(np.log(sums.max()) - np.log(sums.min())) + error) / _shortest(law)
+
+
+def _shortest(law: HiddenMechanism) -> float:
+    grid = law.places
+    if isinstance(grid, PlaneGrid):
+        sides = [(grid.rows, grid.cell_height_metres), (grid.columns, grid.cell_width_metres)]
+        return min(float(side) for count, side in sides if count > 1)
+    inputs = np.flatnonzero(law.can_enter)
+    rows = (grid.metres(cell)[inputs] for cell in inputs.tolist())
+    return min(float(row[row > 0].min(initial=np.inf)) for row in rows)

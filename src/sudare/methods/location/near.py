@@ -1,0 +1,377 @@
+"""Reports as near to the truth as the promise allows, for people spread like a prior: hidden reports and their names.
+
+A hidden report h has a weight w(h) and a shape: the largest of some cones, each with a lag,
+
+    P(h|x) = w(h) k(x) / s(x),      k(x) = max over i of exp(-beta (d(x, p_i) + lag_i)),   s(x) = sum of w k over h
+
+A maximum of functions whose logarithm has a slope of at most beta has that slope, too. So the law needs beta plus the
+slope of log s, which is nearly 0: the weights solve  minimise c w  over w >= 0 with s = 1, where c(h) is the expected
+distance if h is told as the cell that is best for it. Naming is post-processing; the prior changes the distance and
+never the promise. New shapes are found by the dual of the programme: from a cone around a cell further cones are joined
+while the reduced cost falls. Maps of up to MAX_PROGRAMME_CELLS cells; larger ones are only renamed.
+
+Source: optimal mechanisms by linear programming, Bordenabe, Chatzikokolakis, Palamidessi 2014; cones as columns and
+their joining are ours (papers/hiraishi_location compares with the optimum).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+from sudare.errors import ParameterError
+from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.hidden import HiddenMechanism, Shape, certify_hidden, measure_hidden, measure_told
+from sudare.methods.location.kernel import distance_table
+from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
+from sudare.methods.location.posterior import find_all_norms
+from sudare.methods.location.sharp import (
+    build_sharp_mechanism,
+    calibrate_beta,
+    round_down,
+    solve_nearly_level_weights,
+)
+from sudare.methods.location.tight import certify_epsilon
+from sudare.schema.arrays import Booleans, Integers, Reals
+
+MAX_PROGRAMME_CELLS = 260
+MAX_ROUNDS = 14  # of solving and pricing
+MAX_POINTS = 8  # cones that are joined to one shape
+MIN_GAIN = 4e-4  # share of the expected distance below which a round is the last
+LAG_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)  # of the distance to the cone that a new one is joined to
+APRON_DECAYS = 2.0  # how far outside a plane map cones may stand, in units of 1/epsilon
+RESERVE = Fraction(1, 10**5)  # share of epsilon that is kept for the slope of log s and for rounding
+
+Points = tuple[tuple[int, int], ...]  # (point, lag in units) of a shape; points are numbered as in `PointTable`
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PointTable:
+    """Where cones may stand: the cells of the map and, on a plane, cells around it; distances to the inputs."""
+
+    places: Places
+    rows: Integers
+    columns: Integers
+    metres: Reals  # (points, cells): from every point to every cell
+
+    @classmethod
+    def of(cls, places: Places, epsilon: float) -> PointTable:
+        """List the cells of the map first, then those around it."""
+        if not isinstance(places, PlaneGrid):
+            zero = np.zeros(places.size, dtype=np.int64)
+            return cls(places=places, rows=np.arange(places.size), columns=zero, metres=distance_table(places))
+        height, width = float(places.cell_height_metres), float(places.cell_width_metres)
+        wide = [min(int(np.ceil(APRON_DECAYS / epsilon / side)), 4) for side in (height, width)]
+        rows, columns = (
+            part.reshape(-1)
+            for part in np.meshgrid(
+                np.arange(-wide[0], places.rows + wide[0]), np.arange(-wide[1], places.columns + wide[1]), indexing="ij"
+            )
+        )
+        is_inside = (rows >= 0) & (rows < places.rows) & (columns >= 0) & (columns < places.columns)
+        order = np.argsort(~is_inside, kind="stable")
+        rows, columns = rows[order], columns[order]
+        cells = np.divmod(np.arange(places.size), places.columns)
+        metres = np.hypot((rows[:, None] - cells[0]) * height, (columns[:, None] - cells[1]) * width)
+        return cls(places=places, rows=rows, columns=columns, metres=metres)
+
+    def between(self, points: Integers, other: int) -> Reals:
+        """Give the distances from points to one point."""
+        if not isinstance(self.places, PlaneGrid):
+            known: Reals = self.metres[other][points]
+            return known
+        down = (self.rows[points] - self.rows[other]) * float(self.places.cell_height_metres)
+        across = (self.columns[points] - self.columns[other]) * float(self.places.cell_width_metres)
+        metres: Reals = np.hypot(down, across)
+        return metres
+
+    def shape(self, points: Points, beta: float) -> Reals:
+        """Give k at every cell: the largest cone."""
+        unit = float(self.places.unit_metres)
+        numbers, lags = np.array([point for point, _ in points]), np.array([lag for _, lag in points])
+        shape: Reals = np.exp(-beta * (self.metres[numbers] + unit * lags[:, None]).min(axis=0))
+        return shape
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NearLaw:
+    """The solution of the programme: shapes with weights and the cell that is told for each."""
+
+    table: PointTable
+    shapes: list[Points]
+    weights: Reals
+    told: Integers
+    expected_distance: float
+
+
+@dataclass(eq=False)
+class _Programme:
+    """Columns so far, and their costs."""
+
+    table: PointTable
+    beta: float
+    people: Reals
+    inputs: Booleans
+    named: Integers  # cells that may be told
+    shapes: list[Points] = field(default_factory=list)
+    kernels: list[Reals] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+    known: set[Points] = field(default_factory=set)
+
+    def add(self, points: Points) -> None:
+        """Add a column, with the cell of least expected distance as its name."""
+        key = tuple(sorted(points))
+        if key in self.known:
+            return
+        self.known.add(key)
+        kernel = self.table.shape(points, self.beta) if points else np.ones(len(self.people))
+        scale = 1 / kernel[self.inputs].max()
+        costs = (self.people * kernel) @ self._to_named()
+        self.shapes.append(points)
+        self.kernels.append(kernel * scale)
+        self.costs.append(float(costs.min() * scale))
+        self.told.append(int(self.named[int(costs.argmin())]))
+
+    def _to_named(self) -> Reals:
+        return self.table.metres[: len(self.people)][:, self.named]
+
+    def solve(self) -> tuple[Reals, Reals, float]:
+        """Give weights, duals and the expected distance."""
+        from scipy.optimize import linprog
+
+        matrix = np.array(self.kernels)[:, self.inputs].T
+        result = linprog(self.costs, A_eq=matrix, b_eq=np.ones(len(matrix)), bounds=(0, None), method="highs")
+        if result.status != 0:
+            raise ParameterError("the programme of mode near has no solution for this map; take mode sharp")
+        return result.x, result.eqlin.marginals, float(result.fun)
+
+    def price(self, duals: Reals) -> int:
+        """Join cones to shapes of negative reduced cost, from every cell; give how many were added."""
+        before = len(self.shapes)
+        values = np.zeros(len(self.people))
+        values[self.inputs] = duals
+        for start in self.named.tolist():
+            gains = values - self.people * self.table.metres[start][: len(self.people)]
+            points = self._join(start, gains)
+            kernel = self.table.shape(points, self.beta)
+            if float(gains @ kernel) > 1e-7 * float(np.abs(gains) @ kernel):
+                self.add(points)
+        return len(self.shapes) - before
+
+    def _join(self, start: int, gains: Reals) -> Points:
+        """Join the cone that gains most, until none gains."""
+        unit = float(self.table.places.unit_metres)
+        points: list[tuple[int, int]] = [(start, 0)]
+        lengths = self.table.metres[start].copy()  # from the shape so far to every cell, lags counted
+        cells = len(self.people)
+        near = np.argsort(self.table.metres[:, start], kind="stable")[: 4 * MAX_POINTS * 4]
+        for _ in range(MAX_POINTS - 1):
+            base = np.exp(-self.beta * lengths)
+            best, choice = 0.0, None
+            for share in LAG_SHARES:
+                reach = self._reach(near, points)
+                lags = np.floor(share * reach / unit)
+                joined = np.minimum(lengths, self.table.metres[near] + unit * lags[:, None])
+                gain = (np.exp(-self.beta * joined) - base)[:, :cells] @ gains
+                top = int(gain.argmax())
+                if gain[top] > best + 1e-12 * abs(float(gains @ base)):
+                    best, choice = float(gain[top]), (int(near[top]), int(lags[top]))
+            if choice is None:
+                break
+            points.append(choice)
+            lengths = np.minimum(lengths, self.table.metres[choice[0]] + unit * choice[1])
+        return tuple(points)
+
+    def _reach(self, near: Integers, points: list[tuple[int, int]]) -> Reals:
+        """Give the distance of candidate points from the shape so far, lags counted."""
+        unit = float(self.table.places.unit_metres)
+        reach: Reals = np.min([self.table.between(near, point) + unit * lag for point, lag in points], axis=0)
+        return reach
+
+
+def solve_near(places: Places, epsilon: Fraction, *, people: Reals, inputs: Booleans, named: Booleans) -> NearLaw:
+    """Solve the programme for a map: hidden reports, their weights and the cells that stand for them."""
+    beta = float(epsilon * (1 - RESERVE))
+    table = PointTable.of(places, beta)
+    programme = _Programme(table=table, beta=beta, people=people, inputs=inputs, named=np.flatnonzero(named))
+    programme.add(())
+    for point in range(len(table.rows)):
+        programme.add(((point, 0),))
+    weights, duals, distance = programme.solve()
+    for _ in range(MAX_ROUNDS):
+        if not programme.price(duals):
+            break
+        weights, duals, after = programme.solve()
+        is_last, distance = after > (1 - MIN_GAIN) * distance, after
+        if is_last:
+            break
+    kept = np.flatnonzero(weights > 0)
+    level = np.linalg.lstsq(np.array(programme.kernels)[kept][:, inputs].T, np.ones(int(inputs.sum())), rcond=None)[0]
+    if level.min() > 0:  # the solver's rows are level to 1e-7; these to rounding
+        weights[kept] = level
+    shapes = [programme.shapes[h] for h in kept.tolist()]
+    largest = [table.shape(shape, beta)[inputs].max() if shape else 1.0 for shape in shapes]
+    return NearLaw(
+        table=table,
+        shapes=shapes,
+        weights=weights[kept] / np.array(largest),
+        told=np.array([programme.told[h] for h in kept.tolist()]),
+        expected_distance=distance,
+    )
+
+
+# --- from a map to the nearest law --------------------------------------------------------------------------------
+
+
+def build_near_mechanism(
+    places: Places, epsilon: Fraction, *, people: Reals, cells: Booleans, inputs: Booleans
+) -> Mechanism | HiddenMechanism:
+    """Build the law of least expected distance that we know of, for people spread like this (shares of 1).
+
+    Compared are sharp and calibrated GridE, each with names for its reports, cones on a map with a wide margin (planar
+    Laplace on a grid, level and named) and, on small maps, the programme. Guarantee: epsilon per metre, certified.
+    """
+    candidates: list[Mechanism | HiddenMechanism] = []
+    if bool((inputs == cells).all()):
+        sharp = build_sharp_mechanism(places, epsilon, cells=cells)
+        equal = calibrate_beta(places, epsilon, equal_weights(cells))
+        candidates += [name_reports(law, people) for law in (sharp, equal)]
+    if int(inputs.sum()) <= MAX_PROGRAMME_CELLS:
+        solved = solve_near(places, epsilon, people=people, inputs=inputs, named=cells)
+        candidates.append(_round_near(solved, epsilon, inputs=inputs, cells=cells))
+    elif isinstance(places, PlaneGrid) and places.size <= MAX_MARGIN_CELLS:
+        candidates.append(build_wide(places, epsilon, people=people, inputs=inputs, cells=cells))
+    kept = [law for law in candidates if is_kept(law, epsilon)]
+    if not kept:
+        plain = Mechanism(places=places, beta_per_metre=epsilon / 2, weights=equal_weights(cells), inputs=inputs)
+        return name_reports(plain, people)
+    return min(kept, key=lambda law: find_expected_distance(law, people))
+
+
+MAX_MARGIN_CELLS = 12_000  # of a map for which a wide margin is tried
+MARGIN_DECAYS = 3.0  # width of that margin, in units of 1/epsilon
+MAX_NAMED_BY_TABLE = 1_500  # cells up to which names are found by a table of distances
+
+
+def is_kept(law: Mechanism | HiddenMechanism, epsilon: Fraction) -> bool:
+    """Tell whether a law keeps its promise, by its certificate."""
+    needed = certify_hidden(law) if isinstance(law, HiddenMechanism) else certify_epsilon(law).epsilon
+    return needed <= float(epsilon)
+
+
+def _round_near(law: NearLaw, epsilon: Fraction, *, inputs: Booleans, cells: Booleans) -> HiddenMechanism:
+    """Turn a solution into exact numbers: shapes from their first point, weights over 2**40."""
+    table = law.table
+    rows, columns = table.rows, table.columns
+    shapes: dict[Shape, int] = {}
+    placed = []
+    for points, weight in zip(law.shapes, quantise_weights(law.weights).tolist(), strict=True):
+        first = points[0][0] if points else 0
+        shape = tuple(
+            (int(rows[point] - rows[first]), int(columns[point] - columns[first]), lag) for point, lag in points
+        )
+        number = shapes.setdefault(shape, len(shapes))
+        placed.append([number, int(rows[first]) if points else 0, int(columns[first]) if points else 0, weight])
+    return HiddenMechanism(
+        places=table.places,
+        beta_per_metre=round_down(epsilon * (1 - RESERVE)),
+        shapes=tuple(shapes),
+        columns=np.array(placed),
+        told=law.told,
+        weights=equal_weights(cells),
+        inputs=inputs,
+    )
+
+
+def build_wide(
+    places: PlaneGrid, epsilon: Fraction, *, people: Reals, inputs: Booleans, cells: Booleans
+) -> HiddenMechanism:
+    """Put level cones on the map and a margin around it, and name each by the cell that is best for it."""
+    beta = round_down(epsilon * (1 - RESERVE))
+    sides = float(places.cell_height_metres), float(places.cell_width_metres)
+    margin = [min(int(np.ceil(MARGIN_DECAYS / float(epsilon) / side)), max(places.shape)) for side in sides]
+    shape = (places.rows + 2 * margin[0], places.columns + 2 * margin[1])
+    wide = replace(places, rows=shape[0], columns=shape[1], corner=None)
+    level = solve_nearly_level_weights(wide, float(beta), np.ones(wide.size, dtype=np.bool_))
+    rows, columns = (part - edge for part, edge in zip(np.divmod(np.arange(wide.size), shape[1]), margin, strict=True))
+    weights = quantise_weights(level)
+    law = HiddenMechanism(
+        places=places,
+        beta_per_metre=beta,
+        shapes=(((0, 0, 0),),),
+        columns=np.column_stack([np.zeros(wide.size, dtype=np.int64), rows, columns, weights]),
+        told=np.zeros(wide.size, dtype=np.int64),
+        weights=equal_weights(cells),
+        inputs=inputs,
+    )
+    return replace(law, told=_name_by_search(law, people, np.flatnonzero(cells)))
+
+
+def name_reports(law: Mechanism, people: Reals) -> Mechanism:
+    """Name every report by the cell of least expected distance for those who may have sent it: free post-processing."""
+    named = np.flatnonzero(law.weights)
+    return replace(law, told=_name_by_search(law, people, named), _kernel=law._kernel)
+
+
+def _name_by_search(law: Mechanism | HiddenMechanism, people: Reals, named: Integers) -> Integers:
+    """Find for every report the cell r that minimises sum over x of people(x) P(y|x) d(x, r)."""
+    places, size = law.places, law.places.size
+    norms = law.sums() if isinstance(law, HiddenMechanism) else find_all_norms(law)
+    joint_weight = np.where(law.can_enter, people / norms, 0.0)
+    told = np.zeros(law.reports, dtype=np.int64)
+    is_small = size <= MAX_NAMED_BY_TABLE
+    table = distance_table(places)[:, named] if is_small else None
+    for block, terms in law.blocks():
+        joint = joint_weight[:, None] * terms
+        if table is not None:
+            told[block] = named[np.argmin(joint.T @ table, axis=1)]
+        elif isinstance(places, PlaneGrid):
+            told[block] = _find_medians(places, joint, named)
+        else:
+            told[block] = _climb_to_medians(places, joint, named)
+    return told
+
+
+def _find_medians(grid: PlaneGrid, joint: Reals, named: Integers) -> Integers:
+    """Find the geometric median of every column by Weiszfeld's steps, then the best named cell around it."""
+    rows, columns = np.divmod(np.arange(grid.size), grid.columns)
+    y, x = rows * float(grid.cell_height_metres), columns * float(grid.cell_width_metres)
+    masses = joint / np.maximum(joint.sum(axis=0), np.finfo(float).tiny)
+    at_y, at_x = y @ masses, x @ masses
+    for _ in range(WEISZFELD_STEPS):
+        pull = masses / np.maximum(np.hypot(y[:, None] - at_y, x[:, None] - at_x), 1e-3)
+        total = np.maximum(pull.sum(axis=0), np.finfo(float).tiny)
+        at_y, at_x = (y @ pull) / total, (x @ pull) / total
+    named_y, named_x = y[named], x[named]
+    best = np.empty(joint.shape[1], dtype=np.int64)
+    for column in range(joint.shape[1]):
+        near = np.argpartition(np.hypot(named_y - at_y[column], named_x - at_x[column]), min(8, len(named) - 1))[:9]
+        far = np.hypot(y[:, None] - named_y[near], x[:, None] - named_x[near])
+        best[column] = named[near[int(np.argmin(masses[:, column] @ far))]]
+    return best
+
+
+WEISZFELD_STEPS = 12
+
+
+def _climb_to_medians(places: Places, joint: Reals, named: Integers) -> Integers:
+    """Find a good cell of every column on a map without rows and columns: the best of the heaviest ones."""
+    best = np.empty(joint.shape[1], dtype=np.int64)
+    for column in range(joint.shape[1]):
+        heavy = named[np.argsort(-joint[named, column], kind="stable")[:CANDIDATES]]
+        costs = [float(joint[:, column] @ places.metres(int(cell))) for cell in heavy.tolist()]
+        best[column] = heavy[int(np.argmin(costs))]
+    return best
+
+
+CANDIDATES = 12  # cells that are tried for a name on a map without rows and columns
+
+
+def find_expected_distance(law: Mechanism | HiddenMechanism, people: Reals) -> float:
+    """Find the expected distance between a person and the cell that is told, in metres."""
+    if isinstance(law, HiddenMechanism):
+        return measure_hidden(law, people).expected_distance
+    return measure_told(law, people).expected_distance
