@@ -154,7 +154,14 @@ def tell_day(entry: Mapping[str, Any]) -> dict[str, Any]:
 # --- in words -------------------------------------------------------------------------------------------------------
 
 Chapter = tuple[Text, list[Words]]
-IN_OTHER_SENTENCES = {"posterior_min", "posterior_median", "report_true_min", "tight_epsilon_is_exact"}
+IN_OTHER_SENTENCES = {
+    "posterior_min",
+    "posterior_median",
+    "report_true_min",
+    "tight_epsilon_is_exact",
+    "home_found_1_days",
+    "home_found_30_days",
+}
 
 
 def write_chapters(certificate: Certificate) -> list[Chapter]:

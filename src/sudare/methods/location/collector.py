@@ -21,8 +21,9 @@ import numpy as np
 
 from sudare.errors import ParameterError
 from sudare.methods.location.device_file import DeviceFile
+from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.kernel import ConvolutionKernel, DenseKernel, Kernel
-from sudare.methods.location.mechanism import Mechanism
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.posterior import find_norms
 from sudare.noise.public import Simulation
 from sudare.schema.arrays import Booleans, Integers, Reals
@@ -32,6 +33,7 @@ Smooth = Callable[[Reals], Reals]
 MAX_STEPS = 300
 STEPS_WITHOUT_GAIN = 10  # in held-out likelihood, after which no later step is expected to gain
 MAX_BATCH = 2**22  # numbers in one batch of transforms
+MAX_MATRIX = 10**8  # numbers in the matrix of a law of hidden reports
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,16 +53,39 @@ class Collector:
     weights: Reals
     start: Reals
     smooth: Smooth
+    back: Smooth
 
     @classmethod
-    def of(cls, mechanism: Mechanism, *, prior: Reals | None = None) -> Collector:
+    def of(cls, mechanism: Mechanism | HiddenMechanism, *, prior: Reals | None = None) -> Collector:
         """Prepare a map; `prior` (default: even over where people can be) is where the steps start."""
         can_enter = mechanism.can_enter
+        if isinstance(mechanism, HiddenMechanism):
+            return cls._of_hidden(mechanism, _choose_start(can_enter, prior))
+        smooth = make_smoother(mechanism.kernel)
         return cls(
             alpha=np.where(can_enter, 1 / find_norms(mechanism)[0], 0.0),
             weights=mechanism.shares,
             start=_choose_start(can_enter, prior),
-            smooth=make_smoother(mechanism.kernel),
+            smooth=smooth,
+            back=smooth,
+        )
+
+    @classmethod
+    def _of_hidden(cls, law: HiddenMechanism, start: Reals) -> Collector:
+        """Prepare a law of hidden reports: the kernel is a matrix of cells by reports, without the weights."""
+        if law.places.size * law.reports > MAX_MATRIX:
+            raise ParameterError(
+                "an estimate from {reports} hidden reports on {cells} cells is too large; publish with mode sharp",
+                reports=law.reports,
+                cells=law.places.size,
+            )
+        kernel = np.exp(-law.exponents(np.arange(law.places.size), np.arange(law.reports)))
+        return cls(
+            alpha=np.where(law.can_enter, 1 / law.sums(), 0.0),
+            weights=law.columns[:, 3] / FULL_WEIGHT,
+            start=start,
+            smooth=lambda values: values @ kernel,
+            back=lambda values: values @ kernel.T,
         )
 
     def law_of_reports(self, shares: Reals) -> Reals:
@@ -72,7 +97,7 @@ class Collector:
     def estimate(self, counts: Integers, *, steps: int) -> Reals:
         """Run so many steps for every row of counts; rows of the result add up to 1."""
         shares = counts / counts.sum(axis=1, keepdims=True)
-        theta = np.broadcast_to(self.start, shares.shape).copy()
+        theta = np.broadcast_to(self.start, (len(shares), len(self.start))).copy()
         for _ in range(steps):
             theta = self._step(theta, shares, self._mix(theta))
         normed: Reals = theta / theta.sum(axis=1, keepdims=True)
@@ -81,7 +106,7 @@ class Collector:
     def choose_steps(self, seen: Integers, held_out: Integers, *, most: int = MAX_STEPS) -> int:
         """Count the steps on `seen` after which the reports held out are likeliest, over all rows together."""
         shares = seen / seen.sum(axis=1, keepdims=True)
-        theta = np.broadcast_to(self.start, shares.shape).copy()
+        theta = np.broadcast_to(self.start, (len(shares), len(self.start))).copy()
         occurring = np.nonzero(held_out)
         best, best_step = -np.inf, 0
         for step in range(most + 1):
@@ -97,10 +122,13 @@ class Collector:
     def _mix(self, theta: Reals) -> Reals:
         """E(alpha theta); never less than its own term, which an FFT's absolute error could drown."""
         weighted = self.alpha * theta
-        return np.maximum(np.maximum(self.smooth(weighted), weighted), np.finfo(np.float64).tiny)
+        mixed = self.smooth(weighted)
+        if mixed.shape == weighted.shape and self.smooth is self.back:
+            mixed = np.maximum(mixed, weighted)
+        return np.maximum(mixed, np.finfo(np.float64).tiny)
 
     def _step(self, theta: Reals, shares: Reals, mix: Reals) -> Reals:
-        moved: Reals = theta * self.alpha * np.maximum(self.smooth(shares / mix), 0.0)
+        moved: Reals = theta * self.alpha * np.maximum(self.back(shares / mix), 0.0)
         return moved
 
 
@@ -237,12 +265,12 @@ def estimate_people(
 
 def _check_counts(device_file: DeviceFile, reports: Integers) -> Integers:
     counts = np.asarray(reports, dtype=np.int64)
-    size = device_file.mechanism.places.size
+    size = device_file.mechanism.reports
     if counts.shape != (size,) or counts.min() < 0:
         raise ParameterError("reports must be counted for each of the {cells} cells of the map", cells=size)
     if not counts.any():
         raise ParameterError("there is no report to estimate from; collect some first")
-    if counts[device_file.mechanism.weights == 0].any():
+    if isinstance(device_file.mechanism, Mechanism) and counts[device_file.mechanism.weights == 0].any():
         raise ParameterError(
             "a report names a cell that this device file never reports; the reports are damaged or forged"
         )

@@ -996,7 +996,7 @@ export class Device {
   }
 
   say(report) {
-    return { artefact: this.name, [this.file.columns ? "report" : "cell"]: report };
+    return { artefact: this.name, cell: report }; // of mode near: the number of a hidden report
   }
 
   reaches(square, metres) {
@@ -1095,9 +1095,8 @@ export function openDevice(deviceFile, { store, caps = {}, ...options } = {}) {
 }
 
 /** The cell that stands for a report: the nearest to where people may be who sent it. */
-export function told(deviceFile, { cell, report }) {
-  const number = cell ?? report;
-  return deviceFile.told ? deviceFile.told[number] : number;
+export function told(deviceFile, { cell }) {
+  return deviceFile.told ? deviceFile.told[cell] : cell;
 }
 
 /** The chance of every cell to be told from one cell, in floats: to show a person where their report may fall. */
@@ -1105,7 +1104,7 @@ export function lawOf(sampler, cell) {
   const row = sampler.rowOf(cell);
   const total = row.terms.reduce((sum, term) => sum + term, 0);
   const law = new Float64Array(sampler.size);
-  row.reports.forEach((report, place) => (law[told(sampler.file, { report })] += row.terms[place] / total));
+  row.reports.forEach((report, place) => (law[told(sampler.file, { cell: report })] += row.terms[place] / total));
   return law;
 }
 

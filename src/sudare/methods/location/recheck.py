@@ -6,7 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sudare.methods.location.device_file import DeviceFile, load_device_file
+from sudare.methods.location.device_file import FIRST_FORMAT, DeviceFile, load_device_file
+from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.recheck import are_equal, find_table, read_parameters, recheck_figures, recheck_promise
 from sudare.releases import Certificate
 from sudare.releases.certificate import round_up
@@ -16,9 +17,18 @@ from sudare.releases.parquet import read_frame
 from sudare.text import text
 
 if TYPE_CHECKING:
-    from sudare.methods.location.location import Location, LocationPreview
+    from sudare.methods.location.location import Location
+    from sudare.methods.location.preview import LocationPreview
 
-NEEDS_PRIOR = ("posterior_min", "posterior_median", "posterior_max", "expected_distance_metres")
+NEEDS_PRIOR = (
+    "posterior_min",
+    "posterior_median",
+    "posterior_max",
+    "expected_distance_metres",
+    "home_found_1_days",
+    "home_found_30_days",
+    "home_found_365_days",
+)
 """Figures that depend on where people are; a prior that was given is not published."""
 
 
@@ -26,7 +36,7 @@ def recheck_device_file(kind: type[Location], certificate: Certificate, director
     """Certify the law of the device file again, and compare promise, figures and the table of cells with it."""
     device = load_device_file(directory)
     method = kind(**read_parameters(kind, certificate))
-    measured = method._measure(device.mechanism)
+    measured = method.measure(device.mechanism, repeat=device.repeat)
     promise = dataclasses.replace(method.guarantee(), metric=device.mechanism.places.to_dict()["kind"])
     has_prior = certificate.parameters.get("prior") != "even"
     return [
@@ -47,6 +57,7 @@ def _recheck_law(certificate: Certificate, device: DeviceFile, method: Location)
         and told.get("cells") == str(device.mechanism.places.size)
         and told.get("epsilon_per_metre") == str(device.epsilon_per_metre)
         and device.repeat.fresh_reports == method.reports_per_day
+        and (device.format == FIRST_FORMAT or device.repeat == method.repeat_use)
     )
     detail = (
         text("devices read the law that the certificate names")
@@ -84,13 +95,14 @@ def _recheck_cells(
     certificate: Certificate, directory: Path, device: DeviceFile, method: Location, has_prior: bool
 ) -> CheckedClaim:
     """Make the table of cells again, and compare it column by column."""
-    from sudare.methods.location.location import make_cell_table
+    from sudare.methods.location.preview import make_cell_table
 
     found = read_frame(find_table(certificate, directory, "weights")).columns
     expected = make_cell_table(device.mechanism, model=method.posterior_model).columns
     passed = set(found) == set(expected)
+    needs_prior = ("posterior", "weight") if isinstance(device.mechanism, HiddenMechanism) else ("posterior",)
     for name, column in expected.items():
-        if not passed or (has_prior and name == "posterior"):
+        if not passed or (has_prior and name in needs_prior):
             continue
         if name == "place":
             first, second = read_labels(found[name]), read_labels(column)

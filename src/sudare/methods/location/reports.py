@@ -22,6 +22,7 @@ from sudare.forms.textfile import read_text
 from sudare.methods.location.device import Device, DeviceCaps, Report, short_identity
 from sudare.methods.location.device_file import DeviceFile, open_device_file
 from sudare.methods.location.geo import find_cell
+from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.sampler import Sampler
 from sudare.noise import Rng, SeededRng, system_rng
 from sudare.schema.arrays import Integers
@@ -54,7 +55,7 @@ def count_reports(path: Path, device_file: DeviceFile) -> Integers:
             file=path,
         )
     _check_cells(cells, device_file, path)
-    return np.bincount(cells, minlength=device_file.mechanism.places.size)
+    return np.bincount(cells, minlength=device_file.mechanism.reports)
 
 
 def _read_fast(raw: bytes, name: str) -> Integers | None:
@@ -132,7 +133,7 @@ def _read_cell(line: int, identity: str, cell: str, path: Path, name: str) -> in
 
 
 def _check_cells(cells: Integers, device_file: DeviceFile, path: Path) -> None:
-    size = device_file.mechanism.places.size
+    size = device_file.mechanism.reports
     outside = np.flatnonzero((cells < 0) | (cells >= size))
     if len(outside):
         raise SourceError(
@@ -142,6 +143,8 @@ def _check_cells(cells: Integers, device_file: DeviceFile, path: Path) -> None:
             number=int(outside[0]) + 1,
             last=size - 1,
         )
+    if isinstance(device_file.mechanism, HiddenMechanism):
+        return
     impossible = np.flatnonzero(device_file.mechanism.weights[cells] == 0)
     if len(impossible):
         raise SourceError(
