@@ -38,8 +38,16 @@ device_file_option = option(
 @click.command("draw", cls=Worded, help=text("Draw the report of one person, with the randomness of this machine."))
 @device_file_option
 @option("--cell", help=text("where the person is: number or label of a cell"))
-@option("--latitude", type=float, help=text("where the person is, in degrees (maps of kind mesh)"))
-@option("--longitude", type=float, help=text("where the person is, in degrees (maps of kind mesh)"))
+@option(
+    "--latitude",
+    type=float,
+    help=text("where the person is, in degrees (maps of kind mesh, h3, and roads read from lines)"),
+)
+@option(
+    "--longitude",
+    type=float,
+    help=text("where the person is, in degrees (maps of kind mesh, h3, and roads read from lines)"),
+)
 @option(
     "--state",
     type=click.Path(path_type=Path),

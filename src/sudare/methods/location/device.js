@@ -572,14 +572,15 @@ export function cellAt(deviceFile, latitude, longitude) {
     const units = MESH_UNITS[level - 1];
     return cellOf(plane, Math.floor((latitude * 960) / units) - row, Math.floor(((longitude - 100) * 640) / units) - column);
   }
-  if (plane.origin) {
-    const [south, west, north, east] = plane.origin.map((text) => float(parseDecimal(text)));
-    const metres = [(latitude - south) * north, (longitude - west) * east];
-    return cellOf(plane, Math.floor(metres[0] / float(parse(plane.cell_height_metres))), Math.floor(metres[1] / float(parse(plane.cell_width_metres))));
-  }
-  const points = grid.kind === "points" ? grid.points : grid.positions;
+  const points = grid.kind === "points" ? grid.points : positionsOf(grid);
   if (!points || points[0].length !== 3) throw new Error("this map has no latitudes; give the number of a cell");
   return nearest(points, earthCentred(latitude, longitude));
+}
+
+// Crossings of roads that were read from lines are named by latitude,longitude.
+function positionsOf({ names = [""] }) {
+  const degrees = names.map((name) => /^(-?[0-9]+\.[0-9]+),(-?[0-9]+\.[0-9]+)$/.exec(name));
+  return degrees.every(Boolean) ? degrees.map(([, latitude, longitude]) => earthCentred(Number(latitude), Number(longitude))) : null;
 }
 
 function cellOf(plane, row, column) {
@@ -593,15 +594,13 @@ function earthCentred(latitude, longitude) {
   return [flat * Math.cos(along), flat * Math.sin(along), normal * (1 - ECCENTRICITY) * Math.sin(up)].map((metres) => Math.round(metres * 1000));
 }
 
-const REACH = 3; // times the distance between neighbours: a place further away than that from all points is outside
+const MAX_METRES_OFF = 20000; // a place further than that from every point is outside the map
 
 function nearest(points, place) {
   const far = (point) => Math.hypot(...point.map((value, axis) => value - place[axis]));
   let best = 0;
   points.forEach((point, number) => far(point) < far(points[best]) && (best = number));
-  let gap = Infinity;
-  points.forEach((point, number) => number !== best && (gap = Math.min(gap, Math.hypot(...point.map((value, axis) => value - points[best][axis])))));
-  return far(points[best]) <= REACH * Math.max(gap, 1e5) ? best : null;
+  return far(points[best]) <= MAX_METRES_OFF * 1000 ? best : null;
 }
 
 // --- trust in nothing -----------------------------------------------------------------------------------------------

@@ -93,8 +93,23 @@ def mesh_bounds(grid: PlaneGrid) -> Bounds:
     return west, south, west + grid.columns * wide, south + grid.rows * tall
 
 
+MAX_METRES_OFF = 20_000  # a place further than that from every point of a map is outside
+
+
 def find_cell(places: Places, latitude: float, longitude: float) -> int:
-    """Find the number of the cell of a mesh map at a place in degrees; device.js has the same."""
+    """Find the number of the cell at a place in degrees; device.js has the same.
+
+    On a mesh that is the cell around it, on points of the globe (H3) and on roads read from lines the nearest one.
+    """
+    if not (math.isfinite(latitude) and math.isfinite(longitude) and abs(latitude) <= 90):
+        raise SchemaError("latitude and longitude must be degrees, the latitude between -90 and 90")
+    points = _find_positions(places)
+    if points is not None:
+        place = np.rint(to_earth_centred(np.array([latitude]), np.array([longitude])) * 1000)
+        metres = np.sqrt(((points - place) ** 2).sum(axis=1)) / 1000
+        if float(metres.min()) > MAX_METRES_OFF:
+            raise SchemaError("the place is outside the map; give a place on it")
+        return int(metres.argmin())
     if not isinstance(places, PlaneGrid) or places.corner is None:
         raise SchemaError("this map has no latitudes; give the number of a cell")
     cell = _find_on_mesh(places, latitude, longitude)
@@ -105,6 +120,20 @@ def find_cell(places: Places, latitude: float, longitude: float) -> int:
     if cell is None:
         raise SchemaError("the place is outside the map; give a place on it")
     return cell
+
+
+def _find_positions(places: Places) -> Reals | None:
+    """Give earth-centred millimetres of every place; None for a map that has no latitudes, or is a mesh."""
+    if isinstance(places, PointPlaces):
+        return places.points.astype(np.float64) if places.points.shape[1] == 3 else None
+    if not isinstance(places, RoadGraph):
+        return None
+    named = [_LAT_LON.fullmatch(name) for name in places.names]
+    if not all(named):
+        return None
+    degrees = np.array([[float(name[1]), float(name[2])] for name in named if name])
+    centred: Reals = np.rint(to_earth_centred(degrees[:, 0], degrees[:, 1]) * 1000)
+    return centred
 
 
 def _find_on_mesh(grid: PlaneGrid, latitude: float, longitude: float) -> int | None:
