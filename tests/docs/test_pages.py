@@ -96,6 +96,8 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "how-to/shared-ledger",
         "how-to/spark",
         "explanations/spark-planning",
+        "how-to/excel",
+        "how-to/hospital",
     ],
 )
 def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from sudare.advise.answers import Answers, Choice
-from sudare.advise.choose import advise, advise_kanon, advise_places, decide, is_crowded, read_facts
+from sudare.advise.choose import _choose_epsilon, advise, advise_kanon, advise_places, decide, is_crowded, read_facts
 from sudare.advise.next_steps import FileNames, list_commands, write_recipe_text
 from sudare.demo.data import write_coast
 from sudare.errors import ParameterError, SchemaError
+from sudare.methods.base import Expected
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.table import Table
 from sudare.methods.view import View
@@ -19,6 +20,7 @@ from sudare.recipe.file import read_recipe
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, Unit, Values
 from sudare.schema.hierarchy_rules import intervals
 from sudare.testing.subject import schema_of
+from sudare.text import text
 
 SEX = Attribute(name="sex", domain=Values(values=("F", "M")))
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
@@ -363,3 +365,38 @@ def test_what_choose_says_of_rho_is_what_previews_tell() -> None:
     assert float(note.values["loss"]) == pytest.approx(rho / pure, rel=0.05)
     assert deviation(releases, "rho") <= deviation(releases, "epsilon")
     assert deviation(releases - 2, "rho") > deviation(releases - 2, "epsilon")
+
+
+# --- the epsilon at which answers become useful -----------------------------------------------------------------------
+
+
+def expect_errors(*deviations: float, answer: float) -> tuple[tuple[Fraction, Expected], ...]:
+    """The errors of an answer at epsilon 1/10, 1/2 and 1."""
+    epsilons = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
+    return tuple(
+        (epsilon, Expected(words=text("off"), is_small=off <= answer / 10, relative=off / answer))
+        for epsilon, off in zip(epsilons, deviations, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("deviations", "chosen"),
+    [
+        ((192, 46, 23), Fraction(1, 2)),  # the first version named 1/10 here, with answers off by 8 %
+        ((40, 8, 4), Fraction(1, 10)),
+        ((230, 120, 90), Fraction(1)),  # none is within 5 %: the largest that is compared
+        ((900, 500, 400), Fraction(1)),
+    ],
+)
+def test_the_epsilon_named_is_the_smallest_at_which_answers_are_useful(
+    deviations: tuple[float, ...], chosen: Fraction
+) -> None:
+    assert _choose_epsilon(expect_errors(*deviations, answer=2400))[0] == chosen
+
+
+def test_the_advice_says_how_far_off_the_next_smaller_epsilon_would_be() -> None:
+    (note,) = _choose_epsilon(expect_errors(192, 46, 23, answer=2400))[1]
+
+    assert str(note) == (
+        "epsilon 1/2: a usual answer is within 3.8% of the truth in 95 of 100 cases; with epsilon 1/10 it would be 16%"
+    )
