@@ -224,6 +224,16 @@ def test_counts_and_a_seeded_release_are_those_of_a_csv_file(cluster: SparkClust
     assert publish(f"{cluster.url}{folder}") == publish(file)
 
 
+def test_a_draft_of_a_schema_is_the_one_from_files(cluster: SparkCluster, driver: Any) -> None:
+    columns = visits(300)
+    columns |= {"day": [f"2024-01-{1 + row % 28:02d}" for row in range(300)], "share": [row / 7 for row in range(300)]}
+    folder = write_parquet(cluster.folder / "drafted", columns, files=2)
+
+    drafts = [sd.propose_schema(data, name="visits").toml for data in (f"{cluster.url}{folder}", f"{folder}/*.parquet")]
+
+    assert drafts[0] == drafts[1]
+
+
 # --- frames, tables and other files ---------------------------------------------------------------------------------
 
 
@@ -320,11 +330,14 @@ def read_written(path: Path) -> list[tuple[str, ...]]:
         ("", "must be like spark://"),
     ],
 )
-def test_data_that_are_not_there_are_named(where: str, expected: str, cluster: SparkCluster, driver: Any) -> None:
+def test_data_that_are_not_there_are_named(
+    where: str, expected: str, cluster: SparkCluster, driver: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SourceError, match=re.escape(expected)) as refused:
         sd.open(f"{cluster.url}{where}", visits_schema())
 
     assert "\n" not in str(refused.value)
+    assert capfd.readouterr() == ("", "")  # pyspark prints exceptions, too
 
 
 def test_a_damaged_file_is_named_without_its_bytes(cluster: SparkCluster, driver: Any) -> None:

@@ -33,6 +33,14 @@ class SparkDialect(Dialect):
     def __init__(self) -> None:
         super().__init__("sudarespark")
 
+    def render(self, tree: Expression) -> str:
+        """Write a tree; which columns a row of GROUPING SETS adds up over is told by GROUPING_ID."""
+        renamed = tree.copy()
+        for function in renamed.find_all(exp.Anonymous):
+            if function.name.upper() == "GROUPING":
+                function.set("this", "GROUPING_ID")
+        return super().render(renamed)
+
     def digest(self, text: Expression) -> Expression:
         """SHA-256 of a text, as hexadecimal digits."""
         return exp.Anonymous(this="SHA2", expressions=[text, literal(256)])

@@ -28,7 +28,7 @@ SECONDS_WITHOUT_WORKERS = 120.0
 _SECONDS_BETWEEN_LOOKS = 0.2
 _SECONDS_TO_CANCEL = 60.0  # a task that does not hear within them is left to the cluster
 _THREAD = "sudare-spark"
-_PYTHON_LOG = "DataFrameQueryContextLogger"  # where pyspark prints the exceptions of the cluster
+_PYTHON_LOGS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # where pyspark prints exceptions, with plans
 
 
 class SparkJobs:
@@ -39,7 +39,7 @@ class SparkJobs:
         self.context: Any = None
         self._progress = progress
         self._lock = threading.RLock()
-        self._log_off = _drop_own_records()
+        _drop_own_records()
 
     @property
     def is_local(self) -> bool:
@@ -181,20 +181,20 @@ def _silent_log(context: Any) -> Iterator[None]:
             context.setLogLevel(level)
 
 
-def _drop_own_records() -> logging.Filter:
-    """Keep pyspark from printing exceptions of our threads, and of no others."""
+class _OtherThreads(logging.Filter):
+    """Lets records of other threads pass, and none of ours."""
 
-    class _OtherThreads(logging.Filter):
-        def filter(self, record: logging.LogRecord) -> bool:
-            return record.threadName != _THREAD
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.threadName != _THREAD
 
-    log = logging.getLogger(_PYTHON_LOG)
-    for known in log.filters:
-        if type(known).__name__ == _OtherThreads.__name__ and isinstance(known, logging.Filter):
-            return known
-    fresh = _OtherThreads()
-    log.addFilter(fresh)
-    return fresh
+
+_OTHER_THREADS = _OtherThreads()
+
+
+def _drop_own_records() -> None:
+    """Keep pyspark from printing exceptions of our threads, and of no others; a filter is added once."""
+    for name in _PYTHON_LOGS:
+        logging.getLogger(name).addFilter(_OTHER_THREADS)
 
 
 def _find_condition(error: Exception) -> str:
