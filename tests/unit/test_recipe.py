@@ -106,7 +106,6 @@ WRONG: list[tuple[str, tuple[str, ...]]] = [
     (HEAD + RECORDS.replace('publish = "microdata"\n', ""), ("line 11", "publish is missing", '"microdata", "table"')),
     (HEAD + RECORDS.replace('"microdata"', '"micro"'), ("line 13", 'publish ("micro")', 'did you mean "microdata"?')),
     (HEAD + RECORDS.replace("epsilon", "epsilom"), ("line 14", "unknown key epsilom; did you mean epsilon?")),
-    (HEAD + RECORDS.replace('epsilon = "1/2"\n', ""), ("line 11", "epsilon is missing", 'epsilon = "1/2"')),
     (HEAD + RECORDS.replace('"1/2"', "[1]"), ("line 14", "epsilon ([1])")),
     (HEAD + RECORDS.replace('"records"', '"a/b"'), ("line 12", 'name ("a/b")')),
     (HEAD + RECORDS.replace('"records"', '".hidden"'), ("line 12", 'name (".hidden")')),
@@ -146,6 +145,16 @@ def test_every_complaint_about_a_file_has_its_japanese(place: Path) -> None:
 
         assert "行目" in told
         assert not any(word in told for word in (" is ", " allowed ", " needs ", "cannot", "missing"))
+
+
+@pytest.mark.parametrize("promise", ["", 'epsilon = "1/2"\nrho = "1/10"\n', 'delta = "1e-9"\n'])
+def test_a_release_that_does_not_say_what_it_promises_in_one_way_is_refused_at_its_line(
+    place: Path, promise: str
+) -> None:
+    with pytest.raises(SudareError, match=r"recipe\.toml, line 11: .*rho") as caught:
+        plan_recipe(written(place, HEAD + RECORDS.replace('epsilon = "1/2"\n', promise)))
+
+    assert "\n" not in str(caught.value)
 
 
 def test_a_recipe_that_is_not_there_or_no_text_is_refused(place: Path) -> None:
