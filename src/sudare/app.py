@@ -18,6 +18,7 @@ from sudare.methods.base import Made, Method, Plan, Progress, Summary
 from sudare.methods.registry import method_of
 from sudare.noise import SeededRng, system_rng
 from sudare.privacy import Ledger, Promise, ReleaseAccount, Unrecorded
+from sudare.privacy.exact import write_exact
 from sudare.privacy.signatures import SigningKey, find_key
 from sudare.releases import Certificate, Release
 from sudare.releases.files import digest
@@ -88,7 +89,12 @@ class Published:
         if self.left is None:
             return [text("no ledger was given, so no record is kept of the total spent on this table")]
         return [
-            text("spent {spent}; {left} of {budget} is left", spent=self.spent, left=self.left, budget=self.budget),
+            text(
+                "spent {spent}; {left} of {budget} is left",
+                spent=self.spent,
+                left=write_exact(self.left),
+                budget=write_exact(self.budget or Fraction()),
+            ),
             text("head of the ledger: {head} (keep it elsewhere too)", head=self.certificate.ledger_head),
         ]
 

@@ -121,6 +121,8 @@ def _list_facts(opened: Ledger) -> dict[str, Any]:
 
 def _print_ledger(opened: Ledger) -> None:
     """Print what a ledger is, its sums, and its spends; amounts of rho also as epsilon at the delta."""
+    from sudare.privacy.exact import write_exact
+
     unit, spends, has_delta = opened.unit, opened.entries(), opened.currency.has_delta
     spent = sum((spend.cost for spend in spends), Fraction())
     sums = [
@@ -140,7 +142,7 @@ def _print_ledger(opened: Ledger) -> None:
     if spends:
         table(
             [
-                (str(spend.seq), spend.time, _write_amount(spend), str(spend.cost), say(spend.purpose))
+                (str(spend.seq), spend.time, _write_amount(spend), write_exact(spend.cost), say(spend.purpose))
                 for spend in spends
             ],
             head=("#", say("time"), say("promised") if has_delta else "epsilon", say("charged"), say("purpose")),
@@ -149,7 +151,10 @@ def _print_ledger(opened: Ledger) -> None:
 
 def _write_amount(spend: Spend) -> str:
     """Write what was promised; its currency is named where the ledger is kept in rho and takes both."""
-    return f"{spend.currency.name} {spend.amount}" if spend.charged_in.has_delta else str(spend.amount)
+    from sudare.privacy.exact import write_exact
+
+    amount = write_exact(spend.amount)
+    return f"{spend.currency.name} {amount}" if spend.charged_in.has_delta else amount
 
 
 def _say_old_version(opened: Ledger) -> str:

@@ -143,15 +143,16 @@ def _print_plan(plan: RecipePlan) -> None:
 
 def _print_sum(plan: RecipePlan, ledger: LedgerState) -> None:
     from sudare.privacy import hide_password
+    from sudare.privacy.exact import write_exact
 
-    rows = [(release.spec.name, str(release.cost)) for release in plan.to_do if release.is_paid]
+    rows = [(release.spec.name, write_exact(release.cost)) for release in plan.to_do if release.is_paid]
     if rows:
         table(rows, head=(say("to do"), ledger.currency.name))
     values: dict[str, Any] = {
         "file": hide_password(ledger.file),
-        "needed": plan.needed,
-        "left": ledger.left,
-        "budget": ledger.budget,
+        "needed": write_exact(plan.needed),
+        "left": write_exact(ledger.left),
+        "budget": write_exact(ledger.budget),
     }
     if ledger.exists:
         click.echo(say("{file}: {needed} is needed, {left} of {budget} is left", **values))

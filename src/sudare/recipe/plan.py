@@ -17,6 +17,7 @@ from sudare.methods.base import Method, Plan
 from sudare.methods.parameters import use_new_names
 from sudare.methods.registry import find_method
 from sudare.privacy import DifferentialPrivacy, Spend, hide_password
+from sudare.privacy.exact import write_exact
 from sudare.recipe.file import Recipe, ReleaseSpec, read_recipe
 from sudare.recipe.ledger import LedgerState, find_lost_spends, read_ledger, will_be_made
 from sudare.releases import Certificate
@@ -269,14 +270,14 @@ def _check_budget(plan: RecipePlan) -> None:
     ledger = plan.ledger
     if ledger is None or plan.needed <= ledger.left:
         return
-    costs = ", ".join(f"{release.spec.name} {release.cost}" for release in plan.to_do if release.is_paid)
+    costs = ", ".join(f"{release.spec.name} {write_exact(release.cost)}" for release in plan.to_do if release.is_paid)
     lost = sum((spend.cost for release in plan.to_do for spend in release.lost), Fraction())
     values: dict[str, object] = {
         "file": hide_password(ledger.file),
         "needed": ledger.name_amount(plan.needed),
         "costs": costs,
-        "left": ledger.left,
-        "budget": ledger.budget,
+        "left": write_exact(ledger.left),
+        "budget": write_exact(ledger.budget),
     }
     if lost:
         raise BudgetExceeded(

@@ -14,6 +14,7 @@ from sudare.app import allow_temporary_rows, publish, write_report
 from sudare.atomic import cannot_write, check_new_directory
 from sudare.errors import ReleaseError, SudareError
 from sudare.privacy import Ledger, hide_password
+from sudare.privacy.exact import write_exact
 from sudare.privacy.signatures import find_key
 from sudare.recipe.ledger import LedgerState, begin, end, find_mark, run_alone
 from sudare.recipe.plan import PlannedRelease, RecipePlan, check_data, find_reading, plan_recipe
@@ -160,8 +161,8 @@ def _run_release(plan: RecipePlan, number: int, tell: TellLine, working: Working
                 text(
                     "    spent {spent}; {left} of {budget} is left",
                     spent=plan.ledger.name_amount(release.cost),
-                    left=ledger.left,
-                    budget=ledger.budget,
+                    left=write_exact(ledger.left),
+                    budget=write_exact(ledger.budget),
                 )
             )
     return release.spec.name
