@@ -93,7 +93,7 @@ def _take(path: Path) -> ScratchDirectory | None:
     """Lock a new directory; None if another process took it for an abandoned one before the lock was held."""
     try:
         handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
-    except FileNotFoundError:
+    except (FileNotFoundError, FileExistsError):  # the second: of two who hold one name, the other was faster
         return None
     if fcntl is None:
         os.close(handle)
