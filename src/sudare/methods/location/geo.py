@@ -101,9 +101,10 @@ def find_cell(places: Places, latitude: float, longitude: float) -> int:
 
     On a mesh that is the cell around it, on points of the globe (H3) and on roads read from lines the nearest one.
     """
-    if not (math.isfinite(latitude) and math.isfinite(longitude) and abs(latitude) <= 90):
-        raise SchemaError("latitude and longitude must be degrees, the latitude between -90 and 90")
     points = _find_positions(places)
+    is_finite = math.isfinite(latitude) and math.isfinite(longitude)
+    if not is_finite or (points is not None and abs(latitude) > 90):
+        raise SchemaError("latitude and longitude must be degrees, the latitude between -90 and 90")
     if points is not None:
         place = np.rint(to_earth_centred(np.array([latitude]), np.array([longitude])) * 1000)
         metres = np.sqrt(((points - place) ** 2).sum(axis=1)) / 1000
