@@ -22,7 +22,7 @@ from tests.unit.test_location_trust import PROVE, run_node
 
 SIX = PlaneGrid(rows=6, columns=6, cell_height_metres="115.6", cell_width_metres="141.5")
 ALL = np.ones(36, dtype=np.bool_)
-# expected metres of the optimum (linear programme over all 36 x 36 laws, papers/hiraishi_location/optimum.py)
+# expected metres of the optimum (linear programme over all 36 x 36 laws, solved once by HiGHS)
 OPTIMA = {("even", "0.005"): 215.975, (3, "0.005"): 178.242, (3, "0.01"): 111.672, (5, "0.005"): 169.516}
 
 

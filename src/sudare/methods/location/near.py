@@ -11,7 +11,7 @@ never the promise. New shapes are found by the dual of the programme: from a con
 while the reduced cost falls. Maps of up to MAX_PROGRAMME_CELLS cells; larger ones are only renamed.
 
 Source: optimal mechanisms by linear programming, Bordenabe, Chatzikokolakis, Palamidessi 2014; cones as columns and
-their joining are ours (papers/hiraishi_location compares with the optimum).
+their joining are ours; tests/unit/test_location_near.py compares with the optimum of small maps.
 """
 
 from __future__ import annotations
