@@ -29,7 +29,7 @@ Purse = Ledger | Unrecorded | None
 
 
 NO_AUDIT = 0  # the audits are made at one epsilon: once for an algorithm is enough
-PAID = 29  # sentences that apply where a promise is paid for and records are published
+PAID = 30  # sentences that apply where a promise is paid for and records are published
 OF_ROWS = 20
 OF_MAPS = 14
 

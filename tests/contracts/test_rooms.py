@@ -62,8 +62,11 @@ ENGINES = {
     "random": ("noise/*",),
     "os.urandom": ("noise/*", "privacy/chain.py", "privacy/spend.py", "privacy/ledger_file.py"),  # ids, and a pause
     "secrets": ("scratch.py",),  # names of temporary directories
-    "tempfile": ("atomic.py", "scratch.py", "sources/files.py", "testing/*"),  # rows stand where the steward allows it
-    **dict.fromkeys(("tempfile.mkdtemp", "tempfile.gettempdir", "tempfile.TemporaryDirectory"), ("testing/*",)),
+    # rows stand where the steward allows it; those of verify are made up
+    "tempfile": ("atomic.py", "scratch.py", "sources/files.py", "testing/*", "verify/promises.py"),
+    **dict.fromkeys(
+        ("tempfile.mkdtemp", "tempfile.gettempdir", "tempfile.TemporaryDirectory"), ("testing/*", "verify/promises.py")
+    ),
     **dict.fromkeys(("os.replace", "os.rename", "os.link", "os.fsync"), ("atomic.py",)),  # whole files, written once
     "scipy": ("verify/*", "compare/*", "methods/location/*", "methods/kanon/pairs.py"),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),

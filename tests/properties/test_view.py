@@ -16,7 +16,8 @@ from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggrega
 from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.model import UNIT, score
-from sudare.methods.view.mondrian import THETA, costs, stop_decay, stop_scale
+from sudare.methods.view.mondrian import THETA, costs
+from sudare.methods.view.stops import stop_decay, stop_scale
 from sudare.methods.view.uncertainty import share_by_halves
 from sudare.noise import geometric_tail
 from sudare.schema import Attribute, Schema, Values
@@ -122,7 +123,8 @@ def test_the_cost_of_every_path_stays_within_epsilon(epsilon: Fraction, bits: in
 @given(st.fractions(Fraction(1, 20), 3))
 def test_the_tests_of_a_whole_path_cost_no_more_than_their_share_by_the_depth_free_stop(epsilon: Fraction) -> None:
     """The worst case of PrivTree's proof, added up with the integer law: scores fall by the decay at every level."""
-    scale, decay = stop_scale(epsilon), stop_decay(stop_scale(epsilon))
+    scale = stop_scale(epsilon, tests=60)
+    decay = stop_decay(scale)
 
     def goes_on(level: int) -> float:
         return geometric_tail(THETA - level + 1, scale)

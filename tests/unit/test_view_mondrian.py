@@ -26,7 +26,8 @@ from sudare.methods.view.cuts import (
     score_cuts,
     whole,
 )
-from sudare.methods.view.mondrian import THETA, draw_blocks, stop_decay, stop_scale
+from sudare.methods.view.mondrian import THETA, draw_blocks
+from sudare.methods.view.stops import bound_path_loss, stop_decay, stop_scale
 from sudare.noise import SeededRng, geometric_tail
 from sudare.testing import Tabled
 from sudare.testing.subject import schema_of
@@ -157,7 +158,7 @@ def test_blocks_by_hdpview_stay_few_however_large_epsilon_is(epsilon: Fraction) 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(3), Fraction(6), Fraction(12), Fraction(40)])
 def test_the_depth_free_tests_of_a_path_cost_no_more_than_their_share_at_any_epsilon(epsilon: Fraction) -> None:
     """From the floor of b upwards by the decay: every first level, tests that go on against the neighbour's."""
-    scale = stop_scale(epsilon)
+    scale = stop_scale(epsilon, tests=40)
     decay = stop_decay(scale)
     least = THETA + AE_SENSITIVITY - decay
 
@@ -174,6 +175,46 @@ def test_the_depth_free_tests_of_a_path_cost_no_more_than_their_share_at_any_eps
 
     assert 0 < max(sums) <= epsilon
     assert goes_on(least) < 1 / 2
+
+
+def worst_path(scale: Fraction, *, tests: int, most: int) -> float:
+    """The exact programme: the largest loss of all stop tests of a path, over every pair of sequences of AE.
+
+    Along a path ceil(AE) falls or stays, in both tables; they differ by at most 2. A path goes on, goes on, ..., and
+    stops, or ends untested. best[i, j]: the largest loss from a depth on, AE being i in one table and j in the other.
+    """
+    size, decay = float(scale), stop_decay(scale)
+    a = math.exp(-1 / size)
+    entries = np.arange(most + 1)
+    is_near = np.abs(entries[:, None] - entries) <= AE_SENSITIVITY
+    best = np.where(is_near, 0.0, -np.inf)
+    for depth in range(tests, 0, -1):
+        level = np.maximum(entries - decay * depth, AE_SENSITIVITY - decay).astype(float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            goes_on = np.where(level <= 0, (level - 1) / size, np.log1p(a - a ** np.maximum(level, 0)))
+            stops = np.where(level >= 1, -level / size, np.log1p(a - a ** np.maximum(1 - level, 0)))
+        later = np.maximum.accumulate(np.maximum.accumulate(best, axis=0), axis=1)
+        on = goes_on[:, None] - goes_on + np.maximum(later, 0.0)
+        best = np.where(is_near, np.maximum(on, stops[:, None] - stops), -np.inf)
+    return float(best.max())
+
+
+@pytest.mark.parametrize("scale", ["1/12", "2/5", "1", "3/2", "2", "29/10", "4", "247/25", "20", "40"])
+def test_the_bound_of_the_loss_of_a_path_is_what_the_exact_programme_finds(scale: str) -> None:
+    size, tests = Fraction(scale), 12
+    found = worst_path(size, tests=tests, most=stop_decay(size) * (tests + 1) + 8)
+
+    assert float(bound_path_loss(size, tests=tests)) == pytest.approx(found, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", ["1/1000", "1/10", "81/100", "2", "9", "100"])
+def test_the_stop_tests_spend_what_they_are_charged(epsilon: str) -> None:
+    """Within 2 %, where a decay of whole numbers jumps; with half the noise they would spend a third more at least."""
+    charged = Fraction(epsilon)
+    scale = stop_scale(charged, tests=30)
+
+    assert Fraction(98, 100) * charged <= bound_path_loss(scale, tests=30) <= charged
+    assert bound_path_loss(scale / 2, tests=30) > Fraction(13, 10) * charged
 
 
 @pytest.mark.parametrize("method", BLOCKS)

@@ -128,7 +128,10 @@ def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> Non
 
 @click.command(
     cls=Worded,
-    help=text("Check a stored release in DIR; without DIR, check the noise of this installation (about a minute)."),
+    help=text(
+        "Check a stored release in DIR; with --promise, the promise of a method; with neither, the noise of this"
+        " installation (about a minute)."
+    ),
 )
 @click.argument("directory", required=False, type=click.Path(path_type=Path), metavar="[DIR]")
 @option(
@@ -143,14 +146,42 @@ def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> Non
     type=click.Path(path_type=Path),
     help=text("public key file of the steward: check that the release is signed with it"),
 )
+@option(
+    "--promise",
+    "method",
+    metavar="METHOD",
+    help=text("check what a method (or `all`) draws against what it promises, exactly, on random neighbouring tables"),
+)
+@option(
+    "--schema",
+    "facts_file",
+    type=click.Path(path_type=Path),
+    help=text("with --promise: tables over this schema (or map) file (default: made-up ones of all kinds)"),
+)
+@option("--pairs", type=int, help=text("with --promise: pairs of tables for each configuration (default: 6)"))
 @json_option
-def verify(directory: Path | None, ledger_file: Path | str | None, key_file: Path | None, as_json: bool) -> None:
+def verify(
+    directory: Path | None,
+    ledger_file: Path | str | None,
+    key_file: Path | None,
+    method: str | None,
+    facts_file: Path | None,
+    pairs: int | None,
+    as_json: bool,
+) -> None:
     """Run the checks and print each with what it showed."""
     for name, file in (("--ledger", ledger_file), ("--key", key_file)):
         if directory is None and file is not None:
             raise click.UsageError(
                 say("{name} needs the directory of a release", name=name), click.get_current_context()
             )
+    if method is not None and directory is not None:
+        raise click.UsageError(say("--promise checks a method, and takes no directory"), click.get_current_context())
+    if method is None and (facts_file is not None or pairs is not None):
+        raise click.UsageError(say("--schema and --pairs go with --promise METHOD"), click.get_current_context())
+    if method is not None:
+        _verify_promises(method, facts_file, pairs, as_json=as_json)
+        return
     from sudare.noise.selfcheck import CheckResult
     from sudare.verify.checks import verify_installation, verify_release
 
@@ -169,3 +200,28 @@ def verify(directory: Path | None, ledger_file: Path | str | None, key_file: Pat
             click.echo(f"{mark}  {check.name}: {check.detail}{basis}")
     if not all(check.passed for check in checks):
         raise ReleaseError("a check failed; publish nothing with this installation or from this directory")
+
+
+def _verify_promises(method: str, facts_file: Path | None, pairs: int | None, *, as_json: bool) -> None:
+    from sudare.methods.registry import method_entries
+    from sudare.verify.promises import verify_promise
+    from sudare.verify.replay import PAIRS
+
+    if method == "all" and facts_file is not None:
+        raise click.UsageError(say("--schema goes with one method, not with all"), click.get_current_context())
+    verdicts = []
+    with progress(say("checking")) as moved:
+        for name in list(method_entries()) if method == "all" else [method]:
+            given = PAIRS if pairs is None else pairs
+            verdicts.append(verify_promise(name, facts_file=facts_file, pairs=given, progress=moved))
+    if as_json:
+        print_json([verdict.to_dict() for verdict in verdicts])
+    else:
+        for verdict in verdicts:
+            mark = say("ok") if verdict.holds else say("FAILED")
+            *lines, total = verdict.lines
+            for line in lines:
+                click.echo(f"    {line}")
+            click.echo(f"{mark}  {total}")
+    if not all(verdict.holds for verdict in verdicts):
+        raise ReleaseError("a promise is broken; publish nothing with this method until it is mended")

@@ -28,6 +28,7 @@ from sudare.noise.laws import require_exact
 from sudare.noise.rng import LazyUniform, Rng
 from sudare.noise.uniform import draw_below_each
 from sudare.noise.witness import watched
+from sudare.privacy.conversion import bound_log
 from sudare.schema.arrays import Booleans, Integers
 
 Words = NDArray[np.uint64]
@@ -152,6 +153,24 @@ def exceed_few(levels: Integers, *, scale: Fraction, names: Integers | None = No
     """
     exceeds: Booleans = levels + geometric_few(levels.size, scale=scale, rng=rng) > 0
     return exceeds
+
+
+@functools.lru_cache(maxsize=4096)
+def bound_log_exceeding(level: int, scale: Fraction) -> tuple[Fraction, Fraction]:
+    """Catch ln((1 + a) P[level + Z > 0]) between two fractions, a = exp(-1/scale); the 1 + a falls out of quotients.
+
+    With P[Z >= k] = a^k/(1 + a) for k >= 1: (level - 1)/scale exactly up to level 0, ln(1 + a - a^level) above.
+    P[level + Z <= 0] is P[(1 - level) + Z > 0].
+
+    >>> bound_log_exceeding(-3, Fraction(2))
+    (Fraction(-2, 1), Fraction(-2, 1))
+    """
+    if level <= 0:
+        exact = (level - 1) / Fraction(scale)
+        return exact, exact
+    share = 1 + exp_minus(1 / Fraction(scale), POWER_BITS) - exp_minus(level / Fraction(scale), POWER_BITS)
+    low, high = Fraction(share.low, 1 << POWER_BITS), Fraction(share.high, 1 << POWER_BITS)
+    return bound_log(low)[0], bound_log(high)[1]
 
 
 def geometric_few(size: int, *, scale: Fraction, rng: Rng) -> Integers:

@@ -7,18 +7,12 @@ more runs until the fault is seen, and the method itself with half as many again
 
 from __future__ import annotations
 
-import dataclasses
-import tempfile
-from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sudare.counts import Counts
-from sudare.methods.location import load_device_file
-from sudare.methods.location.grid import distances_from
 from sudare.noise import SeededRng
 from sudare.privacy import Guarantee, Neighbours
 from sudare.privacy.promise import ClassGuarantee, MetricGuarantee
@@ -26,6 +20,8 @@ from sudare.testing.promise_checks import only_if, spends
 from sudare.testing.subject import Subject, changed, even_table, first_cells, require, with_fields
 from sudare.verify import Audit
 from sudare.verify.audit import audit_outputs
+from sudare.verify.promises import ROUNDING, find_worst_loss, recount_classes
+from sudare.verify.replay import replay_method
 
 CONFIDENCE = 0.999
 # Half the noise is seen with the fewest runs here: about 1,000 on 64 cells. At a smaller epsilon all of it looks alike,
@@ -121,6 +117,22 @@ def _audited(subject: Subject) -> Any:
     return with_fields(subject.method, epsilon=AUDITED_EPSILON)
 
 
+# --- coupled replay ---------------------------------------------------------------------------------------------------
+
+REPLAYED_PAIRS = 6
+
+
+@only_if(spends, "the promise compares no tables")
+def a_replay_on_neighbours_loses_no_more_than_the_promise(subject: Subject) -> None:
+    """The exact loss on random neighbours is within the promise, and what follows the noise does not see the table."""
+    for result in replay_method(subject.method, schema=subject.schema, pairs=REPLAYED_PAIRS):
+        require(
+            result.holds,
+            f"for {result.neighbours} neighbours: "
+            + (str(result.problem) if result.problem else f"the loss is {float(result.worst):.6f} times the promise"),
+        )
+
+
 # --- classes ----------------------------------------------------------------------------------------------------------
 
 AUDITED_K = 6  # half of it is what the thin table holds in every combination of quasi-identifiers
@@ -152,16 +164,10 @@ def _with_audited_k(subject: Subject) -> Any:
 def _smallest_class(subject: Subject, method: Any) -> int:
     cells = first_cells(subject.schema, most=subject.schema.size)
     thin = Counts.build(subject.schema, cells, np.ones(len(cells), dtype=np.int64))
-    release = dataclasses.replace(subject, method=method).publish(thin)
-    columns = release.frames["records"].decode()
-    names = release.certificate.guarantee["quasi"]
-    rows = Counter(zip(*(map(str, columns[name].tolist()) for name in names), strict=True))
-    return min(rows.values())
+    return recount_classes(method, thin)[0]
 
 
 # --- a metric ---------------------------------------------------------------------------------------------------------
-
-ROUNDING = 1e-9  # of logarithms of probabilities, which are floats here
 
 
 def _promises_a_metric(subject: Subject) -> bool:
@@ -171,27 +177,14 @@ def _promises_a_metric(subject: Subject) -> bool:
 @only_if(_promises_a_metric, "the promise is not about distances")
 def no_report_tells_more_than_epsilon_per_metre(subject: Subject) -> None:
     """For every pair of places and every report, from the law in the file that devices read."""
-    found, promised = _worst_loss(subject, subject.method)
+    found, promised = find_worst_loss(subject.method, subject.facts)
     require(found <= promised * (1 + ROUNDING), f"epsilon is {found:.6f} per metre, and {promised:.6f} is promised")
 
 
 @only_if(_promises_a_metric, "the promise is not about distances")
 def the_bound_is_seen_to_break_when_epsilon_is_doubled(subject: Subject) -> None:
     """The same look at the law refutes a mechanism with half the noise: so it could have seen a fault."""
-    _, promised = _worst_loss(subject, subject.method)
+    _, promised = find_worst_loss(subject.method, subject.facts)
     weak = with_fields(subject.weaken(subject.method), slack="noise")  # no noise beyond what is promised
-    found, _ = _worst_loss(subject, weak)
+    found, _ = find_worst_loss(weak, subject.facts)
     require(found > promised, f"half the noise was not seen: epsilon is {found:.6f} per metre")
-
-
-def _worst_loss(subject: Subject, method: Any) -> tuple[float, float]:
-    """The largest loss per metre over all pairs of places and all reports, and what is promised."""
-    with tempfile.TemporaryDirectory() as place:
-        method.publish(subject.facts).save(Path(place) / "out")
-        mechanism = load_device_file(Path(place) / "out").mechanism
-    places = range(mechanism.places.size)
-    laws = np.log(np.array([mechanism.report_law(cell) for cell in places]))
-    metres = np.array([distances_from(mechanism.places, cell) for cell in places])
-    losses = (laws[:, None, :] - laws[None, :, :]).max(axis=2)
-    apart = metres > 0
-    return float((losses[apart] / metres[apart]).max()), float(method.promise(subject.facts).epsilon_per_metre)

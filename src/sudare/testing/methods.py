@@ -9,7 +9,8 @@ from typing import Any
 from sudare.methods.base import Method
 from sudare.testing import audits, promise_checks, refusal_checks, release_checks
 from sudare.testing.promise_checks import Check, reason_against
-from sudare.testing.subject import Subject, schema_of, schema_with_hierarchies, small_map
+from sudare.testing.subject import Subject, schema_of
+from sudare.verify.promises import schema_with_hierarchies, small_map
 
 __all__ = ["METHOD_CHECKS", "CheckedSentence", "check_method"]
 
@@ -43,6 +44,7 @@ METHOD_CHECKS: tuple[Check, ...] = (
     release_checks.the_certificate_is_read_strictly,
     release_checks.a_finished_release_is_recognised,
     release_checks.the_page_of_a_release_is_written,
+    audits.a_replay_on_neighbours_loses_no_more_than_the_promise,
     audits.an_audit_sees_it_when_the_noise_is_halved,
     audits.an_audit_stays_within_the_promise,
     audits.every_published_class_holds_k,

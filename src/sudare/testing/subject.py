@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -17,15 +16,12 @@ from numpy.typing import NDArray
 
 from sudare.counts import Counts
 from sudare.errors import SourceError
-from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.map_file import Map
 from sudare.noise import Rng, SeededRng, system_rng
 from sudare.privacy import Ledger, Neighbours, Promise, Unrecorded
 from sudare.releases import Release
-from sudare.schema import Attribute, Codes, Schema, TableHierarchy, Unit, Values
-from sudare.sources import open as open_source
-from sudare.sources.table import TableSource
+from sudare.schema import Attribute, Codes, Schema, Unit, Values
 from sudare.verify import Audit
+from sudare.verify.promises import open_rows
 
 CELLS = 64  # enough that the repair of a noisy table hardly couples two of them
 PER_CELL = 40  # far enough from 0 that a repair rarely cuts a cell off
@@ -167,46 +163,6 @@ def save_and_load(release: Release, *, file_format: Literal["parquet", "csv"] = 
     with tempfile.TemporaryDirectory() as place:
         release.save(Path(place) / "out", file_format=file_format, even_if_not_private=True)
         return Release.load(Path(place) / "out")
-
-
-def open_rows(counts: Counts, place: Path) -> TableSource:
-    """Write counts as rows of a CSV file, each person with two of them, and open the file."""
-    schema, codes = counts.schema, counts.expand()
-    columns = {one.name: one.labels(codes[:, at]).tolist() for at, one in enumerate(schema.attributes)}
-    if schema.unit.kind == "person":
-        columns[str(schema.unit.column)] = [f"p{row // 2}" for row in range(len(codes))]
-    with (place / "rows.csv").open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    return open_source(place / "rows.csv", schema)
-
-
-def schema_with_hierarchies() -> Schema:
-    """Make a schema that can be generalised: two quasi-identifiers of 8 and 4 values, and a sensitive attribute.
-
-    >>> schema_with_hierarchies().size
-    96
-    """
-    first = [(f"v{code}", f"half {code // 4}", "*") for code in range(8)]
-    second = [(f"w{code}", f"pair {code // 2}", "*") for code in range(4)]
-    quasi = [
-        Attribute(
-            name=f"a{at}",
-            domain=Values(tuple(path[0] for path in paths)),
-            role="quasi",
-            hierarchy=TableHierarchy.from_paths(paths),
-        )
-        for at, paths in enumerate((first, second))
-    ]
-    illness = Attribute(name="a2", domain=Values(("none", "cold", "flu")), role="sensitive")
-    return Schema(name="checked", attributes=(*quasi, illness))
-
-
-def small_map() -> Map:
-    """Make a map of 4 by 5 cells, all of which can be reported."""
-    grid = PlaneGrid(rows=4, columns=5, cell_height_metres=100, cell_width_metres=120)
-    return Map(places=grid, weights=np.ones(grid.size))
 
 
 class Touched(Exception):  # noqa: N818  (reads as a fact in `except Touched`)

@@ -16,6 +16,7 @@ import numpy as np
 from sudare.counts import Counts
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.cuts import AE_SENSITIVITY, BlockLevel, Codes, Filled, choose_cuts, whole
+from sudare.methods.view.stops import stop_decay, stop_scale
 from sudare.noise import Rng, geometric_variance
 from sudare.noise.rows import add_geometric_few, exceed_few
 from sudare.schema import Schema
@@ -25,7 +26,6 @@ RECURSION = Fraction(9, 10)  # of epsilon: for tests and cuts
 TESTS = Fraction(9, 10)  # of that: for tests
 DEPTH = Fraction(6, 5)  # times the bits of the domain: how deep a block can lie
 THETA = 0
-BRANCHES = 2
 GRID = Fraction(5, 6)  # leaf epsilons are rounded down to powers of it, so that few laws of noise are needed
 
 
@@ -98,7 +98,7 @@ def _test(
 ) -> Booleans:
     """Tell which blocks go on; the others are final. A block of one cell or at the deepest level is not tested."""
     is_tested = (cells > 1) & (depth < done.plan.deepest)
-    levels = stop.level(errors, depth) - THETA
+    levels = np.where(is_tested, stop.level(errors, depth) - THETA, 0)  # nothing private where nothing is tested
     goes_on: Booleans = is_tested & exceed_few(levels, scale=stop.scale, names=boxes.names, rng=rng)
     done.add(boxes.of(~goes_on), sums[~goes_on], depth, is_tested[~goes_on])
     return goes_on
@@ -157,21 +157,10 @@ def by_depth(plan: Costs) -> Stop:
 
 
 def depth_free(plan: Costs) -> Stop:
-    """PrivTree's decaying test: b = max(AE - delta * depth, theta + 2 - delta); needs AE(child) <= AE(parent)."""
-    scale = stop_scale(plan.tests)
+    """PrivTree's decaying test: b = max(AE - delta * depth, theta + 2 - delta); needs AE(child) <= AE(parent).
+
+    The noise is what the exact worst loss of a path asks for (`stops.py`), less than half of PrivTree's.
+    """
+    scale = stop_scale(plan.tests, tests=plan.deepest - 1)
     decay = stop_decay(scale)
     return Stop(scale, lambda errors, depth: np.maximum(errors - decay * depth, THETA + AE_SENSITIVITY - decay))
-
-
-def stop_scale(epsilon: Fraction) -> Fraction:
-    """lambda = ((2a - 1)/(a - 1) + 1) * sensitivity / epsilon for a branches."""
-    return (Fraction(2 * BRANCHES - 1, BRANCHES - 1) + 1) * AE_SENSITIVITY / epsilon
-
-
-def stop_decay(scale: Fraction) -> int:
-    """delta = lambda * ln a, up to the next whole number, and at least what lets an empty block rather stop than go on.
-
-    A larger decay costs nothing (proofs/view.md). Without a least one, empty blocks would double at every level where
-    epsilon is large.
-    """
-    return max(AE_SENSITIVITY, math.ceil(float(scale) * math.log(BRANCHES)))

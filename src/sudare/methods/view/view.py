@@ -28,8 +28,9 @@ from sudare.methods.view.budget import (
 )
 from sudare.methods.view.cuts import AE_SENSITIVITY
 from sudare.methods.view.model import FittedModel, draw_model
-from sudare.methods.view.mondrian import costs, draw_blocks, stop_scale
+from sudare.methods.view.mondrian import costs, draw_blocks
 from sudare.methods.view.published import frames_of
+from sudare.methods.view.stops import stop_scale
 from sudare.methods.view.tables import TableView
 from sudare.methods.view.uncertainty import hidden_noise, model_error, replicates
 from sudare.noise import Rng, geometric_variance
@@ -125,7 +126,7 @@ def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
     """Refuse noise beyond 64 bits before anything is spent, whatever shares the noisy number of records leads to."""
     if algorithm in ("mondrian", "hdpview"):
         plan = costs(budget.epsilon, schema, algorithm)
-        stop = AE_SENSITIVITY / plan.test if plan.test else stop_scale(plan.tests)
+        stop = AE_SENSITIVITY / plan.test if plan.test else stop_scale(plan.tests, tests=plan.deepest - 1)
         largest = max(stop, 1 / plan.leaf(plan.deepest, tested=True))
     else:
         if budget.is_concentrated:

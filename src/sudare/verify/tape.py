@@ -1,0 +1,278 @@
+"""A tape of one run: every private number beside the noise it got, to be played to a run on a neighbouring table.
+
+A run on the first table records. A run on the second table gets the same outcomes, and the tape adds up what they tell
+about which of the two tables it was: the exact privacy loss of that output, or the most that any output of the same
+draws could tell. Proof and limits: proofs/replay.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ParameterError
+from sudare.noise import SeededRng
+from sudare.noise.rows import bound_log_exceeding
+from sudare.privacy.currency import Currency
+
+Kind = Literal["noise", "normal", "test", "choice"]
+Steering = Literal["drawn", "on", "off"]
+Name = tuple[int, ...]
+
+NOISE = {"geometric", "add_geometric", "add_geometric_few"}
+CHOICES = {"exponential", "permute_and_flip", "permute_and_flip_rows", "choose_evenly"}
+
+
+class Diverged(Exception):  # noqa: N818  (reads as a fact in `except Diverged`)
+    """The second run asked for something else than the first: what a method measures depends on private numbers."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Draw:
+    """One watched draw: private numbers, the law, what came out.
+
+    `parameter` is the scale of noise and tests, the variance of normal noise, the rate of a choice (P proportional to
+    exp(rate * score)); None for a choice among equals.
+    """
+
+    sampler: str
+    kind: Kind
+    private: NDArray[Any]
+    parameter: Fraction | None
+    outcome: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Bounds of ln P[outcome | first table] / P[outcome | second], and of its opposite."""
+
+    forward: Fraction = Fraction(0)
+    backward: Fraction = Fraction(0)
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(forward=self.forward + other.forward, backward=self.backward + other.backward)
+
+    @property
+    def worst(self) -> Fraction:
+        """Whichever table the output speaks for."""
+        return max(self.forward, self.backward)
+
+
+class Tape:
+    """Records the draws of a run, then plays them to another and adds up the loss in a currency.
+
+    `steering` decides the outcome of tests while recording: as drawn, or always on, or always off. Every outcome can
+    happen, so the promise must hold for it; drawn ones alone would seldom reach the dear ones.
+
+    >>> from sudare.noise import geometric
+    >>> from sudare.noise.witness import WatchedRng
+    >>> from sudare.privacy.currency import EPSILON
+    >>> tape = Tape(1, currency=EPSILON)
+    >>> noisy = geometric([7], epsilon=Fraction(1), sensitivity=2, rng=WatchedRng(1, witness=tape))
+    >>> tape.play()
+    >>> again = geometric([8], epsilon=Fraction(1), sensitivity=2, rng=WatchedRng(1, witness=tape))
+    >>> bool(noisy == again), tape.finish()
+    (True, Fraction(1, 2))
+    """
+
+    def __init__(self, seed: int, *, currency: Currency, steering: Steering = "drawn") -> None:
+        self._rng, self._currency, self._steering = SeededRng(seed), currency, steering
+        self._in_order: list[Draw] = []
+        self._by_name: dict[tuple[Kind, Name], Draw] = {}
+        self._is_playing = False
+        self._next = 0
+        self._played: set[tuple[Kind, Name]] = set()
+        self._path = Loss()  # of named draws, which belong to one pure promise together
+        self._amount = Fraction(0)  # of the others, each in the currency
+
+    # --- what a run sees ---------------------------------------------------------------------------------------------
+
+    def see(self, sample: Callable[..., Any], private: Any, law: Mapping[str, Any]) -> Any:
+        """Take a call of a watched sampler: sample and keep it, or give what was kept."""
+        name = sample.__name__
+        kind = _kind_of(name)
+        if law.get("names") is not None:
+            return self._see_named(sample, kind, np.asarray(private), law)
+        seen = _as_numbers(private)
+        parameter = _parameter(name, law)
+        if self._is_playing:
+            return self._repeat(name, kind, seen, parameter)
+        drawn = sample(private, **law, rng=self._rng)
+        self._in_order.append(
+            Draw(sampler=name, kind=kind, private=seen.copy(), parameter=parameter, outcome=_copy(drawn))
+        )
+        return drawn
+
+    def _repeat(self, name: str, kind: Kind, private: NDArray[Any], parameter: Fraction | None) -> Any:
+        if self._next >= len(self._in_order):
+            raise Diverged(f"one more call of {name}")
+        before = self._in_order[self._next]
+        self._next += 1
+        if (before.sampler, before.private.shape, before.parameter) != (name, private.shape, parameter):
+            raise Diverged(f"{name} after {before.sampler}")
+        self._amount += _charge(self._currency, before, private)
+        return _copy(before.outcome)
+
+    def _see_named(self, sample: Callable[..., Any], kind: Kind, private: NDArray[Any], law: Mapping[str, Any]) -> Any:
+        """Many draws at once, each known by name: another table may have them in another order."""
+        name, names = sample.__name__, [tuple(row) for row in np.asarray(law["names"]).tolist()]
+        parameter = _parameter(name, law)
+        rows = list(_rows_of(name, private, law))
+        if self._is_playing:
+            repeated = [self._repeat_named(kind, *each, parameter) for each in zip(names, rows, strict=True)]
+            return self._join(name, repeated, law)
+        drawn = sample(private, **law, rng=self._rng)
+        outcomes = self._steer(kind, _outcomes_of(name, drawn, law))
+        for key, row, outcome in zip(names, rows, outcomes, strict=True):
+            draw = Draw(sampler=name, kind=kind, private=row, parameter=parameter, outcome=outcome)
+            self._by_name[kind, key] = draw
+        return self._join(name, outcomes, law)
+
+    def _repeat_named(self, kind: Kind, name: Name, private: NDArray[Any], parameter: Fraction | None) -> Any:
+        before = self._by_name.get((kind, name))
+        if before is None or before.private.shape != private.shape:
+            raise Diverged(f"a {kind} about another part of the table")
+        if None not in (before.parameter, parameter) and before.parameter != parameter:
+            raise Diverged(f"a {kind} of another law")
+        self._played.add((kind, name))
+        self._path += _loss(before, private, before.parameter if before.parameter is not None else parameter)
+        return before.outcome
+
+    def _steer(self, kind: Kind, outcomes: list[Any]) -> list[Any]:
+        if kind != "test" or self._steering == "drawn":
+            return outcomes
+        return [self._steering == "on"] * len(outcomes)
+
+    @staticmethod
+    def _join(name: str, outcomes: list[Any], law: Mapping[str, Any]) -> NDArray[Any]:
+        if name != "permute_and_flip_rows":
+            return np.array(outcomes, dtype=bool if name == "exceed_few" else np.int64)
+        starts = np.cumsum(law["sizes"]) - law["sizes"]
+        return np.asarray(starts + np.array(outcomes, dtype=np.int64).reshape(-1))
+
+    @property
+    def is_named(self) -> bool:
+        """Tell whether every draw that was recorded has a name."""
+        return not self._in_order
+
+    # --- the verdict -------------------------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """From now on give what was recorded."""
+        self._is_playing = True
+
+    def finish(self) -> Fraction:
+        """Give the loss in the currency; the second run must have asked for everything the first did."""
+        if self._next != len(self._in_order) or self._played != set(self._by_name):
+            raise Diverged("fewer draws than before")
+        return self._amount + self._currency.charge_pure(self._path.worst)
+
+
+# --- what a draw tells ------------------------------------------------------------------------------------------------
+
+
+def _charge(currency: Currency, before: Draw, private: NDArray[Any]) -> Fraction:
+    """What one draw costs in a currency, whatever came out."""
+    if before.kind == "normal":
+        squares = sum((int(gap) ** 2 for gap in _gaps(before.private, private)), 0)
+        variance = before.parameter or Fraction(1)
+        if not currency.has_delta:
+            if squares:
+                raise Diverged("normal noise, which keeps no promise of epsilon alone")
+            return Fraction(0)
+        return squares / (2 * variance)
+    loss = _loss(before, private, before.parameter).worst
+    if before.sampler == "exponential":
+        return currency.charge_exponential(loss)
+    return currency.charge_pure(loss)
+
+
+def _loss(before: Draw, private: NDArray[Any], parameter: Fraction | None) -> Loss:
+    if before.kind == "test":
+        return _loss_of_test(int(before.private[0]), int(private[0]), bool(before.outcome), parameter or Fraction(1))
+    if before.kind == "choice":
+        gaps = _gaps(before.private, private)
+        spread = (max(gaps) - min(gaps)) * (parameter or 0)
+        return Loss(forward=spread, backward=spread)
+    distance = sum((abs(gap) for gap in _gaps(before.private, private)), Fraction(0)) / (parameter or Fraction(1))
+    return Loss(forward=distance, backward=distance)
+
+
+def _loss_of_test(first: int, second: int, goes_on: bool, scale: Fraction) -> Loss:
+    """Of the outcome that came: ln of P[first + Z > 0] / P[second + Z > 0], or of its complement."""
+    if first == second:
+        return Loss()
+    levels = (first, second) if goes_on else (1 - first, 1 - second)
+    (low, high), (other_low, other_high) = (bound_log_exceeding(level, scale) for level in levels)
+    return Loss(forward=high - other_low, backward=other_high - low)
+
+
+def _gaps(first: NDArray[Any], second: NDArray[Any]) -> list[Fraction]:
+    """Differences in exact numbers; equal entries are left out but one, since most of them are equal."""
+    is_other = first != second
+    gaps = [Fraction(a) - Fraction(b) for a, b in zip(first[is_other].tolist(), second[is_other].tolist(), strict=True)]
+    return gaps if gaps and bool(is_other.all()) else [*gaps, Fraction(0)]
+
+
+# --- calls of samplers ------------------------------------------------------------------------------------------------
+
+
+def _kind_of(sampler: str) -> Kind:
+    if sampler in NOISE:
+        return "noise"
+    if sampler in CHOICES:
+        return "choice"
+    if sampler == "exceed_few":
+        return "test"
+    if sampler == "add_gaussian":
+        return "normal"
+    raise ParameterError(
+        "the sampler {sampler} is watched, but its loss is not known; teach verify/tape", sampler=sampler
+    )
+
+
+def _parameter(sampler: str, law: Mapping[str, Any]) -> Fraction | None:
+    """The scale, the variance, or the rate of a draw."""
+    if "scale" in law:
+        return Fraction(law["scale"])
+    if "variance" in law:
+        return Fraction(law["variance"])
+    if "epsilon" not in law:
+        return None
+    epsilon, sensitivity = Fraction(law["epsilon"]), Fraction(law["sensitivity"])
+    if sampler in NOISE:
+        return sensitivity / epsilon
+    return epsilon / (sensitivity if law.get("monotone") else 2 * sensitivity)
+
+
+def _as_numbers(private: Any) -> NDArray[Any]:
+    values = np.asarray(private)
+    return (
+        values if values.dtype.kind in "iu" else np.array([Fraction(value) for value in values.ravel()], dtype=object)
+    )
+
+
+def _rows_of(sampler: str, private: NDArray[Any], law: Mapping[str, Any]) -> Iterator[NDArray[Any]]:
+    """The private numbers of every name."""
+    if sampler == "permute_and_flip_rows":
+        yield from np.split(private, np.cumsum(law["sizes"])[:-1]) if len(private) else ()
+    elif sampler == "choose_evenly":
+        yield from (np.zeros(size, dtype=np.int64) for size in private.tolist())
+    else:
+        yield from private.reshape(-1, 1)
+
+
+def _outcomes_of(sampler: str, drawn: NDArray[Any], law: Mapping[str, Any]) -> list[Any]:
+    if sampler == "permute_and_flip_rows":
+        sizes = law["sizes"]
+        return list((drawn - (np.cumsum(sizes) - sizes)).tolist())
+    return list(drawn.tolist())
+
+
+def _copy(outcome: Any) -> Any:
+    return outcome.copy() if isinstance(outcome, np.ndarray) else outcome

@@ -1,0 +1,362 @@
+"""Coupled replay keeps quiet about right methods, and finds every planted fault: each test breaks one thing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sudare.counts import Counts
+from sudare.errors import ParameterError
+from sudare.methods import budget
+from sudare.methods.base import EpsilonMethod, Payload, Plan
+from sudare.methods.microdata import Microdata, projection
+from sudare.methods.table import Table, haar, wavelet
+from sudare.methods.table import tree as table_tree
+from sudare.methods.tree import grow
+from sudare.methods.view import View, model, mondrian
+from sudare.noise import SeededRng, geometric, permute_and_flip
+from sudare.noise.rows import choose_evenly, exceed_few, geometric_few, permute_and_flip_rows
+from sudare.noise.witness import WatchedRng
+from sudare.privacy.currency import EPSILON, RHO
+from sudare.releases import Frame
+from sudare.schema import Attribute, NumberBins, Schema, Unit
+from sudare.text import text
+from sudare.verify import neighbours
+from sudare.verify.neighbours import Dice, make_pair, make_schema
+from sudare.verify.replay import ReplayResult, replay_kind, replay_method, write_ratio
+from sudare.verify.tape import Diverged, Tape
+
+HUGE = Schema(
+    name="huge",
+    attributes=tuple(Attribute(name=name, domain=NumberBins.of_width(0, 6000, 1)) for name in ("x", "y")),
+)
+LINE = Schema(name="line", attributes=(Attribute(name="x", domain=NumberBins.of_width(0, 12, 1)),))
+
+
+def verdicts(method: Any, *, schema: Schema | None = None, pairs: int = 6) -> list[ReplayResult]:
+    return list(replay_method(method, schema=schema, pairs=pairs))
+
+
+def worst(method: Any, **trial: Any) -> Fraction:
+    return max(result.worst for result in verdicts(method, **trial))
+
+
+def breaks(method: Any, **trial: Any) -> bool:
+    return any(not result.holds for result in verdicts(method, **trial))
+
+
+# --- right methods ----------------------------------------------------------------------------------------------------
+
+RIGHT = [
+    Microdata(epsilon=1, algorithm="tree"),
+    Microdata(epsilon=1, algorithm="projection"),
+    Table(epsilon=1, focus="both"),
+    Table(epsilon=1, algorithm="wavelet"),
+    View(epsilon=1),
+    View(epsilon=1, algorithm="product"),
+    View(epsilon=1, algorithm="mondrian"),
+    View(epsilon=20, algorithm="hdpview"),
+]
+
+
+@pytest.mark.parametrize("method", RIGHT, ids=lambda method: f"{method.name} {method.algorithm}")
+def test_a_right_method_loses_no_more_than_it_promises_and_comes_near(method: Any) -> None:
+    found = verdicts(method, pairs=12)
+
+    assert all(result.holds for result in found)
+    assert 0.8 < max(result.worst for result in found) <= 1
+
+
+@pytest.mark.parametrize(
+    "method",
+    [Microdata(epsilon=3, algorithm="tree"), Microdata(epsilon=3, algorithm="projection"), Table(epsilon=3),
+     Table(epsilon=3, algorithm="wavelet"), View(epsilon=3, algorithm="mondrian")],
+    ids=["sparse tree", "sparse projection", "top-down tree", "sparse wavelet", "blocks"],
+)  # fmt: skip
+def test_a_right_method_keeps_its_promise_on_36_million_cells(method: Any) -> None:
+    found = verdicts(method, schema=HUGE, pairs=4)
+
+    assert all(result.holds for result in found)
+    assert max(result.worst for result in found) > 0.5
+
+
+def test_every_unit_relation_and_choice_is_tried() -> None:
+    found = list(replay_kind(Table, pairs=1))
+
+    assert {(result.neighbours, result.unit.max_rows) for result in found} == {
+        (relation, unit.max_rows) for relation in ("replace", "add-remove") for unit in neighbours.UNITS
+    }
+    assert {tuple(result.choices.values()) for result in found} >= {("tree", "cells"), ("wavelet", "regions")}
+
+
+# --- planted faults ---------------------------------------------------------------------------------------------------
+
+
+def with_half_the_noise(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """The sampler as a careless hand would call it."""
+
+    def draw(values: Any, **law: Any) -> Any:
+        if "scale" in law:
+            return sample(values, **{**law, "scale": law["scale"] / 2})
+        return sample(values, **{**law, "epsilon": 2 * law["epsilon"]})
+
+    return draw
+
+
+@pytest.mark.parametrize(
+    ("module", "sampler", "method", "schema"),
+    [
+        (projection, "geometric", Microdata(epsilon=1, algorithm="projection"), None),
+        (projection, "geometric", Microdata(epsilon=1, algorithm="projection"), HUGE),
+        (budget, "geometric", Microdata(epsilon=1, algorithm="projection", neighbours="add-remove"), None),
+        (table_tree, "geometric", Table(epsilon=1), None),
+        (grow, "geometric", Table(epsilon=3), HUGE),
+        (grow, "geometric", Microdata(epsilon=3, algorithm="tree"), HUGE),
+        (wavelet, "add_geometric", Table(epsilon=1, algorithm="wavelet"), None),
+        (wavelet, "add_geometric", Table(epsilon=1, algorithm="wavelet"), HUGE),
+        (model, "geometric", View(epsilon=1), None),
+        (mondrian, "exceed_few", View(epsilon=1, algorithm="mondrian"), None),
+        (mondrian, "exceed_few", View(epsilon=20, algorithm="hdpview"), None),
+    ],
+    ids=["projection", "sparse projection", "total", "tree", "top-down tree", "sparse tree", "wavelet",
+         "sparse wavelet", "model", "Mondrian's test", "HDPView's test"],
+)  # fmt: skip
+def test_half_the_noise_is_found(
+    monkeypatch: pytest.MonkeyPatch, module: Any, sampler: str, method: Any, schema: Schema | None
+) -> None:
+    monkeypatch.setattr(module, sampler, with_half_the_noise(getattr(module, sampler)))
+
+    assert breaks(method, schema=schema, pairs=10)
+
+
+def test_a_sensitivity_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replacing a row changes two cells; somebody counts one."""
+    plan = budget.plan
+    monkeypatch.setattr(
+        "sudare.methods.microdata.microdata.plan",
+        lambda *given, **shares: dataclasses.replace(plan(*given, **shares), cells_sensitivity=1),
+    )
+
+    assert breaks(Microdata(epsilon=1, algorithm="projection", neighbours="replace"))
+
+
+def test_a_level_that_the_wavelet_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = haar.wavelet_scale
+    monkeypatch.setattr(wavelet, "wavelet_scale", lambda levels, **law: right(max(1, levels - 1), **law))
+
+    assert breaks(Table(epsilon=1, algorithm="wavelet"), schema=LINE)
+
+
+def test_rows_of_a_person_that_are_forgotten_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wavelet, "rows_of", lambda schema: 1)
+
+    assert breaks(Table(epsilon=1, algorithm="wavelet"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(EpsilonMethod):
+    """A small method to plant faults in: noise in every cell."""
+
+    name = "histogram"
+    summary = text("counts")
+
+    def plan(self, schema: Schema, *, neighbours: Any = None) -> Plan:
+        promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
+        return Plan(promise=promise, schema=schema, parts={"cells": promise.epsilon}, counted=schema.names)
+
+    def make(self, counts: Counts, plan: Plan, *, rng: Any) -> Payload:
+        noisy = geometric(counts.dense(), epsilon=self.share(), sensitivity=self.sensitivity(plan), rng=rng)
+        return Payload(frames={"cells": Frame({"count": self.finish(noisy, counts, rng)})})
+
+    def share(self) -> Fraction:
+        return Fraction(self.epsilon)
+
+    def sensitivity(self, plan: Plan) -> int:
+        rows = plan.facts.unit.max_rows if plan.facts.unit.kind == "person" else 1
+        return int(2 * rows if plan.promise.neighbours == "replace" else rows)
+
+    def finish(self, noisy: np.ndarray, counts: Counts, rng: Any) -> np.ndarray:
+        return noisy
+
+
+class Forgetful(Histogram):
+    """Measures the total too, and pays for the cells only."""
+
+    def finish(self, noisy: np.ndarray, counts: Counts, rng: Any) -> np.ndarray:
+        return np.append(noisy, geometric([counts.total], epsilon=self.share(), sensitivity=1, rng=rng))
+
+
+class Peeking(Histogram):
+    """Leaves empty cells empty."""
+
+    def finish(self, noisy: np.ndarray, counts: Counts, rng: Any) -> np.ndarray:
+        return np.where(counts.dense() == 0, 0, noisy)
+
+
+class Curious(Histogram):
+    """Measures a second time if the table is large."""
+
+    def finish(self, noisy: np.ndarray, counts: Counts, rng: Any) -> np.ndarray:
+        if counts.total > 1:
+            geometric([0], epsilon=self.share() / 1000, sensitivity=1, rng=rng)
+        return noisy
+
+
+class Refusing(Histogram):
+    """Refuses a table without people in its first cell."""
+
+    def finish(self, noisy: np.ndarray, counts: Counts, rng: Any) -> np.ndarray:
+        if not counts.dense()[0]:
+            raise ParameterError("no")
+        return noisy
+
+
+class Bare(Histogram):
+    """Adds noise of its own, outside of what is watched."""
+
+    def make(self, counts: Counts, plan: Plan, *, rng: Any) -> Payload:
+        noise = geometric_few(counts.schema.size, scale=self.sensitivity(plan) / self.share(), rng=rng)
+        return Payload(frames={"cells": Frame({"count": counts.dense() + noise})})
+
+
+def test_a_right_histogram_is_let_through() -> None:
+    assert worst(Histogram(epsilon=1), schema=LINE) == 1
+    assert not breaks(Histogram(epsilon=1), schema=LINE)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [
+        (Forgetful(epsilon=1), None),
+        (Peeking(epsilon=1), "published differently"),
+        (Curious(epsilon=1), "depends on private numbers"),
+        (Refusing(epsilon=1), "is refused, and the other is not"),
+        (Bare(epsilon=1), "published differently"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_forgotten_spend_and_everything_that_peeks_is_found(method: Any, problem: str | None) -> None:
+    found = [result for result in verdicts(method, schema=LINE, pairs=20) if not result.holds]
+
+    assert found
+    assert all(problem is None or problem in str(result.problem) for result in found)
+    assert problem is not None or max(result.worst for result in found) > 1
+
+
+def test_a_plan_that_pays_less_than_it_promises_is_found() -> None:
+    class Stingy(Histogram):
+        def plan(self, schema: Schema, *, neighbours: Any = None) -> Plan:
+            right = super().plan(schema, neighbours=neighbours)
+            return dataclasses.replace(right, parts={"cells": right.parts["cells"] / 2})
+
+    found = verdicts(Stingy(epsilon=1), schema=LINE, pairs=1)
+
+    assert all("add up" in str(result.problem) for result in found)
+
+
+# --- the tape ---------------------------------------------------------------------------------------------------------
+
+
+def replayed(sample: Callable[..., Any], first: Any, second: Any, *, currency: Any = EPSILON, **law: Any) -> Fraction:
+    tape = Tape(1, currency=currency, steering=law.pop("steering", "drawn"))
+    before = sample(first, **law, rng=WatchedRng(1, witness=tape))
+    tape.play()
+    again = sample(second, **law, rng=WatchedRng(1, witness=tape))
+
+    assert np.array_equal(before, again)
+    return tape.finish()
+
+
+def test_noise_loses_the_distance_over_the_scale() -> None:
+    law = {"epsilon": Fraction(3), "sensitivity": 2}
+
+    assert replayed(geometric, [5, 0, 9], [4, 0, 11], **law) == Fraction(9, 2)
+    assert replayed(geometric, [5, 0, 9], [4, 0, 11], currency=RHO, **law) == Fraction(81, 8)
+
+
+def test_a_choice_loses_the_spread_of_its_scores_times_its_rate() -> None:
+    law = {"epsilon": Fraction(1), "sensitivity": 2}
+
+    assert replayed(permute_and_flip, [5, 5, 5], [6, 4, 5], **law) == Fraction(1, 2)
+    assert replayed(permute_and_flip, [5, 5, 5], [6, 6, 6], **law) == 0
+
+
+@pytest.mark.parametrize("steering", ["on", "off"])
+def test_a_test_loses_the_logarithm_of_its_odds(steering: Any) -> None:
+    """Against the same quotient in floats; the bound is never below it."""
+    scale, first, second = Fraction(7, 2), 3, -1
+    a = np.exp(-1 / float(scale))
+    above = {level: 1 - a**level / (1 + a) if level > 0 else a ** (1 - level) / (1 + a) for level in (first, second)}
+    odds = above if steering == "on" else {level: 1 - share for level, share in above.items()}
+    found = replayed(
+        exceed_few, np.array([first]), np.array([second]), scale=scale, names=np.array([[0]]), steering=steering
+    )
+
+    assert float(found) == pytest.approx(abs(np.log(odds[first] / odds[second])), rel=1e-12)
+
+
+def test_named_draws_are_found_in_any_order() -> None:
+    tape = Tape(1, currency=EPSILON)
+    rng = WatchedRng(1, witness=tape)
+    before = choose_evenly(np.array([4, 9]), names=np.array([[1], [2]]), rng=rng)
+    tape.play()
+    again = permute_and_flip_rows(
+        np.array([0] * 9 + [0, 0, 0, 2]),
+        sizes=np.array([9, 4]),
+        epsilon=Fraction(1),
+        sensitivity=1,
+        names=np.array([[2], [1]]),
+        rng=rng,
+    )
+
+    assert (again - np.array([0, 9])).tolist() == before[::-1].tolist()
+    assert tape.finish() == 1
+
+
+def test_a_second_run_that_asks_for_less_is_found() -> None:
+    tape = Tape(1, currency=EPSILON)
+    geometric([1], epsilon=Fraction(1), sensitivity=1, rng=WatchedRng(1, witness=tape))
+    tape.play()
+
+    with pytest.raises(Diverged):
+        tape.finish()
+
+
+def test_an_unwatched_stream_draws_the_same_bytes_as_before() -> None:
+    law = {"epsilon": Fraction(1, 3), "sensitivity": 1}
+
+    assert np.array_equal(
+        geometric(np.arange(9), **law, rng=SeededRng(5)), geometric(np.arange(9), **law, rng=SeededRng(5))
+    )
+
+
+# --- neighbours -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_neighbours_differ_in_the_rows_of_one_unit_and_no_more(rows: int) -> None:
+    unit = Unit() if rows == 1 else Unit(kind="person", column="person", max_rows=rows)
+    dice, distances = Dice(3), {"replace": set(), "add-remove": set()}
+    for _ in range(60):
+        schema = make_schema(dice, unit)
+        for relation, seen in distances.items():
+            pair = make_pair(dice, schema, relation)  # type: ignore[arg-type]
+            seen.add(int(np.abs(pair.first.dense() - pair.second.dense()).sum()))
+            padded = pair.padded()
+
+            assert np.array_equal(padded.first.codes, padded.second.codes)
+            assert np.array_equal(padded.first.dense(), pair.first.dense())
+
+    assert max(distances["replace"]) == 2 * rows
+    assert max(distances["add-remove"]) == rows
+
+
+def test_ratios_are_rounded_up() -> None:
+    assert write_ratio(Fraction(999_999_5, 10**7)) == "1.000000"
+    assert write_ratio(Fraction(10**12 + 1, 10**12)) == "1.000001"
