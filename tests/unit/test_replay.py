@@ -21,6 +21,7 @@ from sudare.methods.table import tree as table_tree
 from sudare.methods.tree import grow
 from sudare.methods.view import View, model, mondrian
 from sudare.noise import SeededRng, geometric, permute_and_flip
+from sudare.noise.gaussian import add_gaussian
 from sudare.noise.rows import choose_evenly, exceed_few, geometric_few, permute_and_flip_rows
 from sudare.noise.witness import WatchedRng
 from sudare.privacy.currency import EPSILON, RHO
@@ -277,7 +278,17 @@ def test_noise_loses_the_distance_over_the_scale() -> None:
     law = {"epsilon": Fraction(3), "sensitivity": 2}
 
     assert replayed(geometric, [5, 0, 9], [4, 0, 11], **law) == Fraction(9, 2)
-    assert replayed(geometric, [5, 0, 9], [4, 0, 11], currency=RHO, **law) == Fraction(81, 8)
+    in_rho = float(replayed(geometric, [5, 0, 9], [4, 0, 11], currency=RHO, **law))
+
+    assert in_rho == pytest.approx(1.5 * np.tanh(0.75) + 3 * np.tanh(1.5), rel=1e-12)
+
+
+def test_normal_noise_loses_the_squares_over_twice_the_variance_and_no_pure_promise_allows_it() -> None:
+    law = {"variance": Fraction(5)}
+
+    assert replayed(add_gaussian, [5, 0, 9], [4, 0, 11], currency=RHO, **law) == Fraction(1, 2)
+    with pytest.raises(Diverged):
+        replayed(add_gaussian, [5], [4], **law)
 
 
 def test_a_choice_loses_the_spread_of_its_scores_times_its_rate() -> None:

@@ -158,7 +158,7 @@ def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> Non
     type=click.Path(path_type=Path),
     help=text("with --promise: tables over this schema (or map) file (default: made-up ones of all kinds)"),
 )
-@option("--pairs", type=int, help=text("with --promise: pairs of tables for each configuration (default: 6)"))
+@option("--pairs", type=int, help=text("with --promise: pairs of tables for each configuration (default: 4)"))
 @json_option
 def verify(
     directory: Path | None,

@@ -33,7 +33,7 @@ from sudare.verify.tape import Diverged, Steering, Tape
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
 STEERINGS: tuple[Steering, ...] = ("drawn", "on", "off")
 AMOUNTS: Mapping[str, tuple[str, ...]] = {"epsilon": ("1/10", "1", "3", "20"), "rho": ("1/200", "1/2", "4", "30")}
-PAIRS = 6  # of small tables for every configuration
+PAIRS = 4  # of small tables for every configuration
 HUGE_PAIRS = 1  # of huge ones, which take longer
 SEED = 14
 

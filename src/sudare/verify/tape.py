@@ -7,6 +7,7 @@ draws could tell. Proof and limits: proofs/replay.md
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.noise import SeededRng
+from sudare.noise.counting import COST_BITS, rho_of_epsilon
 from sudare.noise.rows import bound_log_exceeding
 from sudare.privacy.currency import Currency
 
@@ -170,7 +172,7 @@ class Tape:
         """Give the loss in the currency; the second run must have asked for everything the first did."""
         if self._next != len(self._in_order) or self._played != set(self._by_name):
             raise Diverged("fewer draws than before")
-        return self._amount + self._currency.charge_pure(self._path.worst)
+        return self._amount + _charge_pure(self._currency, self._path.worst)
 
 
 # --- what a draw tells ------------------------------------------------------------------------------------------------
@@ -186,10 +188,19 @@ def _charge(currency: Currency, before: Draw, private: NDArray[Any]) -> Fraction
                 raise Diverged("normal noise, which keeps no promise of epsilon alone")
             return Fraction(0)
         return squares / (2 * variance)
+    if before.kind == "noise":  # independent for every number: what they cost adds up in every currency
+        scale = before.parameter or Fraction(1)
+        shifts = Counter(abs(gap) for gap in _gaps(before.private, private))
+        return sum((times * _charge_pure(currency, shift / scale) for shift, times in shifts.items()), Fraction(0))
     loss = _loss(before, private, before.parameter).worst
-    if before.sampler == "exponential":
-        return currency.charge_exponential(loss)
-    return currency.charge_pure(loss)
+    return currency.charge_exponential(loss) if before.sampler == "exponential" else _charge_pure(currency, loss)
+
+
+def _charge_pure(currency: Currency, epsilon: Fraction) -> Fraction:
+    """What a pure loss costs: itself, or epsilon * tanh(epsilon/2) in rho, rounded up (proofs/gaussian.md)."""
+    if not currency.has_delta or not epsilon:
+        return epsilon
+    return Fraction(rho_of_epsilon(epsilon, COST_BITS).high, 1 << COST_BITS)
 
 
 def _loss(before: Draw, private: NDArray[Any], parameter: Fraction | None) -> Loss:
