@@ -404,6 +404,16 @@ WRONG = [
     (OpenTotal, "an audit stays within the promise"),
     (Wasteful, "an audit sees it when the noise is halved"),
 ]
+
+
+@pytest.mark.parametrize("wrong", [Weak, OpenTotal])
+def test_a_replay_finds_what_an_audit_finds_in_few_runs(wrong: type[Microdata]) -> None:
+    check = next(one for one in METHOD_CHECKS if one.__name__.startswith("a_replay"))
+
+    with pytest.raises(AssertionError, match=r"the loss is 2\.000000 times|published differently"):
+        check(Subject(method=wrong(epsilon=1), facts=schema_of(8, 8), runs=0, weaken=with_fields))
+
+
 AUDITED = (Weak, OpenTotal, Wasteful)  # for one relation: each takes thousands of runs
 
 

@@ -14,12 +14,12 @@ import pytest
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods import budget
-from sudare.methods.base import EpsilonMethod, Payload, Plan
-from sudare.methods.microdata import Microdata, projection
-from sudare.methods.table import Table, haar, wavelet
-from sudare.methods.table import tree as table_tree
-from sudare.methods.tree import grow
-from sudare.methods.view import View, model, mondrian
+from sudare.methods.base import Payload, Plan
+from sudare.methods.differential import EpsilonMethod
+from sudare.methods.microdata import Microdata
+from sudare.methods.table import Table, haar
+from sudare.methods.view import View, mondrian
+from sudare.methods.view import budget as view_budget
 from sudare.noise import SeededRng, geometric, permute_and_flip
 from sudare.noise.gaussian import add_gaussian
 from sudare.noise.rows import choose_evenly, exceed_few, geometric_few, permute_and_flip_rows
@@ -99,39 +99,52 @@ def test_every_unit_relation_and_choice_is_tried() -> None:
 # --- planted faults ---------------------------------------------------------------------------------------------------
 
 
-def with_half_the_noise(sample: Callable[..., Any]) -> Callable[..., Any]:
-    """The sampler as a careless hand would call it."""
-
-    def draw(values: Any, **law: Any) -> Any:
-        if "scale" in law:
-            return sample(values, **{**law, "scale": law["scale"] / 2})
-        return sample(values, **{**law, "epsilon": 2 * law["epsilon"]})
-
-    return draw
+def half_the_noise(choose: Callable[..., Any]) -> Callable[..., Any]:
+    """The choice of a noise as a careless hand would ask for it: twice the amount."""
+    return lambda amount, *given, **law: choose(2 * amount, *given, **law)
 
 
-@pytest.mark.parametrize(
-    ("module", "sampler", "method", "schema"),
-    [
-        (projection, "geometric", Microdata(epsilon=1, algorithm="projection"), None),
-        (projection, "geometric", Microdata(epsilon=1, algorithm="projection"), HUGE),
-        (budget, "geometric", Microdata(epsilon=1, algorithm="projection", neighbours="add-remove"), None),
-        (table_tree, "geometric", Table(epsilon=1), None),
-        (grow, "geometric", Table(epsilon=3), HUGE),
-        (grow, "geometric", Microdata(epsilon=3, algorithm="tree"), HUGE),
-        (wavelet, "add_geometric", Table(epsilon=1, algorithm="wavelet"), None),
-        (wavelet, "add_geometric", Table(epsilon=1, algorithm="wavelet"), HUGE),
-        (model, "geometric", View(epsilon=1), None),
-        (mondrian, "exceed_few", View(epsilon=1, algorithm="mondrian"), None),
-        (mondrian, "exceed_few", View(epsilon=20, algorithm="hdpview"), None),
-    ],
-    ids=["projection", "sparse projection", "total", "tree", "top-down tree", "sparse tree", "wavelet",
-         "sparse wavelet", "model", "Mondrian's test", "HDPView's test"],
-)  # fmt: skip
-def test_half_the_noise_is_found(
-    monkeypatch: pytest.MonkeyPatch, module: Any, sampler: str, method: Any, schema: Schema | None
+def half_in_cells(choose: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda amount, *given, **law: choose(amount * (2 if "is_listed" in law else 1), *given, **law)
+
+
+def half_in_the_total(choose: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda amount, *given, **law: choose(amount * (1 if "is_listed" in law else 2), *given, **law)
+
+
+def half_in_tests(test: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda levels, **law: test(levels, **{**law, "scale": law["scale"] / 2})
+
+
+PURE = [
+    (budget, "choose_noise", half_in_cells, Microdata(epsilon=1, algorithm="projection"), None),
+    (budget, "choose_noise", half_in_cells, Microdata(epsilon=1, algorithm="projection"), HUGE),
+    (budget, "choose_noise", half_in_cells, Microdata(epsilon=1, algorithm="tree"), None),
+    (budget, "choose_noise", half_in_cells, Microdata(epsilon=3, algorithm="tree"), HUGE),
+    (budget, "choose_noise", half_in_the_total, Microdata(epsilon=1, algorithm="projection"), None),
+    (budget, "choose_noise", half_in_cells, Table(epsilon=1), None),
+    (budget, "choose_noise", half_in_cells, Table(epsilon=3), HUGE),
+    (haar, "choose_by_sensitivity", half_the_noise, Table(epsilon=1, algorithm="wavelet"), None),
+    (haar, "choose_by_sensitivity", half_the_noise, Table(epsilon=1, algorithm="wavelet"), HUGE),
+    (view_budget, "choose_noise", half_the_noise, View(epsilon=1), None),
+    (view_budget, "choose_noise", half_the_noise, View(epsilon=1, algorithm="product"), None),
+    (mondrian, "exceed_few", half_in_tests, View(epsilon=1, algorithm="mondrian"), None),
+    (mondrian, "exceed_few", half_in_tests, View(epsilon=20, algorithm="hdpview"), None),
+]
+IN_RHO = [
+    (budget, "choose_noise", half_in_cells, Microdata(rho=1, algorithm="projection"), None),
+    (budget, "choose_noise", half_in_cells, Microdata(rho=1, algorithm="tree"), HUGE),
+    (budget, "choose_noise", half_in_cells, Table(rho=1), None),
+    (haar, "choose_by_sensitivity", half_the_noise, Table(rho=1, algorithm="wavelet"), LINE),
+    (view_budget, "choose_noise", half_the_noise, View(rho=1), None),
+]
+
+
+@pytest.mark.parametrize(("module", "name", "weaken", "method", "schema"), [*PURE, *IN_RHO])
+def test_too_little_noise_is_found(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, weaken: Any, method: Any, schema: Schema | None
 ) -> None:
-    monkeypatch.setattr(module, sampler, with_half_the_noise(getattr(module, sampler)))
+    monkeypatch.setattr(module, name, weaken(getattr(module, name)))
 
     assert breaks(method, schema=schema, pairs=10)
 
@@ -141,21 +154,21 @@ def test_a_sensitivity_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatc
     plan = budget.plan
     monkeypatch.setattr(
         "sudare.methods.microdata.microdata.plan",
-        lambda *given, **shares: dataclasses.replace(plan(*given, **shares), cells_sensitivity=1),
+        lambda *given, **shares: dataclasses.replace(plan(*given, **shares), changed_cells=1),
     )
 
     assert breaks(Microdata(epsilon=1, algorithm="projection", neighbours="replace"))
 
 
 def test_a_level_that_the_wavelet_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = haar.wavelet_scale
-    monkeypatch.setattr(wavelet, "wavelet_scale", lambda levels, **law: right(max(1, levels - 1), **law))
+    right = haar.wavelet_sensitivity
+    monkeypatch.setattr(haar, "wavelet_sensitivity", lambda levels, **law: right(max(1, levels - 1), **law))
 
     assert breaks(Table(epsilon=1, algorithm="wavelet"), schema=LINE)
 
 
 def test_rows_of_a_person_that_are_forgotten_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wavelet, "rows_of", lambda schema: 1)
+    monkeypatch.setattr(budget, "rows_of", lambda unit: 1)
 
     assert breaks(Table(epsilon=1, algorithm="wavelet"))
 
