@@ -24,6 +24,7 @@ from sudare.releases.frame import Coded
 from sudare.schema import Attribute, Impossible, NumberBins, Schema, Values
 from sudare.testing import METHOD_CHECKS, CheckedSentence, Tabled, check_method
 from sudare.testing.subject import Subject, schema_of, with_fields
+from sudare.verify.promises import small_map
 
 Purse = Ledger | Unrecorded | None
 
@@ -420,7 +421,7 @@ AUDITED = (Weak, OpenTotal, Wasteful)  # for one relation: each takes thousands 
 WRONG_OTHERS = [
     (Costly(k=4), "a promise without epsilon charges no ledger"),
     (Careless(k=4), "every published class holds k"),
-    (Overheard(epsilon_per_metre="0.02"), "no report tells more than epsilon per metre"),
+    (Overheard(epsilon_per_metre="0.02"), "what a stored release says is worked out again"),
 ]
 
 
@@ -428,6 +429,14 @@ WRONG_OTHERS = [
 def test_a_wrong_method_of_another_promise_is_rejected_with_the_sentence_it_breaks(wrong: Any, sentence: str) -> None:
     with pytest.raises(AssertionError, match=f"{type(wrong).__name__}: it does not hold that {sentence}: "):
         check_method(wrong)
+
+
+def test_the_law_in_a_device_file_is_read_too() -> None:
+    check = next(one for one in METHOD_CHECKS if one.__name__.startswith("no_report_tells_more"))
+    subject = Subject(method=Overheard(epsilon_per_metre="0.02"), facts=small_map(), runs=0, weaken=with_fields)
+
+    with pytest.raises(AssertionError, match=r"epsilon is 0\.03\d* per metre, and 0\.020000 is promised"):
+        check(subject)
 
 
 @pytest.mark.parametrize(("wrong", "sentence"), WRONG)
