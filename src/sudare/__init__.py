@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sudare.methods.kanon.risk import compare_recoding
     from sudare.methods.location import DeviceFile, Location, load_device_file
     from sudare.methods.location.collector import Collector
-    from sudare.methods.location.device import Device
+    from sudare.methods.location.device import Device, DeviceCaps
     from sudare.methods.location.geo import find_cell
     from sudare.methods.location.roads import RoadGraph
     from sudare.methods.microdata import Microdata
@@ -63,6 +63,7 @@ _PUBLIC = {
     "Counts": "sudare.counts",
     "DateBins": "sudare.schema",
     "Device": "sudare.methods.location.device",
+    "DeviceCaps": "sudare.methods.location.device",
     "DeviceFile": "sudare.methods.location",
     "DomainError": "sudare.errors",
     "CurrencyMethod": "sudare.methods.differential",
@@ -144,6 +145,7 @@ __all__ = [
     "CurrencyMethod",
     "DateBins",
     "Device",
+    "DeviceCaps",
     "DeviceFile",
     "DomainError",
     "EpsilonMethod",

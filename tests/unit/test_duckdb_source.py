@@ -133,7 +133,7 @@ def test_data_that_are_not_there_are_refused_by_name(tmp_path: Path) -> None:
     assert "there is no file" in refusal(tmp_path / "none.csv")
     assert "no file matches" in refusal(tmp_path / "none*.csv")
     assert "is an empty folder" in refusal(tmp_path)
-    assert "postgresql://..." in refusal("postgresql://me:SECRET@host/db")
+    assert "postgresql://me@host/db must be followed by ?table=NAME" in refusal("postgresql://me:SECRET@host/db")
     assert "data (list)" in refusal([1, 2])
 
 

@@ -240,7 +240,7 @@ SYNTAX = {
     "braces without comma": ("extra = { start = 0 stop = 1 }", "a comma is missing before stop = 1 }"),
     "a bracket for a brace": ("extra = { start = 0 ]", "the table of extra has no closing brace"),
     "a key in Japanese": ('年齢 = ["a"]', '0-9, _ and - in quotes: "年齢" = ...'),
-    "a key with a blank": ("my key = 5", '0-9, _ and - in quotes: "my key" = ...'),
+    "a key with a blank": ("my item = 5", '0-9, _ and - in quotes: "my item" = ...'),
     "an open header": ("[extra", "a table begins with its name in brackets, on a line of its own: "),
     "a comment with slashes": ("// a remark", "a comment begins with #"),
     "a semicolon": ("extra = 5;", "a semicolon follows the value; remove it"),
@@ -298,7 +298,7 @@ WRONG: dict[str, dict[str, Change]] = {
     "a missing key": {
         "schema": ("schema = 1\n", "", 1, "[sudare]: schema is missing; write it like: schema = 1"),
         "map": ("rows = 15\n", "", 1, "[grid]: rows is missing; write it like: rows = 15"),
-        "recipe": ('epsilon = "1/2"\n', "", 11, '[[release]] records: epsilon is missing; write it like: epsilon = "1/2"'),
+        "recipe": ('out = "releases"\n', "", 1, '[recipe]: out is missing; write it like: out = "releases"'),
         "request": ("k = 5\n", "", 1, "[request]: k is missing; write it like: k = 5"),
     },
     "a missing choice": {
@@ -450,7 +450,7 @@ WRONG: dict[str, dict[str, Change]] = {
     },
     "a key of another table": {
         "schema": ("missing = true", "width = 5", 14, "width belongs inside bins, like: bins = { start = 0, stop = 100, width = 5 }"),
-        "recipe": ('budget = "2"', 'publish = "table"', 9, "publish belongs in [[release]]; here allowed are file, budget, neighbours, name"),
+        "recipe": ('budget = "2"', 'publish = "table"', 9, "publish belongs in [[release]]; here allowed are file, budget, rho, delta, neighbours, name"),
         "request": ("k = 5", "k = 5\nage = 1", 4, "unknown key age; allowed are name, k"),
     },
     "a misspelt key in braces": {

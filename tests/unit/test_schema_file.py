@@ -386,7 +386,7 @@ ONE = [  # the keys of one attribute, the line that is told, and what follows th
 
 AGED = [  # keys added to the attribute age, the line that is told, and what follows the name of the attribute
     ("mising = true", 8, "unknown key mising; did you mean missing? allowed are name, kind,"),
-    ('format = "%Y"', 8, 'format goes with kind = "date" only; here allowed are name, kind,'),
+    ('format = "%Y"', 8, "format (%Y) must show how the number 1234 or 1234.5 is written, such as 1,234"),
     ('role = "id"', 8, 'role ("id") must be one of "quasi", "sensitive", "plain",'),
     ('outside = "drop"', 8, 'outside ("drop") must be one of "refuse", "clamp", "other"; write it'),
     ("missing = 3", 8, "missing (3) must be true or false, without quotes, or a list in [ ],"),
