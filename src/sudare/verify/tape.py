@@ -204,6 +204,8 @@ def _charge_pure(currency: Currency, epsilon: Fraction) -> Fraction:
 
 
 def _loss(before: Draw, private: NDArray[Any], parameter: Fraction | None) -> Loss:
+    if np.array_equal(before.private, private):
+        return Loss()
     if before.kind == "test":
         return _loss_of_test(int(before.private[0]), int(private[0]), bool(before.outcome), parameter or Fraction(1))
     if before.kind == "choice":
@@ -225,8 +227,10 @@ def _loss_of_test(first: int, second: int, goes_on: bool, scale: Fraction) -> Lo
 
 def _gaps(first: NDArray[Any], second: NDArray[Any]) -> list[Fraction]:
     """Differences in exact numbers; equal entries are left out but one, since most of them are equal."""
+    if "f" in (first.dtype.kind, second.dtype.kind):  # whose differences would be rounded
+        first, second = (np.array([Fraction(value) for value in side.tolist()]) for side in (first, second))
     is_other = first != second
-    gaps = [Fraction(a) - Fraction(b) for a, b in zip(first[is_other].tolist(), second[is_other].tolist(), strict=True)]
+    gaps = [Fraction(a - b) for a, b in zip(first[is_other].tolist(), second[is_other].tolist(), strict=True)]
     return gaps if gaps and bool(is_other.all()) else [*gaps, Fraction(0)]
 
 
