@@ -82,8 +82,12 @@ def make_scratch(directory: Path, purpose: Purpose = "rows") -> ScratchDirectory
     remove_abandoned(directory)
     for _ in range(_MOST_TRIES):
         path = directory / f"{_PREFIX}{secrets.token_hex(8)}.{purpose}"
-        os.mkdir(path, 0o700)
-        made = _take(path)
+        try:
+            os.mkdir(path, 0o700)
+            made = _take(path)
+        except BaseException:  # interrupted before the lock was held
+            _remove_if_abandoned(path)
+            raise
         if made is not None:
             return made
     raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(directory))
@@ -126,9 +130,12 @@ def hold_name(path: Path) -> ScratchDirectory | None:
         remove_abandoned(path.parent)
         try:
             os.mkdir(holder, 0o700)
+            made = _take(holder)
         except FileExistsError:
             return None
-        made = _take(holder)
+        except BaseException:  # interrupted before the lock was held
+            _remove_if_abandoned(holder)
+            raise
         if made is not None:
             return made
     return None

@@ -26,6 +26,7 @@ from sudare.methods.view.fit import Measurements as Noisy
 from sudare.methods.view.fit import OneWay, Pair, fit
 from sudare.methods.view.junction_tree import CliqueTree
 from sudare.noise import SeededRng
+from sudare.noise.counting import GeometricNoise
 from sudare.postprocess.simplex import share_rows
 from sudare.privacy import Unrecorded
 from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
@@ -60,7 +61,7 @@ def test_which_rows_are_explained_does_not_depend_on_the_order_in_which_nodes_co
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rules, "MOST_TRIES", 5 * 16)
-    rule = rules.ShrinkRows(lambda children: np.ones(children.rows.size), Fraction(1))
+    rule = rules.ShrinkRows(lambda children: np.ones(children.rows.size), GeometricNoise(scale=Fraction(1)))
     order = [9, 3, 15, 0, 1, 2, 14, 4, 13, 5, 12, 6, 11, 7, 10, 8]
 
     plain, mixed = rule.whole(rows_of_a_tree(list(range(16)))), rule.whole(rows_of_a_tree(order))
@@ -80,7 +81,7 @@ def test_a_row_is_explained_to_the_last_bit_alike_in_any_order_of_its_children(m
     for order in (np.arange(32), np.random.default_rng(2).permutation(32)):
         rows = rows_of_a_tree([3, 8])
         children = rows.listed(np.arange(2)).take(order)
-        rule = rules.ShrinkRows(lambda some: np.ones(some.rows.size), Fraction(10))
+        rule = rules.ShrinkRows(lambda some: np.ones(some.rows.size), GeometricNoise(scale=Fraction(10)))
         limits = np.zeros(2, dtype=np.int64)
         totals = np.array([300, 500])
         rule.repair(rows, NoisyChildren(children=children, values=noisy[order]), limits, totals, SeededRng(1))
@@ -221,7 +222,7 @@ def test_bounds_that_are_no_numbers_are_refused(tmp_path: Path, bounds: str) -> 
 def test_a_day_that_is_not_in_the_calendar_does_not_begin_a_new_budget(day: str) -> None:
     device = Device.start(device_file())
 
-    with pytest.raises(ReleaseError, match="must be written like"):
+    with pytest.raises(ReleaseError, match="must be a day of the calendar"):
         device.report(0, day=day, rng=SeededRng(1))
 
 

@@ -18,7 +18,7 @@ import sudare.sources as sources
 from sudare.cli.interrupt import Interrupts
 from sudare.errors import DomainError, ParameterError, SourceError
 from sudare.schema import Attribute, DateBins, MeshCells, NumberBins, Schema, TableHierarchy, Values
-from sudare.sources import duckdb as engine_file
+from sudare.sources import worker
 from sudare.sources.table import TableSource
 from tests.unit.source_tables import AGE, PEOPLE, PERSONS, SEX, arrow, cells, one, visited, visits
 
@@ -134,7 +134,7 @@ def slow_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, slow_file: Path) -> Path:
     """The slow file, and an engine that looks often."""
-    monkeypatch.setattr(engine_file, "_SECONDS_BETWEEN_PROGRESS", 0.002)
+    monkeypatch.setattr(worker, "SECONDS_BETWEEN_LOOKS", 0.002)
     (tmp_path / "work").mkdir()
     return slow_file
 
