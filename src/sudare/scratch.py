@@ -62,11 +62,16 @@ class ScratchDirectory:
         """Remove the directory and all that is in it; a forked child leaves it to its parent."""
         if os.getpid() != self._owner:
             return
-        _clear(self.path)
-        if self._lock is not None:
-            with contextlib.suppress(OSError):
-                os.close(self._lock)
-            self._lock = None
+        try:
+            _clear(self.path)
+        except BaseException:  # interrupted in the middle: what is left is removed all the same
+            _clear(self.path)
+            raise
+        finally:
+            if self._lock is not None:
+                with contextlib.suppress(OSError):
+                    os.close(self._lock)
+                self._lock = None
 
 
 def make_scratch(directory: Path, purpose: Purpose = "rows") -> ScratchDirectory:

@@ -22,7 +22,8 @@ from sudare.methods.table import wavelet as sparse_module
 from sudare.methods.table import wavelet as wavelet_drift
 from sudare.methods.table.haar import halving_bias
 from sudare.methods.table.morton import CellOrder
-from sudare.methods.table.wavelet import descend, wavelet
+from sudare.methods.table.wavelet import descend as descend_with
+from sudare.methods.table.wavelet import wavelet
 from sudare.noise import GeometricNoise, Rng, SeededRng
 from sudare.noise.geometric import geometric_noise, geometric_tail
 from sudare.noise.selfcheck import chi_square_tail, fit
@@ -36,6 +37,11 @@ SCALE = Fraction(3, 2)
 RUNS = 4500
 
 Draw = Callable[..., Counts]
+
+
+def descend(counts: Counts, cells: CellOrder, *, total: int, scale: Fraction, rng: SeededRng) -> Counts:
+    """Algorithm 2 with the noise of the paper."""
+    return descend_with(counts, cells, total=total, noise=GeometricNoise(scale=scale), rng=rng)
 
 
 def table_of(*values: int) -> Counts:

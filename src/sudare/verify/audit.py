@@ -111,7 +111,7 @@ def bound_rho(likely: float, other: float) -> float:
     every order a: a * rho >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a - 1).
 
     >>> bound_rho(0.5, 0.5), round(bound_rho(0.8413, 0.5), 3)
-    (0.0, 0.273)
+    (0.0, 0.252)
     """
     if likely <= other or not 0 < other < 1:
         return 0.0

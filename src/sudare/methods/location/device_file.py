@@ -245,7 +245,7 @@ def hash_facts(facts: Mapping[str, Any], *, escaped: bool = False) -> str:
     """Hash JSON-able facts without floats: sorted keys, no spaces; JavaScript writes the same text.
 
     >>> hash_facts({"b": [1], "a": "x"})[:16]
-    'cfab4cb8fd5f4c0f'
+    '6c17667416e4e6be'
     """
     content = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=escaped)
     return hashlib.sha256(content.encode()).hexdigest()

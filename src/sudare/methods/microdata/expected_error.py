@@ -114,7 +114,7 @@ def _smooth_gaussian(values: Reals, level: float, scale: float) -> tuple[Reals, 
 
     >>> means, squares = _smooth_gaussian(np.array([0.0, 100.0]), 5.0, 3.0)
     >>> [round(float(one), 3) for one in (*means, *squares)]
-    [0.263, 95.0, 1.039, 43.0]
+    [0.249, 95.0, 0.904, 43.0]
     """
     sigma = math.sqrt(2) * scale
     short = level - values
