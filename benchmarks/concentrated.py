@@ -4,8 +4,8 @@
 
 Pure epsilon keeps (epsilon, 0), rho the same epsilon at delta = 1e-9: the columns compare what a steward may choose
 between. `x` is the error under pure epsilon over that under rho: above 1, rho has less. Microdata: one made-up
-attribute of 10,000 values after Zipf's law. Table: a made-up mesh of towns. View: Adult and electricity, random ranges of two and three
-attributes. Neighbours: replace-one. Adult and electricity need shared/data beside the repository.
+attribute of 10,000 values after Zipf's law. Table: a made-up mesh of towns. View: Adult and electricity, random ranges
+of two and three attributes. Neighbours: replace-one. Adult and electricity need shared/data beside the repository.
 """
 
 import sys
