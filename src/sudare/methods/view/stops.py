@@ -36,7 +36,7 @@ def stop_scale(epsilon: Fraction, *, tests: int) -> Fraction:
 
     >>> scale = stop_scale(Fraction(81, 100), tests=20)
     >>> float(scale), float(bound_path_loss(scale, tests=20)) < 0.81
-    (4.5717..., True)
+    (4.0798..., True)
     """
     unit = AE_SENSITIVITY / Fraction(epsilon) / GRAIN
     low, high = GRAIN - 1, LARGEST_FACTOR * GRAIN
