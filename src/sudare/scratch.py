@@ -12,6 +12,7 @@ of the others are abandoned (after kill -9, after a power cut), and removes them
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import hashlib
@@ -42,6 +43,15 @@ _MOST_TRIES = 100
 Purpose = Literal["partial", "rows"]
 
 
+_LIVE: set[ScratchDirectory] = set()  # not removed yet; whatever an interrupt left is removed when the process ends
+
+
+@atexit.register
+def _remove_live() -> None:
+    for directory in list(_LIVE):
+        directory.remove()
+
+
 class ScratchDirectory:
     """A directory for one process, gone at the end of its `with` block or by `remove`."""
 
@@ -49,6 +59,7 @@ class ScratchDirectory:
         self.path = path
         self._lock = lock
         self._owner = os.getpid()
+        _LIVE.add(self)
 
     def __enter__(self) -> Path:
         return self.path
@@ -60,6 +71,7 @@ class ScratchDirectory:
 
     def remove(self) -> None:
         """Remove the directory and all that is in it; a forked child leaves it to its parent."""
+        _LIVE.discard(self)
         if os.getpid() != self._owner:
             return
         try:

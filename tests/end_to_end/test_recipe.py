@@ -261,7 +261,7 @@ def test_a_run_that_is_interrupted_leaves_whole_releases_and_can_be_run_again(
 
     assert run.returncode == 0 or "interrupted" in err
     assert "records" in whole
-    assert set(verified) == {0}
+    assert set(verified) == {0}, (whole, err)
     assert again.code == 0, again.err
     assert "1/3 records: done before" in again.out
     assert {path.name for path in (place / "releases").iterdir()} == {"records", "ages", "view"}
