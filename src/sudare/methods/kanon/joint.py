@@ -111,10 +111,9 @@ def check_joint(joint: JointSize, least: int) -> None:
         raise Infeasible("{problem}; publish without --mondrian relaxed", problem=joint.describe())
     if joint.k < least:
         raise Infeasible(
-            "together with the {count} earlier releases only {k} rows would stay alike, and {least} are asked for; use"
-            " the levels or groups of an earlier release, coarser ones, or fewer attributes",
+            "together with the {count} earlier releases fewer than {least} rows would stay alike; use the levels or"
+            " groups of an earlier release, coarser ones, or fewer attributes",
             count=joint.releases - 1,
-            k=joint.k,
             least=least,
         )
 
