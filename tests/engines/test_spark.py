@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import os
 import re
 import subprocess
 import sys
 import threading
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ import pyarrow.parquet
 import pytest
 
 import sudare as sd
+from sudare.cli import main
 from sudare.errors import ParameterError, SourceError
 from sudare.noise import SeededRng
 from sudare.privacy import Unrecorded
@@ -31,6 +34,8 @@ from sudare.testing.sources import IDENTITY_CHECKS, SOURCE_CHECKS, _checked, che
 from tests.docs.pages import DOCS, blocks
 from tests.docs.test_shown_output import matches
 from tests.engines.cluster import SparkCluster, missing_spark, running_cluster
+from tests.engines.doors import make_patients, write_file, write_server, write_workbook
+from tests.servers import PostgresServer
 
 PAGE = DOCS / "how-to" / "spark.md"
 
@@ -166,12 +171,12 @@ def test_the_python_of_the_page_runs(cluster: SparkCluster, driver: Any, monkeyp
 # --- the contract -------------------------------------------------------------------------------------------------
 
 
-def opener(cluster: SparkCluster, name: str) -> Any:
+def opener(cluster: SparkCluster, name: str, *, files: int = 1) -> Any:
     """Put the rows of the contract where the cluster reads them, and open them there."""
     numbers = itertools.count()
 
     def open_rows(columns: Any, schema: Schema) -> Any:
-        path = write_parquet(cluster.folder / f"{name}-{next(numbers)}", dict(columns), files=2)
+        path = write_parquet(cluster.folder / f"{name}-{next(numbers)}", dict(columns), files=files)
         return sd.open(f"{cluster.url}{path}", schema, spill_directory=cluster.folder)
 
     return open_rows
@@ -185,6 +190,7 @@ def scanning(source: Any) -> Iterator[None]:
     def scan() -> None:
         while not stop.is_set():
             source.engine._located.count()
+            stop.wait(0.2)
 
     thread = threading.Thread(target=scan)
     thread.start()
@@ -195,14 +201,36 @@ def scanning(source: Any) -> Iterator[None]:
         thread.join()
 
 
+@pytest.fixture
+def interpreted(driver: Any) -> Iterator[None]:
+    """Let Spark interpret plans instead of compiling them: for a few rows that takes half the time, and means the same.
+
+    Other tests of this file run with what Spark does by itself.
+    """
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    before = {key: driver.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        driver.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        driver.conf.unset(key) if value is None else driver.conf.set(key, value)
+
+
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("check", SOURCE_CHECKS, ids=lambda check: check.__name__)
 def test_spark_keeps_the_contract_of_a_source(check: Any, cluster: SparkCluster, driver: Any) -> None:
     assert _checked(check, opener(cluster, check.__name__))
 
 
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("check", IDENTITY_CHECKS, ids=lambda check: check.__name__)
 def test_spark_knows_rows_again_beside_another_scan(check: Any, cluster: SparkCluster, driver: Any) -> None:
-    assert check_sentences(opener(cluster, check.__name__), [check], beside=scanning)
+    assert check_sentences(opener(cluster, check.__name__, files=2), [check], beside=scanning)
 
 
 def test_counts_and_a_seeded_release_are_those_of_a_csv_file(cluster: SparkCluster, driver: Any) -> None:
@@ -224,14 +252,63 @@ def test_counts_and_a_seeded_release_are_those_of_a_csv_file(cluster: SparkClust
     assert publish(f"{cluster.url}{folder}") == publish(file)
 
 
-def test_a_draft_of_a_schema_is_the_one_from_files(cluster: SparkCluster, driver: Any) -> None:
-    columns = visits(300)
-    columns |= {"day": [f"2024-01-{1 + row % 28:02d}" for row in range(300)], "share": [row / 7 for row in range(300)]}
-    folder = write_parquet(cluster.folder / "drafted", columns, files=2)
+# --- four doors -------------------------------------------------------------------------------------------------------
 
-    drafts = [sd.propose_schema(data, name="visits").toml for data in (f"{cluster.url}{folder}", f"{folder}/*.parquet")]
 
-    assert drafts[0] == drafts[1]
+@pytest.fixture(scope="module")
+def doors(cluster: SparkCluster, postgres_server: PostgresServer) -> dict[str, str]:
+    """One table of patients in a file, in a workbook, on a server and on the cluster; and on it a draft, confirmed."""
+    columns = make_patients()
+    file = write_file(cluster.folder / "patients.parquet", columns)
+    return {
+        "file": str(file),
+        "workbook": str(write_workbook(cluster.folder / "patients.xlsx", columns)),
+        "server": write_server(postgres_server, "patients", columns),
+        "cluster": f"{cluster.url}{file}",
+    }
+
+
+def test_the_draft_of_a_table_is_the_same_through_every_door(doors: dict[str, str], driver: Any) -> None:
+    drafts = {door: sd.propose_schema(data, name="patients") for door, data in doors.items()}
+
+    assert len(tomllib.loads(drafts["file"].toml)["attribute"]) == len(make_patients())
+    assert {door: draft.toml for door, draft in drafts.items()} == dict.fromkeys(doors, drafts["file"].toml)
+
+
+@pytest.mark.parametrize("recoding", ["full", "mondrian"])
+def test_a_k_anonymous_release_is_the_same_through_every_door(
+    recoding: str, doors: dict[str, str], driver: Any, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Mondrian deals rows of one combination out at random: then all columns but the illness are alike."""
+    schema = cluster.folder / f"patients-{recoding}.toml"
+    draft = sd.propose_schema(doors["file"], name="patients").save(cluster.folder / f"{recoding}.toml", confirmed=True)
+    schema.write_text(take_out(draft.read_text(encoding="utf-8"), ("weight", "seen", "fee", "registered")))
+    releases = {}
+    for door, data in doors.items():
+        out = cluster.folder / f"{recoding}-{door}"
+        assert main(["schema", "check", data, "--schema", str(schema)]) == 0
+        assert main(["publish", "kanon", data, "--schema", str(schema), "--k", "3", "--recoding", recoding,
+                     "--max-suppressed", "0.2", "--out", str(out)]) == 0  # fmt: skip
+        assert main(["verify", str(out)]) == 0
+        assert not [path for path in cluster.folder.iterdir() if path.name.startswith(".sudare-")]
+        releases[door] = describe_release(out, columns=None if recoding == "full" else -1)
+
+    assert releases == dict.fromkeys(doors, releases["file"])
+    assert releases["file"][1].total() > 700
+
+
+def take_out(schema: str, names: tuple[str, ...]) -> str:
+    """Leave attributes out of a schema: a lattice of fewer dimensions is searched sooner."""
+    head, *attributes = schema.split("[[attribute]]")
+    left = [text for text in attributes if not text.startswith(tuple(f'\nname = "{name}"' for name in names))]
+    return "[[attribute]]".join([head, *left])
+
+
+def describe_release(folder: Path, *, columns: int | None) -> tuple[dict[str, Any], Counter[tuple[str, ...]]]:
+    """Give what a certificate promises and measures, and the rows, up to a column, in any order."""
+    certificate = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+    told = {key: certificate[key] for key in ("parameters", "guarantee", "schema", "measures", "expected_error")}
+    return told, Counter(row[:columns] for row in read_written(folder / "records.parquet"))
 
 
 # --- frames, tables and other files ---------------------------------------------------------------------------------

@@ -140,6 +140,8 @@ def find_type(column: ColumnFacts) -> ColumnFacts:
     texts = column.values if column.values is not None or column.present is not None else column.sample
     if column.type != "text" or not texts:
         return column
+    if set(texts) <= {"false", "true"}:
+        return replace(column, type="boolean")
     if column.number_format is not None:
         written = [
             amount for text in texts if (amount := read_number_format(column.number_format).read(text)) is not None
