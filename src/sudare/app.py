@@ -132,6 +132,7 @@ def publish(
     key: SigningKey | str | Path | None = None,
     seed_for_tests: int | None = None,
     into: str | None = None,
+    release_id: str | None = None,
     progress: Progress | None = None,
     **reading: Any,
 ) -> Published:
@@ -140,7 +141,8 @@ def publish(
     `data` is the table, read with the schema of `schema_file`, or the map of a method that takes one. `extras` are the
     method's own files by name; `reading` is what `sudare.open` takes. `key` signs the release: a key, or the file of
     one (default: the file that SUDARE_KEY names); one made with a seed is not signed. `into` names a new table on a
-    server to which the published tables are copied when the release is there.
+    server to which the published tables are copied when the release is there. `release_id` is the id under which the
+    ledger is to know the release (default: a new one), for whoever must find out later whether it was paid for.
     """
     _check_targets(file_format, into)
     signing = _find_signer(key, seed_for_tests)
@@ -151,11 +153,10 @@ def publish(
         ledger = stack.enter_context(_open_ledger(ledger_file))
         plan = method.plan(facts, neighbours=ledger.neighbours, **opened)
         _check_seed(plan, seed_for_tests, ledger_file)
-        given = ledger if isinstance(ledger, Ledger) else None
-        warnings = method.warn(facts, ledger=given, **opened)
+        warnings = method.warn(facts, ledger=ledger if isinstance(ledger, Ledger) else None, **opened)
         opening = partial_open(method, data, facts, {**reading, "progress": progress})
         keep = {"file_format": file_format, "even_if_not_private": seed_for_tests is not None, "key": signing}
-        account = ReleaseAccount(ledger)
+        account = ReleaseAccount(ledger, release_id=release_id)
         made, certificate, notes = _perform(method, plan, opening, account, out, seed_for_tests, progress, keep)
         summary = method.summarise(made, out=out)
         return Published(
@@ -164,7 +165,7 @@ def publish(
             summary=summary,
             warnings=(*warnings, *summary.warnings, *notes),
             copied=() if into is None else copy_into_tables(out, into),
-            **_tell_spent(given, account),
+            **_tell_spent(account),
             signer=None if signing is None else signing.public.fingerprint,
         )
 
@@ -233,9 +234,10 @@ def _perform(
     return made, certificate, notes
 
 
-def _tell_spent(ledger: Ledger | None, account: ReleaseAccount) -> dict[str, Any]:
+def _tell_spent(account: ReleaseAccount) -> dict[str, Any]:
     """Tell what was charged, and what was left right after it: what others spend meanwhile is not in these sums."""
-    if ledger is None or not account.spends:
+    ledger = _find_charged(account)
+    if ledger is None:
         return {}
     total = account.spends[-1].total or Fraction()
     return {"left": ledger.budget - total, "budget": ledger.budget, "spent": account.describe_spent()}

@@ -37,7 +37,8 @@ ORDER = (
     ("advise",),
     ("recipe", "demo"),
     ("testing",),
-    ("cli", "studio"),
+    ("studio",),
+    ("cli",),
     ("__main__",),
 )
 RANK = {room: rank for rank, line in enumerate(ORDER) for room in line}
@@ -56,12 +57,13 @@ ENGINES = {
     **dict.fromkeys(("pyspark", "py4j"), ("sources/spark.py",)),
     "sqlglot": ("sources/*", "methods/view/sql.py"),
     "cryptography": ("noise/rng.py", "privacy/signatures.py"),
-    "sqlite3": ("privacy/ledger_file.py",),
+    "sqlite3": ("privacy/ledger_file.py", "studio/project.py"),
+    **dict.fromkeys(("starlette", "uvicorn", "jinja2"), ("studio/*",)),
     "psycopg": ("privacy/ledger_server.py", "sources/postgres.py"),
     "numpy.random": ("demo/*", "noise/public.py"),  # never where a private value or a release is made
     "random": ("noise/*",),
     "os.urandom": ("noise/*", "privacy/chain.py", "privacy/spend.py", "privacy/ledger_file.py"),  # ids, and a pause
-    "secrets": ("scratch.py",),  # names of temporary directories
+    "secrets": ("scratch.py", "studio/*"),  # names of temporary directories; tokens and ids of the pages
     # rows stand where the steward allows it; those of verify are made up
     "tempfile": ("atomic.py", "scratch.py", "sources/files.py", "testing/*", "verify/promises.py"),
     **dict.fromkeys(

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import jinja2
+import jinja2.nodes
 import pytest
 
 import sudare
@@ -61,11 +63,25 @@ def faults(package: Path) -> list[str]:
     texts = [
         text for path, tree in trees.items() for text in spoken(tree, path, errors, constants | dict(_constants(tree)))
     ]
-    literals = {text for tree in trees.values() for text in _literals(tree)}
+    pages = list(page_texts(package))
+    texts += pages
+    literals = {text for tree in trees.values() for text in _literals(tree)} | {text.text for text in pages}
     for folder in shipped(package):
-        pages = translations(folder)
-        found += [*_wrong_texts(texts, folder.name, pages), *_wrong_pages(pages, literals)]
+        known = translations(folder)
+        found += [*_wrong_texts(texts, folder.name, known), *_wrong_pages(known, literals)]
     return found
+
+
+def page_texts(package: Path) -> Iterator[Template]:
+    """What the templates of pages say with `t("...")`."""
+    environment = jinja2.Environment()
+    for path in sorted(package.rglob("templates/*.html")):
+        parsed = environment.parse(path.read_text(encoding="utf-8"))
+        for call in parsed.find_all(jinja2.nodes.Call):
+            if isinstance(call.node, jinja2.nodes.Name) and call.node.name == "t":
+                spoken = call.args[0].as_const() if isinstance(call.args[0], jinja2.nodes.Const) else "not a literal"
+                where = f"{path.relative_to(package).as_posix()}:{call.lineno}"
+                yield Template(where=where, text=spoken, values=frozenset(word.key for word in call.kwargs))
 
 
 def error_names(package: Path) -> set[str]:
@@ -276,3 +292,10 @@ def test_a_language_that_is_shipped_half_translated_is_found(tree: Path) -> None
     (tree / "text" / "de" / "language.toml").write_text('name = "Deutsch"', encoding="utf-8")
 
     assert [fault for fault in faults(tree) if "not in de" in fault]
+
+
+def test_a_text_of_a_page_without_translation_is_found(tree: Path) -> None:
+    (tree / "templates").mkdir()
+    (tree / "templates" / "page.html").write_text('<p>{{ t("k ({k}) is small", k=3) }}{{ t("never said") }}</p>')
+
+    assert faults(tree) == ["templates/page.html:1: not in ja: 'never said'"]

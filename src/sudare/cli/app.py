@@ -90,6 +90,7 @@ app = LazyGroup(
         "ledger": ("sudare.cli.ledger:ledger", text("keep the privacy budget of a table")),
         "keys": ("sudare.cli.keys:keys", text("make a key, and sign releases with it")),
         "verify": ("sudare.cli.ask:verify", text("check a stored release, or the noise of this installation")),
+        "studio": ("sudare.cli.studio:studio", text("all of it in a browser, on this computer")),
     },
 )
 app.params.append(

@@ -142,9 +142,9 @@ class ReleaseAccount:
     (Fraction(1, 2), True)
     """
 
-    def __init__(self, ledger: Chargeable) -> None:
+    def __init__(self, ledger: Chargeable, *, release_id: str | None = None) -> None:
         self.ledger = ledger
-        self.id = new_release_id()
+        self.id = release_id or new_release_id()
         self.spends: tuple[Spend, ...] = ()
 
     @property

@@ -59,6 +59,19 @@ def write_sheet(
     return left_out.notes(path)
 
 
+def open_sheets(path: Path) -> dict[str, list[list[object]]]:
+    """Read every sheet of a workbook as it stands, by name.
+
+    Error: SourceError if the workbook cannot be read.
+    """
+    _look_inside(path)
+    book = _open_book(path)
+    try:
+        return {name: _read_sheet(book, name)[0] for name in book.sheet_names}
+    except Exception as error:
+        raise _name_damage(path, error) from None
+
+
 def _open_book(path: Path) -> Any:
     try:
         from python_calamine import CalamineWorkbook
