@@ -15,6 +15,7 @@ from sudare.methods.view.conditions import Every, Region, Some, Test, negated
 from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, is_flat, places, score_cuts
 from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
 from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.methods.view.leaves import declared_axis
 from sudare.methods.view.model import UNIT, score
 from sudare.methods.view.mondrian import THETA, costs
 from sudare.methods.view.stops import stop_decay, stop_scale
@@ -271,8 +272,9 @@ def test_disjoint_boxes_hold_exactly_the_cells_where_a_condition_is_true(data: s
         )
     )
     held = np.zeros((3, 3, 3))
-    for box in Region.of(schema, predicate).weights():
-        held += np.einsum("i,j,k->ijk", *(box.get(one, np.ones(3)) for one in range(3)))
+    axes = [declared_axis(attribute) for attribute in schema.attributes]
+    for box in Region.of(schema, axes, predicate).weights():
+        held += np.einsum("i,j,k->ijk", *(box[one].mean if one in box else np.ones(3) for one in range(3)))
     wanted = [[[holds(predicate, (i, j, k)) for k in range(3)] for j in range(3)] for i in range(3)]
 
     assert held.tolist() == np.array(wanted, dtype=float).tolist()

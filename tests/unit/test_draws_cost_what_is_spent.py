@@ -17,6 +17,7 @@ from sudare.counts import Counts
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
 from sudare.methods.view import View
+from sudare.methods.view.exam import TUPLES
 from sudare.noise import Rng, SeededRng
 from sudare.noise.witness import WatchedRng
 from sudare.privacy import Neighbours
@@ -122,9 +123,11 @@ def test_the_draws_of_a_wavelet_cost_its_rho(neighbours: Neighbours) -> None:
 def test_the_draws_of_a_view_cost_its_epsilon(algorithm: Any, neighbours: Neighbours) -> None:
     """Replacing a row is removing one and adding another: half of epsilon for each."""
     method, counts = View(epsilon=2, algorithm=algorithm, neighbours=neighbours), table(8, 8)
-    draws = watch(lambda rng: method.draw(counts, rng=rng))
+    plan = method.plan(counts.schema)
+    *draws, exam = watch(lambda rng: method.make(counts, plan, rng=rng))
     choices = [draw for draw in draws if draw.sampler == "permute_and_flip"]
     measured = sum(cost(draw, cells=1, rows=1) for draw in draws if draw not in choices)
+    measured += cost(exam, cells=1, rows=TUPLES)  # a row changes the sum of errors by 1 in every tuple
 
     assert measured + sum(draw.law["epsilon"] for draw in choices) == (1 if neighbours == "replace" else 2)
     assert bool(choices) == (algorithm == "model")

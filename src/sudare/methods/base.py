@@ -68,8 +68,10 @@ class Plan:
     """What a run will do, decided from public facts alone.
 
     `parts` is what is spent, by purpose; none for a promise that takes nothing from a ledger. `counted` names the
-    attributes to count. `decided` holds parameters that were left open, as the certificate tells them. `steps` is the
-    method's own: whatever it worked out and `make` needs. `progress` is told how far long work is.
+    attributes to count. `finer` is the schema with attributes cut finer, where a method makes use of such counts; a
+    source that cannot cut finer counts over `schema`. `decided` holds parameters that were left open, as the
+    certificate tells them. `steps` is the method's own: whatever it worked out and `make` needs. `progress` is told how
+    far long work is.
     """
 
     promise: Promise
@@ -78,6 +80,7 @@ class Plan:
     expected_error: Mapping[str, Any] = field(default_factory=dict)
     decided: Mapping[str, object] = field(default_factory=dict)
     counted: tuple[str, ...] = ()
+    finer: Schema | None = None
     steps: Any = None
     progress: Progress | None = field(default=None, compare=False, repr=False)
 
@@ -279,7 +282,8 @@ class Method(metaclass=Renaming):
         """Count what the plan names: counts, counts with their rows, or nothing for a map."""
         if self.takes == "map":
             return None
-        counts = source.count(plan.counted)
+        is_finer = plan.finer is not None and hasattr(source, "count_over")
+        counts = source.count_over(plan.finer) if is_finer else source.count(plan.counted)
         return counts if self.takes == "counts" else CountedRows(counts=counts, source=source)
 
     def check(self, counts: Any, plan: Plan) -> None:

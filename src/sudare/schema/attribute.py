@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, get_args
 
 import numpy as np
@@ -22,6 +23,7 @@ from sudare.schema.raw import (
     is_null,
     list_some,
     to_date,
+    to_number,
 )
 
 __all__ = ["MISSING_LABEL", "OTHER_LABEL", "Attribute", "Outside", "Role"]
@@ -36,7 +38,8 @@ class Attribute:
 
     A hierarchy over the declared values alone is completed: "(other)" and "(missing)" become branches of their own, or
     join a single "*" on top. A mesh has its hierarchy by itself. `from_data` tells that the values or the range were
-    read off the data: a steward confirmed them, and certificates say so.
+    read off the data: a steward confirmed them, and certificates say so. `grain` declares that numbers are its
+    multiples (1: whole numbers; 1000: thousands), so that nothing lies between them.
 
     >>> age = Attribute(name="age", domain=Values(("young", "old"), is_ordered=True), missing=True)
     >>> age.size, age.encode("old"), age.encode(None), age.labels(np.array([0, 2])).tolist()
@@ -53,9 +56,12 @@ class Attribute:
     date_format: str | None = None
     number_format: str | None = None
     from_data: bool = False
+    grain: Fraction | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing_marks", tuple(self.missing_marks))
+        if self.grain is not None:
+            object.__setattr__(self, "grain", _read_grain(self.grain, self.domain))
         _check_choices(self)
         _check_texts(self)
         object.__setattr__(self, "hierarchy", _complete_hierarchy(self))
@@ -218,7 +224,17 @@ class Attribute:
             date_format=self.date_format if isinstance(domain, DateBins) else None,
             number_format=self.number_format if isinstance(domain, NumberBins) else None,
             from_data=self.from_data,
+            grain=self.grain if isinstance(domain, NumberBins) else None,
         )
+
+
+def _read_grain(grain: object, domain: Domain) -> Fraction:
+    number = grain if isinstance(grain, Fraction) else to_number(grain)
+    if not isinstance(domain, NumberBins):
+        raise SchemaError("grain is for numbers only; take it out")
+    if not isinstance(number, Fraction) or number <= 0:
+        raise SchemaError("grain ({grain}) must be a number above 0, such as 1 or 0.5", grain=grain)
+    return number
 
 
 def _coarsen_domain(

@@ -167,6 +167,10 @@ NUMBER: Keys = {
         kind=AnyText(example='"1,234円"'),
         help=text("how the number 1234 or 1234.5 is written in the data, if not plainly: 1,234円, ¥1234, 1.234,5"),
     ),
+    "grain": Key(
+        kind=PlainNumber(example="1"),
+        help=text("all numbers are multiples of this: 1 for whole numbers, 1000 for thousands"),
+    ),
     "hierarchy": TREE,
 }
 DATE: Keys = {
@@ -328,6 +332,7 @@ def _build_attribute(table: FilledTable) -> Attribute:
         date_format=table["format"] if table["kind"] == "date" else None,
         number_format=table["format"] if table["kind"] == "number" else None,
         from_data=table["from_data"],
+        grain=table["grain"] if table["kind"] == "number" else None,
     )
 
 

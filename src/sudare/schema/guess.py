@@ -293,7 +293,8 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     if _PLACE.search(column.name):
         note = text("Looks like a coordinate: others may know where somebody is. A mesh serves maps better.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
-    return replace(guessed, keys=guessed.keys | written)
+    grain = {"grain": "1"} if is_whole else {}
+    return replace(guessed, keys=guessed.keys | grain | written)
 
 
 def _guess_number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:

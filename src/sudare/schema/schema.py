@@ -82,14 +82,16 @@ def _attribute_to_dict(attribute: Attribute) -> Facts:
         facts["format"] = attribute.number_format
     if attribute.from_data:
         facts["from_data"] = True
+    if attribute.grain is not None:
+        facts["grain"] = write_decimal(attribute.grain)
     if isinstance(attribute.hierarchy, TableHierarchy):
         facts["hierarchy"] = _hierarchy_to_dict(attribute.hierarchy)
     return facts
 
 
 def _attribute_from_dict(facts: Facts) -> Attribute:
-    known = ("name", "domain", "role", "outside", "missing", "missing_marks", "format", "from_data", "hierarchy")
-    _refuse_unknown_facts(facts, *known)
+    known = ("name", "domain", "role", "outside", "missing", "missing_marks", "format", "from_data", "grain")
+    _refuse_unknown_facts(facts, *known, "hierarchy")
     domain = _domain_from_dict(facts["domain"])
     bare = Attribute(
         name=facts["name"],
@@ -101,6 +103,7 @@ def _attribute_from_dict(facts: Facts) -> Attribute:
         date_format=facts.get("format") if domain.kind != "number" else None,
         number_format=facts.get("format") if domain.kind == "number" else None,
         from_data=facts.get("from_data", False),
+        grain=facts.get("grain"),
     )
     if "hierarchy" not in facts:
         return bare

@@ -105,22 +105,40 @@ class TableSource:
 
         Error: DomainError, naming attributes and nothing else, if rows hold what the schema does not declare.
         """
-        chosen = self.schema if by is None else self.schema.select(by)
+        return self._count_over(self.schema if by is None else self.schema.select(by))
+
+    def count_over(self, schema: Schema) -> Counts:
+        """Count the rows over a schema whose attributes cut those of the source's own finer."""
+        return self._count_over(schema, finer=True)
+
+    def _count_over(self, chosen: Schema, *, finer: bool = False) -> Counts:
         self._refuse_repeated_identifiers()
-        keys, totals = self._count_keys(chosen)
-        if _have_nulls(keys) and self.look_up_unread(chosen.attributes):
-            keys, totals = self._count_keys(chosen)
+        tags = [self._tag(attribute) if finer else "" for attribute in chosen.attributes]
+        keys, totals = self._count_keys(chosen, tags)
+        if _have_nulls(keys) and self._look_up_all(chosen.attributes, tags):
+            keys, totals = self._count_keys(chosen, tags)
         if _have_nulls(keys):
-            refuse_misfits(self, chosen.attributes)
+            refuse_misfits(self, [self.schema.attribute(name) for name in chosen.names])
         counts = make_counts(chosen, keys, self._check_totals(totals))
         if self.count_column is None:
             self.check_row_number(counts.total)
         _refuse_impossible_cells(counts)
         return counts
 
-    def _count_keys(self, chosen: Schema) -> tuple[list[Codes], Codes]:
+    def _look_up_all(self, attributes: Sequence[Attribute], tags: Sequence[str]) -> bool:
+        gained = [self.look_up_unread([one], tag=tag) for one, tag in zip(attributes, tags, strict=True)]
+        return any(gained)
+
+    def _tag(self, attribute: Attribute) -> str:
+        """Keep an attribute that is cut finer apart from the declared one."""
+        return "" if attribute == self.schema.attribute(attribute.name) else f"_in{attribute.size}"
+
+    def _count_keys(self, chosen: Schema, tags: Sequence[str]) -> tuple[list[Codes], Codes]:
         """Count rows by the words of their keys; a word is NULL where a value does not fit, or is unread."""
-        sql_codes = [self.encode_attribute(attribute, may_be_unread=True) for attribute in chosen.attributes]
+        sql_codes = [
+            self.encode_attribute(attribute, tag=tag, may_be_unread=True)
+            for attribute, tag in zip(chosen.attributes, tags, strict=True)
+        ]
         words = build_keys(sql_codes, chosen.radix)
         names = [f"w{index}" for index in range(len(words))]
         query = self.query(sql_codes, self.column_ids(chosen.attributes))

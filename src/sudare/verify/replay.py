@@ -166,7 +166,7 @@ class _Trial:
             plan = plan_run(method, schema, self.relation)
             if plan is None:
                 continue
-            pair = make_pair(dice, plan.facts, self.relation)
+            pair = make_pair(dice, plan.finer or plan.facts, self.relation)
             loss, problem = replay_tables(method, plan, pair, dice)
             tried, currency = tried + 1, plan.promise.currency.name
             worst = max(worst, loss)
@@ -215,7 +215,7 @@ def replay_tables(method: Method, plan: Plan, pair: TablePair, dice: Dice) -> tu
     cell that only one table fills is stored in both, with a count of 0: stored or not, a cell gets its noise by one
     law. That is a law of samplers, which statistical tests watch (tests/statistical/test_sparse.py).
     """
-    is_huge = plan.facts.size > MOST_WHOLE_CELLS
+    is_huge = (plan.finer or plan.facts).size > MOST_WHOLE_CELLS
     steering: Steering = (
         "drawn" if is_huge else dice.choose(STEERINGS)
     )  # always on would cut a huge table into its cells

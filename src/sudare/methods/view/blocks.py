@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from sudare.methods.view.leaves import LeafAxis, declared_axis
 from sudare.methods.view.tables import AxisWeights, Moments
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class BlockView:
     """Row i is the box lows[i]..highs[i] (codes, both included), its noisy count and the variance of that noise."""
 
@@ -22,6 +24,11 @@ class BlockView:
     highs: Codes
     counts: Reals
     variances: Reals
+
+    @cached_property
+    def axes(self) -> tuple[LeafAxis, ...]:
+        """The declared values: blocks cut nothing finer."""
+        return tuple(declared_axis(attribute) for attribute in self.schema.attributes)
 
     @property
     def total(self) -> float:
@@ -35,19 +42,27 @@ class BlockView:
         either side; as if they sat in one cell drawn evenly, the variance is count^2 Var(f). A sum of weights that are
         not negative is not negative either: an estimate below 0 is taken for 0, and its interval starts from there.
         """
-        mean, square = np.zeros(self.counts.size), np.zeros(self.counts.size)
-        for box in boxes:
-            mean = mean + self._mean(box)
-            square = square + self._mean({axis: weights**2 for axis, weights in box.items()})
-        inside = np.maximum(square - mean**2, 0.0)
-        least = 0.0 if all(bool((weights >= 0).all()) for box in boxes for weights in box.values()) else -math.inf
+        mean, square, hidden = (np.zeros(self.counts.size) for _ in range(3))
+        drift, least = 0.0, 0.0
+        for plain in boxes:
+            box = {axis: self.axes[axis].read(one) for axis, one in plain.items()}
+            means = {axis: one.mean for axis, one in box.items()}
+            mean = mean + self._mean(means)
+            square = square + self._mean({axis: one**2 for axis, one in means.items()})
+            for axis, one in box.items():
+                if one.inside.any() or one.drift.any():
+                    hidden = hidden + self._mean({**means, axis: one.inside})
+                    drift += float(np.maximum(self.counts, 0.0) @ self._mean({**means, axis: one.drift}))
+            least = least if all(bool((one >= 0).all()) for one in means.values()) else -math.inf
+        cut, records = np.maximum(square - mean**2, 0.0), np.maximum(self.counts, 0.0)
         return Moments(
             value=max(least, float(self.counts @ mean)),
             noise=float(self.variances @ mean**2),
-            model=float((np.maximum(self.counts, 0.0) ** 2) @ inside),
+            model=float(records**2 @ cut),
+            inside=float(records**2 @ hidden) + drift**2,
         )
 
-    def _mean(self, box: AxisWeights) -> Reals:
+    def _mean(self, box: Mapping[int, Reals]) -> Reals:
         """The mean weight of the cells of every block."""
         share = np.ones(self.counts.size)
         for axis, weights in box.items():

@@ -88,6 +88,10 @@ class ViewBudget:
         rows = max(1, self.rows - 1) if self.changed_cells == 2 else self.rows
         return choose_noise(part, self.currency, cells=1, rows=rows)
 
+    def sum_noise(self, part: Fraction, tables: int) -> CountNoise:
+        """Choose the noise of one number that a row changes by at most 1 in each of so many tables."""
+        return choose_noise(part, self.currency, cells=1, rows=tables * self.changed_cells * self.rows)
+
     def deviation(self, part: Fraction, tables: int) -> float:
         """Tell the noise of a table if so many share a part evenly."""
         if not self.is_concentrated:
@@ -192,13 +196,15 @@ def count_tables(method: str, attributes: int) -> int:
     return attributes if method == "product" else max(attributes, 3 * attributes - 2)
 
 
-def split_budget(method: str, budget: ViewBudget, *, records: float, sizes: Sequence[int]) -> BudgetSplit:
-    """Split what is left of a budget after the number of records.
+def split_budget(
+    method: str, budget: ViewBudget, *, records: float, sizes: Sequence[int], reserved: Fraction = Fraction(0)
+) -> BudgetSplit:
+    """Split what is left of a budget after the number of records and what is reserved for leaves and the exam.
 
     Settings were chosen under pure epsilon. Under rho the same rules hold at the epsilon of equal noise, and a share
     that D tables divide keeps the weight that pure epsilon gave each of them.
     """
-    left = budget.amount - (budget.total_part or 0)
+    left = budget.amount - (budget.total_part or 0) - reserved
     if not budget.is_concentrated:
         return split_epsilon(method, left, records=records, sizes=sizes)
     strength = Fraction(budget.strength(count_tables(method, len(sizes)))).limit_denominator(10**6)

@@ -10,14 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
+from sudare.methods.view.leaves import LeafAxis, LeafWeights, WeightPiece
 from sudare.schema import Attribute, DateBins, NumberBins, Schema
-from sudare.schema.arrays import Booleans, Reals
+from sudare.schema.arrays import Booleans
 
 NumberRange = tuple[Fraction | None, Fraction | None]  # [low, high); None has no end
 MaskBox = dict[int, Booleans]
@@ -69,29 +69,17 @@ def negated(predicate: Predicate) -> Predicate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinPieces:
-    """The values of an attribute, bins cut where tests cut them: code, share of the bin, middle (NaN: no number)."""
+    """The leaves of an attribute, cut where tests cut them: declared code, leaf, and where pieces begin and end."""
 
     codes: NDArray[np.int64]
-    shares: Reals
-    middles: Reals
+    leaves: NDArray[np.int64]
     lows: tuple[Fraction, ...]  # of the pieces that are numbers or days; they come first and increase
+    highs: tuple[Fraction, ...]
 
     @property
     def counted(self) -> int:
         """How many pieces are numbers or days."""
         return len(self.lows)
-
-
-def ends(attribute: Attribute) -> tuple[Fraction, ...] | None:
-    """Where the bins of a number or date begin, and where the last one ends; days and whole numbers are counted."""
-    domain = attribute.domain
-    if isinstance(domain, DateBins):
-        days = tuple(Fraction(edge.toordinal()) for edge in domain.edges)
-        return (*days[:-1], days[-1] + 1)
-    if not isinstance(domain, NumberBins):
-        return None
-    edges = domain.edges
-    return (*edges[:-1], edges[-1] + 1) if domain.is_whole and domain.widest > 1 else edges
 
 
 def is_whole(attribute: Attribute) -> bool:
@@ -100,40 +88,32 @@ def is_whole(attribute: Attribute) -> bool:
     return isinstance(domain, DateBins) or (isinstance(domain, NumberBins) and domain.is_whole)
 
 
-def whole_pieces(attribute: Attribute) -> BinPieces:
-    """The bins of an attribute, none of them cut."""
-    edges, size = ends(attribute) or (), attribute.size
-    bins = list(pairwise(edges))
-    none = size - len(bins)
-    less = 1 if is_whole(attribute) else 0  # 20..24 are five whole numbers with the middle 22
-    middles = [float(low + high - less) / 2 for low, high in bins]
-    return BinPieces(np.arange(size), np.ones(size), np.array(middles + [np.nan] * none), edges[:-1])
+def whole_pieces(axis: LeafAxis) -> BinPieces:
+    """The leaves of an attribute, none of them cut."""
+    return BinPieces(axis.codes, np.arange(axis.size), axis.lows, axis.highs)
 
 
-def cut_pieces(attribute: Attribute, whole: BinPieces, cuts: Sequence[Fraction]) -> BinPieces:
-    """Cut the bins of an attribute at the given values, which increase."""
-    edges = ends(attribute) or ()
+def cut_pieces(whole: BinPieces, cuts: Sequence[Fraction]) -> BinPieces:
+    """Cut the leaves of an attribute at the given values, which increase."""
     inner_cuts: dict[int, list[Fraction]] = {}
     for cut in cuts:
-        code = bisect_right(edges, cut) - 1
-        if 0 <= code < len(edges) - 1 and edges[code] != cut:
-            inner_cuts.setdefault(code, []).append(cut)
-    for code in sorted(inner_cuts, reverse=True):
-        whole = _split(whole, code, (edges[code], *inner_cuts[code], edges[code + 1]), 1 if is_whole(attribute) else 0)
+        leaf = bisect_right(whole.lows, cut) - 1
+        if leaf >= 0 and whole.lows[leaf] != cut and cut < whole.highs[leaf]:
+            inner_cuts.setdefault(leaf, []).append(cut)
+    for leaf in sorted(inner_cuts, reverse=True):
+        whole = _split(whole, leaf, (whole.lows[leaf], *inner_cuts[leaf], whole.highs[leaf]))
     return whole
 
 
-def _split(pieces: BinPieces, code: int, marks: Sequence[Fraction], less: int) -> BinPieces:
-    """Put several pieces in the place of one bin; no bin before it has been cut yet."""
-    parts = list(pairwise(marks))
-    width = marks[-1] - marks[0]
+def _split(pieces: BinPieces, leaf: int, marks: Sequence[Fraction]) -> BinPieces:
+    """Put several pieces in the place of one leaf; no leaf before it has been cut yet."""
+    parts = len(marks) - 1
+    code, own = pieces.codes[leaf], pieces.leaves[leaf]
     return BinPieces(
-        np.concatenate([pieces.codes[:code], np.full(len(parts), code), pieces.codes[code + 1 :]]),
-        np.concatenate([pieces.shares[:code], [float((b - a) / width) for a, b in parts], pieces.shares[code + 1 :]]),
-        np.concatenate(
-            [pieces.middles[:code], [float(a + b - less) / 2 for a, b in parts], pieces.middles[code + 1 :]]
-        ),
-        (*pieces.lows[:code], *marks[:-1], *pieces.lows[code + 1 :]),
+        np.concatenate([pieces.codes[:leaf], np.full(parts, code), pieces.codes[leaf + 1 :]]),
+        np.concatenate([pieces.leaves[:leaf], np.full(parts, own), pieces.leaves[leaf + 1 :]]),
+        (*pieces.lows[:leaf], *marks[:-1], *pieces.lows[leaf + 1 :]),
+        (*pieces.highs[:leaf], *marks[1:], *pieces.highs[leaf + 1 :]),
     )
 
 
@@ -142,11 +122,19 @@ class Region:
     """Disjoint boxes of pieces."""
 
     schema: Schema
+    axes: Sequence[LeafAxis]
     pieces: dict[int, BinPieces]
     boxes: tuple[MaskBox, ...]
 
     @classmethod
-    def of(cls, schema: Schema, predicate: Predicate | None, *, known: dict[int, BinPieces] | None = None) -> Region:
+    def of(
+        cls,
+        schema: Schema,
+        axes: Sequence[LeafAxis],
+        predicate: Predicate | None,
+        *,
+        known: dict[int, BinPieces] | None = None,
+    ) -> Region:
         """Turn a predicate into disjoint boxes; `known` keeps uncut attributes from question to question."""
         known = {} if known is None else known
         tests = list(_tests(predicate)) if predicate is not None else []
@@ -156,57 +144,67 @@ class Region:
             cuts.setdefault(test.attribute, set()).update(ends)
         for place in cuts:
             if place not in known:
-                known[place] = whole_pieces(schema.attributes[place])
-        pieces = {
-            place: cut_pieces(schema.attributes[place], known[place], sorted(marks)) for place, marks in cuts.items()
-        }
+                known[place] = whole_pieces(axes[place])
+        pieces = {place: cut_pieces(known[place], sorted(marks)) for place, marks in cuts.items()}
         boxes = _boxes(predicate, schema, pieces) if predicate is not None else [{}]
-        return cls(schema, pieces, tuple(boxes))
+        return cls(schema, axes, pieces, tuple(boxes))
 
     def within(self, attribute: int, code: int) -> Region:
         """The part with one value of an attribute."""
         pieces = self._with(attribute)
         mask = pieces[attribute].codes == code
         boxes = [_both(box, {attribute: mask}) for box in self.boxes]
-        return Region(self.schema, pieces, tuple(box for box in boxes if box is not None))
+        return Region(self.schema, self.axes, pieces, tuple(box for box in boxes if box is not None))
 
-    def weights(self) -> list[dict[int, Reals]]:
-        """For every box the weight of every value: 1, 0, or the share of a bin."""
-        return [
-            {attribute: self._weigh(attribute, mask.astype(np.float64)) for attribute, mask in box.items()}
-            for box in self.boxes
-        ]
+    def weights(self) -> list[dict[int, LeafWeights]]:
+        """For every box the weights of the leaves: 1, 0, or the share of a leaf that is cut."""
+        return [{attribute: self._weigh(attribute, mask) for attribute, mask in box.items()} for box in self.boxes]
 
-    def numbers(self, attribute: int, *, shift: float = 0.0) -> list[dict[int, Reals]]:
+    def numbers(self, attribute: int, *, shift: float = 0.0) -> list[dict[int, LeafWeights]]:
         """The same, with an attribute's number (less `shift`) as its weight; nothing where it has none."""
-        pieces = self._with(attribute)[attribute]
-        amount = np.where(np.isnan(pieces.middles), 0.0, np.nan_to_num(pieces.middles) - shift)
-        return [self._times(box, attribute, amount) for box in self.boxes]
+        return [self._times(box, attribute, (-shift, 1.0, 0.0)) for box in self.boxes]
 
-    def present(self, attribute: int) -> list[dict[int, Reals]]:
+    def present(self, attribute: int) -> list[dict[int, LeafWeights]]:
         """The same, where an attribute has a value at all."""
         missing = self.schema.attributes[attribute].missing_code
-        pieces = self._with(attribute)[attribute]
-        return [self._times(box, attribute, (pieces.codes != missing) * 1.0) for box in self.boxes]
+        has_value = self._with(attribute)[attribute].codes != missing
+        boxes = [_both(box, {attribute: has_value}) for box in self.boxes]
+        return [{axis: self._weigh(axis, mask) for axis, mask in box.items()} for box in boxes if box is not None]
 
-    def numbered(self, attribute: int) -> list[dict[int, Reals]]:
+    def numbered(self, attribute: int) -> list[dict[int, LeafWeights]]:
         """The same, where an attribute has a number."""
+        return [self._times(box, attribute, (1.0, 0.0, 0.0)) for box in self.boxes]
+
+    def _times(self, box: MaskBox, attribute: int, amount: tuple[float, float, float]) -> dict[int, LeafWeights]:
+        whole = {axis: self._weigh(axis, mask) for axis, mask in box.items() if axis != attribute}
         pieces = self._with(attribute)[attribute]
-        return [self._times(box, attribute, (~np.isnan(pieces.middles)) * 1.0) for box in self.boxes]
+        mask = box.get(attribute, np.ones(pieces.codes.size, dtype=bool))
+        return {**whole, attribute: self.axes[attribute].weigh(_runs(pieces, mask, amount))}
 
-    def _times(self, box: MaskBox, attribute: int, amount: Reals) -> dict[int, Reals]:
-        whole = {axis: self._weigh(axis, mask.astype(np.float64)) for axis, mask in box.items() if axis != attribute}
-        mask = box.get(attribute)
-        return {**whole, attribute: self._weigh(attribute, amount if mask is None else amount * mask)}
-
-    def _weigh(self, attribute: int, amount: Reals) -> Reals:
-        pieces, size = self._with(attribute)[attribute], self.schema.attributes[attribute].size
-        return np.bincount(pieces.codes, weights=pieces.shares * amount, minlength=size).astype(np.float64)
+    def _weigh(self, attribute: int, mask: Booleans) -> LeafWeights:
+        """Weigh the pieces of a mask by 1; the leaves that it cuts by the share it takes."""
+        pieces, axis = self._with(attribute)[attribute], self.axes[attribute]
+        if pieces.codes.size == axis.size:
+            return LeafWeights.plain(mask.astype(np.float64))
+        counted = axis.weigh(_runs(pieces, mask, (1.0, 0.0, 0.0)))
+        rest = np.zeros(axis.size)
+        rest[axis.counted :] = mask[pieces.counted :]
+        return LeafWeights(counted.mean + rest, counted.inside, counted.drift)
 
     def _with(self, attribute: int) -> dict[int, BinPieces]:
         if attribute not in self.pieces:
-            self.pieces[attribute] = whole_pieces(self.schema.attributes[attribute])
+            self.pieces[attribute] = whole_pieces(self.axes[attribute])
         return self.pieces
+
+
+def _runs(pieces: BinPieces, mask: Booleans, amount: tuple[float, float, float]) -> list[WeightPiece]:
+    """The intervals that a mask is made of, neighbours joined."""
+    inside = np.concatenate([[False], mask[: pieces.counted], [False]])
+    changes = np.flatnonzero(inside[1:] != inside[:-1])
+    return [
+        (pieces.lows[start], pieces.highs[stop - 1], *amount)
+        for start, stop in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True)
+    ]
 
 
 def _tests(predicate: Predicate) -> list[Test]:

@@ -201,6 +201,40 @@ class Factors:
             result = result * part / np.where(totals > 0, totals, 1.0)
         return result
 
+    def profile(self, attribute: int, evidence: Mapping[int, Reals]) -> Reals:
+        """Count the records of every bin of an attribute, weighted by the evidence of others; version 0 alone."""
+        totals = self.totals
+        rest = frozenset(evidence) - {attribute}
+        result, scalar = np.zeros(0), 1.0
+        for steps in self._plan(rest | {attribute}):
+            messages: dict[int, tuple[Reals, Clique]] = {}
+            for step in steps:
+                messages[step.node] = self._profile_message(step, messages, evidence, attribute)
+            part, axes = messages[steps[-1].node]
+            if axes:
+                result = part[0]
+            else:
+                scalar *= float(part[0]) / max(float(totals[0]), 1e-300)
+        return result * scalar
+
+    def _profile_message(
+        self,
+        step: CliqueStep,
+        messages: Mapping[int, tuple[Reals, Clique]],
+        evidence: Mapping[int, Reals],
+        attribute: int,
+    ) -> tuple[Reals, Clique]:
+        below = [messages[child] for child in step.below]
+        shared = {axis for child in step.below for axis in self.tree.separator((child, step.node))}
+        axes = tuple(sorted(shared | set(step.own) | set(step.above)))
+        carried = any(attribute in held and attribute not in shared for _, held in below)
+        operands = [(self._given(step.node, axes, step.above), axes), *below]
+        operands += [(evidence[own], (own,)) for own in step.own if own != attribute]
+        out = step.above
+        if attribute not in out and (carried or attribute in step.own):
+            out = (*out, attribute)
+        return _einsum(operands, out), out
+
     def joint(self, attributes: Sequence[int]) -> Reals:
         """The table of any attributes, axes in the order asked for; (versions, bins, bins, ...)."""
         wanted = frozenset(attributes)

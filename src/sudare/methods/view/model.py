@@ -21,11 +21,21 @@ from sudare.methods.view.budget import (
     count_tables,
     split_budget,
 )
+from sudare.methods.view.exam import plan_exam
 from sudare.methods.view.fit import Measurements, OneWay, Pair, combine, estimate_total, fit, noise_variance
+from sudare.methods.view.grow import (
+    GrownLeaves,
+    StartCells,
+    count_fine,
+    grow_leaves,
+    keep_cells,
+    plan_cells,
+    plan_levels,
+)
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.noise import Rng
 from sudare.postprocess import find_nearest_point
-from sudare.schema import Attribute
+from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes, Integers, Reals
 
 
@@ -74,6 +84,27 @@ def histogram(codes: Codes, values: Integers, size: int) -> Integers:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CellTable:
+    """The private table as the cells that its attributes are measured by: true counts, inside one draw."""
+
+    columns: tuple[Codes, ...]
+    values: Integers
+    cells: tuple[StartCells, ...]
+
+    @classmethod
+    def of(cls, counts: Counts, cells: Sequence[StartCells]) -> CellTable:
+        """Look up the start cell of every stored cell, attribute by attribute."""
+        names = counts.schema.names
+        columns = tuple(one.cell_of[counts.column(name)] for name, one in zip(names, cells, strict=True))
+        return cls(columns=columns, values=counts.values, cells=tuple(cells))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many cells every attribute has."""
+        return tuple(one.size for one in self.cells)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Binned:
     """The private table as its coarse bins: holds true counts, stays inside one draw."""
 
@@ -83,10 +114,10 @@ class Binned:
     _tables: dict[Ends, Integers] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, counts: Counts, bins: Sequence[Codes]) -> Binned:
+    def of(cls, table: CellTable, bins: Sequence[Codes]) -> Binned:
         """Look up the bin of every stored cell, attribute by attribute."""
-        columns = tuple(bin_of[counts.column(name)] for name, bin_of in zip(counts.schema.names, bins, strict=True))
-        return cls(columns=columns, values=counts.values, widths=tuple(int(coarse.max()) + 1 for coarse in bins))
+        columns = tuple(bin_of[column] for column, bin_of in zip(table.columns, bins, strict=True))
+        return cls(columns=columns, values=table.values, widths=tuple(int(coarse.max()) + 1 for coarse in bins))
 
     def table(self, ends: Ends) -> Integers:
         """The true table of a pair of attributes."""
@@ -177,22 +208,33 @@ class FittedModel:
     tree: CliqueTree
     factors: Factors
     earlier: Factors  # the model before the pairs marked `last` were measured
+    leaves: tuple[GrownLeaves, ...] = ()
+    exam: Fraction = Fraction(0)  # what is left for the exam of the finished view
     is_plain: bool = False  # the product: values are projected as they are
     is_blind: bool = False  # few or no pairs were looked at, so dependence between attributes may be anywhere
 
 
-def draw_model(counts: Counts, budget: ViewBudget, method: str, *, rng: Rng) -> FittedModel:
-    """Measure and fit, in the order of the method."""
+def draw_model(
+    counts: Counts, budget: ViewBudget, method: str, *, declared: Schema | None = None, rng: Rng
+) -> FittedModel:
+    """Measure and fit, in the order of the method. `counts` may cut the attributes of `declared` finer."""
     total, variance = _measure_total(counts, budget, rng)
-    d = len(counts.schema.attributes)
-    shares = split_budget(method, budget, records=max(total, 0.0), sizes=counts.schema.sizes)
+    d, records = len(counts.schema.attributes), max(total, 0.0)
+    strength = budget.strength(count_tables(method, d))
+    cells = plan_cells(declared or counts.schema, counts.schema, signal=records * strength / d)
+    amount = budget.amount - (budget.total_part or 0)
+    level, exam = plan_levels(cells, amount, budget, records), plan_exam(amount, records * strength, d)
+    reserved = level * sum(one.levels for one in cells) + exam
+    table = CellTable.of(counts, cells)
+    shares = split_budget(method, budget, records=records, sizes=table.sizes, reserved=reserved)
     measured = Measurements(
         total=total,
         total_variance=variance,
-        ones=_measure_ones(counts, shares.ones, budget, rng),
+        ones=_measure_ones(table, shares.ones, budget, rng),
         is_gaussian=budget.is_concentrated,
     )
-    measured = _with_bins(measured, counts, budget.strength(count_tables(method, d)))
+    leaves = _measure_leaves(counts, cells, measured, level, budget, rng)
+    measured = _with_bins(measured, table, strength)
     if not shares.forest:
         factors = fit(measured, CliqueTree.alone(d))
         return FittedModel(
@@ -200,28 +242,56 @@ def draw_model(counts: Counts, budget: ViewBudget, method: str, *, rng: Rng) -> 
             tree=factors.tree,
             factors=factors,
             earlier=factors,
+            leaves=leaves,
+            exam=exam,
             is_plain=method == "product",
             is_blind=d > 1,
         )
-    return _add_pairs(counts, measured, shares, budget, rng)
+    return replace(_add_pairs(table, measured, shares, budget, rng), leaves=leaves, exam=exam)
+
+
+def _measure_leaves(
+    counts: Counts,
+    cells: Sequence[StartCells],
+    measured: Measurements,
+    part: Fraction,
+    budget: ViewBudget,
+    rng: Rng,
+) -> tuple[GrownLeaves, ...]:
+    """Cut cells that stand out, attribute by attribute, with `part` for every level; nothing is cut for nothing."""
+    return tuple(
+        grow_leaves(
+            one,
+            count_fine(counts, name),
+            one_way.values,
+            math.sqrt(one_way.variance),
+            part=part,
+            levels=one.levels,
+            budget=budget,
+            rng=rng,
+        )
+        if part and one.levels
+        else keep_cells(one)
+        for name, one, one_way in zip(counts.schema.names, cells, measured.ones, strict=True)
+    )
 
 
 def _add_pairs(
-    counts: Counts, measured: Measurements, shares: BudgetSplit, budget: ViewBudget, rng: Rng
+    table: CellTable, measured: Measurements, shares: BudgetSplit, budget: ViewBudget, rng: Rng
 ) -> FittedModel:
-    binned, d = Binned.of(counts, measured.bins), len(counts.schema.attributes)
+    binned, d = Binned.of(table, measured.bins), len(table.cells)
     each = shares.choices / (shares.picks + shares.more)
     earlier = fit(measured, CliqueTree.alone(d))
     growth = _Growth(binned, earlier, measured, budget)
     sigma = budget.deviation(shares.forest, shares.picks)
     growth.choose(shares.picks, budget.choice(each), sigma, growth.joining, rng, caution=shares.caution)
-    growth.measure(counts, shares.forest, rng, last=not shares.more)
+    growth.measure(table, shares.forest, rng, last=not shares.more)
     earlier = growth.factors if shares.more else earlier
     for _ in range(2 if shares.more else 0):
         picks = math.ceil(shares.more / 2)
         sigma = budget.deviation(shares.extras, shares.more)
         growth.choose(picks, budget.choice(each * shares.more / 2 / picks), sigma, growth.closing, rng)
-        growth.measure(counts, shares.extras / 2, rng, last=True)
+        growth.measure(table, shares.extras / 2, rng, last=True)
     return FittedModel(
         measured=growth.measured,
         tree=growth.tree,
@@ -282,10 +352,10 @@ class _Growth:
         self.prices = self.tree.prices(self.binned.widths)
         return [ends for ends in self.all if ends not in known and {ends, ends[::-1]} & self.prices.keys()]
 
-    def measure(self, counts: Counts, part: Fraction, rng: Rng, *, last: bool) -> None:
+    def measure(self, table: CellTable, part: Fraction, rng: Rng, *, last: bool) -> None:
         """Spend a round on the chosen pairs, or, without any, on the one-way tables once more."""
         if not self.chosen:
-            again = _measure_ones(counts, part, self.budget, rng)
+            again = _measure_ones(table, part, self.budget, rng)
             ones = tuple(combine(*both) for both in zip(self.measured.ones, again, strict=True))
             self.measured = replace(self.measured, ones=ones)
         else:
@@ -309,26 +379,24 @@ def _measure_total(counts: Counts, budget: ViewBudget, rng: Rng) -> tuple[float,
     return float(noisy[0]), noise_variance(noise)
 
 
-def _measure_ones(counts: Counts, part: Fraction, budget: ViewBudget, rng: Rng) -> tuple[OneWay, ...]:
+def _measure_ones(table: CellTable, part: Fraction, budget: ViewBudget, rng: Rng) -> tuple[OneWay, ...]:
     """Noise in the histogram of every attribute; a record lies in one place of each."""
-    sizes = counts.schema.sizes
+    sizes = table.sizes
     one_ways = []
-    for name, size, share in zip(
-        counts.schema.names, sizes, by_size(part, sizes, currency=budget.currency), strict=True
-    ):
+    for column, size, share in zip(table.columns, sizes, by_size(part, sizes, currency=budget.currency), strict=True):
         noise = budget.noise(share)
-        noisy = noise.add(histogram(counts.column(name), counts.values, size), rng=rng)
+        noisy = noise.add(histogram(column, table.values, size), rng=rng)
         one_ways.append(OneWay(values=noisy.astype(np.float64), variance=noise_variance(noise)))
     return tuple(one_ways)
 
 
-def _with_bins(measured: Measurements, counts: Counts, epsilon: float) -> Measurements:
-    attributes = counts.schema.attributes
-    alone = replace(measured, bins=tuple(np.arange(size, dtype=np.int64) for size in counts.schema.sizes))
+def _with_bins(measured: Measurements, table: CellTable, epsilon: float) -> Measurements:
+    alone = replace(measured, bins=tuple(np.arange(size, dtype=np.int64) for size in table.sizes))
     total = estimate_total(alone)
-    wanted = bins_wanted(total, epsilon, len(attributes))
+    wanted = bins_wanted(total, epsilon, len(table.cells))
     bins: list[Codes] = []
-    for attribute, one_way in zip(attributes, measured.ones, strict=True):
-        mass = find_nearest_point(one_way.values, total=total) if total > 0 else np.zeros(attribute.size)
-        bins.append(coarse_bins(mass, value_order(attribute), wanted))
+    for one, one_way in zip(table.cells, measured.ones, strict=True):
+        mass = find_nearest_point(one_way.values, total=total) if total > 0 else np.zeros(one.size)
+        order = value_order(one.attribute) if one.size == one.attribute.size else np.arange(one.size)
+        bins.append(coarse_bins(mass, order, wanted))
     return replace(measured, bins=tuple(bins))

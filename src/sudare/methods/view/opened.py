@@ -7,7 +7,7 @@ import io
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -21,7 +21,7 @@ from sudare.methods.view.conditions import BinPieces, Every, Predicate, Region
 from sudare.methods.view.junction_tree import reach
 from sudare.methods.view.published import view_of
 from sudare.methods.view.sql import between, equal
-from sudare.methods.view.tables import LEVEL, Estimate, Moments, TableView, answer
+from sudare.methods.view.tables import LEVEL, Estimate, TableView, answer
 from sudare.noise import Rng, system_rng
 from sudare.noise.public import draw_columns, draw_offsets
 from sudare.releases import Certificate, Coded, Frame, Release
@@ -110,7 +110,7 @@ def _values(view: TableView, bins: Codes, rng: Rng) -> Codes:
     for place, (of_value, share) in enumerate(zip(view.bins, view.shares, strict=True)):
         table = np.zeros((int(of_value.max()) + 1, of_value.size))
         table[of_value, np.arange(of_value.size)] = share[0]
-        out[:, place] = draw_columns(bins[:, place], table, rng=rng)
+        out[:, place] = view.axes[place].codes[draw_columns(bins[:, place], table, rng=rng)]
     return out
 
 
@@ -271,7 +271,7 @@ class OpenedView:
         return show_schema(self.schema)
 
     def _region(self, where: Predicate | None) -> Region:
-        return Region.of(self.schema, where, known=self.known)
+        return Region.of(self.schema, self.stored.axes, where, known=self.known)
 
     def _test(self, name: str, wanted: Any) -> Predicate:
         if name not in self.schema.names:
@@ -309,12 +309,17 @@ class OpenedView:
         if kind == "sum":
             least = 0.0 if lowest >= 0 else -np.inf
             return answer(self.stored.moments(region.numbers(attribute)), level=level, least=least)
-        records = self.stored.moments(region.numbered(attribute)).value
+        known = self.stored.moments(region.numbered(attribute))
+        records = known.value
         if records <= 0:
             return None  # the mean of nobody
         mean = self.stored.moments(region.numbers(attribute)).value / records
         errors = self.stored.moments(region.numbers(attribute, shift=mean))  # the linear part of a ratio
-        scaled = Moments(value=mean, noise=errors.noise / records**2, model=errors.model / records**2)
+        doubt = (known.reach(level) / records) ** 2  # Fieller: where records may be none, the mean may be anything
+        if doubt >= 1:
+            whole = answer(errors.scaled(mean, records), level=level, least=lowest, most=highest)
+            return replace(whole, low=lowest, high=highest)
+        scaled = errors.scaled(mean, records * math.sqrt(1 - doubt))
         return answer(scaled, level=level, least=lowest, most=highest)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from sudare.errors import ReleaseError
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.methods.view.leaves import LeafAxis, declared_axis, find_ends, make_axis
 from sudare.methods.view.tables import TableView
 from sudare.releases import Coded, Frame, Release
 from sudare.schema import Attribute, NumberBins, Schema
@@ -49,7 +51,7 @@ def _table_frames(view: TableView) -> dict[str, Frame]:
 
 def _values(view: TableView) -> Frame:
     attributes = view.schema.attributes
-    names, codes, labels = value_columns(attributes)
+    names, codes, labels = leaf_columns(attributes, view.axes)
     totals = [view.factors.of([place]) for place in range(len(attributes))]
     counts = [
         np.take_along_axis(total, np.broadcast_to(bins, share.shape), axis=1) * share
@@ -60,15 +62,46 @@ def _values(view: TableView) -> Frame:
         "attribute": names,
         "code": codes,
         "label": labels,
-        **_edges(attributes),
+        **_leaf_edges(attributes, view.axes),
         "bin": np.concatenate(view.bins),
         "count": whole[0],
         "variance": ((whole[1:] - whole[0]) ** 2).mean(axis=0),
+        "hidden_variance": np.concatenate(view.faint or tuple(np.zeros(axis.size) for axis in view.axes)),
         "share": np.concatenate([share[0] for share in view.shares]),
     }
     for version in range(1, view.factors.versions):
         columns[f"share_{version}"] = np.concatenate([share[version] for share in view.shares])
     return Frame(columns)
+
+
+def leaf_columns(attributes: Sequence[Attribute], axes: Sequence[LeafAxis]) -> tuple[Coded, Codes, Coded]:
+    """The name, declared code and label of every leaf of every attribute."""
+    names, _, labels = value_columns(attributes)
+    first = np.concatenate([[0], np.cumsum([attribute.size for attribute in attributes])])[:-1]
+    places = np.concatenate([axis.codes + start for axis, start in zip(axes, first, strict=True)])
+    return (
+        Coded(names.codes[places], names.labels),
+        np.concatenate([axis.codes for axis in axes]),
+        Coded(labels.codes[places], labels.labels),
+    )
+
+
+def _leaf_edges(attributes: Sequence[Attribute], axes: Sequence[LeafAxis]) -> dict[str, NDArray[np.generic]]:
+    """Where the leaves of numbers begin and end, and those of days (counted from 0001-01-01) that cut a declared bin.
+
+    The last leaf of numbers ends at the last declared edge, which belongs to it.
+    """
+    parts: dict[str, list[Reals]] = {"low": [], "high": []}
+    for attribute, axis in zip(attributes, axes, strict=True):
+        domain, lows, highs = attribute.domain, axis.starts, axis.stops
+        if isinstance(domain, NumberBins):
+            highs = np.append(highs[:-1], float(domain.edges[-1]))
+        elif axis.size == attribute.size:
+            lows, highs = lows[:0], highs[:0]
+        rest = np.full(axis.size - lows.size, math.nan)
+        parts["low"].append(np.concatenate([lows, rest]))
+        parts["high"].append(np.concatenate([highs, rest]))
+    return {name: np.ma.masked_invalid(np.concatenate(values)) for name, values in parts.items()}
 
 
 def value_columns(attributes: Sequence[Attribute]) -> tuple[Coded, Codes, Coded]:
@@ -160,11 +193,12 @@ def _pairs(view: TableView) -> Frame:
 
 
 def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, Any]) -> TableView:
-    values, sizes = frames["values"].columns, schema.sizes
-    cuts = np.cumsum(sizes)[:-1]
+    values = frames["values"].columns
+    axes = _read_axes(frames["values"], schema)
+    cuts = np.cumsum([axis.size for axis in axes])[:-1]
     versions = 1 + sum(name.startswith("share_") for name in values)
     shares = np.stack([numbers(values["share" if v == 0 else f"share_{v}"]) for v in range(versions)])
-    if shares.shape[1] != sum(sizes):
+    if shares.shape[1] != sum(axis.size for axis in axes):
         raise ReleaseError("the tables of the view do not fit its schema; the release is damaged")
     bins = tuple(np.split(numbers(values["bin"]).astype(np.int64), cuts))
     widths = [int(coarse.max()) + 1 for coarse in bins]
@@ -176,12 +210,45 @@ def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, 
     tables = tuple(piece.reshape([versions, *shape]) for piece, shape in zip(pieces, shapes, strict=True))
     return TableView(
         schema=schema,
+        axes=axes,
         factors=Factors(tree, tables),
         bins=bins,
         shares=tuple(np.split(shares, cuts, axis=1)),
         tau_squared=float(measures["tau_squared"]),
+        factor=float(measures.get("model_factor", 1.0)),
+        faint=tuple(np.split(numbers(values["hidden_variance"]), cuts)) if "hidden_variance" in values else (),
         floor=float(measures["floor_variance"]),
     )
+
+
+def _read_axes(frame: Frame, schema: Schema) -> tuple[LeafAxis, ...]:
+    """Read the leaves back: rows of one attribute stand together, in the order of their declared codes."""
+    column = frame.columns["attribute"]
+    names = column.decode() if isinstance(column, Coded) else column
+    codes = numbers(frame.columns["code"]).astype(np.int64)
+    lows = read_masked(frame.columns["low"])
+    axes, start = [], 0
+    for attribute in schema.attributes:
+        stop = start + int(np.count_nonzero(names == attribute.name))
+        own = codes[start:stop]
+        if set(own.tolist()) != set(range(attribute.size)) or np.any(np.diff(own) < 0):
+            raise ReleaseError("the tables of the view do not fit its schema; the release is damaged")
+        if own.size == attribute.size:
+            axes.append(declared_axis(attribute))
+        else:
+            known = lows[start:stop][~np.isnan(lows[start:stop])].tolist()
+            ends = [*(Fraction(repr(end)) for end in known), *(find_ends(attribute) or ())[-1:]]
+            axes.append(make_axis(attribute, own, ends))
+        start = stop
+    return tuple(axes)
+
+
+def read_masked(column: Coded | NDArray[np.generic]) -> Reals:
+    """A column of numbers in which some are missing: those are NaN."""
+    if isinstance(column, Coded):
+        return np.array([math.nan if one in (None, "") else float(one) for one in column.decode()])
+    filled: Reals = np.ma.filled(np.ma.asarray(column, dtype=np.float64), math.nan)
+    return filled
 
 
 def _tree(frame: Frame, schema: Schema) -> CliqueTree:

@@ -12,7 +12,8 @@ import sqlglot
 from sqlglot import exp
 
 from sudare.errors import ParameterError, SchemaError
-from sudare.methods.view.conditions import Every, NumberRange, Predicate, Some, Test, ends, is_whole, negated
+from sudare.methods.view.conditions import Every, NumberRange, Predicate, Some, Test, is_whole, negated
+from sudare.methods.view.leaves import find_ends as ends
 from sudare.schema import Attribute, DateBins, NumberBins, Schema, Values
 from sudare.schema.raw import list_some, to_date, to_number
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
 
 from sudare.methods.view.junction_tree import Factors
+from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
 from sudare.text import text
 from sudare.text.cards import card, figure
 
-AxisWeights = Mapping[int, Reals]  # attribute -> a weight for each of its values; attributes not named weigh 1
+# attribute -> the weights of its leaves, or a weight for each of its declared codes; attributes not named weigh 1
+AxisWeights = Mapping[int, Reals | LeafWeights | MeanWeights]
 
 LEVEL = 0.95
 
@@ -27,7 +30,8 @@ class Estimate:
     """A number with its interval.
 
     `noise_deviation` is what the privacy noise contributes (its law is known exactly); `model_deviation` is what the
-    view cannot tell, estimated from noisy numbers. Both are standard deviations.
+    view cannot tell, estimated from noisy numbers; `inside_deviation` is for not knowing where in their bins records
+    lie. All are standard deviations.
     """
 
     value: float
@@ -36,6 +40,7 @@ class Estimate:
     level: float
     noise_deviation: float
     model_deviation: float
+    inside_deviation: float = 0.0
 
     def to_dict(self) -> dict[str, float]:
         """Plain numbers for a program."""
@@ -62,17 +67,56 @@ def format_number(value: float) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moments:
-    """An estimated sum over the records, and the variances of its two errors."""
+    """An estimated sum over the records, and the variances of its three errors.
+
+    `replicates`: how many draws the variance of the noise comes from; None if it is known.
+    """
 
     value: float
     noise: float
     model: float
+    inside: float = 0.0
+    replicates: int | None = None
+
+    def scaled(self, value: float, by: float) -> Moments:
+        """The same errors, divided by a number that is known."""
+        square = by * by
+        return Moments(
+            value=value,
+            noise=self.noise / square,
+            model=self.model / square,
+            inside=self.inside / square,
+            replicates=self.replicates,
+        )
+
+    def reach(self, level: float) -> float:
+        """Half the interval: Student's t, since the variance of the noise comes from replicates.
+
+        Degrees of freedom by Welch and Satterthwaite; the quantile by Cornish and Fisher, good to 1 % from 4 on.
+        """
+        total = self.noise + self.model + self.inside
+        quantile = _normal_quantile(level)
+        if self.replicates and self.noise > 0:
+            degrees = self.replicates * (total / self.noise) ** 2
+            quantile += (quantile**3 + quantile) / (4 * degrees)
+            normal = _normal_quantile(level)
+            quantile += (5 * normal**5 + 16 * normal**3 + 3 * normal) / (96 * degrees**2)
+        return quantile * math.sqrt(total)
+
+
+@lru_cache(maxsize=32)
+def _normal_quantile(level: float) -> float:
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 class Stored(Protocol):
     """What any kind of view can do, be it made of tables or of blocks."""
 
     schema: Schema
+
+    @property
+    def axes(self) -> tuple[LeafAxis, ...]:
+        """The leaves of every attribute."""
 
     @property
     def total(self) -> float:
@@ -94,7 +138,7 @@ def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0, most: 
     >>> answer(Moments(value=100.0, noise=9.0, model=16.0)).high
     109.79981992270027
     """
-    reach = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(moments.noise + moments.model)
+    reach = moments.reach(level)
     return Estimate(
         value=min(most, max(least, moments.value)),
         low=min(most, max(least, moments.value - reach)),
@@ -102,6 +146,7 @@ def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0, most: 
         level=level,
         noise_deviation=math.sqrt(moments.noise),
         model_deviation=math.sqrt(moments.model),
+        inside_deviation=math.sqrt(moments.inside),
     )
 
 
@@ -113,19 +158,23 @@ HELD_PAIR_ERROR = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TableView:
-    """Cliques over coarse bins, and the share of every value within its bin; version 0 is the estimate.
+    """Cliques over coarse bins, and the share of every leaf within its bin; version 0 is the estimate.
 
-    `tau_squared`: see `replicate.model_error`. `floor`: a least variance of a count; values that came out as 0 hide
-    noise that the replicates cannot show.
+    `tau_squared`: see `uncertainty.model_error`; `factor`: what the exam says the model's variance must be multiplied
+    by. `floor`: a least variance of a count; values that came out as 0 hide noise that the replicates cannot show, and
+    `faint` is what each leaf hides.
     """
 
     schema: Schema
+    axes: tuple[LeafAxis, ...]
     factors: Factors
-    bins: tuple[Codes, ...]
-    shares: tuple[Reals, ...]  # (versions, values)
+    bins: tuple[Codes, ...]  # of every leaf
+    shares: tuple[Reals, ...]  # (versions, leaves)
     tau_squared: float
+    faint: tuple[Reals, ...] = ()
+    factor: float = 1.0
     floor: float = 0.0
 
     @property
@@ -133,49 +182,91 @@ class TableView:
         """How many records it holds."""
         return float(self.factors.totals[0])
 
+    @cached_property
+    def first(self) -> Factors:
+        """The estimate without its replicates."""
+        return self.factors.only(0)
+
     def moments(self, boxes: Sequence[AxisWeights]) -> Moments:
         """Estimate a sum over disjoint boxes: noise from the replicates, the model's part in units of Var(f)."""
         sums = np.zeros(self.factors.versions)
-        squares, hidden = 0.0, 0.0
-        for box in boxes:
-            answers = self._answer(box)
+        squares, hidden, inside = 0.0, 0.0, 0.0
+        restricted: set[int] = set()
+        for plain in boxes:
+            box = {axis: self._weights(axis, weights) for axis, weights in plain.items()}
+            answers = self._answer({axis: weights.mean for axis, weights in box.items()})
             sums = sums + answers
-            is_plain = all(bool(np.all((weights == 0) | (weights == 1))) for weights in box.values())
-            squared = answers if is_plain else self._answer({axis: weights**2 for axis, weights in box.items()})
+            is_plain = all(weights.is_plain for weights in box.values())
+            squared = answers if is_plain else self._answer({a: one.mean**2 + one.inside for a, one in box.items()})
             squares += float(squared[0])
             hidden = max(hidden, self._hidden_in(box, float(answers[0]) if is_plain else 0.0))
+            inside += self._inside(box)
+            restricted |= {axis for axis, weights in box.items() if np.ptp(weights.mean) > 0}
         noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
         records = max(self.total, 1.0)
         spread = max(0.0, squares / records - (float(sums[0]) / records) ** 2)
-        restricted = {axis for box in boxes for axis, weights in box.items() if np.ptp(weights) > 0}
         return Moments(
-            value=float(sums[0]), noise=noise + hidden, model=self._doubt(restricted, self._known()) * spread
+            value=float(sums[0]),
+            noise=noise + hidden,
+            model=self.factor * self.doubt(restricted) * spread,
+            inside=inside,
+            replicates=self.factors.versions - 1,
         )
 
-    def _known(self) -> set[tuple[int, int]]:
-        """The pairs of attributes that a clique holds."""
-        return {pair for clique in self.factors.tree.cliques for pair in itertools.combinations(clique, 2)}
+    def _weights(self, axis: int, weights: Reals | LeafWeights | MeanWeights) -> LeafWeights:
+        return self.axes[axis].read(weights)
 
-    def _doubt(self, restricted: Iterable[int], known: set[tuple[int, int]]) -> float:
-        """The model's variance of a count of these attributes, in units of p(1-p).
+    def _inside(self, box: Mapping[int, LeafWeights]) -> float:
+        """The variance for not knowing where in its leaf a record lies, leaf by leaf, and what all leaves share."""
+        variance = 0.0
+        for axis, weights in box.items():
+            if not weights.inside.any() and not weights.drift.any():
+                continue
+            others = {other: self._evidence(other, one.mean)[:1] for other, one in box.items() if other != axis}
+            records = self.first.profile(axis, others)[self.bins[axis]] * self.shares[axis][0]
+            variance += float((records**2 + records) @ weights.inside) + float(records @ weights.drift) ** 2
+        return variance
+
+    @cached_property
+    def known_pairs(self) -> frozenset[tuple[int, int]]:
+        """The pairs of attributes that a clique holds."""
+        cliques = self.factors.tree.cliques
+        return frozenset(pair for clique in cliques for pair in itertools.combinations(clique, 2))
+
+    def doubt(self, attributes: Iterable[int]) -> float:
+        """The model's variance of a count of these attributes, in units of p(1-p), before the exam's factor.
 
         What one attribute says was measured. Of several, records fall by chance, and pairs that no clique holds may
         depend on each other; how much tau^2 tells.
         """
-        pairs = list(itertools.combinations(sorted(restricted), 2))
+        pairs = list(itertools.combinations(sorted(attributes), 2))
         if not pairs:
             return 0.0
-        unknown = sum(pair not in known for pair in pairs) / len(pairs)
+        unknown = sum(pair not in self.known_pairs for pair in pairs) / len(pairs)
         return self.total + self.tau_squared * (HELD_PAIR_ERROR + (1 - HELD_PAIR_ERROR) * unknown)
 
-    def _hidden_in(self, box: AxisWeights, held: float) -> float:
+    def _hidden_in(self, box: Mapping[int, LeafWeights], held: float) -> float:
         records = max(self.total, 1.0)
-        masses = [float(self._counts(axis) @ (weights != 0)) / records for axis, weights in box.items()]
-        return self._hidden(masses, held / records) * _mean_square(box)
+        masses = [float(self._counts(axis) @ (weights.mean != 0)) / records for axis, weights in box.items()]
+        least = self._hidden(masses, held / records) * _mean_square([weights.mean for weights in box.values()])
+        return max(least, self._faint_in(box, masses))
+
+    def _faint_in(self, box: Mapping[int, LeafWeights], masses: Sequence[float]) -> float:
+        """What faint leaves hide: those that a question takes, or those it leaves out where that is less."""
+        if not self.faint:
+            return 0.0
+        hidden = 0.0
+        for (axis, weights), mass in zip(box.items(), masses, strict=True):
+            faint = self.faint[axis]
+            others = math.prod(masses) / mass if mass > 0 else 0.0
+            taken = float(faint @ weights.mean**2)
+            left = float(faint @ (weights.mean == 0)) if weights.is_plain else taken
+            hidden += min(taken, left) * others
+        return hidden
 
     def _counts(self, attribute: int) -> Reals:
-        """How many records every value of an attribute has."""
-        counts: Reals = self.factors.of([attribute])[0, self.bins[attribute]] * self.shares[attribute][0]
+        """How many records every leaf of an attribute has."""
+        counts: Reals = self.first.of([attribute])[0, self.bins[attribute]] * self.shares[attribute][0]
         return counts
 
     def _hidden(self, masses: Sequence[float], share: float) -> float:
@@ -189,30 +280,32 @@ class TableView:
         inside = max(math.prod(masses), share) / rarest if rarest > 0 else 1.0
         return self.floor * math.sqrt(min(1.0, inside))
 
-    def _answer(self, box: AxisWeights) -> Reals:
+    def _answer(self, box: Mapping[int, Reals]) -> Reals:
         return self.factors.answer({axis: self._evidence(axis, weights) for axis, weights in box.items()})
 
     def _evidence(self, attribute: int, weights: Reals) -> Reals:
         """The mean weight of every bin, (versions, bins)."""
-        weighted = self.shares[attribute] * weights
-        return weighted @ self._members(attribute)
+        share = self.shares[attribute]
+        cells = self._places[attribute]
+        versions, width = share.shape[0], self.widths[attribute]
+        sums = np.bincount(cells, weights=(share * weights).ravel(), minlength=versions * width)
+        evidence: Reals = sums.astype(np.float64, copy=False).reshape(versions, width)
+        return evidence
 
-    def _members(self, attribute: int) -> Reals:
-        bins = self.bins[attribute]
-        members = np.zeros((bins.size, int(bins.max()) + 1))
-        members[np.arange(bins.size), bins] = 1.0
-        return members
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """How many coarse bins every attribute has."""
+        return tuple(int(bins.max()) + 1 for bins in self.bins)
+
+    @cached_property
+    def _places(self) -> list[Codes]:
+        """The bin of every leaf in every version, in one line."""
+        versions = np.arange(self.factors.versions)[:, None]
+        return [(bins + width * versions).ravel() for bins, width in zip(self.bins, self.widths, strict=True)]
 
     def estimate(self) -> TableView:
         """The estimate alone: quicker where no interval is asked for."""
-        return TableView(
-            schema=self.schema,
-            factors=self.factors.only(0),
-            bins=self.bins,
-            shares=tuple(share[:1] for share in self.shares),
-            tau_squared=self.tau_squared,
-            floor=self.floor,
-        )
+        return replace(self, factors=self.factors.only(0), shares=tuple(share[:1] for share in self.shares))
 
     def ranges(self, lows: Codes, highs: Codes) -> Reals:
         """Count boxes of codes without intervals."""
@@ -221,52 +314,62 @@ class TableView:
     def range_versions(self, lows: Codes, highs: Codes) -> Reals:
         """Count boxes of codes, (queries, versions): prefix sums of the shares within bins make the evidence."""
         tops = np.array(self.schema.sizes) - 1
-        prefix = [self._prefixes(place) for place in range(len(tops))]
+        prefix: dict[int, Reals] = {}
         answers = np.empty((len(lows), self.factors.versions))
         for query, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
             restricted = [place for place, top in enumerate(tops) if low[place] > 0 or high[place] < top]
+            for place in restricted:
+                if place not in prefix:
+                    prefix[place] = self._prefixes(place)
             answers[query] = self.factors.answer(
                 {place: prefix[place][high[place] + 1] - prefix[place][low[place]] for place in restricted}
             )
         return answers
 
     def _prefixes(self, attribute: int) -> Reals:
-        """(values + 1, versions, bins): how much of every bin lies below a value."""
-        share = self.shares[attribute].T[:, :, None] * self._members(attribute)[:, None, :]
-        return np.concatenate([np.zeros((1, *share.shape[1:])), share.cumsum(axis=0)])
+        """(declared codes + 1, versions, bins): how much of every bin lies below a code."""
+        share, codes = self.shares[attribute], self.axes[attribute].codes
+        shape = self.schema.sizes[attribute] + 1, share.shape[0], self.widths[attribute]
+        below = np.zeros(shape)
+        for version in range(share.shape[0]):
+            np.add.at(below[:, version], (codes + 1, self.bins[attribute]), share[version])
+        summed: Reals = below.cumsum(axis=0)
+        return summed
 
     def range_answers(self, lows: Codes, highs: Codes) -> tuple[Reals, Reals, Reals]:
         """Count boxes of codes with the variances of noise and model."""
-        versions, known = self.range_versions(lows, highs), self._known()
+        versions = self.range_versions(lows, highs)
         noise = ((versions[:, 1:] - versions[:, :1]) ** 2).mean(axis=1)
         share = np.clip(versions[:, 0] / max(self.total, 1.0), 0.0, 1.0)
         cumulated = [self._cumulate(place) for place in range(lows.shape[1])]
         tops = np.array(self.schema.sizes) - 1
-        model = share * (1 - share)
+        model = self.factor * share * (1 - share)
         for query, (low, high) in enumerate(zip(lows, highs, strict=True)):
             restricted = np.flatnonzero((low > 0) | (high < tops)).tolist()
             masses = [float(cumulated[axis][high[axis] + 1] - cumulated[axis][low[axis]]) for axis in restricted]
             noise[query] += self._hidden(masses, float(share[query]))
-            model[query] *= self._doubt(restricted, known)
+            model[query] *= self.doubt(restricted)
         return versions[:, 0], noise, model
 
     def _cumulate(self, attribute: int) -> Reals:
-        """What share of the records lies below each value of an attribute."""
-        cumulated: Reals = np.concatenate([[0.0], np.cumsum(self._counts(attribute))]) / max(self.total, 1.0)
+        """What share of the records lies below each declared code of an attribute."""
+        counts = np.bincount(self.axes[attribute].codes, self._counts(attribute), self.schema.sizes[attribute])
+        cumulated: Reals = np.concatenate([[0.0], np.cumsum(counts)]) / max(self.total, 1.0)
         return cumulated
 
     def marginal(self, names: Sequence[str]) -> Reals:
-        """Give the table of some attributes, value by value."""
+        """Give the table of some attributes, declared value by declared value."""
         places = [self.schema.position(name) for name in names]
-        table = self.factors.only(0).joint(places)[0]
+        table = self.first.joint(places)[0]
         for axis, place in enumerate(places):
-            shape = [-1 if position == axis else 1 for position in range(len(places))]
-            table = np.take(table, self.bins[place], axis=axis) * self.shares[place][0].reshape(shape)
+            members = np.zeros((self.schema.sizes[place], self.widths[place]))
+            np.add.at(members, (self.axes[place].codes, self.bins[place]), self.shares[place][0])
+            table = np.moveaxis(np.tensordot(members, table, axes=(1, axis)), 0, axis)
         whole: Reals = table
         return whole
 
 
-def _mean_square(box: AxisWeights) -> float:
+def _mean_square(weights: Sequence[Reals]) -> float:
     """The mean square weight of the values that a box weighs at all; 0 for the box of everybody."""
-    squares = [weights[weights != 0] ** 2 for weights in box.values()]
-    return float(np.prod([square.mean() if square.size else 0.0 for square in squares])) if box else 0.0
+    squares = [one[one != 0] ** 2 for one in weights]
+    return float(np.prod([square.mean() if square.size else 0.0 for square in squares])) if squares else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -101,6 +102,8 @@ def _share_by_projection(values: Reals, edges: Codes, totals: Reals) -> Reals:
 
 
 REPLICATES = 10
+FAINT_DEVIATIONS = 2  # deviations of its noise: a leaf with fewer records is faint
+FAINT_NOISE = 0.3  # of the variance of a leaf; chosen by coverage of a long-tailed amount of Adult
 SWEEPS = 4  # a replicate starts from the fit, and is near it
 HIDDEN_NOISE = 0.6  # of the variance of a value: what the noise of values that came out as 0 may hide
 SAMPLING_VARIANCE = 0.25  # of the variance that independent records have: the part that no measured table pins down
@@ -115,13 +118,54 @@ LEAST_SHARE = 0.02  # of the records: smaller rectangles say little against thei
 
 def replicates(drawn: FittedModel, *, rng: Rng, size: int = REPLICATES) -> tuple[Factors, list[Reals]]:
     """The fit and its replicates in one: tables (versions, ...) and shares inside bins (versions, values)."""
-    fits, shares = [drawn.factors], [inside_bins(drawn.measured, drawn.factors, plain=drawn.is_plain)]
+    cells = inside_bins(drawn.measured, drawn.factors, plain=drawn.is_plain)
+    estimate = [share_leaves(drawn, drawn.factors, place, share) for place, share in enumerate(cells)]
+    fits, shares = [drawn.factors], [[share for share, _ in estimate]]
     for _ in range(size):
-        again = noised(drawn.measured, drawn.factors, shares[0], rng=rng)
+        again = noised(drawn.measured, drawn.factors, cells, rng=rng)
         fits.append(fit(again, drawn.tree, start=drawn.factors if drawn.measured.pairs else None, sweeps=SWEEPS))
-        shares.append(inside_bins(again, fits[-1], plain=drawn.is_plain))
+        fresh = inside_bins(again, fits[-1], plain=drawn.is_plain)
+        noisy = [[_add_noise(drawn.measured, mass, level.variance, rng)
+                  for level, mass in zip(grown.levels, masses, strict=True)]
+                 for grown, (_, masses) in zip(drawn.leaves, estimate, strict=True)]  # fmt: skip
+        shares.append(
+            [
+                share_leaves(drawn, fits[-1], place, share, noisy=values)[0]
+                for place, (share, values) in enumerate(zip(fresh, noisy, strict=True))
+            ]
+        )
     tables = tuple(np.concatenate(versions) for versions in zip(*(fit.tables for fit in fits), strict=True))
     return Factors(drawn.tree, tables), [np.stack(versions) for versions in zip(*shares, strict=True)]
+
+
+def share_leaves(
+    drawn: FittedModel, factors: Factors, place: int, share: Reals, *, noisy: list[Reals] | None = None
+) -> tuple[Reals, list[Reals]]:
+    """The share of every leaf within its coarse bin, and the records of the cells of every level.
+
+    From the top down: the records of a cut cell are shared out among its parts as their noisy counts say.
+    """
+    grown, bins = drawn.leaves[place], drawn.measured.bins[place]
+    records = factors.of([place])[0][bins] * share
+    masses, levels = [records], []
+    for number, level in enumerate(grown.levels):
+        edges = np.flatnonzero(np.diff(level.parents, prepend=-1, append=-1)).astype(np.int64)
+        totals = masses[-1][level.parents[edges[:-1]]]
+        values = level.values if noisy is None else noisy[number]
+        masses.append(share_by_halves(values, edges, totals, variance=level.variance))
+        levels.append(masses[-1])
+    kept = [records[~grown.is_cut], *(mass[~level.is_cut] for level, mass in zip(grown.levels, levels, strict=True))]
+    starts = [grown.cells.starts[:-1][~grown.is_cut], *(level.starts[~level.is_cut] for level in grown.levels)]
+    leaf = np.concatenate(kept)[np.argsort(np.concatenate(starts), kind="stable")]
+    cell = grown.cell_of_leaf
+    whole, number_of = np.bincount(cell, leaf), np.bincount(cell)
+    within = np.where(whole[cell] > 0, leaf / np.where(whole > 0, whole, 1.0)[cell], 1.0 / number_of[cell])
+    return share[cell] * within, levels
+
+
+def _add_noise(measured: Measurements, values: Reals, variance: float, rng: Rng) -> Reals:
+    add_noise = add_normal if measured.is_gaussian else add_laplace
+    return add_noise(values, variance=variance, rng=rng)
 
 
 def noised(measured: Measurements, factors: Factors, shares: list[Reals], *, rng: Rng) -> Measurements:
@@ -161,6 +205,18 @@ def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
     kept = [excess for excess in excesses if excess is not None]
     least = (ERROR_WITHOUT_PAIRS * total) ** 2 if drawn.is_blind else SAMPLING_VARIANCE * total
     return max(least, UNJUDGED_PAIRS * float(np.mean(kept))) if kept else least
+
+
+def faint_noise(drawn: FittedModel, place: int, share: Reals) -> Reals:
+    """What the noise of every leaf may hide: leaves that came out near 0 take part in the estimate as nothing.
+
+    FAINT_NOISE of the variance of a leaf with fewer than two deviations of records; 0 for the others.
+    """
+    grown, measured = drawn.leaves[place], drawn.measured
+    deviations = grown.deviations(math.sqrt(measured.ones[place].variance))
+    records = drawn.factors.of([place])[0][measured.bins[place][grown.cell_of_leaf]] * share
+    hidden: Reals = np.where(records < FAINT_DEVIATIONS * deviations, FAINT_NOISE * deviations**2, 0.0)
+    return hidden
 
 
 def hidden_noise(drawn: FittedModel) -> float:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from sudare.counts import Countable, Counts
 from sudare.errors import DomainError, ParameterError, SchemaError
@@ -27,12 +29,14 @@ from sudare.methods.view.budget import (
     split_epsilon,
 )
 from sudare.methods.view.cuts import AE_SENSITIVITY
+from sudare.methods.view.exam import TUPLES, examine
+from sudare.methods.view.leaves import cut_schema
 from sudare.methods.view.model import FittedModel, draw_model
 from sudare.methods.view.mondrian import costs, draw_blocks
 from sudare.methods.view.published import frames_of
 from sudare.methods.view.stops import stop_scale
 from sudare.methods.view.tables import TableView
-from sudare.methods.view.uncertainty import hidden_noise, model_error, replicates
+from sudare.methods.view.uncertainty import faint_noise, hidden_noise, model_error, replicates
 from sudare.noise import Rng, geometric_variance
 from sudare.noise.geometric import LARGEST_SCALE
 from sudare.privacy import Neighbours
@@ -198,6 +202,7 @@ class View(CurrencyMethod):
             parts=parts(budget, self.algorithm),
             expected_error=foresee(chosen, budget, self.algorithm).to_dict(),
             counted=chosen.names,
+            finer=cut_schema(chosen) if self.algorithm in ("model", "product") else None,
             steps=budget,
         )
 
@@ -253,23 +258,29 @@ class View(CurrencyMethod):
 
     def check(self, counts: Counts, plan: Plan) -> None:
         """Refuse what could only fail after the spend."""
-        _check_counts(counts, plan.facts)
+        is_finer = plan.finer is not None and counts.schema.fingerprint == plan.finer.fingerprint
+        _check_counts(counts, counts.schema if is_finer else plan.facts)
 
     def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
         """Measure, fit, and find out how uncertain the fit is."""
-        drawn = self._draw(counts, plan.steps, rng)
+        drawn = self._draw(counts, plan.steps, rng, declared=plan.facts)
         if isinstance(drawn, BlockView):
             return Payload(frames=frames_of(drawn))
         factors, shares = replicates(drawn, rng=rng)
         view = TableView(
-            schema=counts.schema,
+            schema=plan.facts,
+            axes=tuple(grown.axis for grown in drawn.leaves),
             factors=factors,
-            bins=drawn.measured.bins,
+            bins=tuple(bins[grown.cell_of_leaf] for bins, grown in zip(drawn.measured.bins, drawn.leaves, strict=True)),
             shares=tuple(shares),
+            faint=tuple(faint_noise(drawn, place, share[0]) for place, share in enumerate(shares)),
             tau_squared=model_error(drawn, rng=rng),
             floor=hidden_noise(drawn),
         )
-        measures = {"tau_squared": round(view.tau_squared, 6), "floor_variance": round(view.floor, 6)}
+        if drawn.exam:
+            view = replace(view, factor=_examine(view, drawn, counts, plan.steps, rng))
+        measures = {"tau_squared": round(view.tau_squared, 6), "floor_variance": round(view.floor, 6),
+                    "model_factor": round(view.factor, 6)}  # fmt: skip
         return Payload(frames=frames_of(view), measures=measures)
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> FittedModel | BlockView:
@@ -315,11 +326,13 @@ class View(CurrencyMethod):
 
         return [*super().recheck(certificate, directory), *recheck_view(certificate, directory)]
 
-    def _draw(self, counts: Counts, budget: ViewBudget, rng: Rng) -> FittedModel | BlockView:
+    def _draw(
+        self, counts: Counts, budget: ViewBudget, rng: Rng, *, declared: Schema | None = None
+    ) -> FittedModel | BlockView:
         _check_counts(counts, counts.schema)
         if self.algorithm in ("mondrian", "hdpview"):
             return draw_blocks(counts, budget.epsilon, self.algorithm, self.score, rng=rng)
-        return draw_model(counts, budget, self.algorithm, rng=rng)
+        return draw_model(counts, budget, self.algorithm, declared=declared, rng=rng)
 
     def _chosen(self, schema: Schema) -> Schema:
         chosen = self.select(schema)
@@ -339,6 +352,16 @@ class View(CurrencyMethod):
 
     def _budget(self, schema: Schema, neighbours: Neighbours | None) -> ViewBudget:
         return plan(self.guarantee(unit=schema.unit, neighbours=neighbours))
+
+
+def _examine(view: TableView, drawn: FittedModel, counts: Counts, budget: ViewBudget, rng: Rng) -> float:
+    """Ask the finished view how far it is off: the last thing that is measured."""
+    leaves = [
+        np.searchsorted(grown.starts, counts.column(name), side="right") - 1
+        for name, grown in zip(counts.schema.names, drawn.leaves, strict=True)
+    ]
+    noise = budget.sum_noise(drawn.exam, TUPLES)
+    return examine(view, leaves, counts.values, noise=noise, blind=drawn.is_blind, rng=rng)
 
 
 def _check_counts(counts: Counts, schema: Schema) -> None:

@@ -1,0 +1,314 @@
+"""The leaves of an attribute: the finest parts that a view knows, and what a question weighs them with.
+
+A leaf is a declared value, or a part of a declared bin of numbers or days. Nobody knows where in its leaf a record
+lies, unless the schema declares a grain: then numbers are multiples of it. `LeafAxis.weigh` turns a question into the
+mean weight of every leaf and the variance of that mean for not knowing: the part of an interval named "inside".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from sudare.schema import Attribute, DateBins, NumberBins, Schema
+from sudare.schema.arrays import Booleans, Codes, Reals
+
+# (low, high, c0, c1, c2): the weight c0 + c1 x + c2 x^2 of the numbers from low on and below high; None: no end
+WeightPiece = tuple[Fraction | None, Fraction | None, float, float, float]
+
+ALL_ON_ONE_SIDE = 0.26  # variance of a leaf that is cut: a deviation of 1/1.96, so 95 % reach all of it
+SUPPOSED_SHIFT = 0.25  # of the grain: numbers supposed to be whole may lie anywhere above, half a grain on average
+SHIFT_DEVIATION = 0.2  # of the grain: 95 % reach from whole numbers to numbers spread evenly
+MOST_FINE_CELLS = 100_100  # of one attribute: what a source is asked to tell apart
+MOST_FINE_CELLS_TOGETHER = 400_000
+MOST_FINE_CELLS_OF_REALS = 4_000  # numbers without a grain: engines compare them with every edge
+FEWEST_FINE_CELLS = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeafWeights:
+    """What a question weighs the leaves of an attribute with.
+
+    `mean`: of the records of a leaf, taken as spread evenly over it. `inside`: the variance of that mean, as nobody
+    knows where in the leaf they are; independent from leaf to leaf. `drift`: a deviation that all leaves share.
+    """
+
+    mean: Reals
+    inside: Reals
+    drift: Reals
+
+    @classmethod
+    def plain(cls, mean: Reals) -> LeafWeights:
+        """Weigh whole leaves: nothing inside them matters."""
+        none = np.zeros(mean.size)
+        return cls(mean, none, none)
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether leaves are taken whole, or not at all."""
+        return not self.inside.any() and not self.drift.any() and bool(np.all((self.mean == 0) | (self.mean == 1)))
+
+
+class MeanWeights(Protocol):
+    """Weights of leaves given by their mean over each, and the mean of their square."""
+
+    @property
+    def mean(self) -> Reals:
+        """The mean weight of every leaf."""
+
+    @property
+    def square(self) -> Reals:
+        """The mean square weight of every leaf."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LeafAxis:
+    """The leaves of one attribute, in the order of their declared codes.
+
+    `lows` and `highs` are the ends [low, high) of the leaves that are numbers or days, which come first. `grain`: what
+    numbers are multiples of, None if they lie anywhere. `is_supposed`: the grain was not declared, but all edges are
+    whole numbers.
+    """
+
+    codes: Codes
+    lows: tuple[Fraction, ...] = ()
+    highs: tuple[Fraction, ...] = ()
+    grain: Fraction | None = None
+    is_supposed: bool = False
+
+    @property
+    def size(self) -> int:
+        """Count the leaves."""
+        return int(self.codes.size)
+
+    @property
+    def counted(self) -> int:
+        """Count the leaves that are numbers or days."""
+        return len(self.lows)
+
+    @cached_property
+    def starts(self) -> Reals:
+        """The lower ends as floats."""
+        return np.array([float(low) for low in self.lows])
+
+    @cached_property
+    def stops(self) -> Reals:
+        """The upper ends as floats."""
+        return np.array([float(high) for high in self.highs])
+
+    @cached_property
+    def is_number(self) -> Booleans:
+        """Which leaves hold numbers or days."""
+        return np.arange(self.size) < self.counted
+
+    @cached_property
+    def _points(self) -> tuple[Reals, Reals]:
+        """The first multiple of the grain in every leaf, and how many there are (at least one)."""
+        grain = float(self.grain or 0)
+        first = np.ceil(self.starts / grain - 1e-9)
+        return first, np.maximum(np.ceil(self.stops / grain - 1e-9) - first, 1.0)
+
+    def select(self, codes: Iterable[int]) -> LeafWeights:
+        """Weigh the leaves of some declared codes by 1."""
+        wanted = np.fromiter(codes, dtype=np.int64)
+        return LeafWeights.plain(np.isin(self.codes, wanted).astype(np.float64))
+
+    def read(self, weights: Reals | LeafWeights | MeanWeights) -> LeafWeights:
+        """Weigh leaves as their declared codes are weighed, or by means and mean squares over the leaves."""
+        if isinstance(weights, LeafWeights):
+            return weights
+        if isinstance(weights, np.ndarray):
+            return LeafWeights.plain(weights[self.codes])
+        mean, square = weights.mean, weights.square
+        is_cut = (square == mean) & (mean > 0) & (mean < 1)  # of a count: the weight is 0 or 1
+        inside = np.where(is_cut, ALL_ON_ONE_SIDE, np.maximum(square - mean**2, 0.0))
+        return self._shift(mean, inside, self._slopes(mean))
+
+    def _slopes(self, mean: Reals) -> Reals:
+        """How steep weights are around every leaf; jumps where a condition ends are none."""
+        slopes = np.zeros(self.counted)
+        if self.is_supposed and self.counted > 1 and not np.all((mean == 0) | (mean == 1)):
+            middle = (self.starts + self.stops) / 2
+            steps = np.diff(mean[: self.counted]) / np.diff(middle)
+            left, right = np.append(steps[:1], steps), np.append(steps, steps[-1:])
+            slopes = np.where(np.abs(left) < np.abs(right), left, right)
+        return slopes
+
+    def _shift(self, mean: Reals, inside: Reals, slope: Reals) -> LeafWeights:
+        """Allow for numbers that are supposed to be multiples of the grain, and may lie anywhere between."""
+        drift, mean = np.zeros(self.size), mean.copy()
+        if self.is_supposed and self.grain is not None:
+            mean[: self.counted] += SUPPOSED_SHIFT * float(self.grain) * slope
+            drift[: self.counted] = SHIFT_DEVIATION * float(self.grain) * slope
+        return LeafWeights(mean, inside, drift)
+
+    def weigh(self, pieces: Sequence[WeightPiece]) -> LeafWeights:
+        """Weigh numbers by disjoint pieces of a function, and all else by 0.
+
+        A leaf that one piece holds has the variance of the weight over the leaf, all
+        its records being at one place of it that may be anywhere; where pieces begin or end inside, the worst case.
+        """
+        size, counted = self.size, self.counted
+        mean, square = np.zeros(size), np.zeros(size)
+        least, most, held = np.full(counted, np.inf), np.full(counted, -np.inf), np.zeros(counted)
+        slope = np.zeros(counted)
+        for low, high, *coefficients in pieces:
+            share, low_weight, high_weight, first, second, steep = self._piece(low, high, coefficients)
+            mean[:counted] += share * first
+            square[:counted] += share * second
+            held += share
+            is_in = share > 0
+            least[is_in] = np.minimum(least, np.minimum(low_weight, high_weight))[is_in]
+            most[is_in] = np.maximum(most, np.maximum(low_weight, high_weight))[is_in]
+            slope += share * steep
+        is_cut = (held > 1e-12) & (held < 1 - 1e-9)
+        least, most = np.where(is_cut, np.minimum(least, 0.0), least), np.where(is_cut, np.maximum(most, 0.0), most)
+        inside = np.zeros(size)
+        width = np.where(held > 0, most - least, 0.0)
+        even = np.maximum(square[:counted] - mean[:counted] ** 2, 0.0)
+        inside[:counted] = np.where(is_cut, ALL_ON_ONE_SIDE * width**2, even)
+        return self._shift(mean, inside, slope)
+
+    def _piece(
+        self, low: Fraction | None, high: Fraction | None, coefficients: Sequence[float]
+    ) -> tuple[Reals, Reals, Reals, Reals, Reals, Reals]:
+        """Of every leaf: the share that lies in a piece, the weights at its ends, its mean, mean square and slope."""
+        start = self.starts if low is None else np.maximum(self.starts, float(low))
+        stop = self.stops if high is None else np.minimum(self.stops, float(high))
+        if self.grain is not None:
+            grain = float(self.grain)
+            first, points = self._points
+            begin = np.maximum(np.ceil(start / grain - 1e-9), first)
+            count = np.clip(np.ceil(stop / grain - 1e-9) - begin, 0.0, points)
+            share, bottom, top = count / points, begin * grain, (begin + np.maximum(count, 1.0) - 1) * grain
+            spread = (np.maximum(count, 1.0) ** 2 - 1) * grain**2 / 12
+        else:
+            span = self.stops - self.starts
+            share = np.clip(stop - start, 0.0, None) / np.where(span > 0, span, 1.0)
+            bottom, top = start, np.maximum(stop, start)
+            spread = (top - bottom) ** 2 / 12
+        constant, linear, quadratic = coefficients
+        middle = (bottom + top) / 2
+        mean = constant + linear * middle + quadratic * (middle**2 + spread)
+        steep = linear + 2 * quadratic * middle
+        low_weight, high_weight = (constant + linear * end + quadratic * end**2 for end in (bottom, top))
+        return share, low_weight, high_weight, mean, mean**2 + steep**2 * spread, steep
+
+
+# --- axes of a schema -------------------------------------------------------------------------------------------------
+
+
+def find_ends(attribute: Attribute) -> tuple[Fraction, ...] | None:
+    """Where the bins of a number or date begin, and where the last one ends; days and whole numbers are counted."""
+    domain = attribute.domain
+    if isinstance(domain, DateBins):
+        days = tuple(Fraction(edge.toordinal()) for edge in domain.edges)
+        return (*days[:-1], days[-1] + 1)
+    if not isinstance(domain, NumberBins):
+        return None
+    edges, grain = domain.edges, find_grain(attribute)[0]
+    return edges if grain is None or domain.widest <= grain else (*edges[:-1], edges[-1] + grain)
+
+
+def find_grain(attribute: Attribute) -> tuple[Fraction | None, bool]:
+    """What numbers or days are multiples of, and whether that is only supposed: all edges are whole numbers."""
+    domain = attribute.domain
+    if isinstance(domain, DateBins):
+        return Fraction(1), False
+    if attribute.grain is not None or not isinstance(domain, NumberBins):
+        return attribute.grain, False
+    return (Fraction(1), True) if domain.is_whole else (None, False)
+
+
+def declared_axis(attribute: Attribute) -> LeafAxis:
+    """The declared values as leaves."""
+    return make_axis(attribute, np.arange(attribute.size, dtype=np.int64), find_ends(attribute) or ())
+
+
+def make_axis(attribute: Attribute, codes: Codes, ends: Sequence[Fraction]) -> LeafAxis:
+    """Leaves with these declared codes, numbers or days first, cut at these ends."""
+    grain, is_supposed = find_grain(attribute)
+    return LeafAxis(codes=codes, lows=tuple(ends[:-1]), highs=tuple(ends[1:]), grain=grain, is_supposed=is_supposed)
+
+
+# --- cutting declared bins finer, from public facts -------------------------------------------------------------------
+
+
+def cut_schema(schema: Schema) -> Schema | None:
+    """The schema with numbers and days cut as fine as a source is asked to count; None if nothing can be cut."""
+    most = MOST_FINE_CELLS_TOGETHER // len(schema.attributes)
+    limit = min(MOST_FINE_CELLS, max(FEWEST_FINE_CELLS, most))
+    attributes = tuple(_cut_attribute(attribute, limit) for attribute in schema.attributes)
+    if attributes == schema.attributes:
+        return None
+    return Schema(
+        name=schema.name,
+        unit=schema.unit,
+        attributes=attributes,
+        identifiers=schema.identifiers,
+        impossible=schema.impossible,
+        origin=schema.origin,
+    )
+
+
+def _cut_attribute(attribute: Attribute, limit: int) -> Attribute:
+    domain = attribute.domain
+    fine: NumberBins | DateBins
+    if isinstance(domain, NumberBins):
+        edges = _cut_numbers(domain, find_grain(attribute)[0], limit)
+        fine = NumberBins(edges)
+    elif isinstance(domain, DateBins):
+        fine = _cut_days(domain, limit)
+    else:
+        return attribute
+    if fine.size <= domain.size:
+        return attribute
+    return Attribute(
+        name=attribute.name,
+        domain=fine,
+        role=attribute.role,
+        missing=attribute.missing,
+        missing_marks=attribute.missing_marks,
+        outside=attribute.outside,
+        date_format=attribute.date_format,
+        number_format=attribute.number_format,
+        from_data=attribute.from_data,
+        grain=attribute.grain,
+    )
+
+
+def _cut_days(domain: DateBins, limit: int) -> DateBins:
+    first, last = domain.edges[0].toordinal(), domain.edges[-1].toordinal()
+    days = last + 1 - first
+    if days > limit or days <= domain.size:
+        return domain
+    return DateBins((*(date.fromordinal(day) for day in range(first, last + 1)), domain.edges[-1]))
+
+
+def _cut_numbers(domain: NumberBins, grain: Fraction | None, limit: int) -> tuple[Fraction, ...]:
+    """Cut at multiples of a round step, 1, 2 or 5 times a power of ten (of the grain), and at the declared edges."""
+    edges = domain.edges
+    step, factors = _first_step(domain, grain), (2, Fraction(5, 2), 2)  # 1, 2, 5, 10, ...
+    turn, most = 0, limit if grain is not None else min(limit, MOST_FINE_CELLS_OF_REALS)
+    while (edges[-1] - edges[0]) / step > max(1, most - domain.size):
+        step, turn = step * factors[turn % 3], turn + 1
+    first, last = math.ceil(edges[0] / step), math.ceil(edges[-1] / step)
+    unit = math.lcm(step.denominator, *(edge.denominator for edge in edges))
+    stride, ends = int(step * unit), [int(edge * unit) for edge in edges]
+    inner = [place * stride for place in range(first, last) if ends[0] < place * stride < ends[-1]]
+    return tuple(Fraction(end, unit) for end in sorted({*ends, *inner}))
+
+
+def _first_step(domain: NumberBins, grain: Fraction | None) -> Fraction:
+    if grain is not None:
+        return grain
+    narrowest = min(high - low for low, high in zip(domain.edges, domain.edges[1:], strict=False))
+    power = math.floor(math.log10(float(narrowest)) + 1e-9) - 3
+    return Fraction(10) ** power
