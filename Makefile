@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test quick check format mutants papers bench docs walks matrix clean
+.PHONY: demo test quick check format mutants fuzz papers bench docs walks matrix clean
 
 demo: $(STAMP)
 	rm -rf demo
@@ -31,6 +31,10 @@ format: $(STAMP)
 # Plants the faults of tests/mutants one by one; the tests must see each of them. MUTANTS="name name" takes some.
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants $(MUTANTS)
+
+# Brings bad files and flags to every door: at least 2,000 that are refused. FUZZ="sql --inputs 5000 --seed 7" takes some.
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 papers: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadfile papers/baselines papers/*/tests

@@ -21,7 +21,7 @@ from sudare.privacy import Ledger, Promise, ReleaseAccount, Unrecorded
 from sudare.privacy.exact import write_exact
 from sudare.privacy.signatures import SigningKey, find_key
 from sudare.releases import Certificate, Release
-from sudare.releases.files import digest
+from sudare.releases.files import digest, refuse_damage
 from sudare.releases.parquet import Format
 from sudare.releases.release import FORMATS
 from sudare.report.report import render_report as render
@@ -357,7 +357,9 @@ def write_report(
     release = Release.load(directory)
     reading = allow_temporary_rows(reading, beside=out)
     compared = None if truth is None else compare_release(release, truth, schema_file, reading)
-    write_page(out, render_report(release, directory, truth=compared))
+    with refuse_damage(directory):
+        page = render_report(release, directory, truth=compared)
+    write_page(out, page)
 
 
 def render_report(release: Release, directory: Path | None = None, *, truth: TruthComparison | None = None) -> str:

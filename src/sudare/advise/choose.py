@@ -5,7 +5,6 @@ The rules are those of docs/how-to/choose-a-method.md, in its order.
 
 from __future__ import annotations
 
-import tomllib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,9 @@ from sudare.advise.candidates import (
 )
 from sudare.advise.currency import note_currency
 from sudare.errors import ParameterError, SchemaError, SudareError
+from sudare.forms.reader import MOST_MEBIBYTES
 from sudare.forms.textfile import read_text
+from sudare.forms.toml import SyntaxStop, parse
 from sudare.methods.base import Expected
 from sudare.methods.figures import write_figure
 from sudare.methods.kanon import KAnonymity
@@ -63,8 +64,8 @@ def decide(schema: Schema | None, file: Path, answers: Answers) -> Advice:
 def read_facts(file: Path) -> Schema | None:
     """Read a schema file; None stands for a map file, which has [grid] and is read by its method."""
     try:
-        is_map = "grid" in tomllib.loads(read_text(file))
-    except tomllib.TOMLDecodeError:
+        is_map = "grid" in parse(read_text(file, most_mebibytes=MOST_MEBIBYTES))[0]
+    except (SyntaxStop, RecursionError):
         is_map = False  # the reader of schemas says what is wrong, and where
     return None if is_map else Schema.read(file)
 

@@ -26,8 +26,27 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         line, code = _interrupted(), 1
     if line:
-        print(f"sudare: {line}", file=sys.stderr)  # noqa: T201
+        print(f"sudare: {_make_readable(line)}", file=sys.stderr)  # noqa: T201
     return code
+
+
+LONGEST_LINE = 3000  # characters of a refusal; a longer one quotes something endless
+
+
+def _make_readable(line: str) -> str:
+    """Write out what would command a terminal, and shorten the middle: a name in a file can hold anything.
+
+    >>> _make_readable("no table \x1b[2J\n in it"), len(_make_readable("a" * 10000))
+    ('no table \\x1b[2J\\n in it', 2003)
+    """
+    if len(line) > LONGEST_LINE:
+        line = f"{line[:1000]}...{line[-1000:]}"  # what is wrong stands before it, what to do after it
+    return "".join(
+        character.encode("unicode_escape").decode("ascii")
+        if ord(character) < 32 or ord(character) == 127
+        else character
+        for character in line
+    )
 
 
 def _run(argv: list[str] | None, interrupts: Interrupts) -> tuple[str, int]:

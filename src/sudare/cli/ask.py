@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sudare.releases.claims import CheckedClaim
 
 
+MOST_MEBIBYTES = 16  # of a file of statements
+
+
 @click.command(
     "query", cls=Worded, help=text("Ask the view in DIR: COUNT, SUM, AVG with WHERE and GROUP BY, FROM view.")
 )
@@ -32,13 +35,11 @@ if TYPE_CHECKING:
 def query(directory: Path, sql: str | None, file: Path | None, level: float, as_json: bool) -> None:
     """Answer one statement, or those of a file."""
     from sudare.app import query as ask_view
+    from sudare.forms.textfile import read_text
 
     if (sql is None) == (file is None):
         raise click.UsageError(say("give either a statement or --file"), click.get_current_context())
-    try:
-        text = sql if file is None else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise ParameterError("{file} cannot be read as text; save it as UTF-8", file=file) from None
+    text = sql if file is None else read_text(file, most_mebibytes=MOST_MEBIBYTES, error=ParameterError)
     answers = ask_view(directory, text or "", level=level, many=file is not None)
     if as_json:
         print_json([answer.to_dict(statement) for statement, answer in answers])

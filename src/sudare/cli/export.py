@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 def export(directory: Path, out: Path, table: str | None, labels: LabelStyle) -> None:
     """Check the release against its certificate, and write the copy."""
     from sudare.releases import Release
+    from sudare.releases.files import refuse_damage
     from sudare.releases.office import export_release
 
-    names = export_release(Release.load(directory), out, labels=labels, table=table)
+    with refuse_damage(directory):
+        names = export_release(Release.load(directory), out, labels=labels, table=table)
     listed = ", ".join(names)
     if out.suffix.lower() == ".xlsx":
         click.echo(say("{file} written: {names}, and the certificate", file=out, names=listed))

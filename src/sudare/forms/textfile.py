@@ -1,13 +1,15 @@
 """Text files as Japanese offices keep them, read with bounds.
 
 UTF-8 with or without its mark, UTF-16 with its mark (Windows' "Unicode"), or CP932 (Shift_JIS). Only ordinary files
-are read: a directory, a pipe or a device is refused at once, and a file that grows without end is read up to a bound.
+are read: a directory, a pipe or a device is refused at once, and so is a file that is too large, or that grows while
+it is read (as those of /proc seem to).
 """
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import csv
 import errno
 import os
 import stat
@@ -34,13 +36,15 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 def read_bytes(path: Path, *, most_mebibytes: int = MOST_MEBIBYTES, error: type[SudareError] = SchemaError) -> bytes:
     """Read an ordinary file of bounded size; `error`, in one line with the reason, if that fails."""
     with _open_ordinary(path, error) as opened:
-        content = bytearray()
-        while chunk := opened.read(1 << 20):
-            content += chunk
-            if len(content) > most_mebibytes << 20:
-                what = text("{file}: is larger than {most} MiB; give the right file", file=path, most=most_mebibytes)
-                raise make_error(error, what)
-    return bytes(content)
+        size = os.fstat(opened.fileno()).st_size
+        if size > most_mebibytes << 20:
+            what = text("{file}: is larger than {most} MiB; give the right file", file=path, most=most_mebibytes)
+            raise make_error(error, what)
+        content = opened.read(size)
+        if len(content) < size or opened.read(1):
+            what = text("{file}: changes while it is read; copy it, and give the copy", file=path)
+            raise make_error(error, what)
+    return content
 
 
 def check_file(path: Path, *, error: type[SudareError] = SchemaError) -> None:
@@ -98,6 +102,30 @@ def read_text(path: Path, *, most_mebibytes: int = MOST_MEBIBYTES, error: type[S
         problem = text("{file}: neither UTF-8 nor Shift_JIS (CP932) text; save it as UTF-8", file=path)
         raise make_error(error, problem)
     return content
+
+
+def read_rows(path: Path, *, error: type[SudareError] = SchemaError) -> list[list[str]]:
+    """Read the rows of a small table in CSV, as texts."""
+    return split_rows(read_text(path, error=error).splitlines(), path, error=error)
+
+
+def split_rows(lines: list[str], path: Path, *, error: type[SudareError] = SchemaError) -> list[list[str]]:
+    """Split lines of CSV; `error` names the line that is none: a quotation without an end, a character of no text."""
+    reader = csv.reader(lines)
+    try:
+        return list(reader)
+    except csv.Error:
+        what = text(
+            "{file}, line {line}: is no line of a CSV table; check its quotation marks", file=path, line=reader.line_num
+        )
+    raise make_error(error, what)
+
+
+def read_records(path: Path, *, error: type[SudareError] = SchemaError) -> list[dict[str, str]]:
+    """Read the rows of a small table in CSV by the names of its first line; what is missing is empty."""
+    head, *rows = read_rows(path, error=error) or [[]]
+    padding = [""] * len(head)
+    return [dict(zip(head, row + padding[len(row) :], strict=False)) for row in rows if row]
 
 
 def read_lines(path: Path) -> list[str]:

@@ -34,8 +34,6 @@ SPEND_ENTRIES = ("seq", "time", "purpose", "cost", "head", "charged_in")
 MOST_DIGITS = 4000  # of an exact number in a certificate
 SAME = 1e-9  # relative: figures computed on another machine may differ in their last digits
 TABLE_ENDINGS = (".parquet", ".csv")
-DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
-"""What a certificate can cause that is not as Sudare writes it."""
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from sudare.atomic import check_new_file, new_file
 from sudare.errors import KeyFileError
+from sudare.forms.jsontext import read_json
 from sudare.text import describe_refusal
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ class Signature:
     def from_json(cls, content: bytes) -> Signature:
         """Read the file; anything unknown is refused."""
         try:
-            facts = json.loads(content.decode("utf-8"))
+            facts = read_json(content)
             is_known = isinstance(facts, dict) and set(facts) == {"format", "algorithm", "key", "signature"}
             if is_known and (facts["format"], facts["algorithm"]) == (SIGNATURE_FORMAT, ALGORITHM):
                 _read_hex(facts["key"], 32), _read_hex(facts["signature"], 64)
                 return cls(key=facts["key"], signature=facts["signature"])
-        except (ValueError, RecursionError):
+        except ValueError:
             pass
         raise KeyFileError(
             "{file} is not a signature that this version knows ({algorithm}, format {format}); get the release again,"

@@ -15,7 +15,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from sudare.atomic import cannot_write, replace_file
-from sudare.errors import LedgerError, ReleaseError
+from sudare.errors import LedgerError, ReleaseError, SudareError
+from sudare.forms.jsontext import read_json
+from sudare.forms.textfile import read_bytes
 from sudare.privacy import Currency, Ledger, Neighbours, Spend, hide_password
 from sudare.privacy.currency import read_amount
 from sudare.recipe.file import LedgerSpec, Recipe
@@ -93,8 +95,8 @@ def find_lost_spends(
     if not file.exists():
         return ()
     try:
-        before = int(json.loads(file.read_text(encoding="utf-8"))["entries"])
-    except (OSError, ValueError, KeyError, TypeError):
+        before = int(read_json(read_bytes(file, most_mebibytes=1))["entries"])
+    except (SudareError, ValueError, KeyError, TypeError):
         before = 0
     known, wanted = set(published), list(parts.items())
     since = [spend for spend in entries if spend.seq > before and spend.head not in known]

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sudare.errors import ReleaseError
+from sudare.forms.jsontext import read_json
 from sudare.privacy.promise import recognise_criterion
 from sudare.schema import Unit
 from sudare.text import StoredText, Text, Words, current_language, join, text, use_language
@@ -50,9 +51,8 @@ class Certificate:
     def from_json(cls, json_text: str) -> Certificate:
         """Read a certificate; anything unknown is refused."""
         try:
-            entries = json.loads(json_text, object_pairs_hook=_read_object)
-            _check_depth(entries)
-        except (ValueError, RecursionError):
+            entries = read_json(json_text)
+        except ValueError:
             raise ReleaseError("certificate.json is not JSON; the release is damaged") from None
         if not isinstance(entries, dict) or entries.get("format") != FORMAT:
             raise ReleaseError(
@@ -88,7 +88,6 @@ class Certificate:
         return "\n".join(parts)
 
 
-MOST_DEPTH = 50  # of nested tables and lists in a certificate; real ones have fewer than ten
 _TABLES = ("parameters", "guarantee", "unit", "schema", "expected_error", "measures", "versions", "payload")
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(_TABLES, dict),
@@ -97,24 +96,6 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "private": bool,
     "ledger_head": (str, type(None)),
 }
-
-
-def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Read an object of JSON; a key that stands there twice could tell two readers two things."""
-    entries = dict(pairs)
-    if len(entries) != len(pairs):
-        raise ValueError
-    return entries
-
-
-def _check_depth(entries: Any) -> None:
-    waiting = [(entries, 0)]
-    while waiting:
-        value, depth = waiting.pop()
-        if depth > MOST_DEPTH:
-            raise ValueError
-        children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        waiting += [(child, depth + 1) for child in children if isinstance(child, dict | list)]
 
 
 def _check_entries(entries: Mapping[str, Any]) -> None:

@@ -250,7 +250,7 @@ def _write_notes(source: TableSource, wrong: set[str]) -> Iterator[Text]:
             )
     declared = {*source.schema.names, *source.schema.identifiers, unit.column, source.count_column}
     extra = [name for name in source.columns if name and name not in declared]
-    if extra:
+    if extra and not declared.isdisjoint(source.columns):  # else the first row may have been taken for the names
         columns = ", ".join(extra)
         yield text("columns that the schema does not declare will not be published: {columns}", columns=columns)
     absent = [name for name in source.schema.identifiers if name not in source.columns]

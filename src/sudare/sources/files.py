@@ -354,5 +354,10 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 def _read_chunks(path: Path) -> Iterator[bytes]:
     with open_bytes(path) as file:
+        left = None if path.suffix.lower() == ".gz" else path.stat().st_size
         while chunk := file.read(CHUNK):
+            if left is not None:
+                left -= len(chunk)
+                if left < 0:
+                    raise SourceError("{file}: changes while it is read; copy it, and give the copy", file=path)
             yield chunk

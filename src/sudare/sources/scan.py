@@ -308,6 +308,7 @@ def scan_arrow(files: Files) -> tuple[Scan, object]:
     for path in files.paths:
         try:
             table = feather.read_table(path, memory_map=True)
+            table.validate(full=True)  # an offset that points outside would end the process, not the reading
         except (pyarrow.ArrowException, OSError):
             raise SourceError("{file} is damaged, or is not an Arrow file; make or copy it again", file=path) from None
         if tables and sorted(table.column_names) != sorted(tables[0].column_names):

@@ -15,7 +15,6 @@ from sudare.atomic import write_new_file
 from sudare.counts import Counts
 from sudare.errors import ReleaseError, SudareError
 from sudare.methods.microdata import Microdata
-from sudare.methods.recheck import DAMAGED
 from sudare.methods.registry import method_of
 from sudare.noise import system_rng
 from sudare.noise.selfcheck import CheckResult, check_noise
@@ -27,6 +26,7 @@ from sudare.releases.claims import CheckedClaim
 from sudare.releases.files import (
     CERTIFICATE,
     CERTIFICATE_PAGES,
+    DAMAGED,
     digest,
     read_certificate,
     read_plain,

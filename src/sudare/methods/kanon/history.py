@@ -9,14 +9,20 @@ import contextlib
 import itertools
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from sudare.atomic import replace_file
 from sudare.errors import SourceError
+from sudare.forms.jsontext import read_json
+from sudare.forms.textfile import check_file, read_text
 from sudare.methods.kanon.lattice import Lattice, Node
 from sudare.methods.kanon.problem import CheckedNode
 from sudare.methods.kanon.tuples import Tuples
@@ -95,20 +101,15 @@ def read_history(path: str | Path) -> list[Measurement]:
     Error: SourceError with the line for a file that is none, or of a newer format.
     """
     place = Path(path)
-    try:
-        lines = place.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
+    if not os.path.lexists(place):
         return []
-    except (OSError, UnicodeDecodeError):
-        raise SourceError(
-            "the history {file} cannot be read; check that you may read it and that it is UTF-8 text", file=place
-        ) from None
+    lines = read_text(place, error=SourceError).splitlines()
     return [_read_line(line, number, place) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def _read_line(line: str, number: int, place: Path) -> Measurement:
     try:
-        facts = json.loads(line)
+        facts = read_json(line)
         if facts.pop("format") != FORMAT:
             raise ValueError
         measurement = Measurement(**facts)
@@ -123,6 +124,32 @@ def _read_line(line: str, number: int, place: Path) -> Measurement:
             file=place,
         ) from None
     return measurement
+
+
+# What a damaged archive of arrays raises when it is read.
+UNREADABLE = (
+    ArithmeticError, EOFError, IndexError, KeyError, MemoryError, NotImplementedError, OSError, TypeError, ValueError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+MOST_UNPACKED_BYTES = 2**31  # of the arrays beside a history: a thousand releases of a million classes each
+
+
+@contextlib.contextmanager
+def open_arrays(path: str | Path) -> Iterator[np.lib.npyio.NpzFile]:
+    """Open the arrays that are kept beside a history: an ordinary file that unpacks to a bounded size.
+
+    Error: FileNotFoundError; one of `UNREADABLE`, also later, when an array is read.
+    """
+    place = Path(path)
+    if os.path.lexists(place):
+        check_file(place, error=SourceError)
+    with place.open("rb") as stream:
+        with zipfile.ZipFile(stream) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > MOST_UNPACKED_BYTES:
+                raise ValueError("too large")
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as arrays:
+            yield arrays
 
 
 def check_history(path: str | Path) -> None:
@@ -140,7 +167,7 @@ def add_to_history(path: str | Path, measurements: Iterable[Measurement]) -> Non
     check_history(place)
     with _lock(place.parent):
         known = {_facts_of(measurement) for measurement in read_history(place)}
-        content = place.read_text(encoding="utf-8") if place.exists() else ""
+        content = read_text(place, error=SourceError) if place.exists() else ""
         new = [measurement for measurement in measurements if _is_new(measurement, known)]
         replace_file(place, content + "".join(f"{measurement.to_json()}\n" for measurement in new), error=SourceError)
 

@@ -10,7 +10,6 @@ The classes of earlier releases are kept beside the history. They are as private
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from sudare.atomic import replaced_file
 from sudare.counts import Countable
 from sudare.counts.relabelling import SUPPRESSED
 from sudare.errors import Infeasible, SourceError
+from sudare.methods.kanon.history import UNREADABLE, open_arrays
 from sudare.methods.kanon.recode import Pieces, RecodedTable, number_classes
 from sudare.schema.arrays import Codes
 from sudare.text import Text, text
@@ -127,11 +127,11 @@ def read_classes(path: str | Path) -> list[ReleasedClasses]:
     Error: SourceError for a file that is none: without it a release cannot be compared with the earlier ones.
     """
     try:
-        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+        with open_arrays(path) as arrays:
             return [_from_arrays(arrays, number) for number in range(len(arrays.files) // 3)]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
+    except UNREADABLE:
         raise SourceError(
             "the classes of earlier releases in {file} cannot be read; restore the file from a copy", file=path
         ) from None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 
 from sudare.atomic import replaced_file
 from sudare.errors import SourceError
+from sudare.methods.kanon.history import UNREADABLE, open_arrays
 from sudare.methods.kanon.recode import Pieces
 from sudare.methods.kanon.request import RequestOption
 from sudare.schema.arrays import Codes, Reals
@@ -96,11 +96,11 @@ class PairCounts:
         Error: SourceError for a file that is none, or of a newer format.
         """
         try:
-            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            with open_arrays(path) as arrays:
                 return cls._from_arrays(dict(arrays))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
+        except UNREADABLE:
             raise SourceError(
                 "the pair counts {file} cannot be read; remove the file, and the next release with --history makes it"
                 " anew",

@@ -39,6 +39,8 @@ from typing import Any, Literal
 import numpy as np
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
+from sudare.forms.jsontext import read_json
+from sudare.forms.textfile import read_bytes
 from sudare.methods.location.grid import ElasticGrid, MeshCorner, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.hidden import HiddenMechanism, certify_hidden
 from sudare.methods.location.mechanism import FULL_WEIGHT, WEIGHT_BITS, Mechanism
@@ -320,8 +322,8 @@ def load_device_file(directory: str | Path) -> DeviceFile:
     place = Path(directory)
     file = place / DEVICE_FILE if place.is_dir() else place
     try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError):
+        facts = read_json(read_bytes(file, error=ReleaseError))
+    except (ReleaseError, ValueError):
         raise ReleaseError(
             "{place} is not a location release: it has no readable {file}; name a directory that `sudare"
             " publish location` made",

@@ -21,7 +21,7 @@ import numpy as np
 
 from sudare.atomic import new_directory
 from sudare.errors import SourceError
-from sudare.forms.textfile import read_text
+from sudare.forms.textfile import read_records
 from sudare.methods.location.collector import DensityEstimate, estimate_people
 from sudare.methods.location.device import short_identity
 from sudare.methods.location.device_file import DeviceFile, open_device_file
@@ -71,7 +71,7 @@ def estimate_from_files(
 
 def read_regions(path: Path, device_file: DeviceFile) -> dict[str, Integers]:
     """Read which cells make up which region: a CSV with the columns region and cell (a number) or label."""
-    rows = list(csv.DictReader(read_text(path).splitlines()))
+    rows = read_records(path, error=SourceError)
     named = set(rows[0]) if rows else set()
     if "region" not in named or not _names_cells(named):
         raise SourceError(
@@ -86,7 +86,7 @@ def read_regions(path: Path, device_file: DeviceFile) -> dict[str, Integers]:
 
 def read_prior(path: Path, device_file: DeviceFile) -> Reals:
     """Read how many people live where: a CSV with the columns people and cell (a number) or label; 0 where unnamed."""
-    rows = list(csv.DictReader(read_text(path).splitlines()))
+    rows = read_records(path, error=SourceError)
     named = set(rows[0]) if rows else set()
     if "people" not in named or not _names_cells(named):
         raise SourceError(

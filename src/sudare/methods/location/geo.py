@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sudare.errors import SchemaError
+from sudare.forms.jsontext import read_json
 from sudare.forms.textfile import check_file, read_bytes
 from sudare.methods.location.grid import MeshCorner, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.roads import RoadGraph, read_roads
@@ -39,6 +39,7 @@ Bounds = tuple[float, float, float, float]  # west, south, east, north
 
 ALL_LAND = 1 - 1e-12  # a share from here on is all land: the rest is rounding
 MAX_HEXAGONS = 5_000
+MOST_COORDINATE = 1e9  # degrees or metres; beyond, areas overflow
 
 
 def read_grid(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
@@ -229,12 +230,16 @@ def read_polygons(file: Path, *, bounds: Bounds, is_degrees: bool = True) -> Any
 
 
 def _read_geojson(file: Path) -> list[Any]:
-    shape = _require("shapely", lambda: importlib.import_module("shapely.geometry")).shape
+    shapely = _require("shapely", lambda: importlib.import_module("shapely"))
+    shape = importlib.import_module("shapely.geometry").shape
     try:
-        content = json.loads(read_bytes(file))
+        content = read_json(read_bytes(file))
         features = content["features"] if content["type"] == "FeatureCollection" else [content]
-        return [shape(feature["geometry"] if feature.get("type") == "Feature" else feature) for feature in features]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        shapes = [shape(feature["geometry"] if feature.get("type") == "Feature" else feature) for feature in features]
+        if not all(abs(edge) <= MOST_COORDINATE for one in shapes for edge in one.bounds):
+            raise ValueError("out of reach")
+        return shapes
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, shapely.errors.ShapelyError):
         raise SchemaError(
             "{file} is not GeoJSON with polygons; save the outlines of the land as polygons in GeoJSON", file=file
         ) from None

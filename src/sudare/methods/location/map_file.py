@@ -22,7 +22,6 @@ Files are relative to the map file. Every unknown key is refused: a misspelt one
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,7 +33,7 @@ import numpy as np
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms import FileForm, FilledTable, Key, Keys, TableForm, Variants, at_line, read_form
 from sudare.forms.kinds import AnyText, ChoiceOf, Either, ExactNumber, FilePath, ListOf, WholeNumber
-from sudare.forms.textfile import read_text
+from sudare.forms.textfile import read_rows
 from sudare.methods.location.geo import read_grid, read_land_shares
 from sudare.methods.location.grid import (
     LEVEL_PARTS,
@@ -259,7 +258,7 @@ def _read_edges(file: Path) -> RoadGraph:
 
 def _read_lines(file: Path, head: list[str]) -> Iterator[tuple[int, list[str]]]:
     """Read (number, entries) from every line of a CSV file below its first line, which names the columns."""
-    rows = csv.reader(read_text(file).splitlines())
+    rows = iter(read_rows(file))
     if [name.strip() for name in next(rows, [])] != head:
         raise SchemaError("{file} must begin with the line {head}", file=file, head=",".join(head))
     for line, entries in enumerate(rows, start=2):

@@ -7,8 +7,8 @@ identity of the device file. Whoever estimates from the counts goes on in estima
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,8 @@ import numpy as np
 
 from sudare.atomic import check_new_file, replace_file, write_new_file
 from sudare.errors import ParameterError, SourceError
-from sudare.forms.textfile import read_text
+from sudare.forms.jsontext import read_json
+from sudare.forms.textfile import read_bytes, read_records, read_text, split_rows
 from sudare.methods.location.device import Device, DeviceCaps, Report, short_identity
 from sudare.methods.location.device_file import DeviceFile, open_device_file
 from sudare.methods.location.geo import find_cell
@@ -38,12 +39,7 @@ MAX_DIGITS = 18  # of a number that fits 64 bits for certain
 
 def count_reports(path: Path, device_file: DeviceFile) -> Integers:
     """Count the reports of a file by cell; one of another device file, or of a cell never reported, is refused."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise SourceError(
-            "{file} cannot be read ({reason}); check that you may read it", file=path, reason=describe_refusal(error)
-        ) from None
+    raw = read_bytes(path, error=SourceError)
     raw = raw.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     name = short_identity(device_file)
     cells = _read_fast(raw, name)
@@ -88,17 +84,17 @@ def _read_lines(raw: bytes, path: Path) -> Iterator[tuple[int, str, str]]:
     if content.lstrip().startswith("{"):
         yield from _read_json(lines, path)
         return
-    rows = csv.reader(lines)
-    head = [name.strip() for name in next(rows, [])]
+    rows = split_rows(lines, path, error=SourceError)
+    head = [name.strip() for name in rows[0]] if rows else []
     if not set(HEADER) <= set(head):
         raise SourceError(
             "{file}: the first line must name the columns artefact and cell, or every line must be JSON", file=path
         )
     at = [head.index(name) for name in HEADER]
-    for row in rows:
+    for line, row in enumerate(rows[1:], 2):
         if row:
             identity, cell = (row[index].strip() if index < len(row) else "" for index in at)
-            yield rows.line_num, identity, cell
+            yield line, identity, cell
 
 
 def _read_json(lines: list[str], path: Path) -> Iterator[tuple[int, str, str]]:
@@ -106,7 +102,7 @@ def _read_json(lines: list[str], path: Path) -> Iterator[tuple[int, str, str]]:
         if not line.strip():
             continue
         try:
-            facts = json.loads(line)
+            facts = read_json(line)
             yield number, str(facts["artefact"]), str(facts["cell"])
         except (ValueError, KeyError, TypeError):
             raise SourceError(
@@ -183,11 +179,14 @@ def draw_report(
         return Report(device_file=short_identity(opened), cell=int(drawn[0]), is_seeded=is_seeded)
     with lock_state(state):
         device = Device.start(opened, state=_read_state(state), caps=allowed)
+        before, is_drawn = device.state.to_dict(), False
         try:
             report = device.report(number, day=day, rng=rng)
+            is_drawn = True
         finally:
             # before the report is shown: a report that is not remembered would cost twice
-            replace_file(state, json.dumps(device.state.to_dict()), error=SourceError)
+            if is_drawn or device.state.to_dict() != before:
+                replace_file(state, json.dumps(device.state.to_dict()), error=SourceError)
     return report if report is None else replace(report, is_seeded=is_seeded)
 
 
@@ -221,7 +220,7 @@ def _lock(file: int) -> None:
 def draw_reports(device_file: Path, cells: Path, *, out: Path, seed_for_tests: int | None = None) -> int:
     """Draw one report for every line of a CSV with a column cell, as that many people would, and write them."""
     opened = open_device_file(device_file)
-    rows = list(csv.DictReader(read_text(cells).splitlines()))
+    rows = read_records(cells, error=SourceError)
     if not rows or "cell" not in rows[0]:
         raise SourceError(
             "{file}: the first line must name the column cell; each further line is one person", file=cells
@@ -261,10 +260,10 @@ def _make_rng(seed_for_tests: int | None) -> Rng:
 
 def _read_state(state: Path) -> dict[str, Any] | None:
     """Read a state file: None if there is none yet, an empty state (which is refused) if it is damaged."""
-    if not state.exists():
+    if not os.path.lexists(state):
         return None
     try:
-        facts = json.loads(read_text(state))
+        facts = read_json(read_text(state))
     except ValueError:
         facts = None
     return facts if isinstance(facts, dict) else {}

@@ -7,7 +7,6 @@ the ends and crossings of roads, named by node or by latitude,longitude; a road 
 from __future__ import annotations
 
 import importlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from sudare.errors import ParameterError, SchemaError
+from sudare.forms.jsontext import read_json
 from sudare.forms.textfile import check_file, read_bytes, read_text
 from sudare.methods.location.grid import MILLIMETRE
 from sudare.schema.arrays import Integers, Labels, Reals
@@ -198,7 +198,7 @@ def _name_point(point: LonLat) -> str:
 
 def _read_geojson(file: Path) -> Iterator[list[LonLat]]:
     try:
-        content = json.loads(read_bytes(file))
+        content = read_json(read_bytes(file))
         features = content["features"] if content["type"] == "FeatureCollection" else [content]
         for feature in features:
             shape = feature["geometry"] if feature.get("type") == "Feature" else feature

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from sudare.counts import Counts
 from sudare.errors import ReleaseError
+from sudare.forms.jsontext import read_json
 from sudare.methods.recheck import find_table
 from sudare.methods.table.table import COUNT, count_on_map, frames
 from sudare.releases import Certificate, Frame
@@ -88,7 +88,7 @@ def _compare_maps(on_map: tuple[MeshCells, Codes, Integers], certificate: Certif
 
 
 def _read_geojson(file: Path) -> dict[str, int]:
-    content = json.loads(read_plain(file))
+    content = read_json(read_plain(file))
     return {str(feature["properties"]["mesh"]): feature["properties"][COUNT] for feature in content["features"]}
 
 

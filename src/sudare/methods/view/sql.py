@@ -111,6 +111,7 @@ def _unknown(attribute: Attribute) -> SchemaError:
 
 
 MOST_CHARACTERS = 20_000
+MOST_DEPTH = 60  # of brackets and NOT around one another; people write three
 SUPPORTED = (
     "SELECT COUNT(*), SUM(x), AVG(x) and grouped attributes FROM view"
     " WHERE =, <>, IN, BETWEEN, <, <=, >, >=, IS NULL with AND, OR, NOT GROUP BY attributes"
@@ -164,7 +165,20 @@ def _read(text: str) -> exp.Select:
         raise _unsupported("this text") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Select):
         raise _unsupported("anything but one SELECT")
+    _check_depth(trees[0])
     return trees[0]
+
+
+def _check_depth(tree: exp.Select) -> None:
+    """Refuse what is nested so deep that reading it would fail; a chain of AND, or of OR, is no nesting."""
+    waiting: list[tuple[exp.Expr, int]] = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > MOST_DEPTH:
+            raise ParameterError("a question must be nested at most {most} deep; use IN, or ask apart", most=MOST_DEPTH)
+        for child in node.iter_expressions():
+            is_chain = type(child) is type(node) and isinstance(child, exp.And | exp.Or)
+            waiting.append((child, depth + (not is_chain)))
 
 
 def _check_shape(tree: exp.Select) -> None:
@@ -230,8 +244,8 @@ def _predicate(node: exp.Expr, schema: Schema) -> Predicate:
     if isinstance(node, exp.Not):
         return negated(_predicate(node.this, schema))
     if isinstance(node, exp.And | exp.Or):
-        both = (_predicate(node.left, schema), _predicate(node.right, schema))
-        return Every(both) if isinstance(node, exp.And) else Some(both)
+        parts = tuple(_predicate(part, schema) for part in node.flatten(unnest=False))
+        return Every(parts) if isinstance(node, exp.And) else Some(parts)
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return equal(schema, _column(node.this, schema), [None])
     if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
