@@ -151,6 +151,33 @@ def ask_the_view(page: Any) -> None:
     look(page)
 
 
+def test_a_map_is_made_and_a_device_tried_by_keyboard(studio: tuple[str, Path]) -> None:
+    address, folder = studio
+    with playwright.sync_playwright() as driver:
+        page = open_browser(driver, language="ja-JP", width=1280, scheme="light")
+        page.goto(address)
+        page.wait_for_url(re.compile(r":\d+/$"))
+        page.click("nav a[href='/places']")
+        page.click("button[name=show]")
+        page.wait_for_selector(".promise")
+        look(page)
+        page.click("button[name=publish]")
+        page.wait_for_url(re.compile("/r/"))
+        page.click("a[href$='/device']")
+        page.wait_for_selector("#map .person")
+        before = page.inner_text("#said")
+        page.focus("#map")
+        page.keyboard.press("ArrowRight")
+        moved = page.inner_text("#said")
+        page.keyboard.press("Enter")
+        drawn = page.inner_text("#said")
+        assert len({before, moved, drawn}) == 3
+        look(page)
+        page.screenshot(path=folder / "device.png", full_page=True)
+        assert page.faults == []
+        page.context.browser.close()
+
+
 def test_every_control_is_reached_by_the_keyboard_with_a_ring(studio: tuple[str, Path], workbook: Path) -> None:
     address, _ = studio
     with playwright.sync_playwright() as driver:

@@ -271,14 +271,15 @@ def publish_table(
 
     method = find_method(fields["method"])(**fields["parameters"])
     out = table.folder / fields["name"]
+    reading: dict[str, Any] = {} if method.takes == "map" else {"encoding": table.encoding}
     published = publish(
         method,
         address,
         out=out,
-        schema_file=table.schema_file,
+        schema_file=None if method.takes == "map" else table.schema_file,
         ledger_file=table.ledger_file if table.ledger_file.exists() else None,
         file_format=fields.get("format", "csv"),
-        encoding=table.encoding,
+        **reading,
         release_id=fields["release_id"],
         progress=progress,
     )

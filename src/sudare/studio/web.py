@@ -174,7 +174,7 @@ def find_reader_language(request: Request) -> str:
 
 def make_app(project: Project, *, keys: Keys, port: int) -> Wall:
     """Put the studio together, behind its wall."""
-    from sudare.studio import ask_page, choose_page, publish_page, release_page, schema_page, table_page
+    from sudare.studio import ask_page, choose_page, places_page, publish_page, release_page, schema_page, table_page
 
     studio = Studio(project=project, jobs=Jobs(project), keys=keys, templates=make_templates())
     routes: list[Route | Mount] = [
@@ -183,7 +183,7 @@ def make_app(project: Project, *, keys: Keys, port: int) -> Wall:
         Route("/table/upload", table_page.upload_endpoint(studio), methods=["POST"]),
         Mount("/static", StaticFiles(directory=str(resources.files("sudare.studio") / "static"))),
     ]
-    for chapter in (table_page, schema_page, choose_page, publish_page, release_page, ask_page):
+    for chapter in (table_page, schema_page, choose_page, publish_page, release_page, ask_page, places_page):
         for path, method, handler in chapter.ROUTES:
             routes.append(Route(path, page(studio, handler), methods=[method]))
     app = Starlette(routes=routes, exception_handlers={404: _not_found(studio), 500: _fault(studio)})
