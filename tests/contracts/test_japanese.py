@@ -33,7 +33,16 @@ CRITERIA = ("l=2,illness", "entropy-l=1.1,illness", "recursive-l=2,c=9,illness",
 RELEASES: dict[str, tuple[type, dict[str, Any], str, str]] = {
     **{
         name: OF_TABLES[name]
-        for name in ("microdata", "microdata-inside", "table-cells", "table-wavelet", "view", "view-mondrian", "kanon")
+        for name in (
+            "microdata",
+            "microdata-inside",
+            "table-cells",
+            "table-squares",
+            "table-wavelet",
+            "view",
+            "view-mondrian",
+            "kanon",
+        )
     },
     "persons": (sd.Microdata, {"epsilon": 1, "neighbours": "add-remove"}, "persons", "people.csv"),
     "criteria": (sd.KAnonymity, {"k": 5, "max_suppressed": "0.1", "criteria": CRITERIA}, "persons", "people.csv"),

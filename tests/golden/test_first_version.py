@@ -22,7 +22,7 @@ HERE = Path(__file__).with_name("first_version")
 CHARGED = ("microdata", "table", "view")
 METHODS: dict[str, Any] = {
     "microdata": sd.Microdata(epsilon="1/2", algorithm="projection"),
-    "table": sd.Table(epsilon=1),
+    "table": sd.Table(epsilon=1, algorithm="tree"),
     "view": sd.View(epsilon=1, algorithm="product"),
     "kanon": sd.KAnonymity(k=5),
     "location": sd.Location(epsilon_per_metre="0.02"),

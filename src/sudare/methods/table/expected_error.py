@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,22 @@ from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
 from sudare.methods.figures import ShownPreview
 from sudare.methods.table.haar import wavelet_noise
+from sudare.methods.table.levels import LeafLayout
 from sudare.methods.table.morton import CellOrder
+from sudare.methods.table.squares import SquareLayout
 from sudare.methods.table.tree import level_noises, table_tree
+from sudare.methods.table.workload import draw_boxes, draw_cells, measure_energy, standard_errors
 from sudare.methods.tree.possible import KeySet
 from sudare.noise import CountNoise, Rng, SeededRng
 from sudare.noise.uniform import draw_below
 from sudare.schema import Schema
 from sudare.text import Text, text
+
+BIAS = "empty cells are published too high and large ones too low, since no count is below 0"
+BIAS_BESIDE = (
+    "counts: empty cells are published too high and large ones too low, since no count is below 0; the column unbiased"
+    " has no bias, and the errors told here are its errors"
+)
 
 DrawTable = Callable[[Counts, Rng], Counts]
 
@@ -130,6 +140,7 @@ def _widths(schema: Schema, size: int) -> list[int]:
 
 
 MOST_BLOCK = 4**12
+MOST_SIDE_POWER = 8  # of the squares of a map that are looked at: 256 cells
 BAD_SHARE = 0.5  # of the published cells: from here on advice is given
 
 
@@ -147,6 +158,7 @@ class TablePreview(ShownPreview):
     levels: tuple[tuple[int, CountNoise], ...]
     total_standard_deviation: float
     trials: tuple[Trial, ...] = ()
+    is_unbiased: bool = False  # figures without bias are published beside the table
 
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
@@ -181,7 +193,7 @@ class TablePreview(ShownPreview):
             "cells": self.cells,
             "region_standard_deviation": {str(size): round(error, 3) for size, error in self.regions},
             "levels": [{"nodes": str(nodes), **noise.to_dict()} for nodes, noise in self.levels],
-            "bias": "empty cells are published too high and large ones too low, since no count is below 0",
+            "bias": BIAS_BESIDE if self.is_unbiased else BIAS,
             "total_standard_deviation": round(self.total_standard_deviation, 6),
         }
         if self.trials:
@@ -201,6 +213,34 @@ def foresee(algorithm: str, schema: Schema, budget: CountBudget, *, trials: tupl
         levels=levels,
         total_standard_deviation=total,
         trials=trials,
+    )
+
+
+@lru_cache(maxsize=16)
+def foresee_levels(layout: LeafLayout, noises: tuple[CountNoise, ...], budget: CountBudget) -> TablePreview:
+    """Compute the preview of measured levels: errors of unbiased figures, of regions anywhere on the map.
+
+    A table without a map is looked at by single cells, and by the groups of its levels.
+    """
+    total = 0.0 if budget.total_noise is None else math.sqrt(budget.total_noise.variance)
+    variances = [noise.variance for noise in noises]
+    held = layout.possible_cells
+    levels = tuple((int((cells > 0).sum()), noise) for cells, noise in zip(held, noises, strict=True))
+    if isinstance(layout, SquareLayout):
+        longest = max(int(layout.rows.max()), int(layout.columns_east.max())) + 1
+        sides = [2**power for power in range(MOST_SIDE_POWER + 1) if 2**power <= longest]
+        parts = [draw_cells(layout), *(draw_boxes(layout, side, side) for side in sides[1:])]
+        errors = standard_errors([measure_energy(part, layout) for part in parts], layout, variances)
+        regions = tuple((side * side, float(error)) for side, error in zip(sides, errors, strict=True))
+    else:
+        error = standard_errors([measure_energy(draw_cells(layout), layout)], layout, variances)[0]
+        regions = ((1, float(error)),)
+    return TablePreview(
+        cells=layout.schema.possible_size,
+        regions=regions,
+        levels=levels,
+        total_standard_deviation=total,
+        is_unbiased=True,
     )
 
 

@@ -10,7 +10,9 @@ from sudare.counts import Counts
 from sudare.errors import ReleaseError
 from sudare.forms.jsontext import read_json
 from sudare.methods.recheck import find_table
-from sudare.methods.table.table import COUNT, count_on_map, frames
+from sudare.methods.table.estimates import read_measurements
+from sudare.methods.table.frames import COUNT, MARGIN, MEASUREMENTS, UNBIASED, cell_margins, count_on_map, frames
+from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Certificate, Frame
 from sudare.releases.claims import CheckedClaim
 from sudare.releases.columns import read_codes, read_labels, read_numbers
@@ -25,12 +27,17 @@ GEOJSON, GEOPARQUET = "map.geojson", "map.parquet"
 
 def recheck_sums(certificate: Certificate, directory: Path) -> list[CheckedClaim]:
     """Count the cells again, and compare the sums of every level and the maps with them."""
-    table = _count_cells(certificate, directory)
+    cells = read_frame(find_table(certificate, directory, "cells"))
+    table = _count_cells(certificate, cells)
     if isinstance(table, Text):
         return [CheckedClaim(name=text("cells"), passed=False, detail=table)]
     total = text("{cells} cells hold {total} records together", cells=table.nonzero, total=table.total)
     claims = [CheckedClaim(name=text("cells"), passed=True, detail=total)]
-    expected = frames(table)
+    measured = None
+    if has_measurements(certificate):
+        measured = read_measurements(certificate, read_frame(find_table(certificate, directory, MEASUREMENTS)))
+        claims.append(_compare_margins(cells, table, measured))
+    expected = frames(table, measured)
     if "rollups" in expected:
         claims.append(_compare_rollups(read_frame(find_table(certificate, directory, "rollups")), expected["rollups"]))
     if (on_map := count_on_map(table)) is not None:
@@ -38,11 +45,33 @@ def recheck_sums(certificate: Certificate, directory: Path) -> list[CheckedClaim
     return claims
 
 
-def _count_cells(certificate: Certificate, directory: Path) -> Counts | Text:
+def has_measurements(certificate: Certificate) -> bool:
+    """Tell whether the noisy sums were published beside the table."""
+    return any(name.rpartition(".")[0] == MEASUREMENTS for name in certificate.payload)
+
+
+def _compare_margins(cells: Frame, table: Counts, measured: MeasuredTable) -> CheckedClaim:
+    """Compare the total and the margins of cells with what follows from the noisy sums."""
+    codes = np.column_stack([read_codes(one, cells.columns[one.name]) for one in table.schema.attributes])
+    expected = cell_margins(measured, measured.layout.leaves(codes)).columns
+    is_same = table.total == measured.published_total and all(
+        name in cells.columns and np.allclose(read_numbers(cells.columns[name]), values, rtol=1e-6, atol=0.02)
+        for name, values in expected.items()
+    )
+    detail = (
+        text("the total, the unbiased figures and the margins follow from the noisy sums")
+        if is_same
+        else text("the total, an unbiased figure or a margin does not follow from the noisy sums")
+    )
+    return CheckedClaim(name=text("margins of error"), passed=is_same, detail=detail)
+
+
+def _count_cells(certificate: Certificate, frame: Frame) -> Counts | Text:
     """Read the cells as counts; say what is wrong with them otherwise."""
     schema = Schema.from_dict(certificate.schema)
-    columns = read_frame(find_table(certificate, directory, "cells")).columns
-    if set(columns) != {*schema.names, COUNT}:
+    columns = frame.columns
+    more = {UNBIASED, MARGIN} if has_measurements(certificate) else set()
+    if set(columns) != {*schema.names, COUNT, *more}:
         raise ReleaseError("the table of cells has other columns than the schema; it is damaged, get it again")
     numbers = read_numbers(columns[COUNT])
     if not (np.isfinite(numbers).all() and (numbers >= 1).all() and (numbers == np.floor(numbers)).all()):
@@ -55,7 +84,10 @@ def _count_cells(certificate: Certificate, directory: Path) -> Counts | Text:
 
 
 def _compare_rollups(found: Frame, expected: Frame) -> CheckedClaim:
-    passed = _list_sums(found) == _list_sums(expected)
+    passed = _list_sums(found) == _list_sums(expected) and found.columns.keys() == expected.columns.keys()
+    for name in (UNBIASED, MARGIN) if passed and UNBIASED in expected.columns else ():
+        first, second = (np.sort(read_numbers(frame.columns[name])) for frame in (found, expected))
+        passed &= bool(np.allclose(first, second, rtol=1e-6, atol=0.02))
     detail = (
         text("every sum of a group is the sum of its cells")
         if passed
@@ -66,7 +98,7 @@ def _compare_rollups(found: Frame, expected: Frame) -> CheckedClaim:
 
 def _list_sums(frame: Frame) -> list[tuple[str, ...]]:
     names = ("attribute", "level", "group", COUNT)
-    if set(frame.columns) != set(names):
+    if set(frame.columns) - {UNBIASED, MARGIN} != set(names):
         return [()]
     columns = [read_labels(frame.columns[name]) for name in names]
     return sorted(zip(*(map(str, column.labels[column.codes].tolist()) for column in columns), strict=True))

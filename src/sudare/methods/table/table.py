@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -14,95 +15,39 @@ import numpy as np
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
+from sudare.forms.kinds import NameList, TextLine
 from sudare.methods.base import Expected, Made, Payload, Plan, Progress, Summary
 from sudare.methods.budget import CountBudget, measure_total, plan
-from sudare.methods.columns import coded
 from sudare.methods.differential import CurrencyMethod, check_facts
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
-from sudare.methods.table.expected_error import DrawTable, TablePreview, foresee, simulate
+from sudare.methods.table.expected_error import TablePreview, foresee, foresee_levels, simulate
+from sudare.methods.table.frames import COUNT, MARGIN, UNBIASED, frames, map_files
 from sudare.methods.table.haar import check_wavelet_schema
+from sudare.methods.table.levels import LeafLayout, find_layout, level_noises_of, plan_levels
 from sudare.methods.table.maps import picture_files
+from sudare.methods.table.measured import MeasuredTable, measure_levels, repair
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.tree import Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import draw_wavelet
+from sudare.methods.table.workload import MIX, choose_shares
 from sudare.noise import CountNoise, Rng
 from sudare.privacy import Neighbours
-from sudare.releases import Certificate, Coded, Frame, Release
+from sudare.releases import Certificate, Release
 from sudare.releases.claims import CheckedClaim
 from sudare.releases.frame import check_names
-from sudare.releases.geo import write_geojson, write_geoparquet
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
-from sudare.schema import Attribute, MeshCells, Schema
-from sudare.schema.arrays import Codes, Integers
+from sudare.schema import Schema
 from sudare.text import Text, Words, join_clauses, text
-
-COUNT = "count"
-
-
-def frames(table: Counts) -> dict[str, Frame]:
-    """Tables of the release: `cells` with decoded columns, `rollups` with the sums of every declared level."""
-    found = {"cells": _cells(table)}
-    if any(each.height for each in table.schema.attributes):
-        found["rollups"] = _rollups(table)
-    return found
-
-
-def count_on_map(table: Counts) -> tuple[MeshCells, Codes, Integers] | None:
-    """Count people by the cells of the first mesh, all other attributes added up; None without one."""
-    for each in table.schema.attributes:
-        if isinstance(each.domain, MeshCells):
-            by_mesh = table.project([each.name])
-            inside = by_mesh.codes[:, 0] < each.domain.size  # missing and other places are not on the map
-            return each.domain, by_mesh.codes[inside, 0], by_mesh.values[inside]
-    return None
-
-
-def map_files(table: Counts) -> Mapping[str, Callable[[Path], object]]:
-    """Files for maps, if an attribute is a mesh: people by mesh cell."""
-    on_map = count_on_map(table)
-    if on_map is None:
-        return {}
-    given: dict[str, Any] = {"cells": on_map[0], "codes": on_map[1], "columns": {COUNT: on_map[2]}}
-    return {"map.geojson": partial(write_geojson, **given), "map.parquet": partial(write_geoparquet, **given)}
-
-
-def _cells(table: Counts) -> Frame:
-    """Cells in the order of their codes, which tells nothing: the mechanism published which of them exist."""
-    columns = table.columns()
-    named = {one.name: coded(one, columns[:, place]) for place, one in enumerate(table.schema.attributes)}
-    return Frame({**named, COUNT: table.values})
-
-
-def _rollups(table: Counts) -> Frame:
-    """Sums by attribute and level, in long form: attribute, level, group, count."""
-    parts = [_rollup(table, one, level) for one in table.schema.attributes for level in range(1, one.height + 1)]
-    names, levels, groups, counts = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Frame({"attribute": _texts(names), "level": levels, "group": _texts(groups), COUNT: counts})
-
-
-def _rollup(table: Counts, one: Attribute, level: int) -> tuple[np.ndarray, ...]:
-    sums = table.project([one.name]).coarsen({one.name: level})
-    labels = sums.schema.attribute(one.name).labels(sums.codes[:, 0])
-    size = sums.nonzero
-    return np.full(size, one.name, dtype=object), np.full(size, level), labels, sums.values
-
-
-def _texts(texts: np.ndarray) -> Coded:
-    numbers: dict[object, int] = {}
-    codes = np.array([numbers.setdefault(text, len(numbers)) for text in texts.tolist()], dtype=np.int64)
-    labels = np.empty(len(numbers), dtype=object)
-    labels[:] = list(numbers)
-    return Coded(codes, labels)
-
 
 # --- the method ------------------------------------------------------------------------------------------------------
 
-TableAlgorithm = Literal["tree", "wavelet"]
+TableAlgorithm = Literal["squares", "tree", "wavelet"]
 MOST_RECORDS = 2**52  # counts up to here are exact in the sums of all levels
 MOST_CELLS = 10**300  # numbers of cells are weighed in floats
 SMALL = 0.1  # of what is measured: an error up to here is called small
+FOCUS_WORKLOADS = {"cells": "cells", "both": "cells,mix", "regions": ""}
 PART = 20  # a region is looked at that is about so small a part of the table
 
 
@@ -110,13 +55,16 @@ PART = 20  # a region is looked at that is about so small a part of the table
 class Table(CurrencyMethod):
     """Publish counts over a table of any size, with sums over regions that people can use.
 
-    `algorithm` is "tree" (the default: noise on sums from the top down, rows made valid) or "wavelet" (the paper's).
-    `focus` says what matters to the tree: "cells", "regions" (the default) or "both"; it sets the share of epsilon on
-    the cells. Counts are whole numbers, never negative, and add up at every level of every declared hierarchy; under
-    replace-one the total is exact.
+    `algorithm` is "squares" (the default: noisy sums of the squares of a map, or of declared levels, published beside
+    the table, so that every figure has a margin of error), "tree" (that of the first version: noise on sums from the
+    top down, rows made valid) or "wavelet" (the paper's). `workload` says what will be asked, and sets the shares of
+    the levels; `shares` gives them outright. `focus` does so for the tree: "cells", "regions" (the default) or "both".
+    Counts are whole numbers, never negative, and add up at every level of every declared hierarchy; under replace-one
+    the total is exact.
 
-    Guarantee: epsilon-DP, or rho-zCDP, for the declared unit and neighbours. Proof: proofs/table.md, proofs/wavelet.md
-    Error: `preview`; empty cells come out too high and large ones too low.
+    Guarantee: epsilon-DP, or rho-zCDP, for the declared unit and neighbours.
+    Proof: proofs/squares.md, proofs/table.md, proofs/wavelet.md
+    Error: `preview`; empty cells come out too high and large ones too low. Unbiased figures stand beside them.
     Source: Terada et al., large sparse count tables; Hay et al. 2010.
 
     >>> Table(epsilon="1/2").guarantee().epsilon
@@ -133,16 +81,45 @@ class Table(CurrencyMethod):
     preview_rows = "range"
 
     algorithm: TableAlgorithm = parameter(
-        text("a tree of sums, or the wavelet of the paper"), default="tree", old_names=("method",)
+        text(
+            "squares of a map and levels of groups, with a margin of error for every figure; the tree of the first"
+            " version; or the wavelet of the paper"
+        ),
+        default="squares",
+        old_names=("method",),
+    )
+    workload: str = parameter(
+        text(
+            "what will be asked: mix (cells, squares, irregular regions and rectangles in equal parts), a list such as"
+            " cells,8,mesh:1, or a CSV file of regions"
+        ),
+        kind=TextLine(example='"mix"'),
+        default=MIX,
+        metavar="LIST",
+        used_with={"algorithm": ("squares",)},
+    )
+    shares: tuple[str, ...] | None = parameter(
+        text(
+            "shares of the promise by level, from the largest sums to the cells (default: those that serve the"
+            " workload)"
+        ),
+        kind=NameList(example='["1/4", "1/4", "1/2"]'),
+        default=None,
+        metavar="NUMBERS",
+        used_with={"algorithm": ("squares",)},
     )
     focus: Focus = parameter(
-        text("what should be most accurate: single cells, sums over regions, or both"), default="regions"
+        text("what should be most accurate in a tree: single cells, sums over regions, or both"), default="regions"
     )
 
     def __post_init__(self) -> None:
         CurrencyMethod.__post_init__(self)
         if self.algorithm == "wavelet" and self.focus != "regions":
             raise ParameterError("the wavelet takes no focus; leave it out, or use algorithm tree")
+        if self.algorithm != "squares" and (self.workload != MIX or self.shares is not None):
+            raise ParameterError("workload and shares belong to algorithm squares; leave them out, or use it")
+        if self.workload != MIX and self.focus != "regions":
+            raise ParameterError("focus and workload say the same twice; give one of them")
 
     # --- before the data --------------------------------------------------------------------------------------------
 
@@ -154,7 +131,8 @@ class Table(CurrencyMethod):
             promise=budget.guarantee,
             schema=chosen,
             parts=budget.parts,
-            expected_error=foresee(self.algorithm, chosen, budget).to_dict(),
+            expected_error=self._foresee(chosen, budget).to_dict(),
+            decided=self._decided(chosen),
             counted=chosen.names,
             steps=budget,
         )
@@ -174,8 +152,9 @@ class Table(CurrencyMethod):
         """
         chosen = self._chosen(schema)
         budget = self._budget(chosen, neighbours)
-        trials = tuple(simulate(chosen, estimate, self._drawing(budget)) for estimate in as_estimates(rows))
-        return foresee(self.algorithm, chosen, budget, trials=trials)
+        draw = partial(self._draw_table, budget=budget)
+        trials = tuple(simulate(chosen, estimate, draw) for estimate in as_estimates(rows))
+        return dataclasses.replace(self._foresee(chosen, budget), trials=trials)
 
     def explain(self, preview: TablePreview) -> list[Words | Listing]:
         """Tell a preview in lines."""
@@ -225,13 +204,15 @@ class Table(CurrencyMethod):
 
     def check(self, counts: Counts, plan: Plan) -> None:
         """Refuse what could only fail after the spend."""
-        check_counts(counts, plan.facts, plan.steps, self._noises(plan.facts, plan.steps))
+        check_counts(counts, plan.facts, plan.steps, self.noises_of(plan.facts, plan.steps))
 
     def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
-        """Draw the table; its cells, sums and maps are published."""
-        table = self.draw(counts, neighbours=plan.steps.guarantee.neighbours, rng=rng)
-        tables = frames(table)
-        return Payload(frames=tables, files={**map_files(table), **picture_files(tables["cells"], table.schema)})
+        """Draw the table; its cells, sums and maps are published, and the noisy sums they were made of."""
+        check_counts(counts, counts.schema, plan.steps, self.noises_of(counts.schema, plan.steps))
+        drawn = self._draw(counts, plan.steps, rng)
+        tables = frames(drawn.table, drawn.measured)
+        maps = map_files(drawn.table, drawn.measured)
+        return Payload(frames=tables, files={**maps, **picture_files(tables["cells"], drawn.table.schema)})
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
         """Turn private counts into the published table: the step that the promise is about.
@@ -239,8 +220,8 @@ class Table(CurrencyMethod):
         It does not spend; `publish` does so first. Audits call it many times.
         """
         budget = self._budget(counts.schema, neighbours)
-        check_counts(counts, counts.schema, budget, self._noises(counts.schema, budget))
-        return self._drawing(budget)(counts, rng)
+        check_counts(counts, counts.schema, budget, self.noises_of(counts.schema, budget))
+        return self._draw(counts, budget, rng).table
 
     def summarise(self, made: Made, *, out: Path) -> Summary:
         """Tell how many rows of counts there are."""
@@ -272,22 +253,49 @@ class Table(CurrencyMethod):
         is_readable = all(claim.passed for claim in claims)  # labels that are unknown cannot be added up
         return [*claims, *(recheck_sums(certificate, directory) if is_readable else ())]
 
-    def _drawing(self, budget: CountBudget) -> DrawTable:
-        def draw(counts: Counts, rng: Rng) -> Counts:
-            total = measure_total(counts, budget, rng=rng)
-            if self.algorithm == "tree":
-                return grow_table(counts, budget, focus=self.focus, total=total, rng=rng)
-            return draw_wavelet(counts, budget, total=total, rng=rng)
+    def _draw_table(self, counts: Counts, rng: Rng, *, budget: CountBudget) -> Counts:
+        return self._draw(counts, budget, rng).table
 
-        return draw
+    def _draw(self, counts: Counts, budget: CountBudget, rng: Rng) -> DrawnTable:
+        layout = self.layout_of(counts.schema)
+        if layout is not None:
+            return draw_levels(counts, layout, self.noises_of(counts.schema, budget), budget, rng=rng)
+        total = measure_total(counts, budget, rng=rng)
+        if self.algorithm == "wavelet":
+            return DrawnTable(table=draw_wavelet(counts, budget, total=total, rng=rng))
+        return DrawnTable(table=grow_table(counts, budget, focus=self.focus, total=total, rng=rng))
 
-    def _noises(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
+    def layout_of(self, schema: Schema) -> LeafLayout | None:
+        """The levels that are measured and published; None for the tree and the wavelet, and for large tables."""
+        return find_layout(schema) if self.algorithm == "squares" else None
+
+    def _shares(self, schema: Schema) -> tuple[Fraction, ...]:
+        layout = self.layout_of(schema)
+        if layout is None:
+            return ()
+        if self.shares is None:
+            return choose_shares(FOCUS_WORKLOADS[self.focus] or self.workload, layout)
+        return read_shares(self.shares, len(layout.sizes))
+
+    def _decided(self, schema: Schema) -> dict[str, object]:
+        shares = self._shares(schema)
+        return {"shares": tuple(map(str, shares))} if shares else {}
+
+    def _foresee(self, schema: Schema, budget: CountBudget) -> TablePreview:
+        layout = self.layout_of(schema)
+        if layout is None:
+            return foresee("wavelet" if self.algorithm == "wavelet" else "tree", schema, budget)
+        return foresee_levels(layout, self.noises_of(schema, budget), budget)
+
+    def noises_of(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
         """The noise of all levels."""
+        if self.layout_of(schema) is not None:
+            return level_noises_of(self._shares(schema), budget)
         return tuple(noise for _, noise in foresee(self.algorithm, schema, budget).levels)
 
     def _chosen(self, schema: Schema) -> Schema:
         chosen = self.select(schema)
-        check_names((*chosen.names, "count"))
+        check_names((*chosen.names, COUNT, *((UNBIASED, MARGIN) if self.algorithm == "squares" else ())))
         if chosen.size > MOST_CELLS:
             raise ParameterError("the domain has more than 1e300 cells; publish fewer attributes")
         chosen.possible_size  # noqa: B018  (refuses a domain without any)
@@ -304,7 +312,50 @@ class Table(CurrencyMethod):
 
     def _budget(self, schema: Schema, neighbours: Neighbours | None) -> CountBudget:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
-        return plan_tree(schema, promise, self.focus) if self.algorithm == "tree" else plan(promise, is_sparse=True)
+        if self.layout_of(schema) is not None:
+            return plan_levels(promise, self._shares(schema))
+        return plan(promise, is_sparse=True) if self.algorithm == "wavelet" else plan_tree(schema, promise, self.focus)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DrawnTable:
+    """A published table, with the noisy sums it was made of where they are published."""
+
+    table: Counts
+    measured: MeasuredTable | None = None
+
+
+def draw_levels(
+    counts: Counts, layout: LeafLayout, noises: tuple[CountNoise, ...], budget: CountBudget, *, rng: Rng
+) -> DrawnTable:
+    """Measure all levels and make one table of them.
+
+    Guarantee: what the noises of the total and of all levels cost together. Proof: proofs/squares.md
+    """
+    total, variance = counts.total, 0.0
+    if budget.total_noise is not None:
+        total = int(budget.total_noise.add(np.array([counts.total], dtype=np.int64), rng=rng)[0])
+        variance = budget.total_noise.variance
+    measured = measure_levels(counts, layout, noises, total=total, total_variance=variance, rng=rng)
+    leaves = repair(measured, rng=rng)
+    kept = np.flatnonzero(leaves)
+    codes = counts.schema.radix.encode(layout.columns(kept))
+    return DrawnTable(table=Counts.build(counts.schema, codes, leaves[kept]), measured=measured)
+
+
+def read_shares(written: tuple[str, ...], levels: int) -> tuple[Fraction, ...]:
+    """Read shares of levels: positive numbers that add up to 1."""
+    try:
+        shares = tuple(Fraction(part) for part in written)
+    except (ValueError, ZeroDivisionError):
+        shares = ()
+    if len(shares) != levels or sum(shares) != 1 or any(share <= 0 for share in shares):
+        raise ParameterError(
+            "shares ({written}) must be {levels} positive numbers that add up to 1, from the largest sums to the cells",
+            written=", ".join(written),
+            levels=levels,
+        )
+    return shares
 
 
 def check_counts(counts: Counts, schema: Schema, budget: CountBudget, noises: Iterable[CountNoise]) -> None:

@@ -93,16 +93,23 @@ class Visited:
         table changes the sums of a level as it changes the cells. Proof: proofs/table.md
         Source: Hay et al. 2010 (up and down); Efron, Morris 1973 (shrinkage); Terada 2017, 4.3-4.4 (rows).
         """
-        sums = self._exact(counts) if self.tree.steps else []  # a single cell holds the total
-        noisy = [self._measure(level, exact, rng) for level, exact in enumerate(sums, start=1)]
+        return self._counts(counts, self.share_out(self.measure(counts, rng=rng), total=total, rng=rng))
+
+    def measure(self, counts: Counts, *, rng: Rng) -> list[Integers | None]:
+        """Add noise to the sums of all levels that are measured; a single cell holds the total."""
+        sums = self._exact(counts) if self.tree.steps else []
+        return [self._measure(level, exact, rng) for level, exact in enumerate(sums, start=1)]
+
+    def share_out(self, noisy: list[Integers | None], *, total: int, rng: Rng) -> Integers:
+        """Agree upwards, share out downwards: the published cells, by leaf."""
         agreed, variances = self._agree(noisy)
         published = np.array([total], dtype=np.int64)
         for level, (values, variance) in enumerate(zip(agreed, variances, strict=True), start=1):
             published = self._share(level, published, values, variance, rng)
-        return self._counts(counts, published)
+        return published
 
     @cached_property
-    def _rooms(self) -> list[Integers]:
+    def capacities(self) -> list[Integers]:
         """Possible cells of every node, by level from the root."""
         schema = self.tree.schema
         codes = self._cells
@@ -119,6 +126,11 @@ class Visited:
         """Codes (cells, attributes) of the cells, in the order of the last level."""
         ranks = self._radix(len(self.tree.levels) - 1).decode(np.arange(self.tree.schema.size)[:, None])
         return self.tree.codes(ranks)
+
+    @property
+    def leaf_radix(self) -> Radix:
+        """Number the cells of the last level by their ranks."""
+        return self._radix(len(self.tree.levels) - 1)
 
     def _radix(self, level: int) -> Radix:
         heights = zip(self.tree.value_groups, self.tree.levels[level], strict=True)
@@ -169,7 +181,7 @@ class Visited:
 
     def _from_below(self, level: int, values: Reals, variances: Reals) -> tuple[Reals, Reals]:
         """Add up the children that can hold records."""
-        parents, is_possible = self.parents[level + 1], self._rooms[level + 1] > 0
+        parents, is_possible = self.parents[level + 1], self.capacities[level + 1] > 0
         size = self.tree.size(level)
         added: Reals = np.bincount(parents, weights=np.where(is_possible, values, 0.0), minlength=size).astype(
             np.float64
@@ -179,10 +191,10 @@ class Visited:
 
     def _share(self, level: int, published: Integers, values: Reals, variances: Reals, rng: Rng) -> Integers:
         """Share every parent out among its possible children."""
-        parents, capacity = self.parents[level], self._rooms[level]
+        parents, capacity = self.parents[level], self.capacities[level]
         chosen = np.flatnonzero((published[parents] > 0) & (capacity > 0))
         owner = parents[chosen]
-        share = capacity[chosen] / self._rooms[level - 1][owner]
+        share = capacity[chosen] / self.capacities[level - 1][owner]
         mean = share * published[owner]
         sums = np.bincount(owner, weights=values[chosen], minlength=published.size)
         surprise = values[chosen] - share * sums[owner]
@@ -222,7 +234,7 @@ WIDE_LEAVES = {"cells": Fraction(4, 5), "both": Fraction(1, 2)}  # of a large on
 
 def plan_tree(schema: Schema, guarantee: DifferentialPrivacy, focus: Focus) -> CountBudget:
     """Split the promise between sums and cells: by resolution for regions, most on the cells for cells."""
-    weights = _weights(table_tree(schema))
+    weights = level_weights(table_tree(schema))
     is_sparse = schema.size > DENSE_CELLS
     if len(weights) < 2:
         return plan(guarantee, is_sparse=is_sparse)
@@ -233,7 +245,7 @@ def plan_tree(schema: Schema, guarantee: DifferentialPrivacy, focus: Focus) -> C
 
 def level_noises(tree: Tree, budget: CountBudget) -> tuple[CountNoise | None, ...]:
     """Give the noise of every level below the root, None where nothing is measured."""
-    *upper, _ = _weights(tree) or [0]
+    *upper, _ = level_weights(tree) or [0]
     sums = budget.sums_part
     if sums is None:
         above: list[CountNoise | None] = [None for _ in upper]
@@ -242,7 +254,7 @@ def level_noises(tree: Tree, budget: CountBudget) -> tuple[CountNoise | None, ..
     return (*above, *[budget.cells_noise] * bool(tree.steps))
 
 
-def _weights(tree: Tree) -> list[int]:
+def level_weights(tree: Tree) -> list[int]:
     """Weigh levels by how much finer they are than the level above, in eighths of a bit: each serves so many sizes.
 
     The total is known, which saves the first level a bit.

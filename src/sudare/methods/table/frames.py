@@ -1,0 +1,162 @@
+"""The tables and maps of a release: cells and sums, each with its unbiased figure and the margin of its error.
+
+Of every figure there are two: `count`, from the table that adds up and is never negative, and `unbiased`, from least
+squares over all noisy sums. The true number lies within `margin` of `unbiased` in 95 of 100 cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sudare.counts import Counts
+from sudare.methods.columns import coded
+from sudare.methods.table.measured import MeasuredTable
+from sudare.releases import Coded, Frame
+from sudare.releases.geo import write_geojson, write_geoparquet
+from sudare.schema import Attribute, MeshCells
+from sudare.schema.arrays import Codes, Integers, Reals
+
+COUNT, UNBIASED, MARGIN = "count", "unbiased", "margin"
+MEASUREMENTS = "measurements"
+DECIMALS = 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Margins:
+    """Unbiased figures with their margins, as columns."""
+
+    unbiased: Reals
+    margin: Reals
+
+    @property
+    def columns(self) -> dict[str, Reals]:
+        """By name; margins are rounded up."""
+        scale = 10.0**DECIMALS
+        return {UNBIASED: np.round(self.unbiased, DECIMALS) + 0.0, MARGIN: np.ceil(self.margin * scale) / scale}
+
+
+def frames(table: Counts, measured: MeasuredTable | None = None) -> dict[str, Frame]:
+    """Tables of the release: `cells`, `rollups` with the sums of every declared level, and `measurements`."""
+    found = {"cells": _cells(table, measured)}
+    if any(each.height for each in table.schema.attributes):
+        found["rollups"] = _rollups(table, measured)
+    if measured is not None:
+        found[MEASUREMENTS] = list_measurements(measured)
+    return found
+
+
+def _cells(table: Counts, measured: MeasuredTable | None) -> Frame:
+    """Cells in the order of their codes, which tells nothing: the mechanism published which of them exist."""
+    columns = table.columns()
+    named = {one.name: coded(one, columns[:, place]) for place, one in enumerate(table.schema.attributes)}
+    more = {} if measured is None else cell_margins(measured, measured.layout.leaves(columns)).columns
+    return Frame({**named, COUNT: table.values, **more})
+
+
+def cell_margins(measured: MeasuredTable, leaves: Codes) -> Margins:
+    """Give the margins of single cells."""
+    squares = measured.squares
+    errors = squares.standard_errors[-1][leaves]
+    return Margins(unbiased=squares.estimates[-1][leaves], margin=measured.factor_of(1) * errors)
+
+
+def group_margins(measured: MeasuredTable, position: int, lift: Callable[[Codes], Codes]) -> Margins:
+    """Give the margins of the groups of an attribute, all other attributes added up; `lift` finds the groups."""
+    layout = measured.layout
+    leaves = np.flatnonzero(layout.is_possible)
+    groups = lift(layout.columns(leaves)[:, position])
+    estimates, errors = measured.squares.answer_groups(leaves, groups)
+    smallest = int(np.bincount(groups)[np.unique(groups)].min())
+    return Margins(unbiased=estimates, margin=measured.factor_of(smallest) * errors)
+
+
+def _rollups(table: Counts, measured: MeasuredTable | None) -> Frame:
+    """Sums by attribute and level, in long form: attribute, level, group, count."""
+    levels = [(one, level) for one in table.schema.attributes for level in range(1, one.height + 1)]
+    parts = [_rollup(table, one, level, measured) for one, level in levels]
+    sizes = [counts.size for _, counts, _ in parts]
+    names = np.repeat(np.array([one.name for one, _ in levels], dtype=object), sizes)
+    heights = np.repeat(np.array([level for _, level in levels], dtype=np.int64), sizes)
+    columns: dict[str, Any] = {
+        "attribute": _texts(names),
+        "level": heights,
+        "group": _texts(np.concatenate([labels for labels, _, _ in parts])),
+        COUNT: np.concatenate([counts for _, counts, _ in parts]),
+    }
+    for name in (UNBIASED, MARGIN) if measured is not None else ():
+        columns[name] = np.concatenate([more[name] for _, _, more in parts])
+    return Frame(columns)
+
+
+def _rollup(
+    table: Counts, one: Attribute, level: int, measured: MeasuredTable | None
+) -> tuple[np.ndarray, Integers, dict[str, Reals]]:
+    sums = table.project([one.name]).coarsen({one.name: level})
+    groups = sums.codes[:, 0]
+    labels = sums.schema.attribute(one.name).labels(groups)
+    if measured is None or one.hierarchy is None:
+        return labels, sums.values, {}
+    hierarchy = one.hierarchy
+    margins = group_margins(measured, table.schema.names.index(one.name), lambda codes: hierarchy.lift(codes, level))
+    return labels, sums.values, {name: values[groups] for name, values in margins.columns.items()}
+
+
+def _texts(texts: np.ndarray) -> Coded:
+    numbers: dict[object, int] = {}
+    codes = np.array([numbers.setdefault(text, len(numbers)) for text in texts.tolist()], dtype=np.int64)
+    labels = np.empty(len(numbers), dtype=object)
+    labels[:] = list(numbers)
+    return Coded(codes, labels)
+
+
+# --- noisy sums -----------------------------------------------------------------------------------------------------
+
+
+def list_measurements(measured: MeasuredTable) -> Frame:
+    """List the noisy sums: level 0 is the number of records, the last level are the cells, nodes in their order."""
+    parts: list[tuple[Integers, Integers]] = [(np.zeros(1, dtype=np.int64), np.array([measured.total]))]
+    for cells, noisy in zip(measured.layout.possible_cells, measured.noisy, strict=True):
+        held = np.flatnonzero(cells > 0)
+        parts.append((held, noisy[held]))
+    levels = np.concatenate([np.full(nodes.size, level) for level, (nodes, _) in enumerate(parts)])
+    return Frame(
+        {
+            "level": levels.astype(np.int64),
+            "node": np.concatenate([nodes for nodes, _ in parts]),
+            "noisy": np.concatenate([noisy for _, noisy in parts]),
+        }
+    )
+
+
+# --- maps -----------------------------------------------------------------------------------------------------------
+
+
+def count_on_map(table: Counts) -> tuple[MeshCells, Codes, Integers] | None:
+    """Count people by the cells of the first mesh, all other attributes added up; None without one."""
+    for each in table.schema.attributes:
+        if isinstance(each.domain, MeshCells):
+            by_mesh = table.project([each.name])
+            inside = by_mesh.codes[:, 0] < each.domain.size  # missing and other places are not on the map
+            return each.domain, by_mesh.codes[inside, 0], by_mesh.values[inside]
+    return None
+
+
+def map_files(table: Counts, measured: MeasuredTable | None = None) -> Mapping[str, Callable[[Path], object]]:
+    """Files for maps, if an attribute is a mesh: people by mesh cell."""
+    on_map = count_on_map(table)
+    if on_map is None:
+        return {}
+    cells, codes, people = on_map
+    columns: dict[str, Any] = {COUNT: people}
+    if measured is not None:
+        places = [isinstance(each.domain, MeshCells) for each in table.schema.attributes]
+        margins = group_margins(measured, places.index(True), lambda mesh: mesh)
+        columns |= {name: values[codes] for name, values in margins.columns.items()}
+    given: dict[str, Any] = {"cells": cells, "codes": codes, "columns": columns}
+    return {"map.geojson": partial(write_geojson, **given), "map.parquet": partial(write_geoparquet, **given)}

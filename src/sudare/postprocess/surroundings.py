@@ -1,0 +1,252 @@
+"""What the surroundings of a cell tell of it: an expectation without its own noise, and the mean given both.
+
+A cell of a map is like its neighbours more often than not. With m the expectation from the surroundings, x/m is taken
+as a draw from a mixture of points on a log scale and 0, fitted to the noisy cells themselves, in classes of like m
+(empirical Bayes: Robbins 1956). Everything here is made of published numbers.
+
+The mean is moved by at most two deviations from the measurement (limited translation: Efron, Morris 1971), so that a
+cell that is unlike all others keeps most of its figure.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sudare.schema.arrays import Booleans, Codes, Integers, Reals
+
+RATIOS: Reals = np.concatenate([[0.0], np.geomspace(0.05, 30, 18)])  # of a cell to its expectation
+HALF_STEP = 0.5 * math.log(float(RATIOS[2] / RATIOS[1]))
+CLASSES, LEAST_IN_CLASS = 10, 200  # of like expectations, and cells that one needs
+ROUNDS = 25  # of expectation and maximisation
+MOST_FITTED = 40_000  # cells that the mixture and the weights of neighbours are fitted to
+NODES = 5  # expectations of a class at which the mean is worked out; between them it is interpolated
+STEPS, REACH = 240, 8.0  # of the noisy figure, and deviations below 0 from which on nothing changes
+MOST_MOVED = 2.0  # deviations
+LEAST_BASE = 0.1  # of the share by area that an expectation keeps at least
+WEIGHT_CLASSES, LEAST_WEIGHED = 6, 300
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Posterior:
+    """Means and variances of cells given their noisy figures and their expectations."""
+
+    mean: Reals
+    variance: Reals
+
+
+def combine(noisy: Reals, expectation: Reals, *, variance: float, is_normal: bool) -> Posterior:
+    """Combine noisy cells with their expectations. `is_normal` tells the law of the noise: normal, or Laplace."""
+    mean, spread = np.zeros(noisy.size), np.zeros(noisy.size)
+    active = np.flatnonzero(expectation > 1e-6)
+    if not active.size:
+        return Posterior(mean=mean, variance=spread)
+    y, m = noisy[active], expectation[active]
+    edges = _class_edges(m)
+    number = np.searchsorted(edges[1:-1], m, side="right")
+    deviation = math.sqrt(variance)
+    top = math.asinh(max(float(y.max()) / deviation, 1.0)) * 1.0001
+    bottom = -math.asinh(REACH)
+    heights = deviation * np.sinh(np.linspace(bottom, top, STEPS))
+    tables = _tabulate(y, m, number, edges, heights, variance, is_normal)
+    part = _split(number, m, edges)
+    level = np.clip((np.arcsinh(y / deviation) - bottom) / (top - bottom) * (STEPS - 1), 0, STEPS - 1.000001)
+    mean[active], spread[active] = (np.maximum(_interpolate(table, *part, level), 0.0) for table in tables)
+    limit = MOST_MOVED * deviation
+    return Posterior(
+        mean=np.clip(mean, np.maximum(noisy - limit, 0.0), np.maximum(noisy + limit, 0.0)),
+        variance=np.maximum(spread, np.where(noisy > 4 * deviation, 0.25 * variance, 0.0)),
+    )
+
+
+def _class_edges(m: Reals) -> Reals:
+    classes = max(1, min(CLASSES, m.size // LEAST_IN_CLASS))
+    sample = m[:: max(1, m.size // (10 * MOST_FITTED))]
+    inner = np.quantile(sample, np.linspace(0, 1, classes + 1)[1:-1])
+    return np.concatenate([[float(m.min())], inner, [float(m.max())]])
+
+
+def _split(number: Codes, m: Reals, edges: Reals) -> tuple[Codes, Reals]:
+    """Place expectations between the nodes of their classes: the node below, and the part of the way to the next."""
+    low, high = np.log(edges[:-1])[number], np.log(np.maximum(edges[1:], edges[:-1] * 1.0001))[number]
+    along = np.clip((np.log(m) - low) / (high - low) * (NODES - 1), 0, NODES - 1.000001)
+    node = along.astype(np.int64)
+    return number * NODES + node, along - node
+
+
+def _interpolate(table: Reals, node: Codes, part: Reals, level: Reals) -> Reals:
+    column = level.astype(np.int64)
+    rest = level - column
+    flat = table.ravel()
+    place = node * STEPS + column
+    low = flat[place] * (1 - rest) + flat[place + 1] * rest
+    high = flat[place + STEPS] * (1 - rest) + flat[place + STEPS + 1] * rest
+    mixed: Reals = low * (1 - part) + high * part
+    return mixed
+
+
+def _tabulate(
+    y: Reals, m: Reals, number: Codes, edges: Reals, heights: Reals, variance: float, is_normal: bool
+) -> tuple[Reals, Reals]:
+    """Work out means and variances of every class at its nodes (classes * NODES, STEPS)."""
+    means, spreads = [], []
+    ordered = np.argsort(number, kind="stable")
+    starts = np.searchsorted(number[ordered], np.arange(len(edges)))
+    for place, (low, high) in enumerate(itertools.pairwise(edges.tolist())):
+        members = ordered[starts[place] : starts[place + 1]]
+        members = members[:: max(1, members.size * (len(edges) - 1) // MOST_FITTED)]
+        weights = _fit_mixture(y[members], m[members], variance, is_normal)
+        nodes = np.exp(np.linspace(math.log(low), math.log(max(high, low * 1.0001)), NODES))
+        mean, spread = _average(np.tile(heights, NODES), np.repeat(nodes, STEPS), weights, variance, is_normal)
+        means.append(mean.reshape(NODES, STEPS))
+        spreads.append(spread.reshape(NODES, STEPS))
+    return np.concatenate(means), np.concatenate(spreads)
+
+
+def _likelihood(y: Reals, m: Reals, variance: float, is_normal: bool) -> tuple[Reals, Reals, Reals, Reals]:
+    """Likelihood of every point of the mixture, scaled; centres, own variances and distances from them."""
+    centre = m[:, None] * RATIOS
+    own = (HALF_STEP * centre) ** 2
+    whole, away = variance + own, y[:, None] - centre
+    log = -away * away / (2 * whole)
+    if not is_normal:  # Laplace where the noise rules
+        log = np.where(own < 0.5 * variance, 0.2257 - np.sqrt(2 * away * away / whole), log)
+    log -= 0.5 * np.log(whole)
+    return np.exp(log - log.max(axis=1, keepdims=True)), centre, own, away
+
+
+def _fit_mixture(y: Reals, m: Reals, variance: float, is_normal: bool) -> Reals:
+    like, _, _, _ = _likelihood(y, m, variance, is_normal)
+    weights = np.full(RATIOS.size, 1 / RATIOS.size)
+    for _ in range(ROUNDS if y.size else 0):
+        given = 1 / (like @ weights)
+        weights = weights * (given @ like) / y.size
+    return weights
+
+
+def _average(y: Reals, m: Reals, weights: Reals, variance: float, is_normal: bool) -> tuple[Reals, Reals]:
+    like, centre, own, away = _likelihood(y, m, variance, is_normal)
+    share = like * weights
+    share /= share.sum(axis=1, keepdims=True)
+    pull = own / (own + variance)
+    guess = centre + pull * away
+    mean: Reals = np.maximum((share * guess).sum(axis=1), 0.0)
+    spread: Reals = np.maximum((share * (guess * guess + pull * variance)).sum(axis=1) - mean**2, 0.0)
+    return mean, spread
+
+
+# --- expectations on a map ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MapGrid:
+    """Cells of a map in a rectangle: `index` is the place of every cell in it, row by row."""
+
+    height: int
+    width: int
+    index: Codes
+
+    def spread(self, values: Reals) -> Reals:
+        """Put values of the cells on the rectangle, 0 elsewhere."""
+        grid = np.zeros(self.height * self.width)
+        grid[self.index] = values
+        return grid.reshape(self.height, self.width)
+
+    def ring_means(self, values: Reals) -> tuple[Reals, Reals]:
+        """For every cell the mean of the 8 cells around it, and of the 16 around those; NaN where there are none."""
+        sums, cells = self.spread(values), self.spread(np.ones(self.index.size))
+        found = []
+        near, near_cells = _box(sums, 1), _box(cells, 1)
+        for total, number in ((near - sums, near_cells - cells), (_box(sums, 2) - near, _box(cells, 2) - near_cells)):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                found.append((total / np.where(number > 0.5, number, np.nan)).ravel()[self.index])
+        return found[0], found[1]
+
+    def interpolate(self, density: Reals, side: int) -> Reals:
+        """Interpolate between the middles of squares, whose densities are given on their own rectangle."""
+        for axis, length in ((0, self.height), (1, self.width)):
+            density = np.moveaxis(density, axis, 0)
+            at = (np.arange(length) + 0.5) / side - 0.5
+            low = np.floor(at).astype(np.int64)
+            part = (at - low)[:, None]
+            last = len(density) - 1
+            density = density[np.clip(low, 0, last)] * (1 - part) + density[np.clip(low + 1, 0, last)] * part
+            density = np.moveaxis(density, 0, axis)
+        smooth: Reals = density.ravel()[self.index]
+        return smooth
+
+
+def _box(grid: Reals, reach: int) -> Reals:
+    """Sums over the square of cells within a reach of every cell."""
+    for axis in (0, 1):
+        padded = np.pad(grid, [(reach, reach) if axis == each else (0, 0) for each in (0, 1)])
+        length = grid.shape[axis]
+        grid = np.take(padded, range(length), axis=axis)
+        for shift in range(1, 2 * reach + 1):
+            grid = grid + (padded[shift : shift + length] if axis == 0 else padded[:, shift : shift + length])
+    return grid
+
+
+def expect_from_neighbours(noisy: Reals, base: Reals, rings: tuple[Reals, Reals], *, variance: float) -> Reals:
+    """Weigh the share by area and the two rings by least squares on the noisy cells, in classes of like share.
+
+    The noise of a cell is no part of its own expectation, so the fit is not drawn to it.
+    """
+    features = np.stack([base, *(np.where(np.isnan(ring), base, ring) for ring in rings)], axis=1)
+    classes = max(1, min(WEIGHT_CLASSES, base.size // LEAST_WEIGHED))
+    step = max(1, base.size // (10 * MOST_FITTED))
+    edges = np.quantile(base[::step], np.linspace(0, 1, classes + 1)[1:-1])
+    number = np.searchsorted(edges, base, side="right")
+    found = np.empty((classes, 3))
+    sample = slice(None, None, max(1, base.size // (5 * MOST_FITTED)))
+    for place in range(classes):
+        chosen = number[sample] == place
+        x, y = features[sample][chosen], noisy[sample][chosen]
+        scaled = x / (variance + base[sample][chosen] ** 2)[:, None]
+        gram = scaled.T @ x
+        ridge = 1e-9 * max(float(np.trace(gram)), 1e-12) * np.eye(3)
+        found[place] = np.maximum(np.linalg.solve(gram + ridge, scaled.T @ y), 0.0) if x.size else (1.0, 0.0, 0.0)
+    expected: Reals = np.maximum((features * found[number]).sum(axis=1), LEAST_BASE * base)
+    return expected
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def project_in_metric(rows: Reals, weights: Reals, totals: Reals) -> Reals:
+    """Find for every row the nearest point of {x >= 0, sum x = total} in the metric 1/weight; weight 0 stays 0.
+
+    >>> project_in_metric(np.array([[3.0, 1.0, -5.0]]), np.ones((1, 3)), np.array([2.0])).tolist()
+    [[2.0, 0.0, 0.0]]
+    """
+    open_ = weights > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.where(open_, rows / weights, -np.inf)
+    order = np.argsort(-slope, axis=1)
+    falling = np.take_along_axis(slope, order, axis=1)
+    ranked = np.cumsum(np.take_along_axis(np.where(open_, rows, 0.0), order, axis=1), axis=1)
+    heavy = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    cut = (ranked - totals[:, None]) / np.maximum(heavy, 1e-300)
+    kept = np.maximum((falling > cut).sum(axis=1), 1)
+    threshold = cut[np.arange(len(rows)), kept - 1][:, None]
+    return np.where(open_, np.maximum(rows - threshold * weights, 0.0), 0.0)
+
+
+def round_rows(rows: Reals, totals: Reals, ties: Reals, is_open: Booleans) -> Integers:
+    """Round rows that add up to whole totals by largest remainders; `ties` in [0, 1) tell equal ones apart."""
+    floors = np.floor(rows + 1e-9)
+    spare = np.rint(totals - floors.sum(axis=1))
+    fraction = np.where(is_open, rows - floors + 1e-7 * ties, -1.0)
+    order = np.argsort(-fraction, axis=1)
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.broadcast_to(np.arange(rows.shape[1]), rows.shape), axis=1)
+    more = rank < spare[:, None]
+    whole: Integers = (floors + more).astype(np.int64)
+    short = np.flatnonzero(spare > is_open.sum(axis=1)) if spare.size else spare  # float dust of giant rows
+    for row in np.concatenate([short, np.flatnonzero(spare < 0)]).astype(np.int64):
+        place = int(np.argmax(np.where(is_open[row], rows[row], -1.0)))
+        whole[row, place] += int(totals[row]) - int(whole[row].sum())
+    return whole
