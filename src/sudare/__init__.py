@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sudare.methods.parameters import parameter
     from sudare.methods.registry import register
     from sudare.methods.table import Table
+    from sudare.methods.table.estimates import TableFigures
     from sudare.methods.table.maps import steward_map
     from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
     from sudare.privacy import ConcentratedGuarantee, Guarantee, Ledger, Spend, promise_privacy
@@ -120,6 +121,7 @@ _PUBLIC = {
     "promise_privacy": "sudare.privacy",
     "propose_schema": "sudare.sources",
     "register": "sudare.methods.registry",
+    "TableFigures": "sudare.methods.table.estimates",
     "steward_map": "sudare.methods.table.maps",
     "use_language": "sudare.text",
     "verify_release": "sudare.verify.checks",
@@ -184,6 +186,7 @@ __all__ = [
     "Spend",
     "SudareError",
     "Table",
+    "TableFigures",
     "Unit",
     "Values",
     "View",

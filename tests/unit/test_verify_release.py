@@ -390,11 +390,25 @@ def test_a_changed_value_is_found(
 def test_sums_that_do_not_add_up_are_found(file: str, take: Take, key: sd.SigningKey) -> None:
     place = take("table")
     head, first, *rows = (place / file).read_text(encoding="utf-8").splitlines()
-    label, count = first.rsplit(",", 1)
-    (place / file).write_text("\n".join([head, f"{label},{int(count) + 1}", *rows]) + "\n", encoding="utf-8")
+    label, count, unbiased, margin = first.rsplit(",", 3)
+    changed = f"{label},{int(count) + 1},{unbiased},{margin}"
+    (place / file).write_text("\n".join([head, changed, *rows]) + "\n", encoding="utf-8")
     forge(place, read(place))
+    found = ["margins of error", "sums of groups"] if file == "cells.csv" else ["sums of groups"]
 
-    assert verify_both(place, key) == (["signature", "sums of groups"], ["sums of groups"])
+    assert verify_both(place, key) == (["signature", *found], found)
+
+
+def test_a_margin_or_a_noisy_sum_that_was_changed_is_found(take: Take, key: sd.SigningKey) -> None:
+    place = take("table")
+    *rows, last = (place / "measurements.csv").read_text(encoding="utf-8").splitlines()
+    level, node, noisy = last.split(",")
+    changed = "\n".join([*rows, f"{level},{node},{int(noisy) + 40}"]) + "\n"
+    (place / "measurements.csv").write_text(changed, encoding="utf-8")
+    forge(place, read(place))
+    _, unsigned = verify_both(place, key)
+
+    assert "margins of error" in unsigned
 
 
 def test_a_count_of_a_view_that_is_not_that_of_its_model_is_found(take: Take, key: sd.SigningKey) -> None:

@@ -19,7 +19,7 @@ from sudare.methods.table.levels import LeafLayout
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.squares import SquareLayout
 from sudare.methods.table.tree import level_noises, table_tree
-from sudare.methods.table.workload import draw_boxes, draw_cells, measure_energy, standard_errors
+from sudare.methods.table.workload import draw_boxes, draw_cells, draw_nodes, measure_energy, standard_errors
 from sudare.methods.tree.possible import KeySet
 from sudare.noise import CountNoise, Rng, SeededRng
 from sudare.noise.uniform import draw_below
@@ -227,14 +227,18 @@ def foresee_levels(layout: LeafLayout, noises: tuple[CountNoise, ...], budget: C
     held = layout.possible_cells
     levels = tuple((int((cells > 0).sum()), noise) for cells, noise in zip(held, noises, strict=True))
     if isinstance(layout, SquareLayout):
-        longest = max(int(layout.rows.max()), int(layout.columns_east.max())) + 1
-        sides = [2**power for power in range(MOST_SIDE_POWER + 1) if 2**power <= longest]
+        sides = [2**power for power in range(MOST_SIDE_POWER + 1) if 4**power <= len(layout.rows)]
         parts = [draw_cells(layout), *(draw_boxes(layout, side, side) for side in sides[1:])]
         errors = standard_errors([measure_energy(part, layout) for part in parts], layout, variances)
         regions = tuple((side * side, float(error)) for side, error in zip(sides, errors, strict=True))
     else:
-        error = standard_errors([measure_energy(draw_cells(layout), layout)], layout, variances)[0]
-        regions = ((1, float(error)),)
+        nodes = [draw_nodes(layout, level) for level in range(len(layout.sizes) - 1)]
+        parts = [part for part in nodes if part.leaves.size]
+        errors = standard_errors(
+            [measure_energy(part, layout) for part in (draw_cells(layout), *parts)], layout, variances
+        )
+        sizes = [1, *(round(float(np.median(np.bincount(part.numbers)))) for part in parts)]
+        regions = tuple(sorted(dict(zip(sizes, map(float, errors), strict=True)).items()))
     return TablePreview(
         cells=layout.schema.possible_size,
         regions=regions,

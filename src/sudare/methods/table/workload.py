@@ -118,6 +118,16 @@ def draw_cells(layout: LeafLayout) -> Questions:
     return Questions(leaves=possible[chosen], numbers=np.arange(QUESTIONS))
 
 
+def draw_nodes(layout: LeafLayout, level: int) -> Questions:
+    """Draw groups of a level that is measured; the same ones every time."""
+    possible = np.flatnonzero(layout.is_possible)
+    node = possible
+    for below in range(len(layout.sizes) - 1, level, -1):
+        node = layout.parents[below][node]
+    held = np.flatnonzero(layout.possible_cells[level] > 0)
+    return _among(possible, node, held[:: max(1, len(held) // QUESTIONS)])
+
+
 def draw_groups(item: str, layout: LeafLayout) -> Questions:
     """Draw groups of a declared level, written as attribute:level."""
     name, _, written = item.rpartition(":")
@@ -135,10 +145,14 @@ def draw_groups(item: str, layout: LeafLayout) -> Questions:
     possible = np.flatnonzero(layout.is_possible)
     groups = hierarchy.lift(layout.columns(possible)[:, position], level)
     chosen = np.unique(groups)
-    chosen = chosen[:: max(1, len(chosen) // QUESTIONS)]
+    return _among(possible, groups, chosen[:: max(1, len(chosen) // QUESTIONS)])
+
+
+def _among(leaves: Codes, groups: Codes, chosen: Codes) -> Questions:
+    """Take the leaves of the chosen groups, which are listed in rising order."""
     place = np.searchsorted(chosen, groups)
     inside = chosen[np.minimum(place, len(chosen) - 1)] == groups
-    return Questions(leaves=possible[inside], numbers=place[inside])
+    return Questions(leaves=leaves[inside], numbers=place[inside])
 
 
 def draw_squares(layout: SquareLayout, side: int) -> Questions:
