@@ -71,7 +71,7 @@ def test_the_demo_tells_its_steps_and_where_to_look(made: tuple[Path, str]) -> N
 
     assert len(numbered) == 11
     assert "for the steward" in made[1]
-    assert lines[-1] == "Next: open demo/index.html"
+    assert lines[-2:] == ["Next: open demo/index.html", "In the browser: sudare studio demo"]
 
 
 def test_on_a_terminal_the_lines_stand_above_a_bar(

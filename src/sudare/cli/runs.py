@@ -75,6 +75,7 @@ def demo(out: Path) -> None:
     click.echo(say("five releases and their pages are in {out}, made in {seconds} s", out=out, seconds=seconds))
     click.echo(say("The page is for the steward: the chapter that shows the true tables is stamped."))
     click.echo(say("Next: open {page}", page=page))
+    click.echo(say("In the browser: sudare studio {out}", out=out))
 
 
 # `sudare run RECIPE`.

@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from sudare.errors import ReleaseError, SchemaError, SourceError, SudareError
+from sudare.privacy import Ledger
 from sudare.releases import Certificate
 from sudare.scratch import ScratchDirectory, make_scratch
 from sudare.sources import is_address, name_table
@@ -82,8 +83,18 @@ class StoredRelease:
     @property
     def ledger_file(self) -> Path | None:
         """The ledger of its table, if it stands beside it."""
-        beside = self.directory.parent / "ledger.db"
-        return beside if beside.exists() else None
+        spent = self.certificate.ledger_head
+        beside = sorted({*self.directory.parent.glob("ledger.db"), *self.directory.parent.glob("*.ledger")})
+        return next((file for file in beside if spent is not None and _knows(file, spent)), None)
+
+
+def _knows(file: Path, head: str) -> bool:
+    """Tell whether a ledger has a spend with this head."""
+    try:
+        with Ledger.open(file) as ledger:
+            return any(spend.head == head for spend in ledger.entries())
+    except SudareError:
+        return False
 
 
 def hide_password(address: str) -> str:

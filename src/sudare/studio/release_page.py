@@ -42,7 +42,8 @@ def show_releases(visit: Visit) -> Response:
 
 
 def _describe_ledger(file: Path, visit: Visit) -> dict[str, Any]:
-    name = str(file.parent.relative_to(visit.project.folder))
+    own = file.parent.name if file.name == "ledger.db" else file.stem
+    name = own if file.parent != visit.project.folder or file.name != "ledger.db" else visit.project.folder.name
     try:
         with Ledger.open(file) as ledger:
             ledger.verify()
