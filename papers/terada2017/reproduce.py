@@ -1,8 +1,9 @@
 """`python -m papers terada2017`: tables 1-6 and figures 3-8, ours beside the paper's, in one run.
 
 A full run writes results.md, pictures/*.svg and a table of README.md beside this file, always with the same noise (seed
-2017), so that a change of them (but for the times) is a change of the code. `python -m papers.terada2017 --quick` takes
-a tenth of the trials and writes nothing.
+2017), so that a change of them is a change of the code; tests/golden/test_terada2017.py compares the two.
+Times, which change, are written to speed.md. `python -m papers.terada2017 --quick` takes a tenth of the trials and
+writes nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from papers.terada2017.speed import speed_lines
 from papers.terada2017.tables import EPSILONS, MEASURES, SIZES, Found, is_shown, near, run, surprises
 
 RESULTS = Path(__file__).with_name("results.md")
+SPEED = Path(__file__).with_name("speed.md")
 README = Path(__file__).with_name("README.md")
 GLANCE = ("proposed", "projection", "default", "default-ordered")
 GLANCE_START, GLANCE_END = "<!-- glance: written by a full run -->", "<!-- end -->"
@@ -46,31 +48,33 @@ def reproduce(*, share: float = 1.0) -> bool:
         found = run(size, trials=trials, seed=SEED)
         odd += surprises(size, found)
         all_found.append(found)
-        lines += _section(size, found, trials)
-        print("\n".join(_section(size, found, trials)), flush=True)
-    rest = ["## What the named epsilon really keeps\n", *promise_lines(), "", "## Speed\n", *speed_lines(share=share)]
-    print("\n".join(rest))
+        lines += section_lines(size, found, trials)
+        print("\n".join(section_lines(size, found, trials)), flush=True)
+    rest = ["## What the named epsilon really keeps\n", *promise_lines()]
+    speed = ["# Terada 2017: times of one run\n", *speed_lines(share=share)]
+    print("\n".join([*rest, *speed]))
     if share >= 1.0:
         RESULTS.write_text("\n".join([*lines, *rest]) + "\n", encoding="utf-8")
+        SPEED.write_text("\n".join(speed) + "\n", encoding="utf-8")
         _write_glance(all_found)
         draw_figures()
     print(f"\n{time.perf_counter() - start:.0f} s", *(f"beyond tolerance: {one}" for one in odd), sep="\n")
     return not odd
 
 
-def _section(size: Mapping[str, Any], found: Found, trials: int) -> list[str]:
+def section_lines(size: Mapping[str, Any], found: Found, trials: int) -> list[str]:
     first, second = size["tables"]
     cells, records = size["items"] * 10, size["records"]
     lines = [f"## Tables {first} and {second}: p = {cells:,}, n = {records:,}, {trials} trials\n"]
     for measure in MEASURES:
         heads = " | ".join(epsilon.replace("ln", "ln ") for epsilon in EPSILONS)
         lines += [f"| {HEADS[measure]}, epsilon = | {heads} |", "|---|" + "---:|" * len(EPSILONS)]
-        lines += [line for name in ROWS for line in _rows(size, name, measure, found)]
+        lines += [line for name in ROWS for line in row_lines(size, name, measure, found)]
         lines.append("")
     return lines
 
 
-def _rows(size: Mapping[str, Any], name: str, measure: str, found: Found) -> list[str]:
+def row_lines(size: Mapping[str, Any], name: str, measure: str, found: Found) -> list[str]:
     """A row of ours, under the printed one if it is the first that is held against it."""
     row = ROWS[name]
     if not is_shown(size, row):
@@ -82,12 +86,13 @@ def _rows(size: Mapping[str, Any], name: str, measure: str, found: Found) -> lis
     cells = []
     for epsilon in EPSILONS:
         cell = found[name, epsilon]
-        text = _figure(cell.mean(measure), measure)
+        text = write_figure(cell.mean(measure), measure)
         cells.append(f"**{text}**" if near(size, name, measure, epsilon, cell) is False else text)
     return [*lines, f"| {row.title} | {' | '.join(cells)} |"]
 
 
-def _figure(value: float, measure: str) -> str:
+def write_figure(value: float, measure: str) -> str:
+    """Write a mean distance as the page shows it."""
     if measure == "ks":
         return f"{value:.2f}"
     return f"{value:.1f}" if value < 999.5 else f"{value:,.0f}"
@@ -101,7 +106,7 @@ def glance_lines(all_found: list[Found]) -> list[str]:
     lines.append(f"| paper: proposed | {' | '.join(f'{l2:,} / {ks}' for l2, ks in pairs)} |")
     for name in GLANCE:
         cells = [found[name, EPSILONS[0]] for found in all_found]
-        texts = [f"{_figure(cell.mean('l2'), 'l2')} / {cell.mean('ks'):.1f}" for cell in cells]
+        texts = [f"{write_figure(cell.mean('l2'), 'l2')} / {cell.mean('ks'):.1f}" for cell in cells]
         lines.append(f"| {ROWS[name].title} | {' | '.join(texts)} |")
     return lines
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sudare.methods.location.geo import find_cell
     from sudare.methods.location.roads import RoadGraph
     from sudare.methods.microdata import Microdata
+    from sudare.methods.microdata.measured import open_records
     from sudare.methods.parameters import parameter
     from sudare.methods.registry import register
     from sudare.methods.table import Table
@@ -116,6 +117,7 @@ _PUBLIC = {
     "load_device_file": "sudare.methods.location",
     "measure_mesh_cell": "sudare.schema.mesh",
     "open": "sudare.sources",
+    "open_records": "sudare.methods.microdata.measured",
     "open_view": "sudare.methods.view",
     "parameter": "sudare.methods.parameters",
     "promise_privacy": "sudare.privacy",
@@ -202,6 +204,7 @@ __all__ = [
     "measure_mesh_cell",
     "noise",
     "open",
+    "open_records",
     "open_view",
     "parameter",
     "promise_privacy",

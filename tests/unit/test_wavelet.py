@@ -16,6 +16,7 @@ from sudare.errors import ParameterError, SchemaError
 from sudare.methods.table import wavelet as wavelet_drift
 from sudare.methods.table.haar import LARGEST_TOTAL, halve, wavelet_sensitivity
 from sudare.methods.table.morton import CellOrder, z_codes, z_ranks
+from sudare.methods.table.possible_halves import MOST_BOXES, PossibleHalves, check_boxes
 from sudare.methods.table.wavelet import wavelet
 from sudare.noise import SeededRng
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, Unit, Values
@@ -229,12 +230,18 @@ def test_a_person_with_several_rows_gets_as_many_times_the_noise() -> None:
     assert wavelet_sensitivity(10, neighbours="add-remove", rows=5) == 50
 
 
-def test_impossible_combinations_and_totals_beyond_64_bits_are_refused() -> None:
-    attributes = schema_of(2, 2).attributes
-    box = Impossible((("a0", frozenset({0})), ("a1", frozenset({1}))))
-    table = Counts.build(Schema(name="boxed", attributes=attributes, impossible=(box,)), [], [])
+def test_more_boxes_than_can_be_followed_and_totals_beyond_64_bits_are_refused() -> None:
+    attributes = schema_of(70, 2).attributes
+    boxes = tuple(
+        Impossible((("a0", frozenset({code})), ("a1", frozenset({code % 2})))) for code in range(MOST_BOXES + 1)
+    )
+    boxed = Schema(name="boxed", attributes=attributes, impossible=boxes)
+    with pytest.raises(SchemaError, match="at most 62 impossible"):
+        check_boxes(CellOrder(schema=boxed))
     with pytest.raises(SchemaError, match="impossible"):
-        wavelet(table, epsilon=EPSILON, neighbours="replace", total=1, rng=SeededRng(1))
+        wavelet(
+            Counts.build(boxed, [], []), epsilon=EPSILON, neighbours="replace", total=1, order="radix", rng=SeededRng(1)
+        )
     with pytest.raises(ParameterError, match="total"):
         wavelet(
             Counts.build(schema_of(4), [], []),
@@ -276,3 +283,59 @@ def test_the_unit_of_a_schema_is_that_of_the_noise() -> None:
     ]
 
     assert np.mean(outs) > 100  # scale 2,000: a table of one row a person would stay at 0 or 1
+
+
+# --- impossible combinations -----------------------------------------------------------------------------------------
+
+
+def boxed_schema(seed: int) -> Schema | None:
+    """A small schema with random boxes; None if they leave nothing."""
+    dice = np.random.default_rng(seed)
+    sizes = dice.integers(1, 12, int(dice.integers(1, 4))).tolist()
+    boxes = []
+    for _ in range(int(dice.integers(1, 6))):
+        named = dice.choice(len(sizes), size=int(dice.integers(1, len(sizes) + 1)), replace=False)
+        drawn = {f"a{axis}": np.flatnonzero(dice.random(sizes[axis]) < dice.random()).tolist() for axis in named}
+        boxes.append(Impossible(tuple((name, frozenset(codes or [0])) for name, codes in drawn.items())))
+    try:
+        schema = Schema(name="boxed", attributes=schema_of(*sizes).attributes, impossible=tuple(boxes))
+        return schema if schema.possible_size else None
+    except SchemaError:
+        return None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_node_knows_whether_it_holds_a_possible_cell(seed: int) -> None:
+    schema = boxed_schema(seed)
+    if schema is None:
+        return
+    cells = CellOrder(schema=schema)
+    halves = PossibleHalves(cells=cells)
+    codes = np.arange(schema.size)[:, None]
+    is_impossible = schema.is_impossible(schema.radix.decode(codes))
+    ranks = cells.ranks(codes)
+    for level in range(cells.levels + 1):
+        nodes = ranks >> (cells.levels - level)
+        for node in np.unique(nodes):
+            path = np.array([[int(node) << (62 - level)]])
+            inside = is_impossible[nodes == node]
+
+            assert bool(halves.hold_possible(path, level)[0]) == (not inside.all())
+            assert not halves.are_whole(path, level)[0] or not inside.any()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_wavelet_puts_nobody_in_an_impossible_cell_and_keeps_the_total(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wavelet_drift, "FEWEST_DRIFTS", 1)
+    schema = boxed_schema(seed)
+    if schema is None:
+        return
+    columns = schema.radix.decode(np.arange(schema.size)[:, None])
+    possible = columns[~schema.is_impossible(columns)]
+    truth = Counts.from_columns(schema, possible[np.random.default_rng(seed).integers(0, len(possible), 300)])
+    out = wavelet(truth, epsilon=EPSILON, neighbours="replace", total=300, rng=SeededRng(seed))
+
+    assert out.total == 300
+    assert not schema.is_impossible(out.columns()).any()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 FORMATS = ("parquet", "csv")
+MEASUREMENTS = "measurements"  # the noisy numbers that the published tables are made of
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,14 @@ class Release:
 
     @property
     def frame(self) -> Frame:
-        """The published table, where there is exactly one."""
-        if len(self.frames) != 1:
+        """The published table, where there is exactly one; measurements stand beside it."""
+        tables = [frame for name, frame in self.frames.items() if name != MEASUREMENTS]
+        if len(tables) != 1:
             raise ReleaseError(
                 "the release holds several tables ({names}) or none; name one: release.frames[...]",
                 names=", ".join(self.frames) or "-",
             )
-        return next(iter(self.frames.values()))
+        return tables[0]
 
     def to_pandas(self, table: str | None = None) -> pandas.DataFrame:
         """Give a published table as a pandas frame; `table` names it where there are several."""

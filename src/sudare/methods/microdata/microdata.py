@@ -19,7 +19,8 @@ from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.microdata import sparse_tree as wide
 from sudare.methods.microdata import tree
 from sudare.methods.microdata.expected_error import MicrodataPreview, foresee
-from sudare.methods.microdata.projection import DENSE_CELLS, check_share, project
+from sudare.methods.microdata.measured import MOST_MEASURED, frame_measurements
+from sudare.methods.microdata.projection import DENSE_CELLS, check_share, project_noisy, project_sparse
 from sudare.methods.microdata.sparse_tree import sparse_tree_fits, sparse_tree_wins
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
@@ -29,6 +30,7 @@ from sudare.noise.uniform import draw_order
 from sudare.privacy import DifferentialPrivacy, Neighbours
 from sudare.releases import Frame, Release
 from sudare.releases.frame import check_names
+from sudare.releases.release import MEASUREMENTS
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema
 from sudare.text import Text, Words, join_clauses, text
@@ -118,11 +120,21 @@ def check_counts(algorithm: MicrodataAlgorithm, counts: Counts, schema: Schema, 
         noise.check()  # refuses noise beyond 64 bits
 
 
-def make_table(algorithm: MicrodataAlgorithm, counts: Counts, budget: CountBudget, *, rng: Rng) -> Counts:
-    """From private counts to the published table."""
+def make_table(
+    algorithm: MicrodataAlgorithm, counts: Counts, budget: CountBudget, *, rng: Rng
+) -> tuple[Counts, tree.NoisyCells | None]:
+    """From private counts to the published table, and to the measurements that it is made of where they are few."""
     total = min(measure_total(counts, budget, rng=rng), MOST_RECORDS)
-    make = {"tree": tree.grow, "wide": wide.grow_sparse_tree, "projection": project}[algorithm]
-    return make(counts, budget, total=total, rng=rng)
+    if algorithm == "wide":
+        return wide.grow_sparse_tree(counts, budget, total=total, rng=rng), None
+    if algorithm == "projection" and counts.schema.size > DENSE_CELLS:
+        return project_sparse(counts, budget, total=total, rng=rng), None
+    noisy = tree.measure_cells(counts, budget, total=total, rng=rng)
+    if algorithm == "tree":
+        table = tree.grow_measured(counts.schema, noisy, budget, rng=rng)
+    else:
+        table = project_noisy(counts.schema, noisy.cells, total=total, rng=rng)
+    return table, noisy if counts.schema.possible_size <= MOST_MEASURED else None
 
 
 # --- the method ------------------------------------------------------------------------------------------------------
@@ -247,9 +259,12 @@ class Microdata(CurrencyMethod):
         check_counts(algorithm, counts, plan.facts, budget)
 
     def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
-        """Draw the table, and write it out as records."""
-        table = self.draw(counts, neighbours=plan.steps[1].guarantee.neighbours, rng=rng)
-        return Payload(frames={"records": records(table, rng=rng, inside=self.values == "inside")})
+        """Draw the table, write it out as records, and put what was measured beside them."""
+        algorithm, budget = plan.steps
+        check_counts(algorithm, counts, counts.schema, budget)
+        table, noisy = make_table(algorithm, counts, budget, rng=rng)
+        frames = {"records": records(table, rng=rng, inside=self.values == "inside")}
+        return Payload(frames=frames if noisy is None else {**frames, MEASUREMENTS: frame_measurements(noisy)})
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
         """Turn private counts into the published table: the step that the promise is about.
@@ -258,7 +273,7 @@ class Microdata(CurrencyMethod):
         """
         algorithm, budget = self._split(counts.schema, neighbours)
         check_counts(algorithm, counts, counts.schema, budget)
-        return make_table(algorithm, counts, budget, rng=rng)
+        return make_table(algorithm, counts, budget, rng=rng)[0]
 
     def summarise(self, made: Made, *, out: Path) -> Summary:
         """Tell how many records there are, and when a view would have served better: all numbers are public by now."""

@@ -249,11 +249,16 @@ def project_dense(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) 
     """
     cells = possible_cells(counts.schema)
     exact = counts.dense() if cells is None else counts.dense()[cells]
-    noisy = budget.cells_noise.add(exact, rng=rng)
+    return project_noisy(counts.schema, budget.cells_noise.add(exact, rng=rng), total=total, rng=rng)
+
+
+def project_noisy(schema: Schema, noisy: Integers, *, total: int, rng: Rng) -> Counts:
+    """Make the nearest valid table of the noisy possible cells: no private number is near."""
+    cells = possible_cells(schema)
     table = find_nearest_table(noisy, total=total, rng=rng)
     kept = np.flatnonzero(table)
     codes = kept if cells is None else cells[kept]
-    return Counts.build(counts.schema, codes[:, None], table[kept])
+    return Counts.build(schema, codes[:, None], table[kept])
 
 
 def possible_cells(schema: Schema) -> NDArray[np.int64] | None:

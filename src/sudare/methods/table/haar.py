@@ -109,10 +109,6 @@ def check_total(total: int) -> int:
 
 def check_wavelet_schema(schema: Schema) -> None:
     """Refuse public facts that halvings of the whole domain would ignore."""
-    if schema.impossible:
-        raise SchemaError(
-            "the wavelet halves the whole domain and cannot honour impossible combinations; use the tree instead"
-        )
     if len(schema.attributes) > MOST_ATTRIBUTES:
         raise SchemaError(
             "the wavelet takes at most {most} attributes, not {found}; use the tree, or publish fewer",

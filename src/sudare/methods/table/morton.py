@@ -269,6 +269,14 @@ class CellOrder:
         radix = self.schema.radix
         return [self._wound(axis, radix.column(codes, axis)) for axis in range(len(self.sizes))]
 
+    def ranks_of(self, axis: int, column: Codes) -> Codes:
+        """Give the places of values of an axis along it: that of a mesh is a Z-curve."""
+        return self._wound(axis, column)
+
+    def axis_values(self, paths: Codes) -> Codes:
+        """Read the bits of paths back by axis: (paths, axes)."""
+        return sum_of_bits(list(paths.T), self._moves_to_axes, len(self.sizes))
+
     def _wound(self, axis: int, column: Codes) -> Codes:
         domain = self.schema.attributes[axis].domain
         return z_ranks(domain, column) if isinstance(domain, MeshCells) else column

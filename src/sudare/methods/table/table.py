@@ -29,6 +29,7 @@ from sudare.methods.table.levels import LeafLayout, find_layout, level_noises_of
 from sudare.methods.table.maps import picture_files
 from sudare.methods.table.measured import MeasuredTable, measure_levels, repair
 from sudare.methods.table.morton import CellOrder
+from sudare.methods.table.possible_halves import check_boxes
 from sudare.methods.table.tree import Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import draw_wavelet
 from sudare.methods.table.workload import MIX, choose_shares
@@ -301,7 +302,7 @@ class Table(CurrencyMethod):
         chosen.possible_size  # noqa: B018  (refuses a domain without any)
         if self.algorithm == "wavelet":
             check_wavelet_schema(chosen)
-            CellOrder(schema=chosen, order="morton")
+            check_boxes(CellOrder(schema=chosen, order="morton"))
         elif not tree_fits(chosen):
             raise ParameterError(
                 "the declared impossible combinations leave too little of some part of {cells} cells for a tree;"

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
+from sudare.errors import SchemaError
 from sudare.methods.budget import CountBudget
 from sudare.methods.table.haar import (
     check_total,
@@ -31,6 +32,7 @@ from sudare.methods.table.haar import (
     wavelet_scale,
 )
 from sudare.methods.table.morton import WORD_BITS, CellOrder, Order, sorted_paths
+from sudare.methods.table.possible_halves import PossibleHalves
 from sudare.noise import CountNoise, GeometricNoise, Rng
 from sudare.noise.enclosure import Enclosure, enclose
 from sudare.noise.laws import Law
@@ -228,6 +230,8 @@ def wavelet(
     500
     """
     check_wavelet_schema(counts.schema)
+    if order == "radix" and counts.schema.impossible:
+        raise SchemaError("halves by radix cannot honour impossible combinations; use the order morton")
     cells = CellOrder(schema=counts.schema, order=order)
     scale = wavelet_scale(cells.levels, epsilon=epsilon, neighbours=neighbours, rows=rows_of(counts.schema))
     return descend(counts, cells, total=total, noise=GeometricNoise(scale=scale), rng=rng)
@@ -251,11 +255,12 @@ def finish(schema: Schema, nodes: Nodes, truth: StoredCells, first: int, *, nois
     """Open nodes of level `first` down to the cells, and make the table of what they got."""
     cells = truth.cells
     drifts = Drifts(cells=cells, noise=noise)
+    halves = PossibleHalves(cells=cells) if schema.impossible else None
     for level in range(first, cells.levels):
         if len(nodes.sums):
             middles, differences = measure(nodes, truth, level, noise=noise, rng=rng)
-            opened = split_nodes(nodes, middles, differences, cells, level, rng=rng)
-            nodes, truth = _forget_closed(_hand_over(opened, drifts, level + 1, rng=rng), truth)
+            opened = split_nodes(nodes, middles, differences, cells, level, halves, rng=rng)
+            nodes, truth = _forget_closed(_hand_over(opened, drifts, level + 1, halves, rng=rng), truth)
         drifts.split(level, rng=rng)
     found = [(nodes.sums, nodes.paths), *drifts.arrived()]
     sums, paths = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -335,12 +340,15 @@ def split_nodes(
     differences: Integers,
     cells: CellOrder,
     level: int,
+    halves: PossibleHalves | None = None,
     *,
     rng: Rng,
     keep_empty: bool = False,
 ) -> Nodes:
     """Replace every node by its halves; those that got nobody are left out, unless all are asked for."""
     left = halve(nodes.sums, differences, draw_coins(len(differences), rng=rng))
+    if halves is not None:
+        _close_impossible(nodes, left, halves, level)
     edges = _close_outside(nodes, left, cells, level)
     sums = np.column_stack([left, nodes.sums - left]).ravel()
     kept = np.arange(len(sums)) if keep_empty else np.flatnonzero(sums)
@@ -357,9 +365,11 @@ def split_nodes(
     )
 
 
-def _hand_over(nodes: Nodes, drifts: Drifts, level: int, *, rng: Rng) -> Nodes:
-    """Let small sums drift that lie in nodes empty in truth, all of whose places are cells."""
+def _hand_over(nodes: Nodes, drifts: Drifts, level: int, halves: PossibleHalves | None, *, rng: Rng) -> Nodes:
+    """Let small sums drift that lie in nodes empty in truth, all of whose places are possible cells."""
     free = np.flatnonzero((nodes.lows == nodes.highs) & (drifts.cells.is_full | (nodes.edges == 0)))
+    if halves is not None:
+        free = free[halves.are_whole(nodes.paths[free], level)]
     small = drifts.takes(nodes.sums[free], level=level)
     if small is None:
         return nodes
@@ -383,6 +393,16 @@ def _forget_closed(nodes: Nodes, truth: StoredCells) -> tuple[Nodes, StoredCells
     highs = np.cumsum(lengths)
     fewer = StoredCells.in_order(truth.cells, truth.paths[kept], truth.values[kept])
     return replace(nodes, lows=highs - lengths, highs=highs), fewer
+
+
+def _close_impossible(nodes: Nodes, left: Integers, halves: PossibleHalves, level: int) -> None:
+    """Give everything to one half where the other holds no possible cell: a public rule, as for places without one."""
+    word, shift = halves.cells.place(level)
+    right_paths = nodes.paths.copy()
+    right_paths[:, word] |= np.int64(1) << shift
+    left[~halves.hold_possible(nodes.paths, level + 1)] = 0
+    closed = ~halves.hold_possible(right_paths, level + 1)
+    left[closed] = nodes.sums[closed]
 
 
 def _close_outside(nodes: Nodes, left: Integers, cells: CellOrder, level: int) -> Integers:
