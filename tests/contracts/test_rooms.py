@@ -30,6 +30,7 @@ ORDER = (
     ("noise",),
     ("postprocess",),
     ("releases",),
+    ("asking",),
     ("compare", "report"),
     ("sources", "methods"),
     ("verify",),
@@ -55,7 +56,7 @@ BACK = {("releases/release.py", "sudare.app.render_report")}
 ENGINES = {
     "duckdb": ("sources/duckdb.py", "releases/parquet.py"),
     **dict.fromkeys(("pyspark", "py4j"), ("sources/spark.py",)),
-    "sqlglot": ("sources/*", "methods/view/sql.py"),
+    "sqlglot": ("sources/*",),
     "cryptography": ("noise/rng.py", "privacy/signatures.py"),
     "sqlite3": ("privacy/ledger_file.py", "studio/project.py"),
     **dict.fromkeys(("starlette", "uvicorn", "jinja2"), ("studio/*",)),

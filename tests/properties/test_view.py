@@ -10,12 +10,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudare.asking.axes import Axes
+from sudare.asking.functionals import find_boxes
+from sudare.asking.syntax import AttributeColumn, Expression, Literal, Membership, Operation
 from sudare.methods.view.budget import by_size, split_epsilon
-from sudare.methods.view.conditions import Every, Region, Some, Test, negated
 from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, is_flat, places, score_cuts
 from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
 from sudare.methods.view.junction_tree import CliqueTree, Factors
-from sudare.methods.view.leaves import declared_axis
 from sudare.methods.view.model import UNIT, score
 from sudare.methods.view.mondrian import THETA, costs
 from sudare.methods.view.stops import stop_decay, stop_scale
@@ -23,9 +24,9 @@ from sudare.methods.view.uncertainty import share_by_halves
 from sudare.noise import geometric_tail
 from sudare.schema import Attribute, Schema, Values
 from sudare.testing.subject import schema_of
+from tests.asking.exact import ExactTable
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=3)
-Test.__test__ = False  # type: ignore[attr-defined]  # a test of a question, not of pytest
 
 
 @st.composite
@@ -253,35 +254,40 @@ def product(factors: Factors, sizes: list[int]) -> np.ndarray:
 
 @given(st.data())
 def test_disjoint_boxes_hold_exactly_the_cells_where_a_condition_is_true(data: st.DataObject) -> None:
-    attributes = tuple(Attribute(name=name, domain=Values(("0", "1", "2"))) for name in "abc")
-    schema = Schema(name="s", attributes=attributes)
+    attributes = tuple(Attribute(name=name, domain=Values(("0", "1", "2")), missing=True) for name in "abc")
+    table = ExactTable(Schema(name="s", attributes=attributes), np.zeros((4, 4, 4)))
     leaf = st.builds(
-        lambda attribute, codes: Test(attribute=attribute, codes=frozenset(codes)),
+        lambda place, values: Membership(AttributeColumn(place), tuple(Literal("text", value) for value in values)),
         st.integers(0, 2),
-        st.sets(st.integers(0, 2)),
+        st.lists(st.sampled_from("012"), min_size=1),
     )
-    predicate = data.draw(
+    condition = data.draw(
         st.recursive(
             leaf,
             lambda inner: st.one_of(
-                st.builds(lambda terms: Every(tuple(terms)), st.lists(inner, min_size=1, max_size=3)),
-                st.builds(lambda terms: Some(tuple(terms)), st.lists(inner, min_size=1, max_size=3)),
-                st.builds(negated, inner),
+                st.builds(lambda terms: Operation("AND", tuple(terms)), st.lists(inner, min_size=1, max_size=3)),
+                st.builds(lambda terms: Operation("OR", tuple(terms)), st.lists(inner, min_size=1, max_size=3)),
+                st.builds(lambda term: Operation("NOT", (term,)), inner),
             ),
             max_leaves=6,
         )
     )
-    held = np.zeros((3, 3, 3))
-    axes = [declared_axis(attribute) for attribute in schema.attributes]
-    for box in Region.of(schema, axes, predicate).weights():
-        held += np.einsum("i,j,k->ijk", *(box[one].mean if one in box else np.ones(3) for one in range(3)))
-    wanted = [[[holds(predicate, (i, j, k)) for k in range(3)] for j in range(3)] for i in range(3)]
+    held = np.zeros((4, 4, 4))
+    for box in find_boxes(condition, Axes(table)):
+        held += np.einsum("i,j,k->ijk", *(box.get(place, np.ones(4)).astype(float) for place in range(3)))
+    cells = [[[holds(condition, (i, j, k)) for k in range(4)] for j in range(4)] for i in range(4)]
 
-    assert held.tolist() == np.array(wanted, dtype=float).tolist()
+    assert held.tolist() == [[[float(cell is True) for cell in line] for line in plane] for plane in cells]
 
 
-def holds(predicate: Test | Every | Some, cell: tuple[int, ...]) -> bool:
-    if isinstance(predicate, Test):
-        return (cell[predicate.attribute] in predicate.codes) != predicate.negated
-    told = [holds(term, cell) for term in predicate.terms]
-    return all(told) if isinstance(predicate, Every) else any(told)
+def holds(condition: Expression, cell: tuple[int, ...]) -> bool | None:
+    """What SQL says of a condition for one cell; None is neither true nor false. Code 3 is a missing value."""
+    if isinstance(condition, Membership) and isinstance(condition.operand, AttributeColumn):
+        code = cell[condition.operand.attribute]
+        return None if code == 3 else any(str(code) == value.value for value in condition.values)  # type: ignore[union-attr]
+    assert isinstance(condition, Operation)
+    truths = [holds(operand, cell) for operand in condition.operands]
+    if condition.sign == "NOT":
+        return None if truths[0] is None else not truths[0]
+    decisive = condition.sign == "OR"
+    return decisive if decisive in truths else None if None in truths else not decisive

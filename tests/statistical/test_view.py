@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sudare.asking.answers import answer
+from sudare.asking.protocol import Moments
 from sudare.compare.distances import TrueTable, random_ranges
 from sudare.counts import Counts
 from sudare.methods.view import View, open_view
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.model import FittedModel
-from sudare.methods.view.tables import Moments, answer
 from sudare.methods.view.uncertainty import share_by_halves
 from sudare.noise import SeededRng
 from sudare.postprocess import find_nearest_point

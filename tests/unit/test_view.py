@@ -9,13 +9,13 @@ import duckdb
 import numpy as np
 import pytest
 
+from sudare.asking.answers import Estimate
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError, SchemaError
 from sudare.methods.microdata import Microdata
 from sudare.methods.view import OpenedView, View, open_view
 from sudare.methods.view.budget import parts, plan
 from sudare.methods.view.junction_tree import CliqueTree
-from sudare.methods.view.tables import Estimate
 from sudare.noise import SeededRng
 from sudare.privacy import Guarantee
 from sudare.releases import Release
@@ -196,15 +196,8 @@ def test_sums_and_means_of_numbers_and_groups(view: OpenedView) -> None:
     [
         "SELECT * FROM view",
         "SELECT COUNT(*) FROM people",
-        "SELECT MAX(age) FROM view",
-        "SELECT COUNT(DISTINCT age) FROM view",
         "SELECT COUNT(*) FROM view JOIN view v ON true",
-        "SELECT COUNT(*) FROM view WHERE age + 1 = 3",
-        "SELECT COUNT(*) FROM view WHERE sex LIKE 'F%'",
         "SELECT COUNT(*) FROM view WHERE age IN (SELECT 1)",
-        "SELECT COUNT(*) FROM view HAVING COUNT(*) > 3",
-        "SELECT COUNT(*) FROM view ORDER BY 1",
-        "SELECT COUNT(*) FROM view LIMIT 1",
         "SELECT sex, COUNT(*) FROM view",
         "SELECT AVG(sex) FROM view",
         "DROP TABLE view",

@@ -15,8 +15,7 @@ from sudare.errors import ParameterError, ReleaseError
 from sudare.text import say, text
 
 if TYPE_CHECKING:
-    from sudare.methods.view.opened import AnswerTable
-    from sudare.methods.view.tables import Estimate
+    from sudare.asking.answers import AnswerTable
     from sudare.noise.selfcheck import CheckResult
     from sudare.releases.claims import CheckedClaim
 
@@ -51,23 +50,15 @@ def query(directory: Path, sql: str | None, file: Path | None, level: float, as_
 
 
 def _print_answer(answer: AnswerTable) -> None:
-    table([tuple(_write_cell(cell) for cell in row) for row in answer.rows], head=answer.columns)
+    from sudare.asking.answers import show_row
+
+    table([show_row(row) for row in answer.rows], head=answer.columns)
     click.echo(
         say(
             "intervals of level {level}: what the noise adds to them is exact, what the model adds is estimated",
             level=answer.level,
         )
     )
-
-
-def _write_cell(cell: str | Estimate | None) -> str:
-    if cell is None or isinstance(cell, str):
-        return "" if cell is None else cell
-    return f"{_write_number(cell.value)} [{_write_number(cell.low)}, {_write_number(cell.high)}]"
-
-
-def _write_number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
 
 
 # `sudare sample DIR -n N`: records from a view.

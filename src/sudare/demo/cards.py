@@ -10,12 +10,12 @@ from typing import Literal
 
 import numpy as np
 
+from sudare.asking.answers import Estimate
 from sudare.demo.data import city_grounds
 from sudare.methods.location import load_device_file
 from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.view import open_view
 from sudare.methods.view.page import read_view_marginal
-from sudare.methods.view.tables import Estimate
 from sudare.releases import Release
 from sudare.releases.columns import read_codes, read_numbers
 from sudare.releases.geo import roll_up
@@ -360,7 +360,7 @@ def _describe_view(release: Release) -> Card:
     )
 
 
-def _write_estimate(cell: str | Estimate | None) -> tuple[str, str]:
+def _write_estimate(cell: object) -> tuple[str, str]:
     if not isinstance(cell, Estimate):
         return str(cell), ""
     digits = 0 if cell.value >= 100 else 2

@@ -9,8 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+from sudare.asking.protocol import Moments
 from sudare.methods.view.leaves import LeafAxis, declared_axis
-from sudare.methods.view.tables import AxisWeights, Moments
+from sudare.methods.view.tables import AxisWeights
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
 

@@ -129,7 +129,8 @@ class LeafAxis:
         mean, square = weights.mean, weights.square
         is_cut = (square == mean) & (mean > 0) & (mean < 1)  # of a count: the weight is 0 or 1
         inside = np.where(is_cut, ALL_ON_ONE_SIDE, np.maximum(square - mean**2, 0.0))
-        return self._shift(mean, inside, self._slopes(mean))
+        is_count = np.array_equal(square, mean)  # the weight of a value is 0 or 1: it has steps, and no slope
+        return self._shift(mean, inside, np.zeros(self.counted) if is_count else self._slopes(mean))
 
     def _slopes(self, mean: Reals) -> Reals:
         """How steep weights are around every leaf; jumps where a condition ends are none."""

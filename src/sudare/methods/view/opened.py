@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.asking.answers import LEVEL, AnswerTable, Estimate
+from sudare.asking.conditions import count_where
+from sudare.asking.protocol import AttributeCells, Moments, WeightBox
 from sudare.errors import ParameterError
 from sudare.methods.columns import coded as encode_column
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.conditions import BinPieces, Every, Predicate, Region
 from sudare.methods.view.junction_tree import reach
 from sudare.methods.view.published import view_of
-from sudare.methods.view.sql import between, equal
-from sudare.methods.view.tables import LEVEL, Estimate, TableView, answer
+from sudare.methods.view.tables import TableView
 from sudare.noise import Rng, system_rng
 from sudare.noise.public import draw_columns, draw_offsets
-from sudare.releases import Certificate, Coded, Frame, Release
-from sudare.schema import NumberBins, Schema
+from sudare.releases import Certificate, Frame, Release
+from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
-from sudare.schema.raw import list_some
 from sudare.schema.schema import show_schema
-from sudare.text import text
-from sudare.text.cards import card, figure
-
-if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
 
 CHUNK = 2**18
 
@@ -123,69 +113,6 @@ def _chunks(size: int) -> Iterator[int]:
 # A released view, opened: it answers counts, SQL and gives records. No private table is near.
 
 
-MOST_ROWS = 10_000  # of one answer
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTable:
-    """The answer to a statement: names of columns, and rows of labels and answers."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str | Estimate | None, ...], ...]
-    level: float
-
-    def to_dict(self, sql: str) -> dict[str, Any]:
-        """The form of `sudare query --json`: rows, low and high have one shape; labels stand in all three."""
-        parts = {part: [[_part(cell, part) for cell in row] for row in self.rows] for part in ("value", "low", "high")}
-        return {
-            "sql": sql,
-            "columns": list(self.columns),
-            "rows": parts["value"],
-            "low": parts["low"],
-            "high": parts["high"],
-            "level": self.level,
-        }
-
-    def to_frame(self) -> Frame:
-        """Give the answers as a table: a number becomes three columns, itself, its `_low` and its `_high`."""
-        columns: dict[str, Coded | NDArray[Any]] = {}
-        for name, cells in zip(self.columns, zip(*self.rows, strict=True), strict=True):
-            if all(isinstance(cell, Estimate) or cell is None for cell in cells) and any(
-                isinstance(cell, Estimate) for cell in cells
-            ):
-                for part, ending in (("value", ""), ("low", "_low"), ("high", "_high")):
-                    numbers = [math.nan if cell is None else getattr(cell, part) for cell in cells]
-                    columns[name + ending] = np.array(numbers)
-            else:
-                columns[name] = Coded(np.arange(len(cells)), np.array(cells, dtype=object))
-        return Frame(columns)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Give the answers as a pandas frame, with the ends of the intervals beside every number."""
-        return self.to_frame().to_pandas()
-
-    def to_polars(self) -> polars.DataFrame:
-        """Give the answers as a Polars frame, with the ends of the intervals beside every number."""
-        return self.to_frame().to_polars()
-
-    def to_arrow(self) -> pyarrow.Table:
-        """Give the answers as Arrow, with the ends of the intervals beside every number."""
-        return self.to_frame().to_arrow()
-
-    def _repr_html_(self) -> str:
-        """Show the answers in a notebook, each number with its interval as a line."""
-        ends = [abs(end) for row in self.rows for cell in row if isinstance(cell, Estimate)
-                for end in (cell.low, cell.high)]  # fmt: skip
-        stop = max(ends, default=1.0)
-        rows = [tuple(piece for cell in row for piece in _draw_cell(cell, stop)) for row in self.rows]
-        heads = [
-            piece
-            for place, name in enumerate(self.columns)
-            for piece in ((name, "") if any(isinstance(row[place], Estimate) for row in self.rows) else (name,))
-        ]
-        return card(text("interval of level {level}", level=self.level), columns=heads, rows=rows)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedView:
     """What a data user works with.
@@ -202,7 +129,7 @@ class OpenedView:
 
     stored: TableView | BlockView
     certificate: Certificate
-    known: dict[int, BinPieces] = field(default_factory=dict, repr=False)  # values of attributes that were asked about
+    known: dict[int, AttributeCells] = field(default_factory=dict, repr=False)  # of attributes that were asked about
 
     @property
     def schema(self) -> Schema:
@@ -211,31 +138,28 @@ class OpenedView:
 
     def count(self, *, level: float = LEVEL, **conditions: Any) -> Estimate:
         """Count records: `age=(20, 39)` is a range with both ends, `sex="F"` a value, `sex=["F", "M"]` any of some."""
-        terms = tuple(self._test(name, wanted) for name, wanted in conditions.items())
-        return self._answer(self._region(Every(terms) if terms else None), level)
+        return count_where(self, conditions, level=level)
 
-    def sql(self, statement: str, *, level: float = LEVEL) -> AnswerTable:
-        """Answer one SELECT; see `sql.SUPPORTED`."""
-        from sudare.methods.view.sql import AnswerColumn, parse
+    def sql(self, statement: str, *, level: float = LEVEL, **others: OpenedView) -> AnswerTable:
+        """Answer one SELECT, FROM view or from another opened view by the name it is given here.
 
-        question = parse(statement, self.schema)
-        region = self._region(question.where)
-        sizes = [self.schema.sizes[place] for place in question.groups]
-        if int(np.prod(sizes, dtype=object)) > MOST_ROWS:
-            raise ParameterError(
-                "the answer would have more than {most} rows; group by fewer attributes", most=MOST_ROWS
-            )
+        What is answered, and what is refused: docs/how-to/view-queries.md
+        """
+        from sudare.asking.statement import ask_statement
 
-        def cell(measure: AnswerColumn, part: Region, labels: dict[int, str | None]) -> str | Estimate | None:
-            if measure.kind == "group" and measure.attribute is not None:
-                return labels[measure.attribute]
-            return self._measured(measure.kind, measure.attribute, part, level)
+        return ask_statement(statement, {"view": self, **others}, level=level)
 
-        rows = [
-            tuple(cell(measure, part, labels) for measure in question.measures)
-            for part, labels in self._groups(region, question.groups)
-        ]
-        return AnswerTable(tuple(measure.name for measure in question.measures), tuple(rows), level)
+    def cells(self, attribute: int) -> AttributeCells:
+        """The finest parts of an attribute that it knows; see `asking.protocol`."""
+        if attribute not in self.known:
+            axis = self.stored.axes[attribute]
+            edges = (*axis.lows, axis.highs[-1]) if axis.lows else ()
+            self.known[attribute] = AttributeCells(axis.codes, edges, axis.grain)
+        return self.known[attribute]
+
+    def moments(self, boxes: Sequence[WeightBox]) -> Moments:
+        """Estimate a weighted count over disjoint boxes; see `asking.protocol`."""
+        return self.stored.moments(boxes)
 
     def ranges(self, lows: Codes, highs: Codes) -> Reals:
         """Count many boxes of codes at once, both ends included, without intervals."""
@@ -270,73 +194,11 @@ class OpenedView:
         """Show what the view can be asked about in a notebook."""
         return show_schema(self.schema)
 
-    def _region(self, where: Predicate | None) -> Region:
-        return Region.of(self.schema, self.stored.axes, where, known=self.known)
-
-    def _test(self, name: str, wanted: Any) -> Predicate:
-        if name not in self.schema.names:
-            raise ParameterError(
-                "the view has no attribute {name}; it has {known}", name=name, known=list_some(self.schema.names, 20)
-            )
-        place = self.schema.position(name)
-        if isinstance(wanted, tuple):
-            if len(wanted) != 2:
-                raise ParameterError("a range of {name} must be two values (low, high)", name=name)
-            return between(self.schema, place, *wanted)
-        return equal(self.schema, place, list(wanted) if isinstance(wanted, list | set | frozenset) else [wanted])
-
-    def _groups(self, region: Region, groups: Sequence[int]) -> Iterator[tuple[Region, dict[int, str | None]]]:
-        for codes in itertools.product(*(range(self.schema.sizes[place]) for place in groups)):
-            part, labels = region, {}
-            for place, code in zip(groups, codes, strict=True):
-                part = part.within(place, code)
-                labels[place] = self.schema.attributes[place].labels(np.array([code]))[0]
-            yield part, labels
-
-    def _answer(self, region: Region, level: float) -> Estimate:
-        if not 0.5 <= level < 1:
-            raise ParameterError("level ({level}) must be at least 0.5 and below 1", level=level)
-        return answer(self.stored.moments(region.weights()), level=level)
-
-    def _measured(self, kind: str, attribute: int | None, region: Region, level: float) -> Estimate | None:
-        if attribute is None:
-            return self._answer(region, level)
-        if kind == "count":
-            return answer(self.stored.moments(region.present(attribute)), level=level)
-        domain = self.schema.attributes[attribute].domain
-        edges = domain.edges if isinstance(domain, NumberBins) else (-np.inf, np.inf)
-        lowest, highest = float(edges[0]), float(edges[-1])
-        if kind == "sum":
-            least = 0.0 if lowest >= 0 else -np.inf
-            return answer(self.stored.moments(region.numbers(attribute)), level=level, least=least)
-        known = self.stored.moments(region.numbered(attribute))
-        records = known.value
-        if records <= 0:
-            return None  # the mean of nobody
-        mean = self.stored.moments(region.numbers(attribute)).value / records
-        errors = self.stored.moments(region.numbers(attribute, shift=mean))  # the linear part of a ratio
-        doubt = (known.reach(level) / records) ** 2  # Fieller: where records may be none, the mean may be anything
-        if doubt >= 1:
-            whole = answer(errors.scaled(mean, records), level=level, least=lowest, most=highest)
-            return replace(whole, low=lowest, high=highest)
-        scaled = errors.scaled(mean, records * math.sqrt(1 - doubt))
-        return answer(scaled, level=level, least=lowest, most=highest)
-
 
 def open_view(place: str | Path | Release) -> OpenedView:
     """Open a saved view (or one in memory); a release of another method is refused."""
     release = place if isinstance(place, Release) else Release.load(place)
     return OpenedView(view_of(release), release.certificate)
-
-
-def _draw_cell(cell: str | Estimate | None, stop: float) -> tuple[object, ...]:
-    if isinstance(cell, Estimate):
-        return cell, figure(cell.low, cell.value, cell.high, start=min(0.0, cell.low), stop=stop)
-    return ("" if cell is None else cell,)
-
-
-def _part(cell: str | Estimate | None, part: str) -> Any:
-    return round(getattr(cell, part), 6) if isinstance(cell, Estimate) else cell
 
 
 def write_records(

@@ -12,11 +12,11 @@ from functools import partial
 
 import numpy as np
 
+from sudare.asking.answers import answer
 from sudare.compare.distances import TrueTable, random_ranges, rmse_of_marginals, rmse_of_ranges
 from sudare.counts import Countable
 from sudare.methods.default import count_attributes
 from sudare.methods.view.opened import OpenedView, open_view
-from sudare.methods.view.tables import answer
 from sudare.noise import SeededRng
 from sudare.releases import Release
 from sudare.releases.columns import find_frame, read_labels, read_numbers

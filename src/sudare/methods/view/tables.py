@@ -6,107 +6,19 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from statistics import NormalDist
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from sudare.asking.protocol import Moments
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
-from sudare.text import text
-from sudare.text.cards import card, figure
 
 # attribute -> the weights of its leaves, or a weight for each of its declared codes; attributes not named weigh 1
 AxisWeights = Mapping[int, Reals | LeafWeights | MeanWeights]
-
-LEVEL = 0.95
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
-    """A number with its interval.
-
-    `noise_deviation` is what the privacy noise contributes (its law is known exactly); `model_deviation` is what the
-    view cannot tell, estimated from noisy numbers; `inside_deviation` is for not knowing where in their bins records
-    lie. All are standard deviations.
-    """
-
-    value: float
-    low: float
-    high: float
-    level: float
-    noise_deviation: float
-    model_deviation: float
-    inside_deviation: float = 0.0
-
-    def to_dict(self) -> dict[str, float]:
-        """Plain numbers for a program."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def __str__(self) -> str:
-        return f"{format_number(self.value)} [{format_number(self.low)}, {format_number(self.high)}]"
-
-    def _repr_html_(self) -> str:
-        """Show the number and its interval in a notebook."""
-        reach = max(abs(self.low), abs(self.high))
-        line = figure(self.low, self.value, self.high, start=min(0.0, self.low), stop=reach)
-        return card(self, notes=[text("interval of level {level}", level=self.level), line])
-
-
-def format_number(value: float) -> str:
-    """Write a count or a mean as people read it.
-
-    >>> format_number(1234567.8), format_number(3.14)
-    ('1,234,568', '3.1')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moments:
-    """An estimated sum over the records, and the variances of its three errors.
-
-    `replicates`: how many draws the variance of the noise comes from; None if it is known.
-    """
-
-    value: float
-    noise: float
-    model: float
-    inside: float = 0.0
-    replicates: int | None = None
-
-    def scaled(self, value: float, by: float) -> Moments:
-        """The same errors, divided by a number that is known."""
-        square = by * by
-        return Moments(
-            value=value,
-            noise=self.noise / square,
-            model=self.model / square,
-            inside=self.inside / square,
-            replicates=self.replicates,
-        )
-
-    def reach(self, level: float) -> float:
-        """Half the interval: Student's t, since the variance of the noise comes from replicates.
-
-        Degrees of freedom by Welch and Satterthwaite; the quantile by Cornish and Fisher, good to 1 % from 4 on.
-        """
-        total = self.noise + self.model + self.inside
-        quantile = _normal_quantile(level)
-        if self.replicates and self.noise > 0:
-            degrees = self.replicates * (total / self.noise) ** 2
-            quantile += (quantile**3 + quantile) / (4 * degrees)
-            normal = _normal_quantile(level)
-            quantile += (5 * normal**5 + 16 * normal**3 + 3 * normal) / (96 * degrees**2)
-        return quantile * math.sqrt(total)
-
-
-@lru_cache(maxsize=32)
-def _normal_quantile(level: float) -> float:
-    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 class Stored(Protocol):
@@ -130,24 +42,6 @@ class Stored(Protocol):
 
     def marginal(self, names: Sequence[str]) -> Reals:
         """Give the table of some attributes, one axis each."""
-
-
-def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0, most: float = math.inf) -> Estimate:
-    """An interval around an estimate, cut to what is possible: a count never lies below 0, a mean within its bins.
-
-    >>> answer(Moments(value=100.0, noise=9.0, model=16.0)).high
-    109.79981992270027
-    """
-    reach = moments.reach(level)
-    return Estimate(
-        value=min(most, max(least, moments.value)),
-        low=min(most, max(least, moments.value - reach)),
-        high=min(most, max(least, moments.value + reach)),
-        level=level,
-        noise_deviation=math.sqrt(moments.noise),
-        model_deviation=math.sqrt(moments.model),
-        inside_deviation=math.sqrt(moments.inside),
-    )
 
 
 # A view made of tables: the model's and the product's. Holds public numbers only.

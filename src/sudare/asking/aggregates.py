@@ -1,0 +1,557 @@
+"""COUNT, SUM, AVG, quantiles, deviations, ...: from the records of a group to a quantity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sudare.asking.answers import answer
+from sudare.asking.axes import MOST_UNITS, Axes
+from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, is_counted, linear
+from sudare.asking.functionals import Functional, MaskBox, find_boxes, meet, tensor_parts, times
+from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
+from sudare.asking.syntax import AttributeColumn, Call, Expression, Literal, Operation, Star, refuse
+from sudare.asking.vectors import NUMBERS, Vector
+from sudare.schema.arrays import Reals
+from sudare.text import text
+
+QUANTILES = {
+    "MEDIAN",
+    "QUANTILE",
+    "QUANTILE_CONT",
+    "QUANTILE_DISC",
+    "APPROX_QUANTILE",
+    "PERCENTILE_CONT",
+    "PERCENTILE_DISC",
+}
+SPREADS = {"STDDEV", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP"}
+PAIRS = {"CORR", "COVAR_POP", "COVAR_SAMP", "REGR_SLOPE", "REGR_INTERCEPT"}
+AGGREGATES = {
+    "COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "COUNT_IF", "COUNTIF", "APPROX_COUNT_DISTINCT", "MODE",
+    *QUANTILES, *SPREADS, *PAIRS,
+}  # fmt: skip
+
+
+def is_aggregate(node: Expression) -> bool:
+    """Tell whether a call adds up records."""
+    return isinstance(node, Call) and node.window is None and node.name in AGGREGATES
+
+
+@dataclass(slots=True, eq=False)
+class RecordGroup:
+    """The records of a group: disjoint boxes of points; sums over them are kept."""
+
+    axes: Axes
+    boxes: list[MaskBox]
+    level: float
+    known: dict[Any, Functional] = field(default_factory=dict)
+    narrowed: dict[Expression, RecordGroup] = field(default_factory=dict)
+
+    def count(self, condition: Expression | None = None) -> Functional:
+        """The number of records for which a condition is true."""
+        if condition is None:
+            return self._kept("count", lambda: self.boxes)
+        return self._kept(("count", condition), lambda: meet(self.boxes, find_boxes(condition, self.axes)))
+
+    def where(self, condition: Expression) -> RecordGroup:
+        """The records for which a condition is true."""
+        if condition not in self.narrowed:
+            boxes = meet(self.boxes, find_boxes(condition, self.axes))
+            self.narrowed[condition] = RecordGroup(self.axes, boxes, self.level)
+        return self.narrowed[condition]
+
+    def _kept(self, key: Any, make: Callable[[], Sequence[Any]]) -> Functional:
+        if key not in self.known:
+            self.known[key] = Functional(self.axes, make())
+        return self.known[key]
+
+    def is_surely_empty(self) -> bool:
+        """Tell whether there is nobody in it for sure: then SQL has no such group."""
+        found = self.count().moments
+        return found.value < 0.5 and answer(found, level=self.level).high < 0.5
+
+
+def demand_aggregate(call: Call, axes: Axes) -> None:
+    """Note what the points of attributes must be for an aggregate."""
+    if call.condition is not None:
+        demand(call.condition, axes)
+    argument = measured(call)
+    if argument is None or isinstance(argument, Star):
+        return
+    if call.name in ("COUNT", "COUNT_IF", "COUNTIF", "APPROX_COUNT_DISTINCT", "MODE"):
+        if not isinstance(argument, AttributeColumn):
+            demand(argument, axes)
+        return
+    is_ordered = call.name in ("MIN", "MAX") or call.name in QUANTILES
+    if is_ordered and isinstance(argument, AttributeColumn) and _has_step(argument.attribute, axes):
+        axes.demand(argument.attribute).every_value = True
+        return
+    for expression in call.arguments if call.name in PAIRS else (argument,):
+        demand(expression, axes, is_summed=True)
+
+
+def _has_step(place: int, axes: Axes) -> bool:
+    cells = axes.answerer.cells(place)
+    return cells.step is not None and (cells.edges[-1] - cells.edges[0]) / cells.step <= MOST_UNITS
+
+
+def measured(call: Call) -> Expression | None:
+    """What an aggregate is of: its argument, or the key of WITHIN GROUP."""
+    if call.order:
+        return call.order[0].key
+    return call.arguments[0] if call.arguments else None
+
+
+def aggregate(call: Call, group: RecordGroup) -> Quantity | Vector | None:
+    """The value of an aggregate over the records of a group; None is NULL."""
+    if call.condition is not None:
+        group = group.where(call.condition)
+    argument = measured(call)
+    if call.name == "COUNT" and not call.distinct:
+        return _count(call, group)
+    if argument is None or isinstance(argument, Star):
+        raise refuse(f"{call.name}(*)" if argument else f"{call.name}()")
+    if call.name in ("COUNT", "APPROX_COUNT_DISTINCT"):
+        return _count_distinct(call, argument, group)
+    if call.distinct and call.name not in ("MIN", "MAX"):
+        raise refuse(f"{call.name}(DISTINCT ...)")
+    if call.name in ("COUNT_IF", "COUNTIF"):
+        return total(group.count(argument))
+    if call.name in QUANTILES:
+        return _quantile(call, argument, group)
+    if call.name in ("MIN", "MAX"):
+        return _extreme(call.name, argument, group)
+    if call.name == "MODE":
+        return _mode(argument, group)
+    wanted = 2 if call.name in PAIRS else 1
+    if len(call.arguments) != wanted or call.order:
+        raise refuse(text("{name} with {count} arguments", name=f"{call.name}()", count=len(call.arguments)))
+    if call.name in PAIRS:
+        return _pair(call.name, call.arguments[0], call.arguments[1], group)
+    return _numbers(call.name, argument, group)
+
+
+def _count(call: Call, group: RecordGroup) -> Quantity:
+    if not call.arguments or isinstance(call.arguments[0], Star):
+        return total(group.count())
+    if len(call.arguments) > 1:
+        raise refuse(text("COUNT of several columns"))
+    argument = call.arguments[0]
+    if isinstance(argument, Literal) and argument.kind != "null":
+        return total(group.count())
+    return total(group.count(Operation("NOT", (Operation("IS_NULL", (argument,)),))))
+
+
+# --- sums and what is computed from them ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberWeights:
+    """The number of every point of some attributes, whether there is one, and between what numbers lie."""
+
+    places: tuple[int, ...]
+    values: Reals
+    is_there: Reals
+    bounds: tuple[float, float]
+
+
+def number_weights(expression: Expression, axes: Axes) -> NumberWeights:
+    """Compute an expression that is summed; anything but a number or a truth value is refused."""
+    key = ("numbers", expression)
+    if key not in axes.memo:
+        places = attributes_of(expression)
+        vector = evaluate(expression, PointGrid(axes, places))
+        if vector.kind not in (*NUMBERS, "null", "bool"):
+            _refuse_kind(expression, vector.kind, axes)
+        shape = np.broadcast_shapes(vector.data.shape, vector.null.shape)
+        null = np.broadcast_to(vector.null, shape)
+        values = np.where(null, 0.0, np.nan_to_num(np.broadcast_to(vector.data, shape).astype(float)))
+        axes.memo[key] = NumberWeights(places, values, (~null).astype(float), _bounds(expression, values, null, axes))
+    found: NumberWeights = axes.memo[key]
+    return found
+
+
+def _bounds(expression: Expression, values: Reals, null: Any, axes: Axes) -> tuple[float, float]:
+    if isinstance(expression, AttributeColumn):
+        cells = axes.answerer.cells(expression.attribute)
+        return float(cells.edges[0]), float(cells.edges[-1] - (cells.step or 0))
+    form = linear(expression)
+    if form is not None and form.attribute is not None:
+        cells = axes.answerer.cells(form.attribute)
+        low, high = sorted(
+            form.slope * end + form.shift for end in (cells.edges[0], cells.edges[-1] - (cells.step or 0))
+        )
+        return float(low), float(high)
+    known = values[~null]
+    return (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+
+
+def _refuse_kind(expression: Expression, kind: str, axes: Axes) -> None:
+    if isinstance(expression, AttributeColumn):
+        name = axes.answerer.schema.names[expression.attribute]
+        raise refuse(
+            text("a sum or mean of {name}", name=name), text("it is not a number; only COUNT can be used with it")
+        )
+    raise refuse(text("a sum or mean of {kind}", kind=kind))
+
+
+def _sum_of(group: RecordGroup, key: Any, weights: NumberWeights, values: Reals) -> Functional:
+    """The sum of weights over the records of a group."""
+    axes = group.axes
+    if key not in group.known:
+        if key not in axes.memo:
+            axes.memo[key] = tensor_parts(axes, weights.places, values)
+        group.known[key] = Functional(axes, times(group.boxes, axes.memo[key]))
+    return group.known[key]
+
+
+def _numbers(name: str, expression: Expression, group: RecordGroup) -> Quantity | None:
+    weights = number_weights(expression, group.axes)
+    records = _sum_of(group, ("present", expression), weights, weights.is_there)
+    low, high = weights.bounds
+    if name == "SUM":
+        summed = _sum_of(group, ("sum", expression), weights, weights.values)
+        if summed.moments.value == 0 and _is_nobody(records, group.level):
+            return None
+        return total(summed, least=0.0 if low >= 0 else -math.inf, most=0.0 if high <= 0 else math.inf)
+    if records.moments.value <= 0 or _is_nobody(records, group.level):
+        return None  # the mean of nobody
+    mean = divide(total(_sum_of(group, ("sum", expression), weights, weights.values), least=-math.inf), total(records))
+    if mean is None or name in ("AVG", "MEAN"):
+        return None if mean is None else _within(mean, low, high)
+    return _spread(name, expression, weights, records, mean.value, group)
+
+
+def _is_nobody(records: Functional, level: float) -> bool:
+    found = records.moments
+    return found.value < 0.5 and answer(found, level=level).high < 0.5
+
+
+def _within(quantity: Quantity, low: float, high: float) -> Quantity:
+    return replace(
+        quantity, least=max(quantity.least, low) if low > -math.inf else quantity.least, most=min(quantity.most, high)
+    )
+
+
+def _spread(
+    name: str, expression: Expression, weights: NumberWeights, records: Functional, mean: float, group: RecordGroup
+) -> Quantity | None:
+    """The variance or standard deviation, from sums of (x - m) and its square, m near the mean."""
+    gaps = (weights.values - mean) * weights.is_there
+    first = _sum_of(group, ("gap", expression, mean), weights, gaps)
+    second = _sum_of(group, ("gap^2", expression, mean), weights, gaps**2)
+    variance = _variance(total(second), total(first, least=-math.inf), total(records))
+    count = records.moments.value
+    if not name.endswith("_POP"):
+        if count < 2:
+            return None
+        variance = scale(variance, count / (count - 1))
+    half = (weights.bounds[1] - weights.bounds[0]) / 2
+    variance = _within(variance, 0.0, half**2 * max(1.0, count / max(count - 1, 1.0)))
+    return variance if name.startswith("VAR") else _root(variance, group.level)
+
+
+def _variance(second: Quantity, first: Quantity, records: Quantity) -> Quantity:
+    mean_square, mean = divide(second, records), divide(first, records)
+    if mean_square is None or mean is None:
+        raise AssertionError("records are above 0")
+    return add(mean_square, multiply(mean, mean), -1.0)
+
+
+def _root(variance: Quantity, level: float) -> Quantity:
+    bounds = math.sqrt(max(variance.least, 0.0)), math.sqrt(max(variance.most, 0.0))
+    value = math.sqrt(max(variance.value, 0.0))
+    found = estimate(variance, level)
+    if found.has_interval and found.high - found.low > value**2 / 2:  # the root bends within the interval
+        ends = math.sqrt(max(found.low, 0.0)), math.sqrt(max(found.high, 0.0))
+        return Quantity(value=value, fixed=ends, least=bounds[0], most=bounds[1])
+    return apply(variance, value, 0.5 / value if value > 0 else 0.0, bounds)
+
+
+def _pair(name: str, first: Expression, second: Expression, group: RecordGroup) -> Quantity | None:
+    """Covariance, correlation and regression of the first on the second, as SQL has them (y, x)."""
+    axes = group.axes
+    places = tuple(sorted({*attributes_of(first), *attributes_of(second)}))
+    grid = PointGrid(axes, places)
+    y, x = (evaluate(side, grid) for side in (first, second))
+    if not (y.is_number and x.is_number):
+        raise refuse(f"{name}()", text("it needs two numbers"))
+    there = np.broadcast_to(~(y.null | x.null), grid.shape).astype(float)
+    ys, xs = (
+        np.where(there > 0, np.nan_to_num(np.broadcast_to(side.data, grid.shape).astype(float)), 0.0) for side in (y, x)
+    )
+
+    def summed(values: Reals) -> Quantity:
+        return total(Functional(axes, times(group.boxes, tensor_parts(axes, places, values))), least=-math.inf)
+
+    records = summed(there)
+    if records.value < 1.5:
+        return None
+    my, mx = summed(ys).value / records.value, summed(xs).value / records.value
+    gy, gx = (ys - my) * there, (xs - mx) * there
+    mean_y, mean_x, product = (divide(summed(values), records) for values in (gy, gx, gy * gx))
+    square_x, square_y = divide(summed(gx**2), records), divide(summed(gy**2), records)
+    if not (mean_y and mean_x and product and square_x and square_y):
+        return None
+    covariance = add(product, multiply(mean_y, mean_x), -1.0)
+    if name == "COVAR_POP":
+        return covariance
+    if name == "COVAR_SAMP":
+        return scale(covariance, records.value / (records.value - 1))
+    if name == "CORR":
+        spread = multiply(square_x, square_y)
+        if spread.value <= 0:
+            return None
+        root = math.sqrt(spread.value)
+        found = divide(covariance, apply(spread, root, 0.5 / root, (0.0, math.inf)))
+        return None if found is None else _within(found, -1.0, 1.0)
+    slope = divide(covariance, square_x)
+    if slope is None or name == "REGR_SLOPE":
+        return slope
+    # intercept = mean y - slope * mean x; the means are my and mx, plus gaps near 0
+    centre = add(add(mean_y, plain(my)), multiply(slope, add(mean_x, plain(mx))), -1.0)
+    return centre
+
+
+# --- what is found by inverting counts --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedValues:
+    """The values of an expression of one attribute in order: where each begins and ends, and its points."""
+
+    place: int
+    lows: Reals
+    highs: Reals
+    ranks: Any  # of every point; -1 for those without a value
+    is_day: bool
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return int(self.lows.size)
+
+
+def order_values(expression: Expression, axes: Axes, name: str) -> OrderedValues:
+    """Put the values of an expression in order; it must be of one attribute of numbers or days."""
+    key = ("ordered", expression)
+    if key in axes.memo:
+        found: OrderedValues = axes.memo[key]
+        return found
+    places = attributes_of(expression)
+    if len(places) != 1 or not is_counted(axes.answerer.schema.attributes[places[0]]):
+        raise refuse(f"{name}()", text("it needs a number or a day of one attribute"))
+    place = places[0]
+    vector = evaluate(expression, PointGrid(axes, places))
+    if not vector.is_number and vector.kind != "date":
+        raise refuse(text("{name} of {kind}", name=name, kind=vector.kind))
+    there = ~vector.null
+    values, inverse = np.unique(vector.data[there], return_inverse=True)
+    lows = highs = values
+    if not _is_every_value(place, axes):
+        lows, highs = _edges_of(expression, place, axes, name)
+        if lows.size != values.size:
+            raise refuse(f"{name}()", text("it needs the attribute itself here, not an expression of it"))
+    ranks = np.full(vector.data.size, -1)
+    ranks[there] = inverse.reshape(-1)
+    axes.memo[key] = OrderedValues(place, lows, highs, ranks, vector.kind == "date")
+    return order_values(expression, axes, name)
+
+
+def _is_every_value(place: int, axes: Axes) -> bool:
+    needs = axes.demands.get(place)
+    return needs is not None and needs.every_value
+
+
+def _edges_of(expression: Expression, place: int, axes: Axes, name: str) -> tuple[Reals, Reals]:
+    """Where the cells of an attribute begin and end, in a linear form of it."""
+    form = linear(expression)
+    if form is None or form.slope == 0:
+        raise refuse(f"{name}()", text("it needs the attribute itself here, not an expression of it"))
+    cells = axes.answerer.cells(place)
+    cuts = sorted({*cells.edges, *(cut for cut in axes.demand(place).cuts if cells.edges[0] < cut < cells.edges[-1])})
+    edges = np.array([float(form.slope * edge + form.shift) for edge in cuts])
+    if form.slope < 0:
+        edges = edges[::-1]
+    return edges[:-1], edges[1:]
+
+
+def _tail(ordered: OrderedValues, group: RecordGroup, rank: int, share: float) -> Functional:
+    """The sum of (1 for values up to this rank, else 0) less a share, over the records that have a value."""
+    weights = (ordered.ranks <= rank) * 1.0 - share
+    weights[ordered.ranks < 0] = 0.0
+    return group._kept(
+        ("tail", ordered.place, id(ordered), rank, share),
+        lambda: times(group.boxes, [{ordered.place: weights}]) if weights.any() else [],
+    )
+
+
+def _first_rank(size: int, holds: Callable[[int], bool]) -> int:
+    """The first rank for which a condition holds; it holds for all after it. The last one if for none."""
+    low, high = 0, size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _quantile(call: Call, expression: Expression, group: RecordGroup) -> Quantity | None:
+    share = _share_of(call)
+    ordered = order_values(expression, group.axes, call.name)
+    if call.order and call.order[0].descending:
+        share = 1.0 - share
+    records = _tail(ordered, group, ordered.size - 1, 0.0)
+    if records.moments.value <= 0 or _is_nobody(records, group.level):
+        return None
+
+    def gap(rank: int, turn: float) -> float:
+        found = _tail(ordered, group, rank, share).moments
+        return found.value + turn * (found.reach(group.level) if turn else 0.0)
+
+    tiny = 1e-9 * max(records.moments.value, 1.0)
+    last = ordered.size - 1
+    at = _first_rank(ordered.size, lambda rank: rank == last or gap(rank, 0.0) >= -tiny)
+    low = _first_rank(ordered.size, lambda rank: rank == last or gap(rank, 1.0) >= -tiny)
+    high = _first_rank(ordered.size, lambda rank: rank == last or gap(rank, -1.0) > tiny)
+    before = gap(at - 1, 0.0) if at else -share * records.moments.value
+    after = gap(at, 0.0)
+    part = min(1.0, max(0.0, -before / (after - before))) if after > before else 0.5
+    value = float(ordered.lows[at] + part * (ordered.highs[at] - ordered.lows[at]))
+    fixed = float(ordered.lows[low]), float(ordered.highs[high])
+    return Quantity(value=value, fixed=fixed, is_day=ordered.is_day)
+
+
+def _share_of(call: Call) -> float:
+    if call.name == "MEDIAN":
+        if len(call.arguments) != 1:
+            raise refuse("MEDIAN")
+        return 0.5
+    argument = call.arguments[0] if call.order else (call.arguments[1] if len(call.arguments) == 2 else None)
+    if not isinstance(argument, Literal) or not isinstance(argument.value, Fraction) or not 0 <= argument.value <= 1:
+        raise refuse(f"{call.name}()", text("it needs one share between 0 and 1, written out"))
+    return float(argument.value)
+
+
+def _extreme(name: str, expression: Expression, group: RecordGroup) -> Quantity | None:
+    """The least or largest value: where the count beyond it may be, is, and must be below one record."""
+    ordered = order_values(expression, group.axes, name)
+    is_max, last = name == "MAX", ordered.size - 1
+    records = _tail(ordered, group, last, 0.0)
+    if _is_nobody(records, group.level):
+        return None
+
+    def beyond(rank: int, end: str) -> float:
+        """How many records lie beyond a rank, counted from the side that is asked for."""
+        if rank >= last:
+            return 0.0
+        count = _tail(ordered, group, last - rank - 1, 0.0) if not is_max else _above(ordered, group, rank)
+        return float(getattr(answer(count.moments, level=group.level), end))
+
+    def first(end: str) -> int:
+        return _first_rank(ordered.size, lambda rank: beyond(rank, end) < 0.5)
+
+    ranks = [first(end) for end in ("low", "value", "high")]
+    if is_max:
+        low, at, high = ranks
+        return Quantity(
+            value=float(ordered.highs[at]),
+            fixed=(float(ordered.lows[low]), float(ordered.highs[high])),
+            is_day=ordered.is_day,
+        )
+    high, at, low = (last - rank for rank in ranks)
+    return Quantity(
+        value=float(ordered.lows[at]),
+        fixed=(float(ordered.lows[low]), float(ordered.highs[high])),
+        is_day=ordered.is_day,
+    )
+
+
+def _above(ordered: OrderedValues, group: RecordGroup, rank: int) -> Functional:
+    weights = (ordered.ranks > rank) * 1.0
+    return group._kept(
+        ("above", id(ordered), rank), lambda: times(group.boxes, [{ordered.place: weights}]) if weights.any() else []
+    )
+
+
+MOST_DISTINCT = 4096
+
+
+def classes_of(expression: Expression, axes: Axes, name: str) -> list[tuple[Any, list[Any], float]]:
+    """The values of an expression: each with its boxes and how many values of the data it may stand for."""
+    key = ("classes", expression)
+    if key not in axes.memo:
+        places = attributes_of(expression)
+        if isinstance(expression, AttributeColumn) and is_counted(
+            axes.answerer.schema.attributes[expression.attribute]
+        ):
+            axes.memo[key] = _cell_classes(expression.attribute, axes, name)
+        else:
+            vector = evaluate(expression, PointGrid(axes, places))
+            shape = tuple(axes.points(place).size for place in places)
+            data, null = np.broadcast_to(vector.data, shape), np.broadcast_to(vector.null, shape)
+            values = sorted(set(data[~null].tolist()))
+            if len(values) > MOST_DISTINCT:
+                raise refuse(f"{name}()", text("it would have more than {most} values", most=MOST_DISTINCT))
+            axes.memo[key] = [(value, tensor_parts(axes, places, (data == value) & ~null), 1.0) for value in values]
+    found: list[tuple[Any, list[Any], float]] = axes.memo[key]
+    return found
+
+
+def _cell_classes(place: int, axes: Axes, name: str) -> list[tuple[Any, list[Any], float]]:
+    cells, points = axes.answerer.cells(place), axes.points(place)
+    attribute = axes.answerer.schema.attributes[place]
+    if cells.step is None:
+        raise refuse(
+            f"{name}()", text("values of {name} lie anywhere between the edges of its bins", name=attribute.name)
+        )
+    found = []
+    labels = attribute.labels(cells.codes)
+    for cell in range(cells.counted):
+        size = (cells.edges[cell + 1] - cells.edges[cell]) / cells.step
+        found.append((labels[cell], [{place: (points.cells == cell) * 1.0}], max(1.0, float(math.ceil(size)))))
+    return found
+
+
+def _count_distinct(call: Call, expression: Expression, group: RecordGroup) -> Quantity:
+    """How many values occur: those that surely do, that are estimated to, and that may."""
+    if len(call.arguments) > 1:
+        raise refuse(text("COUNT of several columns"))
+    classes = classes_of(expression, group.axes, call.name)
+    level = 1.0 - (1.0 - group.level) / max(1, len(classes))
+    low = value = high = 0.0
+    for _, parts, size in classes:
+        boxes = times(group.boxes, parts)
+        if not boxes:
+            continue
+        found = answer(Functional(group.axes, boxes).moments, level=level)
+        low += found.low >= 0.5
+        high += min(size, round(found.high)) if found.high >= 0.5 else 0.0
+        if found.value >= 0.5:
+            value += (
+                1.0 if size == 1 else size if found.value >= 3 * size else size * (1 - math.exp(-found.value / size))
+            )
+    value = min(max(round(value), low), high)
+    return Quantity(value=float(value), fixed=(low, high))
+
+
+def _mode(expression: Expression, group: RecordGroup) -> Vector | None:
+    """The value that most records have by the estimates."""
+    best, most = None, 0.0
+    for value, parts, _ in classes_of(expression, group.axes, "MODE"):
+        boxes = times(group.boxes, parts)
+        count = Functional(group.axes, boxes).moments.value if boxes else 0.0
+        if count > most:
+            best, most = value, count
+    if best is None:
+        return None
+    if isinstance(best, str):
+        return Vector("text", np.array(best, dtype=object), np.array(False), is_constant=True)
+    return Vector("number", np.array(float(best)), np.array(False), is_constant=True)

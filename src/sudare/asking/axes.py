@@ -1,0 +1,187 @@
+"""The values of an attribute as a statement needs them: points with the share of their cell that they stand for.
+
+A cell that a condition cuts is cut into pieces, and its values are taken as spread evenly over it. A piece that counts
+as a whole is one point; where numbers are added, a piece of few values has them all, and a wide one eight points that
+give the mean of every polynomial exactly (Gauss and Legendre).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sudare.asking.protocol import Answerer, AttributeCells
+from sudare.asking.syntax import refuse
+from sudare.schema.arrays import Codes, Reals
+from sudare.text import text
+
+MOST_UNITS = 2**17  # values of an attribute that are looked at one by one
+POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisPoints:
+    """Points of an attribute: their cell, the share of the cell they stand for, their number (NaN: none)."""
+
+    cells: Codes
+    shares: Reals
+    values: Reals
+
+    @property
+    def size(self) -> int:
+        """How many points there are."""
+        return int(self.cells.size)
+
+
+@dataclass(slots=True)
+class AxisDemand:
+    """What a statement needs of an attribute: cuts, all values one by one, or points for sums."""
+
+    cuts: set[Fraction] = field(default_factory=set)
+    every_value: bool = False
+    is_summed: bool = False
+
+
+class Axes:
+    """The points of every attribute of one statement, made once from what all of its parts need."""
+
+    def __init__(self, answerer: Answerer) -> None:
+        self.answerer = answerer
+        self.demands: dict[int, AxisDemand] = {}
+        self._points: dict[int, AxisPoints] = {}
+        self.memo: dict[Any, Any] = {}  # weights of expressions, for all groups of a statement
+
+    def demand(self, attribute: int) -> AxisDemand:
+        """What is needed of an attribute so far."""
+        return self.demands.setdefault(attribute, AxisDemand())
+
+    def points(self, attribute: int) -> AxisPoints:
+        """The points of an attribute; nothing can be demanded of it afterwards."""
+        if attribute not in self._points:
+            needs = self.demands.get(attribute, AxisDemand())
+            name = self.answerer.schema.names[attribute]
+            self._points[attribute] = make_points(self.answerer.cells(attribute), needs, name)
+        return self._points[attribute]
+
+    def codes(self, attribute: int) -> Codes:
+        """The value of the schema that every point belongs to."""
+        codes: Codes = self.answerer.cells(attribute).codes[self.points(attribute).cells]
+        return codes
+
+    def weigh(self, attribute: int, weights: Reals) -> tuple[Reals, Reals]:
+        """The mean of weights of points, and of their squares, cell by cell."""
+        points, size = self.points(attribute), self.answerer.cells(attribute).codes.size
+        if points.size == size:
+            return weights, weights**2
+        mean = np.bincount(points.cells, weights=points.shares * weights, minlength=size).astype(np.float64)
+        square = np.bincount(points.cells, weights=points.shares * weights**2, minlength=size).astype(np.float64)
+        return mean, square
+
+
+def make_points(cells: AttributeCells, needs: AxisDemand, name: str) -> AxisPoints:
+    """Cut the cells of an attribute as a statement needs them."""
+    counted, rest = cells.counted, cells.codes.size - cells.counted
+    if not counted:
+        return AxisPoints(np.arange(rest), np.ones(rest), np.full(rest, np.nan))
+    pieces = _Pieces(cells)
+    if needs.every_value:
+        if cells.step is None:
+            raise refuse(
+                text("this use of {name}", name=name),
+                text("its values lie anywhere between the edges of its bins; compare it with numbers instead"),
+            )
+        pieces.cut_everywhere(name)
+    else:
+        pieces.cut(needs.cuts)
+    found = pieces.points(is_summed=needs.is_summed)
+    none = np.arange(counted, counted + rest)
+    return AxisPoints(
+        np.concatenate([found[0], none]),
+        np.concatenate([found[1], np.ones(rest)]),
+        np.concatenate([found[2], np.full(rest, np.nan)]),
+    )
+
+
+class _Pieces:
+    """Pieces of cells [low, high), in multiples of the step where there is one."""
+
+    def __init__(self, cells: AttributeCells) -> None:
+        step = cells.step
+        self.step = step
+        self.marks = [edge if step is None else Fraction(math.ceil(edge / step)) for edge in cells.edges]
+        self.edges = np.array([float(mark) for mark in self.marks])
+        self.middles = np.array(
+            [float(low + high) / 2 for low, high in zip(cells.edges, cells.edges[1:], strict=False)]
+        )
+        self.cells = np.arange(len(self.marks) - 1)
+        self.lows, self.highs = self.edges[:-1], self.edges[1:]
+
+    def cut(self, cuts: Iterable[Fraction]) -> None:
+        inner: dict[int, set[Fraction]] = {}
+        for cut in cuts:
+            mark = cut if self.step is None else Fraction(math.ceil(cut / self.step))
+            cell = bisect_right(self.marks, mark) - 1
+            if 0 <= cell < len(self.marks) - 1 and self.marks[cell] != mark:
+                inner.setdefault(cell, set()).add(mark)
+        if not inner:
+            return
+        added = np.array([float(mark) for cell in sorted(inner) for mark in sorted(inner[cell])])
+        owners = np.array([cell for cell in sorted(inner) for _ in inner[cell]])
+        lows = np.concatenate([self.lows, added])
+        order = np.lexsort((lows, np.concatenate([self.cells, owners])))
+        self.cells = np.concatenate([self.cells, owners])[order]
+        self.lows = lows[order]
+        is_last = np.append(self.cells[1:] != self.cells[:-1], True)
+        self.highs = np.where(is_last, self.edges[self.cells + 1], np.append(self.lows[1:], 0.0))
+
+    def cut_everywhere(self, name: str) -> None:
+        sizes = (self.highs - self.lows).astype(np.int64)
+        if int(sizes.sum()) > MOST_UNITS:
+            raise refuse(
+                text("this use of {name}", name=name),
+                text("it has more than {most} values; compare it with numbers instead", most=MOST_UNITS),
+            )
+        filled = np.maximum(sizes, 1)
+        starts = np.repeat(self.lows, filled)
+        offsets = np.arange(filled.sum()) - np.repeat(np.cumsum(filled) - filled, filled)
+        self.cells = np.repeat(self.cells, filled)
+        self.lows = starts + offsets
+        self.highs = np.minimum(self.lows + 1, np.repeat(self.highs, filled))
+
+    def points(self, *, is_summed: bool) -> tuple[Codes, Reals, Reals]:
+        widths = self.highs - self.lows
+        whole = (self.edges[1:] - self.edges[:-1])[self.cells]
+        shares = np.where(whole > 0, widths / np.where(whole > 0, whole, 1.0), 1.0)
+        if self.step is None:
+            size, shift = 1.0, 0.0
+        else:
+            size, shift = float(self.step), 0.5
+        middles = np.where(whole > 0, ((self.lows + self.highs) / 2 - shift) * size, self.middles[self.cells])
+        if not is_summed:
+            return self.cells, shares, middles
+        return self._spread(widths, shares, middles, size, shift)
+
+    def _spread(
+        self, widths: Reals, shares: Reals, middles: Reals, size: float, shift: float
+    ) -> tuple[Codes, Reals, Reals]:
+        """Several points a piece: all its values where they are few, else those of Gauss."""
+        few = (widths <= POINTS) if self.step is not None else np.zeros(widths.size, dtype=bool)
+        counts = np.where(few, np.maximum(widths, 1), POINTS).astype(np.int64)
+        owner = np.repeat(np.arange(widths.size), counts)
+        rank = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        wide = ~few[owner]
+        gauss = np.minimum(rank, POINTS - 1)
+        values = np.where(
+            wide,
+            middles[owner] + _NODES[gauss] * widths[owner] * size / 2,
+            middles[owner] + (rank - (counts[owner] - 1) / 2) * size,
+        )
+        weights = np.where(wide, _WEIGHTS[gauss] / 2, 1.0 / counts[owner])
+        return self.cells[owner], shares[owner] * weights, values

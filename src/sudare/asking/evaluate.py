@@ -1,0 +1,405 @@
+"""Compute expressions over the points of attributes, and find out beforehand where bins must be cut for that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.asking import vectors
+from sudare.asking.axes import Axes
+from sudare.asking.functions import FUNCTIONS, call_function, join_texts
+from sudare.asking.syntax import (
+    AttributeColumn,
+    Call,
+    CaseWhen,
+    Cast,
+    Expression,
+    IntervalLiteral,
+    Literal,
+    Matching,
+    Membership,
+    Name,
+    Operation,
+    ScalarQuery,
+    Slot,
+    Star,
+    children,
+    refuse,
+)
+from sudare.asking.vectors import MIRRORED, Vector
+from sudare.errors import ParameterError, SchemaError
+from sudare.schema import Attribute, DateBins, NumberBins
+from sudare.schema.raw import to_date
+from sudare.text import text
+
+MOST_POINTS = 2**18  # of one expression over several attributes
+MOST_STEPS = 20_000  # of one rounding function over an attribute
+FEW_VALUES = 4096  # an attribute of no more values is looked at value by value
+
+
+def attributes_of(expression: Expression) -> tuple[int, ...]:
+    """The attributes that an expression depends on, in the order of the schema."""
+    return tuple(sorted({node.attribute for node in walk(expression) if isinstance(node, AttributeColumn)}))
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """An expression and all that stands inside it."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(children(node))
+
+
+def is_counted(attribute: Attribute) -> bool:
+    """Tell whether an attribute holds numbers or days."""
+    return isinstance(attribute.domain, NumberBins | DateBins)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+class PointGrid:
+    """The points of some attributes, one axis each, on which an expression is computed."""
+
+    def __init__(self, axes: Axes, attributes: Sequence[int]) -> None:
+        self.axes, self.attributes = axes, tuple(attributes)
+        self.shape = tuple(axes.points(attribute).size for attribute in attributes)
+        if math.prod(self.shape) > MOST_POINTS:
+            raise refuse(
+                text("an expression over so many values at once"),
+                text("it needs more than {most} of them; use fewer attributes together", most=MOST_POINTS),
+            )
+
+    def column(self, place: int) -> Vector:
+        """An attribute, along its axis."""
+        attribute, points, codes = (
+            self.axes.answerer.schema.attributes[place],
+            self.axes.points(place),
+            self.axes.codes(place),
+        )
+        shape = [-1 if place == other else 1 for other in self.attributes]
+        if is_counted(attribute):
+            kind = "date" if isinstance(attribute.domain, DateBins) else self._kind(place)
+            data: NDArray[Any] = points.values
+            null = np.isnan(points.values)
+        else:
+            labels = attribute.labels(codes)
+            kind, data = "text", labels
+            missing = attribute.missing_code
+            null = codes == missing if missing is not None else np.zeros(codes.size, dtype=bool)
+        return Vector(kind, data.reshape(shape), null.reshape(shape), attribute, codes.reshape(shape))
+
+    def _kind(self, place: int) -> str:
+        step = self.axes.answerer.cells(place).step
+        return "integer" if step is not None and step.denominator == 1 else "number"
+
+
+def evaluate(node: Expression, grid: PointGrid | None) -> Vector:
+    """Compute an expression; without a grid it must be of constants alone."""
+    if isinstance(node, Literal):
+        return vectors.constant(node)
+    if isinstance(node, AttributeColumn) and grid is not None:
+        return grid.column(node.attribute)
+    if isinstance(node, Operation):
+        return _operate(node, grid)
+    if isinstance(node, Membership):
+        return vectors.connect(
+            "OR", [vectors.compare("=", evaluate(node.operand, grid), evaluate(value, grid)) for value in node.values]
+        )
+    if isinstance(node, Matching):
+        return vectors.match(evaluate(node.operand, grid), evaluate(node.pattern, grid), node)
+    if isinstance(node, CaseWhen):
+        branches = [(evaluate(condition, grid), evaluate(value, grid)) for condition, value in node.branches]
+        return vectors.choose(branches, evaluate(node.other, grid))
+    if isinstance(node, Cast):
+        return vectors.cast(evaluate(node.operand, grid), node.kind, text("CAST to {kind}", kind=node.kind))
+    if isinstance(node, Call):
+        return _call(node, grid)
+    raise refuse(describe(node))
+
+
+def describe(node: Expression) -> str:
+    """Name a kind of node in a refusal."""
+    if isinstance(node, Call):
+        return f"{node.name}()"
+    if isinstance(node, Name):
+        return node.name
+    return {Star: "*", ScalarQuery: "(SELECT ...)", IntervalLiteral: "INTERVAL", Slot: "?"}.get(
+        type(node), type(node).__name__
+    )
+
+
+def _operate(node: Operation, grid: PointGrid | None) -> Vector:
+    sign = node.sign
+    if sign in "+-" and any(isinstance(operand, IntervalLiteral) for operand in node.operands):
+        left, right = node.operands
+        if isinstance(left, IntervalLiteral):
+            left, right = (right, left) if sign == "+" else (left, right)
+        if not isinstance(right, IntervalLiteral) or isinstance(left, IntervalLiteral):
+            raise refuse("INTERVAL")
+        return vectors.add_interval(evaluate(left, grid), right, sign)
+    return operate(sign, [evaluate(operand, grid) for operand in node.operands])
+
+
+def operate(sign: str, operands: Sequence[Vector]) -> Vector:
+    """Apply an operator to values."""
+    if sign in vectors.MIRRORED:
+        return vectors.compare(sign, *operands)
+    if sign in ("AND", "OR"):
+        return vectors.connect(sign, operands)
+    if sign == "NOT":
+        return vectors.negate(operands[0])
+    if sign == "IS_NULL":
+        return vectors.is_null(operands[0])
+    if sign in ("IS_TRUE", "IS_FALSE"):
+        return vectors.is_value(operands[0], sign == "IS_TRUE")
+    if sign == "SAME":
+        return vectors.same(*operands)
+    if sign == "||":
+        return join_texts(operands, skips_null=False)
+    if sign == "NEG":
+        return vectors.arithmetic("-", vectors.constant(Literal("integer", Fraction(0))), operands[0])
+    return vectors.arithmetic(sign, *operands)
+
+
+def _call(node: Call, grid: PointGrid | None) -> Vector:
+    if node.window is not None or node.order or node.condition is not None or node.distinct:
+        raise refuse(f"{node.name}()")
+    if node.name in ("IF", "IFF") and len(node.arguments) == 3:
+        condition, chosen, other = node.arguments
+        return evaluate(CaseWhen(((condition, chosen),), other), grid)
+    return call_function(node.name, [evaluate(argument, grid) for argument in node.arguments])
+
+
+# --- where bins are cut -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LinearForm:
+    """slope * x + shift, x an attribute of numbers or days; without an attribute a constant."""
+
+    attribute: int | None
+    slope: Fraction
+    shift: Fraction
+
+
+def linear(node: Expression) -> LinearForm | None:
+    """Read an expression as a linear one; None if it is another."""
+    if isinstance(node, AttributeColumn):
+        return LinearForm(node.attribute, Fraction(1), Fraction(0))
+    if isinstance(node, Literal):
+        return LinearForm(None, Fraction(0), node.value) if isinstance(node.value, Fraction) else None
+    if isinstance(node, Cast):
+        if node.kind == "date" and isinstance(node.operand, Literal):
+            found = to_date(node.operand.value)
+            return None if found is None else LinearForm(None, Fraction(0), Fraction(found.toordinal()))
+        return linear(node.operand) if node.kind == "number" else None
+    if not isinstance(node, Operation) or node.sign not in ("+", "-", "*", "/", "NEG"):
+        return None
+    parts = [
+        LinearForm(None, Fraction(0), Fraction(operand.days))
+        if isinstance(operand, IntervalLiteral) and not operand.months
+        else linear(operand)
+        for operand in node.operands
+    ]
+    if any(part is None for part in parts):
+        return None
+    return _combine(node.sign, [part for part in parts if part is not None])
+
+
+def _combine(sign: str, parts: Sequence[LinearForm]) -> LinearForm | None:
+    if sign == "NEG":
+        return LinearForm(parts[0].attribute, -parts[0].slope, -parts[0].shift)
+    left, right = parts
+    both = {part.attribute for part in parts if part.attribute is not None}
+    if sign in ("+", "-"):
+        if len(both) > 1:
+            return None
+        turn = 1 if sign == "+" else -1
+        slope = left.slope + turn * right.slope
+        return LinearForm(next(iter(both), None), slope, left.shift + turn * right.shift)
+    if sign == "*" and left.attribute is None:
+        left, right = right, left
+    if right.attribute is not None or (sign == "/" and right.shift == 0):
+        return None
+    factor = right.shift if sign == "*" else 1 / right.shift
+    return LinearForm(left.attribute, left.slope * factor, left.shift * factor)
+
+
+def demand(node: Expression, axes: Axes, *, is_summed: bool = False) -> None:
+    """Note where the bins of attributes must be cut so that an expression can be computed point by point."""
+    if isinstance(node, AttributeColumn):
+        if is_summed:
+            axes.demand(node.attribute).is_summed = True
+    elif isinstance(node, Operation) and node.sign in MIRRORED:
+        _demand_comparison(node.sign, node.operands[0], node.operands[1], axes)
+    elif isinstance(node, Operation) and node.sign == "SAME":
+        _demand_comparison("=", node.operands[0], node.operands[1], axes)
+    elif isinstance(node, Membership):
+        for value in node.values:
+            _demand_comparison("=", node.operand, value, axes)
+    elif _has_steps(node):
+        _demand_steps(node, axes)
+    elif isinstance(node, CaseWhen):
+        for condition, value in node.branches:
+            demand(condition, axes)
+            demand(value, axes, is_summed=is_summed)
+        demand(node.other, axes, is_summed=is_summed)
+    else:
+        logical = isinstance(node, Operation) and node.sign in ("AND", "OR", "NOT", "IS_NULL", "IS_TRUE", "IS_FALSE")
+        for child in children(node):
+            demand(child, axes, is_summed=is_summed and not logical)
+
+
+def _has_steps(node: Expression) -> bool:
+    if isinstance(node, Operation):
+        return node.sign in ("//", "%", "||")
+    if isinstance(node, Cast):
+        return node.kind != "number"
+    if isinstance(node, Call) and node.name not in ("IF", "IFF"):
+        return not (node.name in FUNCTIONS and FUNCTIONS[node.name].is_smooth)
+    return isinstance(node, Matching)
+
+
+def _demand_steps(node: Expression, axes: Axes) -> None:
+    for place in attributes_of(node):
+        if not is_counted(axes.answerer.schema.attributes[place]):
+            continue
+        steps = _steps_of(node, place, axes)
+        if steps is None:
+            axes.demand(place).every_value = True
+        else:
+            axes.demand(place).cuts |= steps
+    for child in children(node):
+        demand(child, axes)
+
+
+def _steps_of(node: Expression, place: int, axes: Axes) -> set[Fraction] | None:
+    """Where a rounding function of a linear form jumps; None: look at all values."""
+    cells = axes.answerer.cells(place)
+    low, high = cells.edges[0], cells.edges[-1]
+    if cells.step is not None and (high - low) / cells.step <= FEW_VALUES:
+        return None
+    shape = _rounding(node)
+    if shape is None:
+        return None
+    form, unit, offset = shape
+    if form.attribute != place or form.slope == 0:
+        return None
+    ends = sorted((form.slope * end + form.shift) / unit for end in (low, high))
+    first, last = math.floor(ends[0]) - 1, math.ceil(ends[1]) + 1
+    if last - first > MOST_STEPS:
+        return None
+    found = {(unit * (mark + offset) - form.shift) / form.slope for mark in range(first, last + 1)}
+    return found if cells.step is None else found | {_after(cut, cells.step) for cut in found}
+
+
+def _rounding(node: Expression) -> tuple[LinearForm, Fraction, Fraction] | None:
+    """The form that is rounded, to multiples of what, and where in between it jumps."""
+    zero, half, one = Fraction(0), Fraction(1, 2), Fraction(1)
+    if isinstance(node, Cast) and node.kind == "integer":
+        form, unit, offset = linear(node.operand), one, half
+    elif isinstance(node, Operation) and node.sign == "//":
+        form, divisor = linear(node.operands[0]), linear(node.operands[1])
+        if divisor is None or divisor.attribute is not None or divisor.shift == 0:
+            return None
+        unit, offset = abs(divisor.shift), zero
+    elif isinstance(node, Call) and node.name in ("FLOOR", "CEIL", "CEILING", "TRUNC") and len(node.arguments) == 1:
+        form, unit, offset = linear(node.arguments[0]), one, zero
+    elif isinstance(node, Call) and node.name == "ROUND":
+        places = linear(node.arguments[1]) if len(node.arguments) == 2 else LinearForm(None, zero, zero)
+        if places is None or places.attribute is not None or abs(places.shift) > 15 or places.shift.denominator != 1:
+            return None
+        form, unit, offset = linear(node.arguments[0]), Fraction(10) ** -int(places.shift), half
+    else:
+        return None
+    return None if form is None else (form, unit, offset)
+
+
+def _after(number: Fraction, step: Fraction) -> Fraction:
+    """The first multiple of a step beyond a number."""
+    return (math.floor(number / step) + 1) * step
+
+
+def _demand_comparison(sign: str, left: Expression, right: Expression, axes: Axes) -> None:
+    if attributes_of(right) and not attributes_of(left):
+        left, right, sign = right, left, MIRRORED[sign]
+    form, mark = linear(left), linear(right)
+    place = form.attribute if form is not None else None
+    if form is not None and place is not None and not attributes_of(right):
+        attribute = axes.answerer.schema.attributes[place]
+        if not is_counted(attribute):
+            return
+        if mark is None:
+            mark = _read_constant(right, attribute, left)
+            if mark is None:
+                return
+        if form.slope != 0:
+            _cut_at(sign, form, mark.shift, place, axes)
+        return
+    for side in (left, right):
+        demand(side, axes)
+        for other in attributes_of(side):
+            if is_counted(axes.answerer.schema.attributes[other]):
+                axes.demand(other).every_value = True
+
+
+def _read_constant(node: Expression, attribute: Attribute, left: Expression) -> LinearForm | None:
+    """A constant that is no plain number: a text that is a day or a number, an expression; None: NULL or a label."""
+    value = evaluate(node, None)
+    if value.kind == "null":
+        return None
+    if value.kind == "text":
+        if isinstance(attribute.domain, DateBins):
+            found = to_date(value.data.item())
+            if found is not None:
+                return LinearForm(None, Fraction(0), Fraction(found.toordinal()))
+        else:
+            try:
+                return LinearForm(None, Fraction(0), Fraction(str(value.data.item()).strip()))
+            except (ValueError, ZeroDivisionError):
+                pass
+        is_label = isinstance(left, AttributeColumn) and str(value.data.item()).startswith(("[", "("))
+        if not is_label and isinstance(attribute.domain, NumberBins):
+            raise ParameterError(
+                "{name} is compared with something that is neither a number nor a date", name=attribute.name
+            )
+        return None
+    if value.kind == "bool":
+        return None
+    return LinearForm(None, Fraction(0), Fraction(float(value.data)))
+
+
+def _cut_at(sign: str, form: LinearForm, mark: Fraction, place: int, axes: Axes) -> None:
+    cut, step = (mark - form.shift) / form.slope, axes.answerer.cells(place).step
+    needs = axes.demand(place)
+    if sign in ("=", "<>") and step is None:
+        raise ParameterError(
+            "the bins of {name} do not end at whole numbers; ask for a range with BETWEEN, or for a bin by its label",
+            name=axes.answerer.schema.names[place],
+        )
+    if sign in ("=", "<>") and step is not None:
+        _check_value(cut, place, axes)
+    if form.slope < 0:
+        sign = MIRRORED[sign]
+    if step is None or sign in ("<", ">=", "=", "<>"):
+        needs.cuts.add(cut)
+    if step is not None and sign in ("<=", ">", "=", "<>"):
+        needs.cuts.add(_after(cut, step))
+
+
+def _check_value(value: Fraction, place: int, axes: Axes) -> None:
+    """Refuse a number that an attribute cannot have: a question for it is a slip of the pen."""
+    attribute, cells = axes.answerer.schema.attributes[place], axes.answerer.cells(place)
+    is_multiple = cells.step is not None and (value / cells.step).denominator == 1
+    if not (is_multiple and cells.edges[0] <= value < cells.edges[-1]):
+        raise SchemaError(
+            "attribute {name} has no such value; it has {known}", name=attribute.name, known=attribute.some_labels
+        )

@@ -1,0 +1,287 @@
+"""Sums over the records as what a release can estimate: boxes of weights, one weight a point of each attribute.
+
+Conditions become disjoint boxes. A linear combination of sums becomes one sum again, so that its error is worked out as
+a whole: that is how ratios, shares and deviations get their intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.asking.axes import Axes
+from sudare.asking.evaluate import PointGrid, attributes_of, evaluate
+from sudare.asking.protocol import AxisWeight, Moments
+from sudare.asking.syntax import Expression, Operation
+from sudare.asking.vectors import as_condition
+from sudare.errors import ParameterError
+from sudare.schema.arrays import Booleans, Reals
+
+MaskBox = dict[int, Booleans]
+PointBox = Mapping[int, NDArray[Any]]  # attribute -> weights of its points
+
+MOST_BOXES = 512
+MOST_CLASSES = 2**16  # of points of several attributes that a combination of sums tells apart
+
+
+# --- conditions as disjoint boxes -------------------------------------------------------------------------------------
+
+
+def find_boxes(condition: Expression | None, axes: Axes, *, wanted: bool = True) -> list[MaskBox]:
+    """The disjoint boxes of points where a condition is true (or false, which NULL is not either)."""
+    if condition is None:
+        return [{}]
+    places = attributes_of(condition)
+    if len(places) > 1 and isinstance(condition, Operation):
+        if condition.sign == "NOT":
+            return find_boxes(condition.operands[0], axes, wanted=not wanted)
+        if condition.sign in ("AND", "OR"):
+            parts = [find_boxes(operand, axes, wanted=wanted) for operand in _gather(condition)]
+            return _join_boxes(parts, all_of=(condition.sign == "AND") == wanted)
+    found = as_condition(evaluate(condition, PointGrid(axes, places)))[0 if wanted else 1]
+    if not places:
+        return [{}] if bool(found) else []
+    mask = np.broadcast_to(found, tuple(axes.points(place).size for place in places))
+    if len(places) == 1:
+        return [{places[0]: mask}] if mask.any() else []
+    return [{place: weights != 0 for place, weights in box.items()} for box in split_tensor(mask.astype(float), places)]
+
+
+def _gather(condition: Operation) -> list[Expression]:
+    """The operands, those on one attribute joined first: they are one mask."""
+    alone: dict[int, list[Expression]] = {}
+    rest: list[Expression] = []
+    for operand in condition.operands:
+        places = attributes_of(operand)
+        if len(places) == 1:
+            alone.setdefault(places[0], []).append(operand)
+        else:
+            rest.append(operand)
+    joined = [terms[0] if len(terms) == 1 else Operation(condition.sign, tuple(terms)) for terms in alone.values()]
+    return [*joined, *rest]
+
+
+def _join_boxes(parts: Sequence[list[MaskBox]], *, all_of: bool) -> list[MaskBox]:
+    boxes = parts[0]
+    for part in parts[1:]:
+        boxes = meet(boxes, part) if all_of else [*boxes, *_minus(part, boxes)]
+        check_boxes(boxes)
+    return boxes
+
+
+def check_boxes(boxes: Sequence[object]) -> None:
+    """Refuse a question that falls into too many parts."""
+    if len(boxes) > MOST_BOXES:
+        raise ParameterError(
+            "the condition splits into more than {most} boxes; ask several questions instead", most=MOST_BOXES
+        )
+
+
+def meet(first: Sequence[MaskBox], second: Sequence[MaskBox]) -> list[MaskBox]:
+    """What both hold."""
+    both = (_both(first_box, second_box) for first_box in first for second_box in second)
+    return [box for box in both if box is not None]
+
+
+def _both(first_box: MaskBox, second_box: MaskBox) -> MaskBox | None:
+    box = dict(first_box)
+    for attribute, mask in second_box.items():
+        if attribute in box:
+            mask = box[attribute] & mask
+        if not mask.any():
+            return None
+        box[attribute] = mask
+    return box
+
+
+def _minus(boxes: Sequence[MaskBox], taken: Sequence[MaskBox]) -> list[MaskBox]:
+    """What of some boxes no other box holds, again as disjoint boxes."""
+    left = list(boxes)
+    for hole in taken:
+        left = [part for box in left for part in _outside(box, hole)]
+        check_boxes(left)
+    return left
+
+
+def _outside(box: MaskBox, hole: MaskBox) -> list[MaskBox]:
+    parts, rest = [], box
+    for attribute, mask in hole.items():
+        outside = _both(rest, {attribute: ~mask})
+        if outside is not None:
+            parts.append(outside)
+        inside = _both(rest, {attribute: mask})
+        if inside is None:
+            return parts
+        rest = inside
+    return parts
+
+
+def split_tensor(tensor: Reals, places: Sequence[int]) -> list[dict[int, Reals]]:
+    """Write weights over several attributes as disjoint boxes: one of them keeps its weights, the others are masks."""
+    lines, classes = [], []
+    for axis in range(tensor.ndim):
+        moved = np.moveaxis(tensor, axis, 0).reshape(tensor.shape[axis], -1)
+        unique, inverse = np.unique(moved, axis=0, return_inverse=True)
+        lines.append(unique.shape[0])
+        classes.append(inverse.reshape(-1))
+    main = int(np.argmax(lines))
+    others = [axis for axis in range(tensor.ndim) if axis != main]
+    check_boxes(range(math.prod(lines[axis] for axis in others)))
+    boxes = []
+    for chosen in np.ndindex(*(lines[axis] for axis in others)):
+        index: list[Any] = [slice(None)] * tensor.ndim
+        masks = {}
+        for axis, number in zip(others, chosen, strict=True):
+            mask = classes[axis] == number
+            index[axis] = int(np.argmax(mask))
+            masks[places[axis]] = mask.astype(float)
+        line = tensor[tuple(index)]
+        if line.any():
+            boxes.append({**masks, places[main]: line})
+    return boxes
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+class Functional:
+    """A sum over the records: of the products of weights in disjoint boxes."""
+
+    __slots__ = ("_moments", "axes", "boxes")
+
+    def __init__(self, axes: Axes, boxes: Sequence[PointBox]) -> None:
+        self.axes, self.boxes = axes, tuple(boxes)
+        self._moments: Moments | None = None
+
+    @property
+    def moments(self) -> Moments:
+        """The estimate and its variances, asked for once."""
+        if self._moments is None:
+            self._moments = ask(self.axes, self.boxes)
+        return self._moments
+
+
+def ask(axes: Axes, boxes: Sequence[PointBox]) -> Moments:
+    """Ask a release for a sum over disjoint boxes."""
+    if not boxes:
+        return Moments(value=0.0, noise=0.0, model=0.0)
+    weighted = []
+    for box in boxes:
+        weighted.append({place: AxisWeight(*axes.weigh(place, np.asarray(w, dtype=float))) for place, w in box.items()})
+    return axes.answerer.moments(weighted)
+
+
+def tensor_parts(axes: Axes, places: Sequence[int], weights: NDArray[Any]) -> list[PointBox]:
+    """Weights over the points of some attributes as disjoint boxes."""
+    if not places:
+        factor = float(weights)
+        return [scale_box(axes, {}, factor)] if factor else []
+    tensor = np.broadcast_to(np.asarray(weights, dtype=float), tuple(axes.points(place).size for place in places))
+    if len(places) == 1:
+        return [{places[0]: tensor}] if tensor.any() else []
+    return list(split_tensor(tensor, places))
+
+
+def times(boxes: Sequence[PointBox], parts: Sequence[PointBox]) -> list[PointBox]:
+    """Multiply the weights of two lists of disjoint boxes."""
+    found: list[PointBox] = []
+    for box in boxes:
+        for part in parts:
+            product = dict(box)
+            for place, weights in part.items():
+                product[place] = product[place] * weights if place in product else weights
+            if all(weights.any() for weights in product.values()):
+                found.append(product)
+    check_boxes(found)
+    return found
+
+
+def scale_box(axes: Axes, box: PointBox, factor: float) -> PointBox:
+    """A box with every weight times a number."""
+    if factor == 1.0:
+        return box
+    first = next(iter(box), 0)
+    weights = box[first] if first in box else np.ones(axes.points(first).size)
+    return {**box, first: weights * factor}
+
+
+def combine(parts: Sequence[tuple[float, Functional]]) -> list[PointBox] | None:
+    """A linear combination of sums over one release as one sum over disjoint boxes; None if that is too large."""
+    terms = _fold([(factor, box) for factor, functional in parts for box in functional.boxes if factor])
+    axes = parts[0][1].axes
+    if len(terms) <= 1 or (len(terms) <= 16 and _are_disjoint([box for _, box in terms])):
+        return [scale_box(axes, box, factor) for factor, box in terms]
+    return _combine_classes(terms, axes)
+
+
+def _fold(terms: Sequence[tuple[float, PointBox]]) -> list[tuple[float, PointBox]]:
+    """Join terms that differ in one attribute only: their weights add up."""
+    found: list[tuple[float, PointBox]] = []
+    for factor, box in terms:
+        for place, (other_factor, other) in enumerate(found):
+            if not box and not other:
+                found[place] = (factor + other_factor, box)
+                break
+            axis = _only_difference(box, other)
+            if axis is not None:
+                first, second = (np.asarray(part.get(axis, 1.0)) for part in (other, box))
+                found[place] = (1.0, {**other, **box, axis: first * other_factor + second * factor})
+                break
+        else:
+            found.append((factor, box))
+    return found
+
+
+def _only_difference(first: PointBox, second: PointBox) -> int | None:
+    """The one attribute in which two boxes differ; None if there are more."""
+    differing = [
+        place
+        for place in {*first, *second}
+        if place not in first
+        or place not in second
+        or not (first[place] is second[place] or np.array_equal(first[place], second[place]))
+    ]
+    if len(differing) > 1:
+        return None
+    if differing:
+        return differing[0]
+    return next(iter(first), None)
+
+
+def _are_disjoint(boxes: Sequence[PointBox]) -> bool:
+    for place, box in enumerate(boxes):
+        for other in boxes[:place]:
+            shared = box.keys() & other.keys()
+            if not any(not np.any((box[axis] != 0) & (other[axis] != 0)) for axis in shared):
+                return False
+    return True
+
+
+def _combine_classes(terms: Sequence[tuple[float, PointBox]], axes: Axes) -> list[PointBox] | None:
+    """Tell apart only the points that some term weighs differently, and add the terms up over these classes."""
+    places = sorted({place for _, box in terms for place in box})
+    columns, classes, shape = {}, {}, []
+    for place in places:
+        size = axes.points(place).size
+        stacked = np.stack([np.broadcast_to(np.asarray(box.get(place, 1.0), dtype=float), size) for _, box in terms])
+        unique, inverse = np.unique(stacked, axis=1, return_inverse=True)
+        columns[place], classes[place] = unique, inverse.reshape(-1)
+        shape.append(unique.shape[1])
+    if math.prod(shape) > MOST_CLASSES:
+        return None
+    tensor = np.zeros(shape)
+    for number, (factor, _) in enumerate(terms):
+        product = np.array(factor)
+        for axis, place in enumerate(places):
+            line = columns[place][number].reshape([-1 if axis == other else 1 for other in range(len(places))])
+            product = product * line
+        tensor = tensor + product
+    try:
+        boxes = split_tensor(tensor, places)
+    except ParameterError:
+        return None
+    return [{place: weights[classes[place]] for place, weights in box.items()} for box in boxes]

@@ -1,0 +1,264 @@
+"""Read one statement of SQL: queries, their tables, groups and order. What is not foreseen is refused by its name."""
+
+from __future__ import annotations
+
+import itertools
+
+from sudare.asking.expressions import RESERVED, ExpressionParser
+from sudare.asking.syntax import (
+    DerivedTable,
+    Expression,
+    GroupBy,
+    Query,
+    Select,
+    SelectItem,
+    TableJoin,
+    TableName,
+    Token,
+    refuse,
+    split_words,
+)
+from sudare.text import text
+
+MOST_CUBE_KEYS = 8
+UNFORESEEN_TABLES = frozenset(
+    ["RIGHT", "FULL", "NATURAL", "LATERAL", "ASOF", "POSITIONAL", "SEMI", "ANTI", "TABLESAMPLE", "PIVOT", "UNPIVOT"]
+)
+
+
+def parse(statement: str) -> Query:
+    """Read one statement; ParameterError names what is not answered.
+
+    >>> parse("SELECT COUNT(*) FROM view WHERE age < 20").selects[0].where.sign
+    '<'
+    """
+    return StatementParser(statement).statement()
+
+
+def split_statements(file: str) -> list[str]:
+    """The statements of a file, one by one, as they are written there; comments between them are left out.
+
+    >>> split_statements("SELECT 1; SELECT ';' -- end;")
+    ['SELECT 1', "SELECT ';'"]
+    """
+    found, part = [], list[Token]()
+    for token in split_words(file):
+        if token.kind == "end" or (token.kind == "sign" and token.value == ";"):
+            if part:
+                found.append(file[part[0].start : part[-1].stop])
+            part = []
+        else:
+            part.append(token)
+    return found
+
+
+class StatementParser(ExpressionParser):
+    """Reads queries."""
+
+    # --- queries ------------------------------------------------------------------------------------------------------
+
+    def statement(self) -> Query:
+        """Read the whole statement."""
+        if not (self.token.word in ("SELECT", "WITH", "FROM") or self.is_sign("(")):
+            if self.token.kind == "end":
+                raise self.unexpected("SELECT")
+            raise refuse(text("a statement that is no SELECT"))
+        query = self.query()
+        self.take_sign(";")
+        if self.token.kind != "end":
+            raise self.unexpected()
+        return query
+
+    def query(self) -> Query:
+        """Read a query."""
+        return self.nested(self._query)
+
+    def _query(self) -> Query:
+        named = self.with_list() if self.take("WITH") else ()
+        selects: list[Select | Query] = [self.operand_of_union()]
+        unions: list[bool] = []
+        while self.token.word in ("UNION", "INTERSECT", "EXCEPT"):
+            if not self.take("UNION"):
+                raise refuse(self.token.word)
+            unions.append(self.take("ALL"))
+            if not unions[-1]:
+                self.take("DISTINCT")
+            if self.take("BY", "NAME"):
+                raise refuse("UNION BY NAME")
+            selects.append(self.operand_of_union())
+        order, order_all = self.order_by() if self.take("ORDER", "BY") else ((), "")
+        limit, offset = self.limits()
+        if len(selects) == 1 and isinstance(selects[0], Query) and not (named or order or order_all) and limit is None:
+            return selects[0] if not offset else Query(tuple(selects), offset=offset)
+        return Query(tuple(selects), tuple(unions), named, order, order_all, limit, offset)
+
+    def with_list(self) -> tuple[tuple[str, Query], ...]:
+        """Read the queries that WITH names."""
+        if self.take("RECURSIVE"):
+            raise refuse("WITH RECURSIVE")
+        named = []
+        while True:
+            name = self.name()
+            if self.is_sign("("):
+                raise refuse(text("names of columns after a name of WITH"))
+            self.expect("AS")
+            if self.take("NOT", "MATERIALIZED") or self.take("MATERIALIZED"):
+                pass
+            self.expect_sign("(")
+            named.append((name, self.query()))
+            self.expect_sign(")")
+            if not self.take_sign(","):
+                return tuple(named)
+
+    def operand_of_union(self) -> Select | Query:
+        """Read one side of UNION."""
+        if self.take_sign("("):
+            query = self.query()
+            self.expect_sign(")")
+            return query
+        return self.select()
+
+    def limits(self) -> tuple[int | None, int]:
+        """Read LIMIT and OFFSET."""
+        limit, offset = None, 0
+        for _ in range(2):
+            if self.take("LIMIT"):
+                limit = None if self.take("ALL") else self.whole_number("LIMIT")
+            if self.take("OFFSET"):
+                offset = self.whole_number("OFFSET")
+                self.take("ROWS")
+        return limit, offset
+
+    def whole_number(self, after: str) -> int:
+        """Read the number after LIMIT."""
+        token = self.next()
+        if token.kind != "number" or not token.value.isdigit() or len(token.value) > 15 or self.is_sign("%"):
+            raise refuse(text("{word} with anything but a whole number", word=after))
+        return int(token.value)
+
+    def select(self) -> Select:
+        """Read one SELECT."""
+        self.expect("SELECT")
+        distinct = self.take("DISTINCT")
+        if not distinct:
+            self.take("ALL")
+        if distinct and self.take("ON"):
+            raise refuse("DISTINCT ON")
+        items = self.list_of(self.item)
+        self.expect("FROM")
+        table, joins = self.tables()
+        where = self.expression() if self.take("WHERE") else None
+        grouping = self.grouping() if self.take("GROUP", "BY") else None
+        having = self.expression() if self.take("HAVING") else None
+        if self.token.word == "WINDOW":
+            raise refuse("WINDOW")
+        qualify = self.expression() if self.take("QUALIFY") else None
+        return Select(tuple(items), table, joins, where, grouping, having, qualify, distinct)
+
+    def item(self) -> SelectItem:
+        """Read one column of SELECT."""
+        start = self.token.start
+        expression = self.star() or self.expression()
+        written = " ".join(self.source[start : self.tokens[self.place - 1].stop].split())
+        if self.take("AS"):
+            return SelectItem(expression, self.name(), written)
+        token = self.token
+        if token.kind == "quoted" or (token.kind == "name" and token.word not in RESERVED):
+            return SelectItem(expression, self.name(), written)
+        return SelectItem(expression, "", written)
+
+    def tables(self) -> tuple[TableName | DerivedTable, tuple[TableJoin, ...]]:
+        """Read FROM."""
+        first, joins = self.table(), list[TableJoin]()
+        while True:
+            if self.take_sign(",") or self.take("CROSS", "JOIN"):
+                joins.append(TableJoin(self.table(), "cross"))
+                continue
+            kind = "left" if self.take("LEFT", "OUTER", "JOIN") or self.take("LEFT", "JOIN") else ""
+            kind = kind or ("inner" if self.take("INNER", "JOIN") or self.take("JOIN") else "")
+            if not kind:
+                break
+            joins.append(self.join(kind))
+        if self.token.word in UNFORESEEN_TABLES:
+            raise refuse(self.token.word)
+        return first, tuple(joins)
+
+    def join(self, kind: str) -> TableJoin:
+        """Read one joined table."""
+        table = self.table()
+        if self.take("ON"):
+            return TableJoin(table, kind, self.expression())
+        if self.take("USING"):
+            self.expect_sign("(")
+            names = self.list_of(self.name)
+            self.expect_sign(")")
+            return TableJoin(table, kind, None, tuple(names))
+        raise self.unexpected("ON")
+
+    def table(self) -> TableName | DerivedTable:
+        """Read one table."""
+        if self.take_sign("("):
+            query = self.query()
+            self.expect_sign(")")
+            return DerivedTable(query, self.alias())
+        name = self.name("a table")
+        if self.is_sign(".") or self.is_sign("("):
+            raise refuse(text("a table of another database, or a function in FROM"))
+        return TableName(name, self.alias() or name)
+
+    def alias(self) -> str:
+        """Read the name that a table is given."""
+        token, after = self.token, self.take("AS")
+        token = self.token
+        if after or token.kind == "quoted" or (token.kind == "name" and token.word not in RESERVED):
+            alias = self.name()
+            if self.is_sign("("):
+                raise refuse(text("names of columns after the name of a table"))
+            return alias
+        return ""
+
+    def grouping(self) -> GroupBy:
+        """Read GROUP BY."""
+        if self.take("ALL"):
+            return GroupBy((), is_all=True)
+        parts = self.list_of(self.grouping_part)
+        sets = [tuple(itertools.chain.from_iterable(chosen)) for chosen in itertools.product(*parts)]
+        if len(sets) > 2**MOST_CUBE_KEYS:
+            raise refuse(text("CUBE of so many keys"))
+        return GroupBy(tuple(tuple(dict.fromkeys(keys)) for keys in sets))
+
+    def grouping_part(self) -> list[tuple[Expression, ...]]:
+        """The sets of keys that one part of GROUP BY stands for."""
+        if self.token.word in ("ROLLUP", "CUBE") and self.peek().value == "(":
+            kind = self.next().word
+            self.expect_sign("(")
+            keys = self.list_of(self.keys)
+            self.expect_sign(")")
+            if len(keys) > MOST_CUBE_KEYS:
+                raise refuse(text("CUBE of so many keys"))
+            if kind == "ROLLUP":
+                chosen = [keys[:length] for length in range(len(keys), -1, -1)]
+            else:
+                sizes = range(len(keys), -1, -1)
+                chosen = [list(some) for size in sizes for some in itertools.combinations(keys, size)]
+            return [tuple(itertools.chain.from_iterable(some)) for some in chosen]
+        if self.take("GROUPING", "SETS"):
+            self.expect_sign("(")
+            found = self.list_of(self.keys)
+            self.expect_sign(")")
+            return found
+        return [self.keys()]
+
+    def keys(self) -> tuple[Expression, ...]:
+        """Read one key, or several in parentheses."""
+        if self.is_sign("(") and self.peek().value == ")" and self.peek().kind == "sign":
+            self.place += 2
+            return ()
+        if self.is_sign("("):
+            start = self.place
+            self.place += 1
+            found = self.list_of(self.expression)
+            if self.take_sign(")") and (self.is_sign(",") or self.is_sign(")") or self.token.kind in ("name", "end")):
+                return tuple(found)
+            self.place = start
+        return (self.expression(),)

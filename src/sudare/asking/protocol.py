@@ -1,0 +1,160 @@
+"""Who can be asked: anything that estimates weighted counts of records and knows how far they may be off.
+
+A statement of SQL becomes sums over the records, each record weighted by a product of weights of its attributes. What
+answers such sums (a view, a table of counts) needs to know nothing about SQL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Protocol
+
+import numpy as np
+
+from sudare.schema import Attribute, DateBins, NumberBins, Schema
+from sudare.schema.arrays import Codes, Reals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttributeCells:
+    """The finest parts of an attribute that counts are known for, in order; other and missing values come last.
+
+    `edges` are those of the cells that hold numbers or days, [edges[i], edges[i + 1]), and there are none for labels.
+    Values are multiples of `step`, or lie anywhere if it is None. `codes` are the values of the schema: several cells
+    may be parts of one bin.
+    """
+
+    codes: Codes
+    edges: tuple[Fraction, ...] = ()
+    step: Fraction | None = None
+
+    @property
+    def counted(self) -> int:
+        """How many cells hold numbers or days."""
+        return max(0, len(self.edges) - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisWeight:
+    """The weight of every cell of an attribute: its mean over the values of the cell, and the mean of its square.
+
+    `square - mean**2` is what a record's weight varies by inside the cell: 0 where the whole cell is counted, f(1 - f)
+    where a share f of its values is, (w^2 - step^2)/12 where the number itself is added.
+    """
+
+    mean: Reals
+    square: Reals
+
+    @property
+    def variance(self) -> Reals:
+        """How much the weight varies inside every cell."""
+        spread: Reals = np.maximum(self.square - self.mean**2, 0.0)
+        return spread
+
+    @classmethod
+    def exactly(cls, weights: Reals) -> AxisWeight:
+        """Every value of a cell weighs the same."""
+        return cls(weights, weights**2)
+
+
+WeightBox = Mapping[int, AxisWeight]  # attribute -> weights; attributes that are not named weigh 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moments:
+    """An estimated sum over the records, and the variances of its three errors: noise, model, inside of cells.
+
+    `replicates`: how many draws the variance of the noise comes from; None if it is known.
+    """
+
+    value: float
+    noise: float
+    model: float
+    inside: float = 0.0
+    replicates: int | None = None
+
+    @property
+    def variance(self) -> float:
+        """All three together."""
+        return self.noise + self.model + self.inside
+
+    def scaled(self, value: float, by: float) -> Moments:
+        """The same errors, divided by a number that is known."""
+        square = by * by
+        return Moments(
+            value=value,
+            noise=self.noise / square,
+            model=self.model / square,
+            inside=self.inside / square,
+            replicates=self.replicates,
+        )
+
+    def reach(self, level: float) -> float:
+        """Half the interval: Student's t, since the variance of the noise comes from replicates.
+
+        Degrees of freedom by Welch and Satterthwaite; the quantile by Cornish and Fisher, good to 1 % from 4 on.
+        """
+        total = self.variance
+        quantile = _normal_quantile(level)
+        if self.replicates and self.noise > 0:
+            degrees = self.replicates * (total / self.noise) ** 2
+            normal = quantile
+            quantile += (normal**3 + normal) / (4 * degrees)
+            quantile += (5 * normal**5 + 16 * normal**3 + 3 * normal) / (96 * degrees**2)
+        return quantile * math.sqrt(total)
+
+
+@lru_cache(maxsize=32)
+def _normal_quantile(level: float) -> float:
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+class Answerer(Protocol):
+    """What a statement can be asked of."""
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes it can be asked about."""
+
+    def cells(self, attribute: int) -> AttributeCells:
+        """The finest parts of an attribute that it knows."""
+
+    def moments(self, boxes: Sequence[WeightBox]) -> Moments:
+        """Estimate the sum of the weights of all records; a record lies in one box at most."""
+
+
+def find_step(attribute: Attribute) -> Fraction | None:
+    """What numbers or days are multiples of: the declared grain, or 1 where all edges are whole numbers."""
+    domain = attribute.domain
+    if isinstance(domain, DateBins):
+        return Fraction(1)
+    if not isinstance(domain, NumberBins):
+        return None
+    return attribute.grain or (Fraction(1) if domain.is_whole else None)
+
+
+def find_edges(attribute: Attribute) -> tuple[Fraction, ...]:
+    """Where the bins of a number or date begin, and where the last one ends, its last value included."""
+    domain, step = attribute.domain, find_step(attribute)
+    if isinstance(domain, DateBins):
+        days = tuple(Fraction(edge.toordinal()) for edge in domain.edges)
+        return (*days[:-1], days[-1] + 1)
+    if not isinstance(domain, NumberBins):
+        return ()
+    edges = domain.edges
+    return edges if step is None or domain.widest <= step else (*edges[:-1], edges[-1] + step)
+
+
+def bins_as_cells(attribute: Attribute) -> AttributeCells:
+    """The values of the schema, none of them divided.
+
+    >>> bins_as_cells(Attribute(name="age", domain=NumberBins.of_width(0, 10, 5))).edges[-1]
+    Fraction(11, 1)
+    """
+    codes = np.arange(attribute.size, dtype=np.int64)
+    return AttributeCells(codes, find_edges(attribute), find_step(attribute))

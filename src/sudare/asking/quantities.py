@@ -1,0 +1,296 @@
+"""Numbers that are computed from estimated sums, and how far they may be off.
+
+A quantity knows its derivative by every sum it is made of. Its error to first order is then the error of one linear
+combination of sums, which is asked for as a whole (the delta method). A ratio whose divisor is not sure gets the
+interval of Fieller instead, and what is found by inverting counts (quantiles, extremes) brings its own interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sudare.asking.answers import Estimate, answer
+from sudare.asking.functionals import Functional, ask, combine
+from sudare.asking.protocol import Moments
+from sudare.text import Text, text
+
+Parts = Mapping[Functional, float]
+
+UNSURE_DIVISOR = (
+    0.02  # (half the width of a divisor's interval / the divisor)^2, beyond which Fieller's interval is used
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearSum:
+    """A linear combination of sums."""
+
+    value: float
+    parts: Parts
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Quantity:
+    """A number, its derivatives by sums, and between what it must lie.
+
+    `ratio` are numerator and denominator where it is a fixed multiple (`scale`) of such a ratio. `fixed` is an interval
+    that was found otherwise. `reason` says why there is none.
+    """
+
+    value: float
+    parts: Parts = field(default_factory=dict)
+    least: float = -math.inf
+    most: float = math.inf
+    ratio: tuple[LinearSum, LinearSum] | None = None
+    scale: float = 1.0
+    fixed: tuple[float, float] | None = None
+    reason: Text | None = None
+    is_day: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether it is a plain number."""
+        return not self.parts and self.fixed is None and self.reason is None
+
+    @property
+    def is_linear(self) -> bool:
+        """Tell whether it is a linear combination of sums and of nothing else."""
+        return self.ratio is None and self.fixed is None and self.reason is None
+
+
+def plain(value: float) -> Quantity:
+    """A number that is known."""
+    return Quantity(value=value, least=value, most=value)
+
+
+def total(functional: Functional, *, least: float = 0.0, most: float = math.inf) -> Quantity:
+    """A sum over the records."""
+    return Quantity(value=functional.moments.value, parts={functional: 1.0}, least=least, most=most)
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def add(left: Quantity, right: Quantity, turn: float = 1.0) -> Quantity:
+    """Add, or with `turn` -1 subtract."""
+    if turn < 0:
+        right = scale(right, -1.0)
+    if right.is_exact and left.ratio is None:
+        return _shift(left, right.value)
+    if left.is_exact and right.ratio is None:
+        return _shift(right, left.value)
+    value = left.value + right.value
+    bounds = left.least + right.least, left.most + right.most
+    if left.fixed is not None and right.fixed is not None and not (left.reason or right.reason):
+        fixed = left.fixed[0] + right.fixed[0], left.fixed[1] + right.fixed[1]  # wider than needed, never too narrow
+        return Quantity(value=value, fixed=fixed, least=bounds[0], most=bounds[1])
+    return _join(value, left, right, 1.0, 1.0, bounds)
+
+
+def _shift(quantity: Quantity, by: float) -> Quantity:
+    fixed = None if quantity.fixed is None else (quantity.fixed[0] + by, quantity.fixed[1] + by)
+    return replace(quantity, value=quantity.value + by, least=quantity.least + by, most=quantity.most + by, fixed=fixed)
+
+
+def scale(quantity: Quantity, factor: float) -> Quantity:
+    """Multiply by a known number."""
+    ends = sorted((_times(quantity.least, factor), _times(quantity.most, factor)))
+    fixed = quantity.fixed
+    if fixed is not None:
+        low, high = sorted((fixed[0] * factor, fixed[1] * factor))
+        fixed = low, high
+    return replace(
+        quantity,
+        value=quantity.value * factor,
+        parts={functional: part * factor for functional, part in quantity.parts.items()},
+        least=ends[0],
+        most=ends[1],
+        scale=quantity.scale * factor,
+        fixed=fixed,
+    )
+
+
+def _times(first: float, second: float) -> float:
+    return 0.0 if first == 0 or second == 0 else first * second
+
+
+def multiply(left: Quantity, right: Quantity) -> Quantity:
+    """Multiply."""
+    if right.is_exact:
+        return scale(left, right.value)
+    if left.is_exact:
+        return scale(right, left.value)
+    corners = [_times(a, b) for a in (left.least, left.most) for b in (right.least, right.most)]
+    value = left.value * right.value
+    return _join(value, left, right, right.value, left.value, (min(corners), max(corners)))
+
+
+def divide(left: Quantity, right: Quantity) -> Quantity | None:
+    """Divide; None (NULL) by 0."""
+    if right.value == 0:
+        return None
+    if right.is_exact:
+        return scale(left, 1.0 / right.value)
+    value = left.value / right.value
+    is_positive = left.least >= 0 and right.least >= 0
+    bounds = (0.0, math.inf) if is_positive else (-math.inf, math.inf)
+    found = _join(value, left, right, 1.0 / right.value, -value / right.value, bounds)
+    if left.is_linear and right.is_linear and left.parts:
+        both = LinearSum(left.value, left.parts), LinearSum(right.value, right.parts)
+        most = 1.0 if is_positive and _is_part_of(left, right) else bounds[1]
+        return replace(found, ratio=both, scale=1.0, most=most)
+    return found
+
+
+def _is_part_of(left: Quantity, right: Quantity) -> bool:
+    """Tell whether a count is known to be of some of the records of another: boxes within one larger box."""
+    if len(left.parts) != 1 or len(right.parts) != 1:
+        return False
+    (part, factor), (whole, other) = next(iter(left.parts.items())), next(iter(right.parts.items()))
+    if factor != 1.0 or other != 1.0 or len(whole.boxes) != 1 or part.axes is not whole.axes:
+        return False
+    outer = whole.boxes[0]
+    return all(
+        all(place in box and bool((box[place] <= outer[place]).all()) for place in outer)
+        and all(bool(((weights >= 0) & (weights <= 1)).all()) for weights in box.values())
+        for box in part.boxes
+    )
+
+
+def _join(
+    value: float, left: Quantity, right: Quantity, by_left: float, by_right: float,
+    bounds: tuple[float, float],
+) -> Quantity:  # fmt: skip
+    """A number made of two quantities, with its derivatives by both."""
+    reason = left.reason or right.reason
+    if left.fixed is not None or right.fixed is not None:
+        reason = reason or text("it is computed from numbers whose intervals are found one by one")
+        return Quantity(value=value, reason=reason, least=bounds[0], most=bounds[1])
+    parts = {functional: part * by_left for functional, part in left.parts.items()}
+    for functional, part in right.parts.items():
+        parts[functional] = parts.get(functional, 0.0) + part * by_right
+    return Quantity(value=value, parts=parts, least=bounds[0], most=bounds[1], reason=reason)
+
+
+def apply(quantity: Quantity, value: float, slope: float, bounds: tuple[float, float]) -> Quantity:
+    """A function of a quantity: its value, its derivative there, and between what it lies (a function that rises)."""
+    parts = {functional: part * slope for functional, part in quantity.parts.items()}
+    reason = quantity.reason
+    if quantity.fixed is not None:
+        reason = reason or text("it is computed from numbers whose intervals are found one by one")
+    return Quantity(value=value, parts=parts, least=bounds[0], most=bounds[1], reason=reason)
+
+
+# --- intervals --------------------------------------------------------------------------------------------------------
+
+
+def estimate(quantity: Quantity, level: float) -> Estimate:
+    """The number with its interval, or with the reason why there is none."""
+    value = min(quantity.most, max(quantity.least, quantity.value))
+    if quantity.reason is not None:
+        return _without(value, level, quantity.reason, quantity.is_day)
+    if quantity.fixed is not None:
+        low, high = min(quantity.fixed[0], value), max(quantity.fixed[1], value)
+        return Estimate(
+            value=value, low=low, high=high, level=level, noise_deviation=math.nan, model_deviation=math.nan,
+            inside_deviation=math.nan, is_day=quantity.is_day,
+        )  # fmt: skip
+    moments = moments_of(quantity.parts)
+    found = answer(
+        moments.scaled(quantity.value, 1.0),
+        level=level,
+        least=quantity.least,
+        most=quantity.most,
+    )
+    if quantity.ratio is not None:
+        return _with_fieller(found, quantity, level)
+    return found
+
+
+def _without(value: float, level: float, reason: Text, is_day: bool = False) -> Estimate:
+    return Estimate(
+        value=value, low=math.nan, high=math.nan, level=level, noise_deviation=math.nan, model_deviation=math.nan,
+        inside_deviation=math.nan, reason=reason, is_day=is_day,
+    )  # fmt: skip
+
+
+def moments_of(parts: Parts) -> Moments:
+    """The errors of a linear combination of sums; the noise of different releases is independent."""
+    if len(parts) == 1:
+        ((functional, factor),) = parts.items()
+        found = functional.moments
+        return replace(
+            found,
+            value=found.value * factor,
+            noise=found.noise * factor**2,
+            model=found.model * factor**2,
+            inside=found.inside * factor**2,
+        )
+    releases: dict[int, list[tuple[float, Functional]]] = {}
+    for functional, factor in parts.items():
+        releases.setdefault(id(functional.axes), []).append((factor, functional))
+    found_all = [_moments_in_one(terms) for terms in releases.values()]
+    return Moments(
+        value=sum(found.value for found in found_all),
+        noise=sum(found.noise for found in found_all),
+        model=sum(found.model for found in found_all),
+        inside=sum(found.inside for found in found_all),
+        replicates=_fewest(found_all),
+    )
+
+
+def _fewest(moments: Sequence[Moments]) -> int | None:
+    known = [found.replicates for found in moments if found.replicates is not None]
+    return min(known, default=None)
+
+
+def _moments_in_one(terms: list[tuple[float, Functional]]) -> Moments:
+    boxes = combine(terms)
+    if boxes is not None:
+        return ask(terms[0][1].axes, boxes)
+    # too many classes: as if all errors went together, which is never too narrow
+    every = [(factor, functional.moments) for factor, functional in terms]
+    noise, model, inside = (
+        sum(abs(factor) * math.sqrt(getattr(moments, name)) for factor, moments in every) ** 2
+        for name in ("noise", "model", "inside")
+    )
+    value = sum(factor * moments.value for factor, moments in every)
+    replicates = _fewest([moments for _, moments in every])
+    return Moments(value=value, noise=noise, model=model, inside=inside, replicates=replicates)
+
+
+def _with_fieller(found: Estimate, quantity: Quantity, level: float) -> Estimate:
+    """Where the divisor of a ratio is not sure: all r for which numerator - r * denominator may be 0.
+
+    With C = A - r0 B for the estimate r0 and d = r - r0:  d^2 b^2 <= z^2 (V_CC - 2 d V_CB + d^2 V_BB).
+    """
+    if quantity.ratio is None:
+        return found
+    top, bottom = quantity.ratio
+    below = moments_of(bottom.parts)
+    if below.reach(level) ** 2 <= UNSURE_DIVISOR * bottom.value**2:
+        return found
+    r = top.value / bottom.value
+    centre = _minus(top.parts, bottom.parts, r)
+    v_cc, v_bb = moments_of(centre).variance, below.variance
+    weight = math.sqrt(v_cc / v_bb) if v_cc > 0 and v_bb > 0 else 1.0
+    v_cb = (moments_of(_minus(centre, bottom.parts, -weight)).variance - v_cc - weight**2 * v_bb) / (2 * weight)
+    z2 = below.reach(level) ** 2 / v_bb if v_bb > 0 else 0.0
+    a, b, c = bottom.value**2 - z2 * v_bb, z2 * v_cb, -z2 * v_cc
+    low, high = quantity.least, quantity.most
+    if a > 0:
+        root = math.sqrt(max(b * b - a * c, 0.0))
+        ends = sorted(quantity.scale * (r + (-b + turn * root) / a) for turn in (-1.0, 1.0))
+        low, high = max(low, ends[0]), min(high, ends[1])
+    elif not (math.isfinite(low) and math.isfinite(high)):
+        return _without(found.value, level, text("so few records are counted that the divisor may be 0"))
+    return replace(found, low=min(low, found.value), high=max(high, found.value))
+
+
+def _minus(first: Parts, second: Parts, factor: float) -> dict[Functional, float]:
+    found = dict(first)
+    for functional, part in second.items():
+        found[functional] = found.get(functional, 0.0) - factor * part
+    return found

@@ -1,0 +1,359 @@
+"""Rows of groups: cells that are labels or quantities, and what SQL computes from them row by row and over windows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sudare.asking import quantities, vectors
+from sudare.asking.evaluate import operate
+from sudare.asking.functions import call_function
+from sudare.asking.quantities import Quantity
+from sudare.asking.syntax import (
+    Call,
+    CaseWhen,
+    Cast,
+    Expression,
+    IntervalLiteral,
+    Literal,
+    Matching,
+    Membership,
+    Operation,
+    Ordering,
+    Slot,
+    refuse,
+)
+from sudare.asking.vectors import Vector
+from sudare.text import text
+
+Cell = Vector | Quantity
+NULL_CELL = Vector("null", np.array(0.0), np.array(True), is_constant=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupRow:
+    """A row of groups, whether there surely is such a group, and whether there is by the estimate."""
+
+    cells: tuple[Cell, ...]
+    is_sure: bool = True
+    is_likely: bool = True
+
+    def extended(self, more: Iterable[Cell]) -> GroupRow:
+        """The row with more cells."""
+        return replace(self, cells=(*self.cells, *more))
+
+
+class Decisions:
+    """Remembers that the estimates, not the true numbers, decided something."""
+
+    def __init__(self) -> None:
+        self.were_made = False
+
+
+def is_null_cell(cell: Cell) -> bool:
+    """Tell whether a cell is NULL."""
+    return isinstance(cell, Vector) and bool(cell.null)
+
+
+def number_cell(value: float, kind: str = "integer") -> Vector:
+    """A known number as a cell."""
+    return Vector(kind, np.array(float(value)), np.array(False), is_constant=True)
+
+
+def truth_cell(value: bool) -> Vector:
+    """A truth value as a cell."""
+    return Vector("bool", np.array(value), np.array(False), is_constant=True)
+
+
+def compute(node: Expression, cells: Sequence[Cell], decisions: Decisions) -> Cell:
+    """Compute an expression of the cells of a row."""
+    if isinstance(node, Slot):
+        return cells[node.place]
+    if isinstance(node, Literal):
+        return vectors.constant(node)
+    if isinstance(node, CaseWhen):
+        return _choose(node, cells, decisions)
+    if isinstance(node, Operation):
+        return _operate(node, cells, decisions)
+    if isinstance(node, Membership):
+        operand = compute(node.operand, cells, decisions)
+        found = [_compare("=", operand, compute(value, cells, decisions), decisions) for value in node.values]
+        return vectors.connect("OR", found)
+    if isinstance(node, Matching):
+        operand, pattern = (compute(side, cells, decisions) for side in (node.operand, node.pattern))
+        return vectors.match(_label(operand), _label(pattern), node)
+    if isinstance(node, Cast):
+        return _cast(node, compute(node.operand, cells, decisions))
+    if isinstance(node, Call):
+        return _call(node, cells, decisions)
+    raise refuse(text("this use of a column"), text("it must stand in GROUP BY, or in COUNT, SUM, AVG and the like"))
+
+
+def holds(node: Expression, cells: Sequence[Cell], decisions: Decisions) -> bool:
+    """Tell whether a condition is true for a row."""
+    found = compute(node, cells, decisions)
+    return bool(vectors.as_condition(_label(found))[0])
+
+
+def _label(cell: Cell) -> Vector:
+    if isinstance(cell, Quantity):
+        raise refuse(text("a text function of an estimated number"))
+    return cell
+
+
+def _choose(node: CaseWhen, cells: Sequence[Cell], decisions: Decisions) -> Cell:
+    for condition, value in node.branches:
+        if holds(condition, cells, decisions):
+            return compute(value, cells, decisions)
+    return compute(node.other, cells, decisions)
+
+
+def _operate(node: Operation, cells: Sequence[Cell], decisions: Decisions) -> Cell:
+    sign = node.sign
+    if any(isinstance(operand, IntervalLiteral) for operand in node.operands):
+        day, interval = node.operands
+        if not isinstance(interval, IntervalLiteral):
+            raise refuse("INTERVAL")
+        return vectors.add_interval(_label(compute(day, cells, decisions)), interval, sign)
+    operands = [compute(operand, cells, decisions) for operand in node.operands]
+    if not any(isinstance(operand, Quantity) for operand in operands):
+        return operate(sign, [_label(operand) for operand in operands])
+    if sign in vectors.MIRRORED:
+        return _compare(sign, operands[0], operands[1], decisions)
+    if sign == "IS_NULL":
+        return truth_cell(False)
+    if any(is_null_cell(operand) for operand in operands):
+        return NULL_CELL
+    if sign == "NEG":
+        return quantities.scale(to_quantity(operands[0]), -1.0)
+    if sign not in ("+", "-", "*", "/"):
+        raise refuse(text("{sign} of an estimated number", sign=sign))
+    left, right = (to_quantity(operand) for operand in operands)
+    if sign in ("+", "-"):
+        return quantities.add(left, right, 1.0 if sign == "+" else -1.0)
+    found = quantities.multiply(left, right) if sign == "*" else quantities.divide(left, right)
+    return NULL_CELL if found is None else found
+
+
+def to_quantity(cell: Cell) -> Quantity:
+    """A cell as a number that can be computed with."""
+    if isinstance(cell, Quantity):
+        return cell
+    if not cell.is_number:
+        raise refuse(text("an estimated number together with {kind}", kind=cell.kind))
+    return quantities.plain(float(cell.data))
+
+
+def _compare(sign: str, left: Cell, right: Cell, decisions: Decisions) -> Vector:
+    if isinstance(left, Vector) and isinstance(right, Vector):
+        return vectors.compare(sign, left, right)
+    if is_null_cell(left) or is_null_cell(right):
+        return NULL_CELL
+    decisions.were_made = True
+    sides = [
+        number_cell(cell.value, "date" if cell.is_day else "number") if isinstance(cell, Quantity) else cell
+        for cell in (left, right)
+    ]
+    return vectors.compare(sign, *sides)
+
+
+def _cast(node: Cast, cell: Cell) -> Cell:
+    if isinstance(cell, Vector):
+        return vectors.cast(cell, node.kind, text("CAST to {kind}", kind=node.kind))
+    if node.kind == "number":
+        return cell
+    if node.kind == "integer":
+        return _rounded(cell, lambda value: float(np.rint(value)))
+    raise refuse(text("CAST to {kind}", kind=node.kind), text("it is an estimated number"))
+
+
+def _rounded(quantity: Quantity, change: Callable[[float], float]) -> Quantity:
+    """A rounded number keeps the interval of what it was."""
+    return replace(quantity, value=change(quantity.value))
+
+
+def _call(node: Call, cells: Sequence[Cell], decisions: Decisions) -> Cell:
+    if node.window is not None or node.order or node.condition is not None or node.distinct:
+        raise refuse(f"{node.name}()")
+    if node.name in ("IF", "IFF") and len(node.arguments) == 3:
+        condition, chosen, other = node.arguments
+        return _choose(CaseWhen(((condition, chosen),), other), cells, decisions)
+    arguments = [compute(argument, cells, decisions) for argument in node.arguments]
+    if node.name in ("COALESCE", "IFNULL"):
+        return next((argument for argument in arguments if not is_null_cell(argument)), NULL_CELL)
+    if not any(isinstance(argument, Quantity) for argument in arguments):
+        return call_function(node.name, [_label(argument) for argument in arguments])
+    if node.name == "NULLIF" and len(arguments) == 2:
+        equal = _compare("=", arguments[0], arguments[1], decisions)
+        return NULL_CELL if bool(vectors.as_condition(equal)[0]) else arguments[0]
+    if any(is_null_cell(argument) for argument in arguments) and node.name not in ("GREATEST", "LEAST"):
+        return NULL_CELL
+    return _function(node.name, arguments, decisions)
+
+
+_ROUNDING: dict[str, Callable[[float], float]] = {
+    "FLOOR": math.floor,
+    "CEIL": math.ceil,
+    "CEILING": math.ceil,
+    "TRUNC": math.trunc,
+}
+
+
+def _function(name: str, arguments: list[Cell], decisions: Decisions) -> Cell:
+    first = to_quantity(arguments[0])
+    if name in _ROUNDING and len(arguments) == 1:
+        return _rounded(first, _ROUNDING[name])
+    last = arguments[-1]
+    if name == "ROUND" and (len(arguments) == 1 or isinstance(last, Vector)):
+        places = int(float(last.data)) if isinstance(last, Vector) else 0
+        factor = 10.0**places
+        return _rounded(first, lambda value: float(vectors.round_away(np.array(value * factor))) / factor)
+    if name in ("GREATEST", "LEAST"):
+        decisions.were_made = True
+        known = [to_quantity(argument) for argument in arguments if not is_null_cell(argument)]
+        return (max if name == "GREATEST" else min)(known, key=lambda quantity: quantity.value)
+    if name == "ABS" and len(arguments) == 1:
+        return first if first.value >= 0 else quantities.scale(first, -1.0)
+    value = first.value
+    if name == "SQRT" and value > 0:
+        return quantities.apply(first, math.sqrt(value), 0.5 / math.sqrt(value), (0.0, math.inf))
+    if name in ("LN", "LOG", "LOG10", "LOG2") and value > 0:
+        base = {"LN": 1.0, "LOG2": math.log(2)}.get(name, math.log(10))
+        return quantities.apply(first, math.log(value) / base, 1 / (value * base), (-math.inf, math.inf))
+    if name == "EXP" and value < 300:
+        return quantities.apply(first, math.exp(value), math.exp(value), (0.0, math.inf))
+    raise refuse(text("{name} of an estimated number", name=f"{name}()"))
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def sort_rows(
+    rows: Sequence[GroupRow], keys: Sequence[Sequence[Cell]], order: Sequence[Ordering], decisions: Decisions
+) -> list[int]:
+    """The places of rows in the order of their keys; NULL comes last unless it is said otherwise."""
+    places = list(range(len(rows)))
+    for number in reversed(range(len(order))):
+        how = order[number]
+        if len(rows) > 1 and any(isinstance(keys[place][number], Quantity) for place in places):
+            decisions.were_made = True
+        known = [place for place in places if not is_null_cell(keys[place][number])]
+        blank = [place for place in places if is_null_cell(keys[place][number])]
+        values = {place: sort_value(keys[place][number]) for place in known}
+        known.sort(key=values.__getitem__)
+        if how.descending:
+            known = _turn(known, values)
+        places = [*blank, *known] if how.nulls_first else [*known, *blank]
+    return places
+
+
+def _turn(known: Sequence[int], values: Mapping[int, Any]) -> list[int]:
+    """Largest first; equals stay in their order."""
+    groups = [list(members) for _, members in itertools.groupby(known, key=values.__getitem__)]
+    return [place for members in reversed(groups) for place in members]
+
+
+def sort_value(cell: Cell) -> Any:
+    """What a cell is sorted by: an ordered attribute by its declared order, other texts letter by letter."""
+    if isinstance(cell, Quantity):
+        return cell.value
+    if cell.attribute is not None and cell.codes is not None and cell.attribute.is_ordered:
+        return int(cell.codes)
+    return cell.data.item()
+
+
+def same_value(cell: Cell) -> Any:
+    """What makes two cells equal for GROUP BY, DISTINCT and joins."""
+    if isinstance(cell, Quantity):
+        return ("quantity", cell.value, tuple(sorted((id(part), by) for part, by in cell.parts.items())))
+    if bool(cell.null):
+        return None
+    value = cell.data.item()
+    return ("number", float(value)) if cell.is_number else (cell.kind, value)
+
+
+# --- windows over groups ----------------------------------------------------------------------------------------------
+
+RANKS = {
+    "RANK",
+    "DENSE_RANK",
+    "ROW_NUMBER",
+    "LAG",
+    "LEAD",
+    "FIRST_VALUE",
+    "LAST_VALUE",
+    "NTILE",
+    "PERCENT_RANK",
+    "CUME_DIST",
+}
+
+
+def compute_window(
+    call: Call, rows: Sequence[GroupRow], aggregate: Callable[[Call, Sequence[GroupRow]], Cell], decisions: Decisions
+) -> list[Cell]:
+    """One cell a row: a rank, or an aggregate over the rows of its partition (up to it and its equals, if ordered)."""
+    window = call.window
+    if window is None:
+        raise AssertionError("a window is needed")
+    partitions: dict[Any, list[int]] = {}
+    for place, row in enumerate(rows):
+        key = tuple(same_value(compute(part, row.cells, decisions)) for part in window.partition)
+        partitions.setdefault(key, []).append(place)
+    found: list[Cell] = [NULL_CELL] * len(rows)
+    for places in partitions.values():
+        inside = [rows[place] for place in places]
+        keys = [[compute(how.key, row.cells, decisions) for how in window.order] for row in inside]
+        order = sort_rows(inside, keys, window.order, decisions)
+        peers = _peers([[same_value(cell) for cell in keys[place]] for place in order])
+        cells = _in_partition(call, [inside[place] for place in order], peers, aggregate, decisions)
+        for place, cell in zip(order, cells, strict=True):
+            found[places[place]] = cell
+    return found
+
+
+def _peers(keys: Sequence[list[Any]]) -> list[int]:
+    """For every row in order the end of those that are equal to it."""
+    ends = [0] * len(keys)
+    end = len(keys)
+    for place in reversed(range(len(keys))):
+        if place + 1 < len(keys) and keys[place] != keys[place + 1]:
+            end = place + 1
+        ends[place] = end
+    return ends
+
+
+def _in_partition(
+    call: Call,
+    rows: Sequence[GroupRow],
+    peers: Sequence[int],
+    aggregate: Callable[[Call, Sequence[GroupRow]], Cell],
+    decisions: Decisions,
+) -> list[Cell]:
+    name, size = call.name, len(rows)
+    starts = [0 if place == 0 else (place if peers[place - 1] == place else -1) for place in range(size)]
+    if name in ("RANK", "DENSE_RANK", "ROW_NUMBER"):
+        ranks, last, dense = list[Cell](), 0, 0
+        for place in range(size):
+            if starts[place] >= 0:
+                last, dense = place, dense + 1
+            number = {"RANK": last + 1, "DENSE_RANK": dense, "ROW_NUMBER": place + 1}[name]
+            ranks.append(number_cell(number))
+        return ranks
+    if name in ("LAG", "LEAD") and len(call.arguments) == 1 and call.condition is None:
+        step = -1 if name == "LAG" else 1
+        values = [compute(call.arguments[0], row.cells, decisions) for row in rows]
+        return [values[place + step] if 0 <= place + step < size else NULL_CELL for place in range(size)]
+    if name in RANKS:
+        raise refuse(f"{name}() OVER")
+    plain = replace(call, window=None)
+    if call.window is not None and not call.window.order:
+        whole = aggregate(plain, rows)
+        return [whole] * size
+    ends = sorted(set(peers))
+    cells = {end: aggregate(plain, rows[:end]) for end in ends}
+    return [cells[end] for end in peers]

@@ -1,0 +1,346 @@
+"""Ask a release one statement of SQL: plan it, work out its groups, and give every number its interval."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from typing import Any
+
+from sudare.asking import quantities
+from sudare.asking.answers import LEVEL, AnswerCell, AnswerTable, Estimate
+from sudare.asking.axes import Axes
+from sudare.asking.conditions import check_level
+from sudare.asking.grouped import MOST_ROWS, GroupedRecords
+from sudare.asking.parser import parse
+from sudare.asking.plan import Planner
+from sudare.asking.protocol import Answerer
+from sudare.asking.quantities import Quantity
+from sudare.asking.rows import (
+    NULL_CELL,
+    Cell,
+    Decisions,
+    GroupRow,
+    compute,
+    compute_window,
+    holds,
+    is_null_cell,
+    number_cell,
+    same_value,
+    sort_rows,
+    sort_value,
+    to_quantity,
+)
+from sudare.asking.slots import GroupTable, JoinedGroups
+from sudare.asking.syntax import Call, Cast, Literal, Query, Star, refuse
+from sudare.errors import ParameterError
+from sudare.text import Text, text
+
+MOST_PAIRS = 250_000  # of rows that a join of groups looks at
+MOST_EARLY = 2  # estimated numbers inside conditions on records; the answer is worked out for both ends of each
+
+
+def ask_statement(statement: str, releases: Mapping[str, Answerer], *, level: float = LEVEL) -> AnswerTable:
+    """Answer one SELECT; every number has an interval, or the reason why it has none."""
+    check_level(level)
+    query = parse(statement)
+    first = Session(releases, level)
+    answer = first.answer(query)
+    if not first.early:
+        return answer
+    if len(first.early) > MOST_EARLY:
+        reason = text("a condition depends on several estimated numbers")
+        return _without_intervals(answer, reason)
+    choices = [(found.low, found.high) for found in first.early]
+    others = [Session(releases, level, given=chosen).answer(query) for chosen in itertools.product(*choices)]
+    return _envelope(answer, others)
+
+
+class Session:
+    """One run of one statement. `given` are the values to be taken for estimated numbers inside conditions."""
+
+    def __init__(self, releases: Mapping[str, Answerer], level: float, given: Sequence[float] = ()) -> None:
+        self.releases, self.level = releases, level
+        self.axes = {name.casefold(): Axes(answerer) for name, answerer in releases.items()}
+        self.given, self.early = list(given), list[Estimate]()
+        self.decisions = Decisions()
+        self.notes: list[Text] = []
+
+    def answer(self, query: Query) -> AnswerTable:
+        """The answer as a table."""
+        table = Planner(self.axes, self.run_early).query(query, {})
+        if not isinstance(table, GroupTable):
+            raise refuse(
+                text("a list of records"),
+                text("a release has no single records; use COUNT, SUM, AVG with GROUP BY, or `sudare sample`"),
+            )
+        rows = self.run(table)
+        if len(rows) > MOST_ROWS:
+            raise ParameterError(
+                "the answer would have more than {most} rows; group by fewer attributes", most=MOST_ROWS
+            )
+        shown = tuple(tuple(self._show(cell) for cell in row.cells) for row in rows)
+        if self.decisions.were_made:
+            self.notes.append(
+                text("which rows are shown, and in which order, follows the estimates; the true order may differ")
+            )
+        return AnswerTable(tuple(table.columns), shown, self.level, tuple(dict.fromkeys(self.notes)))
+
+    def _show(self, cell: Cell) -> AnswerCell:
+        if isinstance(cell, Quantity):
+            if cell.is_exact:
+                return int(cell.value) if float(cell.value).is_integer() else cell.value
+            return quantities.estimate(cell, self.level)
+        if bool(cell.null):
+            return None
+        value = cell.data.item()
+        if cell.kind == "date":
+            return date.fromordinal(int(value))
+        if cell.kind == "text" or cell.kind == "bool":
+            return value  # type: ignore[no-any-return]
+        return int(value) if float(value).is_integer() else float(value)
+
+    # --- queries whose result is a constant --------------------
+
+    def run_early(self, query: Query, named: Mapping[str, Query], is_list: bool) -> list[Literal]:
+        """Run a query inside a condition on records: its labels, or its one number, become constants."""
+        inner = Session(self.releases, self.level)
+        table = Planner(inner.axes, inner.run_early).query(query, named)
+        if not isinstance(table, GroupTable) or len(table.columns) != 1:
+            raise refuse("(SELECT ...)", text("it must give one column of groups, or one number"))
+        rows = inner.run(table)
+        self.notes += inner.notes
+        self.decisions.were_made |= inner.decisions.were_made
+        if not is_list and len(rows) != 1:
+            raise refuse("(SELECT ...)", text("it must give one column of groups, or one number"))
+        return [self._constant(row.cells[0]) for row in rows if not (is_list and is_null_cell(row.cells[0]))]
+
+    def _constant(self, cell: Cell) -> Any:
+        if isinstance(cell, Quantity):
+            found = quantities.estimate(cell, self.level)
+            if not found.has_interval:
+                self.early += [found] * (MOST_EARLY + 1)
+            else:
+                self.early.append(found)
+            value = self.given.pop(0) if self.given else found.value
+            if cell.is_day:
+                return Cast(Literal("text", date.fromordinal(round(value)).isoformat()), "date")
+            return Literal("number", Fraction(value))
+        if bool(cell.null):
+            return Literal("null", None)
+        value = cell.data.item()
+        if cell.kind == "date":
+            return Cast(Literal("text", date.fromordinal(int(value)).isoformat()), "date")
+        if cell.is_number:
+            return Literal(cell.kind, Fraction(value))
+        return Literal(cell.kind, value)
+
+    # --- rows --------------------
+
+    def run(self, table: GroupTable) -> list[GroupRow]:
+        """The rows of a table of groups."""
+        source = table.source
+        if isinstance(source, list):
+            rows = self._united(source, table.unions)
+            keys = [[compute(how.key, row.cells, self.decisions) for how in table.order] for row in rows]
+            return self._cut(table, rows, keys)
+        rows = source.rows(self.level) if isinstance(source, GroupedRecords) else self._joined(source)
+        if table.scalars:
+            values = [self._scalar(scalar) for scalar in table.scalars]
+            rows = [row.extended(values) for row in rows]
+        if table.having is not None:
+            rows = [row for row in rows if holds(table.having, row.cells, self.decisions)]
+        rows = self._with_windows(table, rows)
+        if table.qualify is not None:
+            rows = [row for row in rows if holds(table.qualify, row.cells, self.decisions)]
+        keys = [[compute(how.key, row.cells, self.decisions) for how in table.order] for row in rows]
+        shown = [
+            replace(row, cells=tuple(compute(item, row.cells, self.decisions) for item in table.items)) for row in rows
+        ]
+        if table.distinct:
+            shown, keys = _without_repeats(shown, keys)
+        return self._cut(table, shown, keys)
+
+    def _cut(self, table: GroupTable, rows: list[GroupRow], keys: list[list[Cell]]) -> list[GroupRow]:
+        if table.order:
+            rows = [rows[place] for place in sort_rows(rows, keys, table.order, self.decisions)]
+        stop = None if table.limit is None else table.offset + table.limit
+        return rows[table.offset : stop]
+
+    def _united(self, tables: Sequence[GroupTable], unions: Sequence[bool]) -> list[GroupRow]:
+        rows = self.run(tables[0])
+        for table, keeps_all in zip(tables[1:], unions, strict=False):
+            rows = [*rows, *self.run(table)]
+            if not keeps_all:
+                rows, _ = _without_repeats(rows, [[] for _ in rows])
+        return rows
+
+    def _scalar(self, table: GroupTable) -> Cell:
+        rows = self.run(table)
+        if len(rows) > 1:
+            raise refuse("(SELECT ...)", text("it must give one column of groups, or one number"))
+        return rows[0].cells[0] if rows else NULL_CELL
+
+    def _with_windows(self, table: GroupTable, rows: list[GroupRow]) -> list[GroupRow]:
+        for window in table.windows:
+            cells = compute_window(window, rows, self._aggregate, self.decisions)
+            rows = [row.extended([cell]) for row, cell in zip(rows, cells, strict=True)]
+        return rows
+
+    # --- groups of groups --------------------
+
+    def _joined(self, source: JoinedGroups) -> list[GroupRow]:
+        rows = self.run(source.tables[0][1])
+        for (_, table), (kind, condition) in zip(source.tables[1:], source.joins, strict=True):
+            rows = self._join(rows, self.run(table), len(table.columns), kind, condition)
+        if source.where is not None:
+            rows = [row for row in rows if holds(source.where, row.cells, self.decisions)]
+        if not source.is_aggregated:
+            return rows
+        return [row for keys in source.sets for row in self._grouped(source, keys, rows)]
+
+    def _join(
+        self, left: list[GroupRow], right: list[GroupRow], width: int, kind: str, condition: Any
+    ) -> list[GroupRow]:
+        if len(left) * len(right) > MOST_PAIRS:
+            raise refuse(text("a join of so many groups"))
+        found = []
+        for row in left:
+            pairs = [
+                GroupRow((*row.cells, *other.cells), row.is_sure and other.is_sure, row.is_likely and other.is_likely)
+                for other in right
+            ]
+            pairs = [pair for pair in pairs if condition is None or holds(condition, pair.cells, self.decisions)]
+            if not pairs and kind == "left":
+                pairs = [row.extended([NULL_CELL] * width)]
+            found += pairs
+        return found
+
+    def _grouped(self, source: JoinedGroups, keys: tuple[int, ...], rows: list[GroupRow]) -> list[GroupRow]:
+        groups: dict[Any, list[GroupRow]] = {} if keys else {(): rows}
+        labels: dict[Any, list[Cell]] = {(): []}
+        for row in rows if keys else ():
+            cells = [compute(source.keys[key], row.cells, self.decisions) for key in keys]
+            mark = tuple(same_value(cell) for cell in cells)
+            groups.setdefault(mark, []).append(row)
+            labels.setdefault(mark, cells)
+        found = []
+        for mark, members in groups.items():
+            given = dict(zip(keys, labels[mark], strict=True))
+            key_cells = [given.get(key, NULL_CELL) for key in range(len(source.keys))]
+            values = [self._aggregate(call, members) for call in source.aggregates]
+            is_sure, is_likely = any(row.is_sure for row in members), any(row.is_likely for row in members)
+            found.append(GroupRow((*key_cells, *values), is_sure or not keys, is_likely or not keys))
+        return found
+
+    def _aggregate(self, call: Call, rows: Sequence[GroupRow]) -> Cell:
+        """Add up the cells of rows of groups."""
+        if call.condition is not None:
+            rows = [row for row in rows if holds(call.condition, row.cells, self.decisions)]
+        if call.order or (call.distinct and call.name != "COUNT"):
+            raise refuse(text("{name} over groups", name=f"{call.name}()"))
+        if not call.arguments or isinstance(call.arguments[0], Star):
+            if call.name != "COUNT":
+                raise refuse(f"{call.name}(*)")
+            return _count_rows(rows)
+        cells = [compute(call.arguments[0], row.cells, self.decisions) for row in rows]
+        known = [(row, cell) for row, cell in zip(rows, cells, strict=True) if not is_null_cell(cell)]
+        if call.name == "COUNT":
+            return _count_distinct(known) if call.distinct else _count_rows([row for row, _ in known])
+        if not known:
+            return NULL_CELL
+        return self._add_up(call.name, [cell for _, cell in known])
+
+    def _add_up(self, name: str, cells: Sequence[Cell]) -> Cell:
+        if name in ("SUM", "AVG", "MEAN"):
+            summed = to_quantity(cells[0])
+            for cell in cells[1:]:
+                summed = quantities.add(summed, to_quantity(cell))
+            return summed if name == "SUM" else quantities.scale(summed, 1.0 / len(cells))
+        if name in ("MIN", "MAX"):
+            return self._extreme(name, cells)
+        raise refuse(text("{name} over groups", name=f"{name}()"))
+
+    def _extreme(self, name: str, cells: Sequence[Cell]) -> Cell:
+        """The largest or least of estimates: true for all of them at once, so each is taken at a higher level."""
+        pick = max if name == "MAX" else min
+        if not any(isinstance(cell, Quantity) for cell in cells):
+            return pick(cells, key=sort_value)
+        level = 1.0 - (1.0 - self.level) / len(cells)
+        found = [quantities.estimate(to_quantity(cell), level) for cell in cells]
+        value = pick(estimate.value for estimate in found)
+        reasons = [estimate.reason for estimate in found if estimate.reason is not None]
+        if reasons:
+            return Quantity(value=value, reason=reasons[0])
+        ends = pick(estimate.low for estimate in found), pick(estimate.high for estimate in found)
+        return Quantity(value=value, fixed=ends, is_day=any(estimate.is_day for estimate in found))
+
+
+def _count_rows(rows: Sequence[GroupRow]) -> Cell:
+    """How many groups there are: those that surely are, that are by the estimates, and that may be."""
+    if all(row.is_sure for row in rows):
+        return number_cell(len(rows))
+    ends = float(sum(row.is_sure for row in rows)), float(len(rows))
+    return Quantity(value=float(sum(row.is_likely for row in rows)), fixed=ends)
+
+
+def _count_distinct(known: Sequence[tuple[GroupRow, Cell]]) -> Cell:
+    seen: dict[Any, GroupRow] = {}
+    for row, cell in known:
+        mark = same_value(cell)
+        if mark not in seen or row.is_sure:
+            seen[mark] = row
+    return _count_rows(list(seen.values()))
+
+
+def _without_repeats(rows: list[GroupRow], keys: list[list[Cell]]) -> tuple[list[GroupRow], list[list[Cell]]]:
+    seen, kept = set(), []
+    for place, row in enumerate(rows):
+        mark = tuple(same_value(cell) for cell in row.cells)
+        if mark not in seen:
+            seen.add(mark)
+            kept.append(place)
+    return [rows[place] for place in kept], [keys[place] for place in kept]
+
+
+# --- conditions that depend on estimated numbers --------------------
+
+
+def _without_intervals(answer: AnswerTable, reason: Text) -> AnswerTable:
+    rows = tuple(tuple(_strip(cell, reason) for cell in row) for row in answer.rows)
+    return replace(answer, rows=rows)
+
+
+def _strip(cell: AnswerCell, reason: Text) -> AnswerCell:
+    return replace(cell, low=math.nan, high=math.nan, reason=reason) if isinstance(cell, Estimate) else cell
+
+
+def _envelope(answer: AnswerTable, others: Sequence[AnswerTable]) -> AnswerTable:
+    """Intervals that hold wherever in its interval the estimated number of a condition is."""
+    reason = text("a condition depends on an estimated number, and with its ends other rows appear")
+    labels = [_labels(row) for row in answer.rows]
+    tables = [{_labels(row): row for row in other.rows} for other in others]
+    if any(mark not in table for mark in labels for table in tables) or len(set(labels)) < len(labels):
+        return _without_intervals(answer, reason)
+    rows = []
+    for mark, row in zip(labels, answer.rows, strict=True):
+        cells = zip(row, *(table[mark] for table in tables), strict=True)
+        rows.append(tuple(_widen(cell, more, reason) for cell, *more in cells))
+    note = text("the intervals hold for both ends of the estimated number in the condition")
+    return replace(answer, rows=tuple(rows), notes=(*answer.notes, note))
+
+
+def _labels(row: Sequence[AnswerCell]) -> tuple[Any, ...]:
+    return tuple("estimate" if isinstance(cell, Estimate) else cell for cell in row)
+
+
+def _widen(cell: AnswerCell, others: Sequence[AnswerCell], reason: Text) -> AnswerCell:
+    if not isinstance(cell, Estimate):
+        return cell
+    found = [other for other in others if isinstance(other, Estimate)]
+    if not cell.has_interval or any(not other.has_interval for other in found):
+        return _strip(cell, cell.reason or reason)
+    return replace(cell, low=min(cell.low, *(o.low for o in found)), high=max(cell.high, *(o.high for o in found)))
