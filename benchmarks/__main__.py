@@ -17,6 +17,8 @@ NAMES = (
     "kanon",
     "kanon_rows",
     "kanon_values",
+    "kanon_predict",
+    "kanon_local",
     "mondrian",
     "calibration",
     "microdata_scaling",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ParameterError,
         RelationMismatch,
         ReleaseError,
+        RequestError,
         SchemaError,
         SourceError,
         SudareError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from sudare.privacy import ConcentratedGuarantee, Guarantee, Ledger, Spend, promise_privacy
     from sudare.privacy.signatures import PublicKey, SigningKey, create_keys
     from sudare.releases import Certificate, Coded, Frame, Release
+    from sudare.requests import RequestStore, TablePolicy, VerdictFile
     from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins, Schema, Unit, Values
     from sudare.schema import hierarchy_rules as hierarchies
     from sudare.schema.mesh import measure_mesh_cell
@@ -96,6 +98,8 @@ _PUBLIC = {
     "RelationMismatch": "sudare.errors",
     "Release": "sudare.releases",
     "ReleaseError": "sudare.errors",
+    "RequestError": "sudare.errors",
+    "RequestStore": "sudare.requests",
     "RoadGraph": "sudare.methods.location.roads",
     "Schema": "sudare.schema",
     "SchemaDraft": "sudare.schema.propose",
@@ -106,8 +110,10 @@ _PUBLIC = {
     "Spend": "sudare.privacy",
     "SudareError": "sudare.errors",
     "Table": "sudare.methods.table",
+    "TablePolicy": "sudare.requests",
     "Unit": "sudare.schema",
     "Values": "sudare.schema",
+    "VerdictFile": "sudare.requests",
     "View": "sudare.methods.view",
     "add_language": "sudare.text",
     "compare_recoding": "sudare.methods.kanon.risk",
@@ -178,6 +184,8 @@ __all__ = [
     "RelationMismatch",
     "Release",
     "ReleaseError",
+    "RequestError",
+    "RequestStore",
     "RoadGraph",
     "Schema",
     "SchemaDraft",
@@ -189,8 +197,10 @@ __all__ = [
     "SudareError",
     "Table",
     "TableFigures",
+    "TablePolicy",
     "Unit",
     "Values",
+    "VerdictFile",
     "View",
     "add_language",
     "compare_recoding",

@@ -12,6 +12,7 @@
     │   └── RelationMismatch  the ledger is kept for other neighbours or another unit
     ├── ReleaseError          a release cannot be written, or is not what it says
     ├── KeyFileError          a key or a signature cannot be read, or is not one
+    ├── RequestError          a request store is damaged, or a request cannot become what is asked for
     └── Infeasible            no output can keep the promise
 
 An error carries a text, a template and its values, and is read in the language of whoever looks:
@@ -94,6 +95,10 @@ class ReleaseError(SudareError):
 
 class KeyFileError(SudareError):
     """A key or a signature cannot be read, or is not one."""
+
+
+class RequestError(SudareError):
+    """A request store is damaged, or a request cannot become what is asked for."""
 
 
 class Infeasible(SudareError):  # noqa: N818

@@ -35,6 +35,7 @@ ORDER = (
     ("sources", "methods"),
     ("verify",),
     ("app",),
+    ("requests",),
     ("advise",),
     ("recipe", "demo"),
     ("testing",),
@@ -58,7 +59,7 @@ ENGINES = {
     **dict.fromkeys(("pyspark", "py4j"), ("sources/spark.py",)),
     "sqlglot": ("sources/*",),
     "cryptography": ("noise/rng.py", "privacy/signatures.py"),
-    "sqlite3": ("privacy/ledger_file.py", "studio/project.py"),
+    "sqlite3": ("privacy/ledger_file.py", "requests/store_file.py", "studio/project.py"),
     **dict.fromkeys(("starlette", "uvicorn", "jinja2"), ("studio/*",)),
     "psycopg": ("privacy/ledger_server.py", "sources/postgres.py"),
     "numpy.random": ("demo/*", "noise/public.py"),  # never where a private value or a release is made
@@ -71,7 +72,7 @@ ENGINES = {
         ("tempfile.mkdtemp", "tempfile.gettempdir", "tempfile.TemporaryDirectory"), ("testing/*", "verify/promises.py")
     ),
     **dict.fromkeys(("os.replace", "os.rename", "os.link", "os.fsync"), ("atomic.py",)),  # whole files, written once
-    "scipy": ("verify/*", "compare/*", "methods/location/*", "methods/kanon/pairs.py"),
+    "scipy": ("verify/*", "compare/*", "methods/location/*", "methods/kanon/*"),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),
     "python_calamine": ("sources/excel.py",),
     "xlsxwriter": ("releases/office.py",),

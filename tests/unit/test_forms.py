@@ -299,7 +299,6 @@ WRONG: dict[str, dict[str, Change]] = {
         "schema": ("schema = 1\n", "", 1, "[sudare]: schema is missing; write it like: schema = 1"),
         "map": ("rows = 15\n", "", 1, "[grid]: rows is missing; write it like: rows = 15"),
         "recipe": ('out = "releases"\n', "", 1, '[recipe]: out is missing; write it like: out = "releases"'),
-        "request": ("k = 5\n", "", 1, "[request]: k is missing; write it like: k = 5"),
     },
     "a missing choice": {
         "schema": ('kind = "number"\n', "", 10, 'kind is missing; it must be one of "category", "ordered", "number"'),

@@ -93,7 +93,7 @@ def test_what_predict_calls_certain_is_what_publish_does(
         )
     pairs = PairCounts.of(schema.fingerprint, Pieces.of(counts, tuple(SIZES), ("s",)))
     history = [finest_measurement(schema, counts.total)] if with_history else []
-    prediction = predict(request, schema, history, pairs=pairs, max_suppressed=share, is_k_alone=not criteria)
+    prediction = predict(request, schema, history, pairs=pairs, max_suppressed=share, criteria=criteria)
     verdict = prediction.answers[0].verdict
 
     assert verdict != "holds" or approval.option is not None

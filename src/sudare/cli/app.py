@@ -82,6 +82,10 @@ app = LazyGroup(
             "sudare.cli.predict:predict",
             text("tell from a history whether a tailor-made request can be met"),
         ),
+        "request": (
+            "sudare.cli.request:request",
+            text("requests of data users for tailor-made tables, from draft to delivery"),
+        ),
         "locate": ("sudare.cli.locate:locate", text("draw reports of places, and estimate from them")),
         "query": ("sudare.cli.ask:query", text("ask a view in SQL, each answer with an interval")),
         "sample": ("sudare.cli.ask:sample", text("draw records from a view")),

@@ -82,6 +82,8 @@ _ARGUMENTS = {  # what stands for a value on the usage line
     "FILE": text("file of the ledger, or its address on a server: postgresql://user@host/database?ledger=people"),
     "SQL": text("a statement such as SELECT COUNT(*) FROM view WHERE age >= 20"),
     "REQUEST": text("file of the request (TOML)"),
+    "STORE": text("file of the request store"),
+    "ID": text("the id of the request, such as r1"),
     "REPORTS": text("file of the reports: CSV, or one JSON object per line"),
     "RECIPE": text("recipe file (TOML)"),
 }

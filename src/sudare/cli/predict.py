@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help=text("the steward's history"),
 )
+@option("--k", type=int, help=text("the k of the table (default: that of the request, as version 0.1 wrote it)"))
 @option(
     "--max-suppressed",
     default="0",
@@ -39,15 +40,18 @@ if TYPE_CHECKING:
     "--criteria",
     multiple=True,
     metavar="TEXT",
-    help=text("criteria besides k, as publish kanon will be given them; what they decide is not predicted"),
+    help=text("criteria besides k, as publish kanon will be given them"),
 )
+@option("--rows", type=int, help=text("how many rows the table has by now, if it has grown since it was counted"))
 @json_option
 def predict(
     request_file: Path,
     schema_file: Path,
     history_file: Path,
+    k: int | None,
     max_suppressed: str,
     criteria: tuple[str, ...],
+    rows: int | None,
     as_json: bool,
 ) -> None:
     """Read request, schema and history, and answer."""
@@ -60,14 +64,17 @@ def predict(
 
     schema = Schema.read(schema_file)
     request = Request.read(request_file, schema)
-    method = KAnonymity(k=request.k, max_suppressed=max_suppressed, criteria=criteria)  # checks what it is given
+    k = request.require_k(k)
+    method = KAnonymity(k=k, max_suppressed=max_suppressed, criteria=criteria)  # checks what it is given
     prediction = predict_request(
         request,
         schema,
         read_history(history_file),
+        k=k,
         pairs=PairCounts.read(pairs_beside(history_file)),
         max_suppressed=method.share,
-        is_k_alone=not method.criteria,
+        criteria=method.criteria,
+        rows=rows,
     )
     if as_json:
         print_json(prediction.to_dict())
@@ -81,7 +88,7 @@ def _print_prediction(prediction: Prediction) -> None:
         say(
             "request {name}: k = {k}; {points} measurements known",
             name=request.name or "-",
-            k=request.k,
+            k=prediction.k,
             points=prediction.measurement_count,
         )
     )

@@ -128,8 +128,9 @@ def render_page(
     sections: Iterable[Section],
     warnings: Sequence[Words] = (),
     is_secret: bool = False,
+    origin: Words = "",
 ) -> str:
-    """Write the page in the language of the reader.
+    """Write the page in the language of the reader; `origin` is its last line, if it is not made from a release.
 
     >>> made = render_page(title="t", kind="k", promise="p", facts=[("rows", "3")], sections=[])
     >>> made.startswith("<!DOCTYPE html>"), "<script" in made
@@ -142,9 +143,9 @@ def render_page(
         *(f'<p class="stamp">{escape(line)}</p>' for line in warnings),
         f'<p class="promise">{escape(promise)}</p>',
         f'<p class="notes">{escape(join_sentences(notes))}</p>' if notes else "",
-        render_facts(facts),
+        render_facts(facts) if facts else "",
         *map(_render_section, sections),
-        f"<footer>{escape(_describe_origin(is_secret))}</footer>",
+        f"<footer>{escape(origin or _describe_origin(is_secret))}</footer>",
         f'<div class="printed" aria-hidden="true">{escape(text("not for publication"))}</div>' if stamp else "",
     ]
     return render_document(title=title, body=body)

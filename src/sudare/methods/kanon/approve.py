@@ -115,6 +115,7 @@ def _recode_by_groupings(pieces: Pieces, option: RequestOption, is_kept: Boolean
         ),
         mapping={
             "recoding": "request",
+            "asked": {name: grouping.to_value() for name, grouping in option.items()},
             "attributes": {name: _to_mapping(grouping) for name, grouping in option.items()},
         },
     )

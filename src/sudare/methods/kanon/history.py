@@ -252,12 +252,12 @@ def spread_nodes(lattice: Lattice) -> list[Node]:
     ]
     pairs = list(itertools.combinations(range(len(heights)), 2))
     numbers = range(MAX_SPREAD_NODES)
-    in_pairs = [_spread_levels(top, pairs[number % len(pairs)], number) for number in numbers] if pairs else []
-    together = [_spread_levels(top, tuple(range(len(heights))), number) for number in numbers]
+    in_pairs = [spread_levels(top, pairs[number % len(pairs)], number) for number in numbers] if pairs else []
+    together = [spread_levels(top, tuple(range(len(heights))), number) for number in numbers]
     return list(dict.fromkeys([top, *alone[:: max(1, -(-len(alone) // MAX_SPREAD_NODES))], *in_pairs, *together]))
 
 
-def _spread_levels(top: Node, axes: tuple[int, ...], number: int) -> Node:
+def spread_levels(top: Node, axes: tuple[int, ...], number: int) -> Node:
     """Give the node of a number: levels spread over some attributes, the others at the top."""
     ratio, node = _spread_ratio(len(axes)), list(top)
     for power, axis in enumerate(axes, 1):

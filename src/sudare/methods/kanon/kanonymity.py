@@ -274,8 +274,10 @@ class KAnonymity(Method):
             ),
         )
 
-    def open_extra(self, name: str, path: Path | str, facts: Schema, *, open_table: OpenTable) -> Any:
+    def open_extra(self, name: str, path: Path | str | Request, facts: Schema, *, open_table: OpenTable) -> Any:
         """Open the history, the request, or (when it is counted) the register."""
+        if isinstance(path, Request):
+            return path
         if name == "history":
             return History.open(path)
         if name == "request":
@@ -334,7 +336,7 @@ class KAnonymity(Method):
 
     def _at_the_k_of(self, request: Request | None) -> KAnonymity:
         """Take the k of a request, which may be stricter than the steward's and not weaker."""
-        if request is None:
+        if request is None or request.k is None:
             return self
         if request.k < self.k:
             raise ParameterError(

@@ -22,12 +22,13 @@ from sudare.atomic import replaced_file
 from sudare.errors import SourceError
 from sudare.methods.kanon.history import UNREADABLE, open_arrays
 from sudare.methods.kanon.recode import Pieces
-from sudare.methods.kanon.request import RequestOption
+from sudare.methods.kanon.request import Grouping, RequestOption
 from sudare.schema.arrays import Codes, Reals
 
 FORMAT = 1
 MAX_CLASSES = 60_000  # classes of a grouping that are fitted; of more nothing is predicted
 FIT_ROUNDS = 12
+INTERVAL_END = 0.1  # chance of holding at the upper end and of failing at the lower; chosen on made-up tables
 FIT_TOLERANCE = 0.05  # rows by which a fitted pair table may miss its count
 
 # logit P(every class holds k) = LOGIT_BASE + LOGIT_SLOPE ln E, E the expected number of classes that break k.
@@ -77,6 +78,12 @@ class PairCounts:
         wide, narrow = option[one].size, option[other].size
         key = option[one].group_of[first] * narrow + option[other].group_of[second]
         return _sum_by(key, rows, wide * narrow).reshape(wide, narrow)
+
+    def measure_loss(self, grouping: Grouping) -> float:
+        """Measure the loss of one attribute, exactly: the other values of its group, as a share, over all rows."""
+        sizes = np.bincount(grouping.group_of, minlength=grouping.size)[grouping.group_of]
+        lost = (sizes - 1) / max(1, grouping.attribute.size - 1)
+        return float((lost * self.singles[grouping.attribute.name]).sum() / max(1, self.rows))
 
     def write(self, path: str | Path) -> None:
         """Write the counts beside a history, readable by their owner alone."""
@@ -133,12 +140,15 @@ class ForeseenClasses:
     """The classes of an option as far as pair counts tell.
 
     `tables` are the counts of single attributes and pairs, all of them unions of classes. `sizes` are the rows of the
-    classes themselves, known for one or two attributes. `expected` are those that the fit expects (None: too many).
+    classes themselves, known for one or two attributes. `expected` are those that the fit expects (None: unknown).
+    Where there are too many classes, they are those of some of the attributes (`is_partial`), which are unions of
+    classes: if these are likely to break the promise, so are the classes.
     """
 
     tables: tuple[Reals, ...]
     sizes: Reals | None
     expected: Reals | None
+    is_partial: bool = False
 
     @classmethod
     def of(cls, counts: PairCounts, option: RequestOption) -> ForeseenClasses:
@@ -150,7 +160,9 @@ class ForeseenClasses:
         if len(names) <= 2:
             sizes = tables[-1] if tables else np.array([float(counts.rows)])
             return cls(tables=tables, sizes=sizes[sizes > 0], expected=None)
-        return cls(tables=tables, sizes=None, expected=_fit(names, singles, pairs, counts.rows))
+        fitted = names if math.prod(map(len, singles)) <= MAX_CLASSES else _choose_fitted(option)
+        expected = fit_groups(counts, {name: option[name] for name in fitted})
+        return cls(tables=tables, sizes=None, expected=expected, is_partial=len(fitted) < len(names))
 
     @property
     def largest_k(self) -> int:
@@ -171,17 +183,19 @@ class ForeseenClasses:
 
     def chance(self, k: int) -> float | None:
         """Give the chance that every class holds k; None if nothing is predicted."""
-        if self.expected is None:
-            return None
-        breaking = max(LEAST_BREAKING, self._count_breaking(k))
-        return 1 / (1 + math.exp(-min(30.0, max(-30.0, LOGIT_BASE + LOGIT_SLOPE * math.log(breaking)))))
+        return None if self.expected is None else chance_of_none(self.expect_breaking(k))
 
-    def _count_breaking(self, k: int) -> float:
-        """Count the classes below k that are expected."""
+    def expect_breaking(self, k: int) -> float:
+        """Count the classes below k that are expected; those that are known, for one or two attributes."""
+        if self.expected is None:
+            return 0.0 if self.sizes is None else float((self.sizes < k).sum())
         from scipy.special import pdtr
 
-        expected = self.expected if self.expected is not None else np.zeros(0)
-        return float((pdtr(k - 1, expected) - np.exp(-expected)).sum())
+        return float((pdtr(k - 1, self.expected) - np.exp(-self.expected)).sum())
+
+    def expect_left_out(self, k: int) -> float:
+        """Count the rows in classes below k that are expected; those that are known, for one or two attributes."""
+        return float(self.fewest_suppressed(k)) if self.sizes is not None else (self.expect_suppressed(k) or 0.0)
 
     def expect_suppressed(self, k: int) -> float | None:
         """Count the rows in classes below k that are expected: the sum of E[X; X < k]."""
@@ -191,11 +205,27 @@ class ForeseenClasses:
 
         return float((self.expected * pdtr(k - 2, self.expected)).sum()) if k >= 2 else 0.0
 
-    def interval(self, least_chance: float = 0.05) -> tuple[float, float, float] | None:
+    def grow(self, factor: float) -> ForeseenClasses:
+        """Foresee the classes when the table has so many times the rows: all of them larger, and some new ones.
+
+        As many classes appear as a table of this size has classes of one row (Good and Turing), for each doubling; they
+        are small. Nothing is certain then.
+        """
+        expected = self.expected if self.expected is not None else self.sizes
+        if expected is None:
+            return ForeseenClasses(tables=(), sizes=None, expected=None)
+        singles = (
+            float((expected == 1).sum()) if self.sizes is not None else float((expected * np.exp(-expected)).sum())
+        )
+        new = math.ceil(max(0.0, factor - 1) * singles) if singles >= LEAST_BREAKING else 0
+        grown = np.concatenate([expected * factor, np.ones(min(new, MAX_CLASSES))])
+        return ForeseenClasses(tables=(), sizes=None, expected=grown, is_partial=self.is_partial)
+
+    def interval(self, least_chance: float = INTERVAL_END) -> tuple[float, float, float] | None:
         """Give the k that holds with an even chance, and the interval of nine in ten; None if nothing is predicted."""
         if self.expected is None:
             return None
-        highest = self.largest_k
+        highest = self.largest_k if self.tables else int(max(1.0, self.expected.max(initial=1.0)))
 
         def largest_with(chance: float) -> int:
             low, high = 1, highest  # the chance falls with k; at 1 every class holds it
@@ -208,6 +238,31 @@ class ForeseenClasses:
             return low
 
         return largest_with(0.5), largest_with(1 - least_chance), largest_with(least_chance)
+
+
+def chance_of_none(breaking: float) -> float:
+    """Give the chance that no class breaks a promise where so many are expected to."""
+    logit = LOGIT_BASE + LOGIT_SLOPE * math.log(max(LEAST_BREAKING, breaking))
+    return 1 / (1 + math.exp(-min(30.0, max(-30.0, logit))))
+
+
+def _choose_fitted(option: RequestOption) -> tuple[str, ...]:
+    """Choose attributes whose classes are few enough to fit: as many groups as possible, the middle-sized first."""
+    chosen: list[str] = []
+    classes = 1
+    for name in sorted(option, key=lambda name: (option[name].size == 1, option[name].size)):
+        if classes * option[name].size <= MAX_CLASSES:
+            chosen.append(name)
+            classes *= option[name].size
+    return tuple(name for name in option if name in chosen)
+
+
+def fit_groups(counts: PairCounts, option: RequestOption) -> Reals | None:
+    """Fit the expected rows of all classes of an option, in the order of its attributes; None if they are too many."""
+    names = tuple(option)
+    singles = [counts.group_single(option, name) for name in names]
+    pairs = {pair: counts.group_pair(option, *pair) for pair in itertools.combinations(names, 2)}
+    return _fit(names, singles, pairs, counts.rows)
 
 
 def _fit(

@@ -9,15 +9,17 @@ What is certain is what `publish --request` does at the same promise: k in rows 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, cast
 
+from sudare.methods.kanon.criteria import Criterion, read_criteria
+from sudare.methods.kanon.foresee_criteria import ForeseenCriteria, foresee_criteria
 from sudare.methods.kanon.history import Measurement
-from sudare.methods.kanon.pairs import ForeseenClasses, PairCounts
+from sudare.methods.kanon.nearby import MAX_VISITED, find_nearest, is_finer_option
+from sudare.methods.kanon.pairs import ForeseenClasses, PairCounts, chance_of_none
 from sudare.methods.kanon.power_law import HistoryLaw, fit_history_law
 from sudare.methods.kanon.request import Grouping, Request, RequestOption
 from sudare.privacy.promise import ClassGuarantee
@@ -27,10 +29,11 @@ from sudare.text import Text, join_items, text
 Verdict = Literal["holds", "likely", "unknown", "unlikely", "fails"]
 
 FEASIBLE = ("holds", "likely")
+LIKELY_CRITERIA = 0.95  # the chance that is "likely" with criteria beyond k
 LIKELY, UNLIKELY = 0.9, 0.2  # chances by pair counts; on 16 made-up tables .99 of the likely held, .01 of the unlikely
 SUPPRESSED_RATIO = 1.3  # expected and real numbers of suppressed rows differed by less on those tables
-MAX_VISITED = 2000  # groupings tried before the search for a nearby feasible one ends
-MAX_NEAREST = 3  # nearby feasible groupings that are offered
+LOST_RATIO = 1.6  # the same, where criteria beyond k lose rows too
+MAX_FITTED = 400  # groupings near a request that are tried by pair counts, some milliseconds each
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +42,12 @@ class AskedPromise:
 
     k: int
     max_suppressed: Fraction = Fraction(0)
-    is_k_alone: bool = True
+    criteria: tuple[Criterion, ...] = ()
+
+    @property
+    def is_k_alone(self) -> bool:
+        """Tell whether k is the only criterion."""
+        return not self.criteria
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +65,7 @@ class GroupingAnswer:
     k: float | None = None
     low: float | None = None
     high: float | None = None
+    loss: float | None = None
 
     def describe(self) -> Text:
         """Say the verdict and the interval."""
@@ -99,6 +108,7 @@ class GroupingAnswer:
             "k": self.k,
             "low": self.low,
             "high": self.high,
+            "loss": self.loss,
         }
 
 
@@ -107,6 +117,7 @@ class Prediction:
     """The answers to the options of a request, in order, and for each that is not feasible the nearest that are."""
 
     request: Request
+    k: int
     measurement_count: int
     answers: tuple[GroupingAnswer, ...]
     nearest: tuple[tuple[GroupingAnswer, ...], ...]
@@ -124,7 +135,7 @@ class Prediction:
         ]
         return {
             "name": self.request.name,
-            "k": self.request.k,
+            "k": self.k,
             "points": self.measurement_count,
             "first_good": self.first_feasible,
             "options": options,
@@ -136,16 +147,24 @@ class SchemaHistory:
     """What a history says of one schema: measured groupings as facts, and a law between them.
 
     Only measurements of the newest number of rows are facts: with other rows it was another table. All of them count
-    for the law.
+    for the law. If the table has other `rows` by now, expected classes grow with it, and nothing is certain.
     """
 
-    def __init__(self, schema: Schema, history: Sequence[Measurement], pairs: PairCounts | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        history: Sequence[Measurement],
+        pairs: PairCounts | None = None,
+        *,
+        rows: int | None = None,
+    ) -> None:
         self.schema = schema
         self.measurements = [measurement for measurement in history if self._is_about_schema(measurement)]
         self.rows = self.measurements[-1].rows if self.measurements else pairs.rows if pairs is not None else 0
         is_same_table = pairs is not None and pairs.schema == schema.fingerprint and pairs.rows == self.rows
         self.pairs = pairs if is_same_table else None
         self._options = [self._read_option(measurement) for measurement in self.measurements]
+        self.factor = 1.0 if rows is None or not self.rows else rows / self.rows
         self.law: HistoryLaw | None = fit_history_law(self.measurements, self._options, rows=self.rows)
 
     def _is_about_schema(self, measurement: Measurement) -> bool:
@@ -165,9 +184,9 @@ class SchemaHistory:
         for measurement, measured in zip(self.measurements, self._options, strict=True):
             if measurement.rows != self.rows:
                 continue
-            if measurement.k > low and _is_finer(measured, option):
+            if measurement.k > low and is_finer_option(measured, option):
                 low = measurement.k
-            if measurement.k < high and _is_finer(option, measured):
+            if measurement.k < high and is_finer_option(option, measured):
                 high = measurement.k
         return low, high
 
@@ -175,17 +194,60 @@ class SchemaHistory:
         """Answer for one option."""
         promise = AskedPromise(k=asked) if isinstance(asked, int) else asked
         cells = math.prod(grouping.size for grouping in option.values())
-        low, high = self.bounds(option)
-        classes = None
+        low, high = self.bounds(option) if self.factor == 1 else (1, math.inf)
+        classes = criteria = None
         if self.pairs is not None and self.pairs.covers(option):
             classes = ForeseenClasses.of(self.pairs, option)
-            high = min(high, classes.largest_k)
-            low = classes.largest_k if classes.sizes is not None else low
+            if self.factor == 1:
+                high = min(high, classes.largest_k)
+                low = classes.largest_k if classes.sizes is not None else low
+            else:
+                classes = classes.grow(self.factor)
+            if promise.criteria:
+                criteria = foresee_criteria(
+                    self.pairs, self.schema, option, promise.criteria, promise.k, factor=self.factor
+                )
         middle, lower, upper = self._predict_k(option, classes, low, high)
-        verdict = self._judge_certain(promise, classes, low, high)
+        verdict = self._judge_certain(promise, classes, criteria, low, high)
         if verdict is None:
-            verdict = self._judge_likely(promise, classes, lower, upper)
-        return GroupingAnswer(option=option, cells=cells, verdict=verdict, k=middle, low=lower, high=upper)
+            verdict = self._judge_likely(promise, classes, criteria, lower, upper)
+        return GroupingAnswer(
+            option=option,
+            cells=cells,
+            verdict=verdict,
+            k=middle,
+            low=lower,
+            high=upper,
+            loss=self._predict_loss(option, promise, classes, criteria, verdict),
+        )
+
+    def _predict_loss(
+        self,
+        option: RequestOption,
+        promise: AskedPromise,
+        classes: ForeseenClasses | None,
+        criteria: ForeseenCriteria | None,
+        verdict: Verdict,
+    ) -> float | None:
+        """Predict the loss if the option is published: exact for every attribute, plus the rows left out, as expected.
+
+        Attributes that are left out count as lost. None without pair counts.
+        """
+        if self.pairs is None or classes is None:
+            return None
+        left_out = self._expect_left_out(promise, classes, criteria) if promise.max_suppressed else 0.0
+        share = min(left_out / max(1.0, self.rows * self.factor), float(promise.max_suppressed))
+        quasi = {attribute.name: attribute for attribute in self.schema.attributes if attribute.role == "quasi"}
+        losses = []
+        for name in dict.fromkeys([*quasi, *option]):
+            lost = self.pairs.measure_loss(option[name]) if name in option else 1.0
+            losses.append(lost + (1 - lost) * share)
+        return math.prod(1 + lost for lost in losses) ** (1 / max(1, len(losses))) - 1
+
+    @staticmethod
+    def _expect_left_out(promise: AskedPromise, classes: ForeseenClasses, criteria: ForeseenCriteria | None) -> float:
+        more = 0.0 if criteria is None else (criteria.lost or 0.0)
+        return classes.expect_left_out(promise.k) + more
 
     def _predict_k(
         self, option: RequestOption, classes: ForeseenClasses | None, low: float, high: float
@@ -200,64 +262,88 @@ class SchemaHistory:
         return middle, lower, upper
 
     def _judge_certain(
-        self, promise: AskedPromise, classes: ForeseenClasses | None, low: float, high: float
+        self,
+        promise: AskedPromise,
+        classes: ForeseenClasses | None,
+        criteria: ForeseenCriteria | None,
+        low: float,
+        high: float,
     ) -> Verdict | None:
-        """Tell what is certain of the promise; None if nothing is. More criteria than k can only fail for certain."""
+        """Tell what is certain of the promise; None if nothing is."""
         limit = int(promise.max_suppressed * self.rows)
+        if self.factor != 1:
+            return None
         if classes is not None and (
             classes.fewest_suppressed(promise.k) > limit or classes.largest_k_of_any < promise.k
         ):
             return "fails"
         if limit == 0 and high < promise.k:
             return "fails"
+        if criteria is not None and criteria.fewest_lost > limit:
+            return "fails"
         if not promise.is_k_alone:
-            return None
+            return self._judge_groups(promise, classes, criteria, limit)
         is_known = classes is not None and classes.sizes is not None  # then the rows below k are known, and few enough
         return "holds" if low >= promise.k or is_known else None
 
+    @staticmethod
+    def _judge_groups(
+        promise: AskedPromise, classes: ForeseenClasses | None, criteria: ForeseenCriteria | None, limit: int
+    ) -> Verdict | None:
+        """Judge an option of one attribute, of which everything is counted."""
+        if classes is None or criteria is None or criteria.is_kept_group is None:
+            return None
+        sizes = classes.tables[0]
+        is_kept = criteria.is_kept_group & (sizes >= promise.k)
+        lost = float(sizes[~is_kept].sum())
+        return "holds" if lost <= limit and bool((is_kept & (sizes > 0)).any()) else "fails"
+
     def _judge_likely(
-        self, promise: AskedPromise, classes: ForeseenClasses | None, lower: float | None, upper: float | None
+        self,
+        promise: AskedPromise,
+        classes: ForeseenClasses | None,
+        criteria: ForeseenCriteria | None,
+        lower: float | None,
+        upper: float | None,
     ) -> Verdict:
-        """Compare with what is predicted. That k is likely says nothing of other criteria."""
-        limit, likely = int(promise.max_suppressed * self.rows), "likely" if promise.is_k_alone else "unknown"
-        chance = None if classes is None else classes.chance(promise.k)
-        if classes is not None and chance is not None:
-            suppressed = classes.expect_suppressed(promise.k) or 0.0
-            if chance >= LIKELY or 0 < SUPPRESSED_RATIO * suppressed <= limit:
-                return cast(Verdict, likely)
-            is_unlikely = suppressed > SUPPRESSED_RATIO * limit if limit else chance <= UNLIKELY
-            return "unlikely" if is_unlikely else "unknown"
+        """Compare with what is predicted. Without pair counts, that k is likely says nothing of other criteria."""
+        limit = int(promise.max_suppressed * self.rows * Fraction(self.factor))
+        likely = "likely" if promise.is_k_alone else "unknown"
+        if classes is not None and (classes.expected is not None or classes.sizes is not None):
+            return self._judge_expected(promise, classes, criteria, limit)
         if lower is None or upper is None:
             return "unknown"
         if lower >= promise.k:
             return cast(Verdict, likely)
         return "unlikely" if upper < promise.k and limit == 0 else "unknown"
 
+    @staticmethod
+    def _judge_expected(
+        promise: AskedPromise, classes: ForeseenClasses, criteria: ForeseenCriteria | None, limit: int
+    ) -> Verdict:
+        """Judge by the classes and rows that are expected to break the promise."""
+        breaking, suppressed = classes.expect_breaking(promise.k), classes.expect_left_out(promise.k)
+        is_whole = not classes.is_partial
+        if not promise.is_k_alone:
+            is_whole = is_whole and criteria is not None and criteria.breaking is not None
+            breaking += 0.0 if criteria is None else (criteria.breaking or 0.0)
+            suppressed += 0.0 if criteria is None else (criteria.lost or 0.0)
+        chance = chance_of_none(breaking)
+        ratio = SUPPRESSED_RATIO if promise.is_k_alone else LOST_RATIO
+        enough = LIKELY if promise.is_k_alone else LIKELY_CRITERIA
+        if is_whole and (chance >= enough or 0 < ratio * suppressed <= limit):
+            return "likely"
+        is_unlikely = suppressed > ratio * limit if limit else chance <= UNLIKELY
+        return "unlikely" if is_unlikely else "unknown"
+
     def find_nearest(self, option: RequestOption, asked: AskedPromise | int) -> tuple[GroupingAnswer, ...]:
-        """Find the coarser options fewest steps away that hold or are likely to, those of most cells first."""
-        coarser = {name: _list_coarser(grouping) for name, grouping in option.items()}
-        names = list(coarser)
-        start = (0,) * len(names)  # for every attribute, how many steps coarser it is
-        heap, seen = [(0, 0, start)], {start}
-        feasible: list[GroupingAnswer] = []
-        for _ in range(MAX_VISITED):
-            if not heap or len(feasible) == MAX_NEAREST:
-                break
-            steps, _, place = heapq.heappop(heap)
-            tried = {name: coarser[name][step] for name, step in zip(names, place, strict=True)}
-            if any(_is_finer(answer.option, tried) for answer in feasible):
-                continue  # what is coarser than a feasible option is no nearer
-            answer = self.answer(tried, asked)
-            if steps and answer.verdict in FEASIBLE and answer.cells > 1:
-                feasible.append(answer)
-                continue
-            for axis, name in enumerate(names):
-                after = (*place[:axis], place[axis] + 1, *place[axis + 1 :])
-                if after[axis] < len(coarser[name]) and after not in seen:
-                    seen.add(after)
-                    cells = math.prod(coarser[other][step].size for other, step in zip(names, after, strict=True))
-                    heapq.heappush(heap, (steps + 1, -cells, after))
-        return tuple(feasible)
+        """Find the nearest coarser options that hold or are likely to, those of most cells first."""
+        most = MAX_VISITED if self.pairs is None else MAX_FITTED
+
+        def is_feasible(tried: RequestOption) -> bool:
+            return self.answer(tried, asked).verdict in FEASIBLE
+
+        return tuple(self.answer(near, asked) for near in find_nearest(option, is_feasible, max_visited=most))
 
 
 def predict(
@@ -265,37 +351,26 @@ def predict(
     schema: Schema,
     history: Sequence[Measurement],
     *,
+    k: int | None = None,
     pairs: PairCounts | None = None,
     max_suppressed: Fraction = Fraction(0),
-    is_k_alone: bool = True,
+    criteria: Sequence[Criterion | str] = (),
+    rows: int | None = None,
 ) -> Prediction:
     """Answer a request from a history: every option, and the nearest feasible ones for those that are not.
 
     The promise is that of `publish` with the same request: k persons, where a person is protected, are k times as many
-    rows as one of them may have.
+    rows as one of them may have. `rows` is how many the table has by now, if it has grown since it was counted.
     """
-    known = SchemaHistory(schema, history, pairs)
-    rows = ClassGuarantee(k=request.k, quasi=(), unit=schema.unit).rows
-    promise = AskedPromise(k=rows, max_suppressed=max_suppressed, is_k_alone=is_k_alone)
+    known = SchemaHistory(schema, history, pairs, rows=rows)
+    k = request.require_k(k)
+    least = ClassGuarantee(k=k, quasi=(), unit=schema.unit).rows
+    promise = AskedPromise(k=least, max_suppressed=max_suppressed, criteria=read_criteria(criteria))
     answers = tuple(known.answer(option, promise) for option in request.options)
     nearest = tuple(
         () if answer.verdict in FEASIBLE else known.find_nearest(answer.option, promise) for answer in answers
     )
-    return Prediction(request=request, measurement_count=len(known.measurements), answers=answers, nearest=nearest)
-
-
-def _is_finer(option: RequestOption, other: RequestOption) -> bool:
-    """Tell whether an option tells at least as much as the other; what is not named is left out."""
-    return all(
-        grouping.size == 1 or (name in option and option[name].is_finer(grouping)) for name, grouping in other.items()
-    )
-
-
-def _list_coarser(requested: Grouping) -> list[Grouping]:
-    """List the grouping that was requested, then every coarser level, then left out."""
-    levels = [Grouping(requested.attribute, level) for level in range(requested.attribute.height + 1)]
-    coarser = [level for level in levels if 1 < level.size < requested.size and requested.is_finer(level)]
-    return [requested, *coarser, *([Grouping(requested.attribute, None)] if requested.size > 1 else [])]
+    return Prediction(request=request, k=k, measurement_count=len(known.measurements), answers=answers, nearest=nearest)
 
 
 def _write_short(number: float) -> str:

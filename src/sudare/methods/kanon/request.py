@@ -1,4 +1,4 @@
-"""A tailor-made request: which attributes, grouped how, at which k; options in the order of preference.
+"""A tailor-made request: which attributes, grouped how; options in the order of preference. k is the table's, not its.
 
 Grouping         how one attribute is requested: at a level, in own groups, or left out
 RequestOption    a grouping for each attribute that is wanted
@@ -24,6 +24,7 @@ from sudare.methods.kanon.mondrian import ValueLine
 from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes, Labels
 from sudare.schema.file import check_names
+from sudare.schema.hierarchy_rules import from_csv
 from sudare.text import Text, text
 
 MAX_LABELS = 1 << 20  # a level with more labels is not searched for one
@@ -86,7 +87,7 @@ class Grouping:
         if other.size == 1:
             return True
         if self.groups is None and other.groups is None and self.level is not None and other.level is not None:
-            return self.level <= other.level
+            return self.level <= other.level or self.size == other.size  # a level may join nothing
         pairs = np.unique(np.column_stack([self.group_of, other.group_of]), axis=0)
         return len(pairs) == self.size
 
@@ -128,11 +129,41 @@ RequestOption = Mapping[str, Grouping]
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a data user asks for. Attributes that an option does not name are left out of it."""
+    """What a data user asks for. Attributes that an option does not name are left out of it.
+
+    `k` is the table's policy and no part of a request: whoever may choose it finds out the exact size of a class by
+    asking again and again. Files of the first version name it; then it is what they were written for.
+    """
 
     name: str
-    k: int
+    k: int | None = None
     options: tuple[RequestOption, ...]
+
+    def require_k(self, k: int | None = None) -> int:
+        """Give the k of the table, or without one that of the file.
+
+        Error: ParameterError if neither is known.
+        """
+        known = self.k if k is None else k
+        if known is None:
+            raise ParameterError(
+                "the k of the table is not known; say it with --k (it is the table's, not the asker's)"
+            )
+        return known
+
+    def to_value(self) -> dict[str, Any]:
+        """Give it as JSON-able facts, without k: levels, groups of codes, or None."""
+        options = [{name: grouping.to_value() for name, grouping in option.items()} for option in self.options]
+        return {"name": self.name, "options": options}
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any], schema: Schema) -> Request:
+        """Read what `to_value` gave."""
+        options = tuple(
+            {name: Grouping.from_value(schema.attribute(name), grouping) for name, grouping in option.items()}
+            for option in value["options"]
+        )
+        return cls(name=str(value["name"]), options=options)
 
     @classmethod
     def read(cls, path: str | Path, schema: Schema) -> Request:
@@ -164,18 +195,34 @@ class LabelKind(AnyText):
         return str(float(value)) if isinstance(value, Decimal) else str(value)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupFile:
+    """Groups of one's own as a hierarchy file (`value;level 1;...`), and the level of it that is wanted."""
+
+    file: str
+    level: int = 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class GroupingKind(Kind):
-    """How an attribute is asked for: a level, a label of the level that is meant, or lists of values.
+    """How an attribute is asked for: a level, a label of the level that is meant, lists of values, or a hierarchy file.
 
     >>> GroupingKind().read(2), GroupingKind().read("west"), GroupingKind().read([["Tokyo", 1], ["Osaka"]])
     (2, 'west', (('Tokyo', '1'), ('Osaka',)))
+    >>> GroupingKind().read({"hierarchy": "ages.csv", "level": 2})
+    GroupFile(file='ages.csv', level=2)
     """
 
     example: str = "1"
 
-    def read(self, value: Any) -> int | str | tuple[tuple[str, ...], ...]:
-        """Take a whole number, a text, or a list of lists of texts and numbers."""
+    def read(self, value: Any) -> int | str | GroupFile | tuple[tuple[str, ...], ...]:
+        """Take a whole number, a text, a list of lists of texts and numbers, or a table that names a file."""
+        if isinstance(value, dict):
+            level = value.get("level", 1)
+            is_whole = isinstance(level, int) and not isinstance(level, bool) and level >= 0
+            if not isinstance(value.get("hierarchy"), str) or not is_whole or not set(value) <= {"hierarchy", "level"}:
+                raise Unfit(self, value)
+            return GroupFile(file=value["hierarchy"], level=level)
         if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
             return value
         if not isinstance(value, list) or not value:
@@ -183,19 +230,28 @@ class GroupingKind(Kind):
         return ListOf(ListOf(LabelKind())).read(value)
 
     def describe(self) -> Text:
-        """Name the three ways."""
-        return text("a level (a whole number), a label of that level in quotes, or lists of values")
+        """Name the ways."""
+        return text(
+            "a level (a whole number), a label of that level in quotes, lists of values, or a hierarchy file:"
+            ' { hierarchy = "ages.csv", level = 1 }'
+        )
 
     def json_schema(self) -> dict[str, Any]:
-        """Describe the three ways."""
+        """Describe the ways."""
         groups = {"type": "array", "items": {"type": "array", "items": {"type": ["string", "number"]}}, "minItems": 1}
-        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, groups]}
+        file = {
+            "type": "object",
+            "properties": {"hierarchy": {"type": "string"}, "level": {"type": "integer", "minimum": 0}},
+            "required": ["hierarchy"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, groups, file]}
 
 
 FORM = FileForm(
     name="request",
     error=ParameterError,
-    help=text("A request: which attributes are wanted, how fine, and how many people must share each combination"),
+    help=text("A request: which attributes are wanted, and how fine"),
     tables=(
         TableForm(
             name="request",
@@ -209,8 +265,8 @@ FORM = FileForm(
                 ),
                 "k": Key(
                     kind=WholeNumber(low=2),
-                    required=True,
-                    help=text("how many rows share each published combination, at least"),
+                    default=None,
+                    help=text("leave it out: k belongs to the table (files of version 0.1 name it)"),
                 ),
             },
         ),
@@ -222,7 +278,9 @@ FORM = FileForm(
             help=text("One option; the first that keeps the promise is published, so write the most wanted first"),
             any_key=Key(
                 kind=GroupingKind(),
-                help=text("attribute = level (0 is the finest), a label of that level, or lists of values"),
+                help=text(
+                    "attribute = level (0 is the finest), a label of that level, lists of values, or a hierarchy file"
+                ),
             ),
         ),
     ),
@@ -238,13 +296,15 @@ def _build_request(filled: FilledForm, schema: Schema) -> Request:
         option = {}
         for name in table:
             with table.blame(name, error=ParameterError):
-                option[name] = read_grouping(schema.attribute(name), table[name])
+                option[name] = read_grouping(schema.attribute(name), table[name], beside=filled.file.parent)
         options.append(option)
     return Request(name=str(head["name"]), k=head["k"], options=tuple(options))
 
 
-def read_grouping(attribute: Attribute, value: Any) -> Grouping:
-    """Read one grouping: a level, a label of the level that is meant, or lists of values.
+def read_grouping(attribute: Attribute, value: Any, *, beside: Path | None = None) -> Grouping:
+    """Read one grouping: a level, a label of the level that is meant, lists of values, or a level of a hierarchy file.
+
+    The file is looked for `beside` the request.
 
     >>> from sudare.schema import TableHierarchy, Values
     >>> tree = TableHierarchy.from_paths([("Tokyo", "east", "*"), ("Osaka", "west", "*"), ("Kobe", "west", "*")])
@@ -253,18 +313,46 @@ def read_grouping(attribute: Attribute, value: Any) -> Grouping:
     (1, 2)
     """
     try:
-        read = GroupingKind().read([list(group) for group in value] if isinstance(value, tuple) else value)
+        read = value if isinstance(value, GroupFile) else _read_kind(value)
     except Unfit:
         raise ParameterError(
             "the grouping of {name} must be a level (a number), a label of that level, or lists of values",
             name=attribute.name,
         ) from None
+    if isinstance(read, GroupFile):
+        if Path(read.file).name != read.file:  # a request comes from outside: it names nothing elsewhere
+            raise ParameterError("hierarchy ({file}) must be the name of a file beside the request", file=read.file)
+        return _read_group_file(attribute, (beside or Path()) / read.file, read.level)
     if isinstance(read, int):
         attribute.coarsen(read)  # refuses a level that there is none of
         return Grouping(attribute, read)
     if isinstance(read, str):
         return Grouping(attribute, _find_level(attribute, read))
     return Grouping(attribute, None, _read_groups(attribute, read))
+
+
+def _read_kind(value: Any) -> int | str | GroupFile | tuple[tuple[str, ...], ...]:
+    return GroupingKind().read([list(group) for group in value] if isinstance(value, tuple) else value)
+
+
+def _read_group_file(attribute: Attribute, path: Path, level: int) -> Grouping:
+    """Read groups of one's own from a hierarchy file: the groups of one of its levels."""
+    if not path.is_file():
+        raise ParameterError("there is no file {file} beside the request", file=path.name)
+    tree = from_csv(
+        path,
+        attribute.domain,
+        other=attribute.other_code is not None,
+        missing=attribute.missing,
+        missing_marks=attribute.missing_marks,
+    )
+    if level > tree.height:
+        raise ParameterError(
+            "level ({level}) of {file} must be between 0 and {height}", level=level, file=path.name, height=tree.height
+        )
+    group_of = tree.lift(np.arange(attribute.size), level)
+    members = (np.flatnonzero(group_of == group).tolist() for group in np.unique(group_of).tolist())
+    return Grouping(attribute, None, tuple(tuple(codes) for codes in members))
 
 
 def _find_level(attribute: Attribute, label: str) -> int:
