@@ -38,6 +38,7 @@ def test_integers_get_round_bins_that_hold_all_that_was_seen() -> None:
     assert guessed(ColumnFacts("age", "integer", 74, low=17, high=90)) == {
         "kind": "number",
         "bins": {"start": 15, "stop": 90, "width": 5},
+        "grain": 1,
         "role": "quasi",
         "hierarchy": {"intervals": [10, 20]},
     }
@@ -143,6 +144,7 @@ def test_missing_values_and_their_marks_are_declared() -> None:
     assert guessed(texts("17", "NA", "45")) == {
         "kind": "number",
         "bins": {"start": 16, "stop": 46, "width": 2},
+        "grain": 1,
         "missing": ["NA"],
     }
 
@@ -152,7 +154,7 @@ def test_marks_are_seen_in_a_sample_too() -> None:
 
     bins = {"start": 0, "stop": 4500, "width": 500}
 
-    assert guessed(column) == {"kind": "number", "bins": bins, "missing": ["?"], "role": "sensitive"}
+    assert guessed(column) == {"kind": "number", "bins": bins, "grain": 1, "missing": ["?"], "role": "sensitive"}
 
 
 def test_truth_values_are_a_category() -> None:

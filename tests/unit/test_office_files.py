@@ -16,6 +16,7 @@ import xlsxwriter
 import xlwt
 from sqlglot import exp
 
+import sudare.sources as sources
 from sudare.errors import SourceError
 from sudare.sources.duckdb import DuckEngine
 from sudare.sources.engine import ROWS
@@ -315,3 +316,56 @@ def test_a_folder_of_several_kinds_is_refused() -> None:
     Path("mixed/readme.md").write_text("x")
 
     assert "readme.md is of a kind that cannot be read" in refusal("mixed")
+
+
+# --- first lines that are no names, and other shapes of text ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5.1,3.5\n4.9,3.0\n4.7,3.2\n",  # numbers only
+        "x,a b,0\ny,a b,1\nx,c,2\n",  # values that come again below
+    ],
+)
+def test_a_first_line_that_is_a_row_is_not_lost(text: str) -> None:
+    Path("rows.csv").write_text(text, encoding="utf-8")
+
+    with pytest.raises(SourceError, match="or write a line of names above the rows"):
+        sources.propose_schema("rows.csv")
+    assert sources.propose_schema("rows.csv#!1").toml.count("[[attribute]]") == text.split("\n")[0].count(",") + 1
+
+
+def test_names_that_are_years_stay_names() -> None:
+    Path("years.csv").write_text("town,2020,2021\n" + "".join(f"t{row % 4},{row},{row}\n" for row in range(60)))
+
+    assert [column.name for column in sources.describe("years.csv")] == ["town", "2020", "2021"]
+
+
+def test_columns_behind_single_blanks_are_read_and_behind_several_refused() -> None:
+    Path("blanks.csv").write_text("t status sex\n" + "".join(f"{row} {row % 2} F\n" for row in range(60)))
+    Path("runs.txt").write_text("t   status sex\n" + "".join(f"{row:<4}{row % 2:<7}F\n" for row in range(60)))
+    Path("names.csv").write_text("full name\n" + "".join(f"A{row % 9} B{row % 5}\n" for row in range(60)))
+
+    assert [column.name for column in sources.describe("blanks.csv")] == ["t", "status", "sex"]
+    assert [column.name for column in sources.describe("names.csv")] == ["full name"]
+    with pytest.raises(SourceError, match="separated by several blanks"):
+        sources.describe("runs.txt")
+
+
+def test_columns_without_a_value_and_tables_without_a_row_are_told() -> None:
+    Path("nothing.csv").write_text("a,b,c\n" + "".join(f"{row % 3},,NA\n" for row in range(60)))
+    Path("empty.csv").write_text("a,b,c\n")
+
+    draft = sources.propose_schema("nothing.csv").toml
+    assert draft.count("it holds nothing but missing values") == 2
+    with pytest.raises(SourceError, match="names of columns but no row"):
+        sources.propose_schema("empty.csv")
+
+
+def test_a_second_table_behind_blank_lines_and_days_that_excel_counted_are_told() -> None:
+    days: list[list[object]] = [["受診日", "n"], *([45292 + 9 * row % 50, row % 4] for row in range(60))]
+
+    assert "Looks like days that Excel counts from 1900" in sources.propose_schema(write_book(days)).toml
+    two = sources.propose_schema(write_book([*days, [], ["p", "q"], [45300, 1]])).toml
+    assert "blank lines stand between rows, before lines 63" in two

@@ -36,6 +36,7 @@ LONG_TAIL = 8  # times the 95% point: a largest number beyond it is a long tail,
 SHARE_OF_CODES = 0.95  # of the texts of a column that must be mesh codes; the rest are slips and marks
 LARGEST_NUMBER = Fraction(10**18)  # numbers beyond it, and spans below its inverse, are no measurements
 LONGEST_VALUE = 80  # characters; longer texts are sentences
+DAYS_OF_EXCEL = (20_000, 60_000)  # 1954-10-03 to 2064-04-08, as Excel counts days
 MARKS = ("?", "NA", "N/A", "NULL", "null", "NaN", "nan", "None", "-", "…", "不明", "***")
 
 _MESH = re.compile(MESH_TEXT)
@@ -54,6 +55,7 @@ _CODE = re.compile(
     r"zip|postal|post_?code|郵便|コード|市区町村|自治体|icd|fips|municip|(^|[_ .-])(town|city|code)([_ .-]|$)",
     re.IGNORECASE,
 )
+_DAY = re.compile(r"(^|[_ .-])(date|day)([_ .-]|$)|日$|日付", re.IGNORECASE)
 _PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
 
 
@@ -146,7 +148,8 @@ def find_type(column: ColumnFacts) -> ColumnFacts:
         written = [
             amount for text in texts if (amount := read_number_format(column.number_format).read(text)) is not None
         ]
-        return replace(column, type="number", low=min(written), high=max(written))
+        is_whole = all(amount.denominator == 1 for amount in written)
+        return replace(column, type="number", low=min(written), high=max(written), is_whole=is_whole)
     if column.date_format is not None:
         japanese = [day for text in texts if (day := read_japanese_day(text)) is not None]
         return replace(column, type="date", low=min(japanese), high=max(japanese))
@@ -206,9 +209,7 @@ def _is_in_japan(code: str) -> bool:
 
 def _guess_identifier(column: ColumnFacts) -> Guess | None:
     if column.distinct == 0:
-        return Guess(
-            keys=_IDENTIFIER, comments=(text("Only missing values were seen; the column will not be published."),)
-        )
+        return _leave_out(text("it holds nothing but missing values"))
     is_long = column.rows is not None and column.rows > LEAST_ROWS
     has_names = column.type in ("integer", "text") and column.distinct > MOST_REPEATED_NAMES
     if has_names and is_long and column.is_unique is False and _NAMES_SOMEBODY.search(column.name):
@@ -290,6 +291,9 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
         guessed = _guess_long_tail(high, column.tail, is_whole=is_whole)
     else:
         guessed = _guess_number(low, high, is_whole=is_whole)
+    if is_whole and _DAY.search(column.name) and low >= DAYS_OF_EXCEL[0] and high <= DAYS_OF_EXCEL[1]:
+        note = text("Looks like days that Excel counts from 1900: format the cells as dates, and draft again.")
+        guessed = replace(guessed, comments=(*guessed.comments, note))
     if _PLACE.search(column.name):
         note = text("Looks like a coordinate: others may know where somebody is. A mesh serves maps better.")
         guessed = replace(guessed, comments=(*guessed.comments, note))

@@ -155,7 +155,12 @@ def propose_schema(data: object, *, name: str | None = None, **reading: Any) -> 
     """
     from sudare.schema.propose import draft
 
-    return draft(describe_table(data, **reading), name or name_table(data))
+    facts = describe_table(data, **reading)
+    if not facts.rows:
+        raise SourceError(
+            "{data} has names of columns but no row; a draft needs rows to look at", data=name_table(data)
+        )
+    return draft(facts, name or name_table(data))
 
 
 def is_address(data: object) -> bool:

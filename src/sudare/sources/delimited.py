@@ -18,7 +18,7 @@ from pathlib import Path
 from sudare.errors import SourceError
 from sudare.schema.office import fold
 from sudare.sources.files import open_bytes
-from sudare.sources.office import SUMS, Head, LeftOut, find_head, is_blank, take_rows
+from sudare.sources.office import SUMS, Head, LeftOut, find_head, is_blank, is_word, take_rows
 from sudare.text import Text
 
 DELIMITERS = (",", "\t", ";", "|")
@@ -57,12 +57,24 @@ def read_layout(path: Path, encoding: str, *, original: Path | None = None) -> L
         raise SourceError("the first line of {file} has a quote in the wrong place; correct it", file=named)
     if not any(layout.names):
         raise SourceError("the first line of {file} is blank; it must name the columns", file=named)
+    if len(layout.names) == 1 and _count_words(text) > 2:
+        raise SourceError("the columns of {file} seem to be separated by several blanks; save it as CSV", file=named)
     layout = replace(layout, names=name_all(layout.names))
     names = [name for name in layout.names if name]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise SourceError("{file} has two columns named {name}; rename one", file=named, name=repeated[0])
     return layout
+
+
+def _count_words(text: str) -> int:
+    """Count the words of every line, if all have the same number of them, and one column of words holds numbers."""
+    lines = [line.split() for line in _cut_last_line(text).splitlines()[:50] if line.strip()]
+    if len({len(words) for words in lines}) != 1:
+        return 0
+    columns = list(zip(*lines, strict=True))
+    has_numbers = any(not any(map(is_word, column[1:])) for column in columns)
+    return len(columns) if has_numbers else 0
 
 
 def name_all(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,6 +96,9 @@ def find_layout(text: str) -> Layout:
     whole_lines = _cut_last_line(text)
     tables = {delimiter: _read_records(whole_lines, delimiter) for delimiter in DELIMITERS}
     best = max(DELIMITERS, key=lambda delimiter: _rate_evenness(tables[delimiter]))
+    if not _rate_evenness(tables[best])[0] and _count_words(text) > 2:
+        tables[" "] = _read_records(whole_lines, " ")
+        best = " " if _rate_evenness(tables[" "])[1] == 1 and all(map(all, tables[" "])) else best
     first, *rest = tables[best] or [[]]
     return Layout(delimiter=best, names=tuple(first), is_empty=not any(rest))
 

@@ -132,7 +132,7 @@ class DuckEngine:
     @property
     def has_named_columns(self) -> bool:
         """Tell whether column names are certainly names; the first line of a text file might be a row."""
-        return self._scan.kind != "text"
+        return self._scan.kind != "text" or self._scan.has_chosen_names
 
     @property
     def dialect(self) -> Dialect:

@@ -25,6 +25,7 @@ from sudare.schema.propose import MARKS, ColumnFacts, TableFacts
 from sudare.schema.raw import NUMBER_TEXT, to_number, to_text
 from sudare.sources.encode_bins import read_plain_day
 from sudare.sources.engine import Column, Engine, Family
+from sudare.sources.office import is_word, refuse_head
 from sudare.sources.query import query_rows
 from sudare.sources.sql import (
     Expression,
@@ -93,6 +94,8 @@ def describe_table(engine: Engine) -> TableFacts:
     """Describe all columns of the data."""
     columns = [column for column in engine.columns if column.name]
     samples = _take_sample(engine, columns)
+    if not engine.has_named_columns:
+        _refuse_rows_as_names([column.name for column in columns], samples, engine)
     sketches = [ColumnSketch(column=column, sample=sample) for column, sample in zip(columns, samples, strict=True)]
     for sketch in sketches:
         sketch.formats = _find_formats(sketch)
@@ -122,6 +125,16 @@ def _take_sample(engine: Engine, columns: Sequence[Column]) -> list[list[str]]:
             for column_id, value in zip(ids, row, strict=True):
                 samples[column_id].append("" if value is None or value != value else to_text(value))
     return [samples[column.column_id] for column in columns]
+
+
+def _refuse_rows_as_names(names: Sequence[str], samples: Sequence[Sequence[str]], engine: Engine) -> None:
+    """Refuse a first line that is a row, which would be lost: nothing but numbers, or values that come again below.
+
+    Only drafts ask: where a schema names the columns, the first line holds these names or is refused.
+    """
+    again = sum(name in sample for name, sample in zip(names, samples, strict=True))
+    if len(names) > 1 and (not any(map(is_word, names)) or again > len(names) / 2):
+        raise refuse_head(engine.name)
 
 
 def _find_formats(sketch: ColumnSketch) -> tuple[str | None, str | None]:

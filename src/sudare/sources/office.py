@@ -80,6 +80,13 @@ def _describe(reason: str, file: str, lines: str) -> Text:
         case "again":
             return text("{file}: the names of the columns are repeated, and not read as rows: lines {lines}",
                         file=file, lines=lines)  # fmt: skip
+        case "gap":
+            return text(
+                "{file}: blank lines stand between rows, before lines {lines}; if another table begins there, take"
+                " it out",
+                file=file,
+                lines=lines,
+            )
         case "merged":
             return text("{file}: cells merged over several rows were filled with their value: lines {lines}",
                         file=file, lines=lines)  # fmt: skip
@@ -116,7 +123,7 @@ def is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip(" \t\r\n\u3000\xa0"))
 
 
-def _is_word(value: object) -> bool:
+def is_word(value: object) -> bool:
     """Tell whether a cell is a word: no number, no day, no number written as text."""
     if isinstance(value, bool | int | float | date | datetime | time):
         return False
@@ -150,8 +157,15 @@ def find_head(
     for line, row in enumerate(spread):
         if _may_name(row, sample[line + 1 : line + 3], table_width):
             return _name_columns(sample, spread, line, _end_of_names(sample, spread, line, merged))
-    raise SourceError(
-        "no line of {file} looks like the names of its columns; say which line it is, as in {file}#!3", file=file
+    raise refuse_head(file)
+
+
+def refuse_head(file: object) -> SourceError:
+    """Say that no line of names was found."""
+    return SourceError(
+        "no line of {file} looks like the names of its columns; say which line it is, as in {file}#!3, or write a line"
+        " of names above the rows",
+        file=file,
     )
 
 
@@ -178,7 +192,7 @@ def _may_name(row: Cells, below: Sequence[Cells], table_width: int) -> bool:
     is_title = len(cells) > 1 and len({tidy_name(cell) for cell in cells}) == 1
     is_followed = any(sum(not is_blank(cell) for cell in line) >= table_width / 2 for line in below)
     is_wide = bool(cells) and len(cells) >= _FILLED * table_width
-    return is_wide and not is_title and is_followed and all(_is_word(cell) for cell in cells)
+    return is_wide and not is_title and is_followed and all(is_word(cell) for cell in cells)
 
 
 def _end_of_names(sample: Sequence[Cells], spread: Sequence[Cells], line: int, merged: Sequence[Merged]) -> int:
@@ -186,7 +200,7 @@ def _end_of_names(sample: Sequence[Cells], spread: Sequence[Cells], line: int, m
     if line + 2 >= len(sample):
         return line + 1
     words = [cell for cell in sample[line + 1] if not is_blank(cell)]
-    if not words or not all(isinstance(word, str) and _is_word(word) for word in words):
+    if not words or not all(isinstance(word, str) and is_word(word) for word in words):
         return line + 1
     is_under_merged = any(top == line and right > left for top, left, _, right in merged)
     fills_holes = any(is_blank(upper) and not is_blank(lower)
@@ -232,7 +246,7 @@ def find_reason(row: Cells, head: Head) -> str | None:
         return "blank"
     if isinstance(cells[0], str) and SUMS.fullmatch(re.sub(r"\s", "", fold(cells[0]))):
         return "sum"
-    if len(cells) == 1 and len(head.columns) > 2 and isinstance(cells[0], str) and _is_word(cells[0]):
+    if len(cells) == 1 and len(head.columns) > 2 and isinstance(cells[0], str) and is_word(cells[0]):
         return "note"
     if tuple(tidy_name(cell) for cell in cells) == head.names_of_line:
         return "again"
@@ -245,6 +259,7 @@ def take_rows(rows: Iterable[Cells], head: Head, left_out: LeftOut, *, file: obj
     Error: SourceError if a row has a value in a column that has no name and was empty before.
     """
     known = set(head.columns)
+    has_row = is_after_blank = False
     for line, row in enumerate(rows):
         if line < head.first:
             if line < head.line and any(not is_blank(cell) for cell in row):
@@ -255,7 +270,11 @@ def take_rows(rows: Iterable[Cells], head: Head, left_out: LeftOut, *, file: obj
         reason = find_reason(row, head)
         if reason is not None:
             left_out.add(reason, line)
+            is_after_blank |= reason == "blank"
             continue
+        if has_row and is_after_blank:
+            left_out.add("gap", line)
+        has_row, is_after_blank = True, False
         if any(not is_blank(cell) for column, cell in enumerate(row) if column not in known):
             raise SourceError(
                 "line {line} of {file} has a value in a column without a name; name the column, or take the value out",

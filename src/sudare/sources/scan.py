@@ -55,6 +55,7 @@ class Scan:
     originals: Mapping[str, Path] = field(default_factory=dict)  # the file that each file of the clause was made of
     has_rows: bool = False  # known here; an engine that finds none has not understood the file
     notes: tuple[Text, ...] = ()  # lines that were not read as rows
+    has_chosen_names: bool = False  # the steward said which line holds them
 
     def select(self, described: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[Column, ...]]:
         """Write the SELECT of the raw rows under Sudare's own names and few types; give its columns too.
@@ -195,6 +196,7 @@ def _scan_delimited(files: Files, read: Sequence[tuple[Path, Path]], notes: Sequ
         originals=originals,
         has_rows=has_rows,
         notes=tuple(notes),
+        has_chosen_names=files.lines is not None,
     )
 
 
