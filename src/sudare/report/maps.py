@@ -38,7 +38,7 @@ MOST_PIXELS = 2**24  # of one picture; a larger map is refused
 def draw_public_map(cells: MeshCells, codes: Codes, people: Integers, *, title: Words) -> str:
     """Draw the published cells alone: this picture may leave."""
     return _draw_maps(
-        [(text("published"), _Grid(cells).image(codes, people, _top(people)))], cells, _top(people), title=title
+        [(text("published"), PixelGrid(cells).image(codes, people, _top(people)))], cells, _top(people), title=title
     )
 
 
@@ -46,7 +46,7 @@ def draw_steward_map(
     cells: MeshCells, codes: Codes, people: Integers, *, true_codes: Codes, true_people: Integers, title: Words
 ) -> str:
     """Draw the truth beside the published cells, stamped as not for publication."""
-    grid, top = _Grid(cells), max(_top(people), _top(true_people))
+    grid, top = PixelGrid(cells), max(_top(people), _top(true_people))
     maps = [
         (text("true"), grid.image(true_codes, true_people, top)),
         (text("published"), grid.image(codes, people, top)),
@@ -58,8 +58,8 @@ def draw_steward_map(
 
 def draw_page_map(cells: MeshCells, codes: Codes, people: Integers, *, title: Words, top: int | None = None) -> str:
     """Draw cells for a page that may be light or dark: two pictures in one, of which style shows one; no frame."""
-    grid, most = _Grid(cells), top or _top(people)
-    tall = WIDTH * grid.height / (grid.width * _aspect(cells))
+    grid, most = PixelGrid(cells), top or _top(people)
+    tall = WIDTH * grid.height / (grid.width * measure_aspect(cells))
     images = "".join(
         f'<image class="{kind}" width="{WIDTH}" height="{tall:.1f}" preserveAspectRatio="none" '
         f'style="image-rendering:pixelated" href="{grid.layer(codes, people, most, ramp, empty)}"/>'
@@ -73,7 +73,7 @@ def draw_page_scale(top: int) -> str:
     many = np.rint(np.geomspace(1, max(top, 2), 120)).astype(np.int64)
     strips = "".join(
         f'<image class="{kind}" x="4" width="200" height="10" preserveAspectRatio="none" '
-        f'href="{_embed(colour_counts(many, top, ramp)[None])}"/>'
+        f'href="{embed_png(colour_counts(many, top, ramp)[None])}"/>'
         for kind, ramp in (("day", RAMP), ("night", NIGHT))
     )
     ticks = [10**power for power in range(19) if 10**power <= top]
@@ -92,7 +92,7 @@ def write_map(path: Path, picture: str) -> None:
     path.write_text(picture, encoding="utf-8")
 
 
-class _Grid:
+class PixelGrid:
     """The rectangle of pixels around the cells of an area, north up."""
 
     def __init__(self, cells: MeshCells) -> None:
@@ -113,7 +113,14 @@ class _Grid:
         """Colour the cells and give the picture as a data address."""
         pixels = self.base.copy()
         pixels[self._places(*self.cells.grid(codes))] = colour_counts(people, top)
-        return _embed(pixels)
+        return embed_png(pixels)
+
+    def paint(self, codes: Codes, colours: Bytes, *, around: tuple[int, int, int] = (255, 255, 255)) -> str:
+        """Give cells the colours (m, 3) and the rest of the rectangle another; as a data address."""
+        pixels = np.empty_like(self.base)
+        pixels[:] = around
+        pixels[self._places(*self.cells.grid(codes))] = colours
+        return embed_png(pixels)
 
     def layer(self, codes: Codes, people: Integers, top: int, ramp: Ramp, empty: tuple[int, int, int]) -> str:
         """Colour the cells and give the picture as a data address; what is outside is clear."""
@@ -123,10 +130,11 @@ class _Grid:
         counted = colour_counts(people, top, ramp)
         counted[people <= 0] = empty
         pixels[..., :3][self._places(*self.cells.grid(codes))] = counted
-        return _embed(pixels)
+        return embed_png(pixels)
 
 
-def _embed(pixels: Bytes) -> str:
+def embed_png(pixels: Bytes) -> str:
+    """Give pixels as a data address of a PNG."""
     return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode("ascii")
 
 
@@ -168,7 +176,7 @@ def _top(people: Integers) -> int:
     return int(people.max()) if len(people) else 1
 
 
-def _aspect(cells: MeshCells) -> float:
+def measure_aspect(cells: MeshCells) -> float:
     """Width of a cell over its height: a degree of longitude is shorter by the cosine of the latitude."""
     bounds = cells.bounds(np.arange(1))
     return math.cos(math.radians(float(bounds.south[0]))) * bounds.width / bounds.height
@@ -177,8 +185,8 @@ def _aspect(cells: MeshCells) -> float:
 def _draw_maps(
     maps: Sequence[tuple[Words, str]], cells: MeshCells, top: int, *, title: Words, stamp: Words = ""
 ) -> str:
-    grid = _Grid(cells)
-    tall = WIDTH * grid.height / (grid.width * _aspect(cells))
+    grid = PixelGrid(cells)
+    tall = WIDTH * grid.height / (grid.width * measure_aspect(cells))
     width = MARGIN + len(maps) * (WIDTH + MARGIN)
     height = TOP + tall + BOTTOM
     drawn = "".join(_place_map(place, name, image, tall) for place, (name, image) in enumerate(maps))
@@ -203,7 +211,7 @@ def _place_map(place: int, name: Words, image: str, tall: float) -> str:
 
 def _draw_legend(top: int, y: float) -> str:
     """A strip of colours with powers of ten below it."""
-    image = _embed(colour_counts(np.rint(np.geomspace(1, max(top, 2), 120)).astype(np.int64), top)[None])
+    image = embed_png(colour_counts(np.rint(np.geomspace(1, max(top, 2), 120)).astype(np.int64), top)[None])
     long = 200
     ticks = [10**power for power in range(19) if 10**power <= top]
     marks = "".join(

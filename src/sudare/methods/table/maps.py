@@ -10,35 +10,64 @@ import numpy as np
 
 from sudare.counts import Countable
 from sudare.errors import ParameterError
+from sudare.methods.table.frames import group_margins
+from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Coded, Frame, Release
 from sudare.releases.geo import roll_up
+from sudare.report.error_maps import draw_error_map
 from sudare.report.maps import draw_public_map, draw_steward_map, write_map
 from sudare.schema import MeshCells, Schema
-from sudare.schema.arrays import Codes, Integers
-from sudare.text import Text, text
+from sudare.schema.arrays import Codes, Integers, Reals
+from sudare.text import Text, text, use_language
 
 MeshPicture = tuple[MeshCells, Codes, Integers]
 
-PICTURE = "map.svg"
+PICTURES = {"map.svg": "en", "map.ja.svg": "ja"}
 MOST_PIXELS = 2**22  # a larger map is drawn at a coarser level, which always fits: it must not fail after the spend
 SIDES = ("80 km", "10 km", "1 km", "500 m", "250 m", "125 m")
 _SMALLEST = (1, 8, 80, 160, 320, 640)  # cells of every level along the side of one of 80 km
 
 
-def picture_files(cells: Frame, schema: Schema) -> dict[str, Callable[[Path], object]]:
-    """Give the writer of map.svg for a table that has a mesh, none for any other; drawn when it is written.
+def picture_files(
+    cells: Frame, schema: Schema, measured: MeasuredTable | None = None
+) -> dict[str, Callable[[Path], object]]:
+    """Give the writers of the pictures of a table that has a mesh, none for any other; drawn when they are written.
 
-    The picture shows published numbers alone, added up over all other attributes.
+    The pictures show published numbers alone, added up over all other attributes. Where the noisy sums are published
+    the margin of error stands beside them. One picture for each language, as for certificates.
     """
-    mesh = _mesh(cells, schema)
-    return {} if mesh is None else {PICTURE: partial(_write_picture, cells=cells, schema=schema)}
+    if _mesh(cells, schema) is None:
+        return {}
+    drawn = partial(_write_picture, cells=cells, schema=schema, measured=measured)
+    return {name: partial(drawn, language=language) for name, language in PICTURES.items()}
 
 
-def _write_picture(path: Path, *, cells: Frame, schema: Schema) -> None:
+def _write_picture(path: Path, *, cells: Frame, schema: Schema, measured: MeasuredTable | None, language: str) -> None:
     mesh = _mesh(cells, schema)
-    if mesh is not None:
-        shown, codes, people = _published(cells, *mesh)
-        write_map(path, picture=draw_public_map(shown, codes, people, title=_title(schema, shown)))
+    if mesh is None:
+        return
+    shown, codes, people = _published(cells, *mesh)
+    title = _title(schema, shown)
+    with use_language(language):
+        if measured is None:
+            picture = draw_public_map(shown, codes, people, title=title)
+        else:
+            margins = _find_margins(measured, schema.names.index(mesh[0]), mesh[1], shown)
+            picture = draw_error_map(shown, codes, people, margins, title=title)
+        write_map(path, picture=picture)
+
+
+def _find_margins(measured: MeasuredTable, position: int, domain: MeshCells, shown: MeshCells) -> Reals:
+    """Find the margin of every cell that is shown, all other attributes added up; 0 where nobody can be."""
+
+    def lift(codes: Codes) -> Codes:
+        inside = np.minimum(codes, domain.size - 1)  # missing and other places are not on the map
+        return np.where(codes < domain.size, domain.lift(inside, shown.level), shown.size)
+
+    margins = np.zeros(shown.size + 1)
+    found = group_margins(measured, position, lift).margin
+    margins[: found.size] = found
+    return margins[: shown.size]
 
 
 def steward_map(release: Release | str | Path, source: Countable) -> str:

@@ -213,7 +213,9 @@ class Table(CurrencyMethod):
         drawn = self._draw(counts, plan.steps, rng)
         tables = frames(drawn.table, drawn.measured)
         maps = map_files(drawn.table, drawn.measured)
-        return Payload(frames=tables, files={**maps, **picture_files(tables["cells"], drawn.table.schema)})
+        return Payload(
+            frames=tables, files={**maps, **picture_files(tables["cells"], drawn.table.schema, drawn.measured)}
+        )
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
         """Turn private counts into the published table: the step that the promise is about.

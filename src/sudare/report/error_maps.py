@@ -1,0 +1,181 @@
+"""A map to be read and printed: people per cell in classes of colour, and beside it the error of every cell.
+
+Colours are classes with their numbers below them, so that a reader tells the number of a cell by its colour, on paper
+as on a screen. Cells whose margin of error exceeds the published number are hatched. Only published numbers enter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sudare.report.maps import (
+    BOTTOM,
+    EMPTY,
+    FONT,
+    INK,
+    MARGIN,
+    QUIET,
+    TOP,
+    PixelGrid,
+    measure_aspect,
+)
+from sudare.report.svg import RAMP, WIDTH, escape
+from sudare.schema import MeshCells
+from sudare.schema.arrays import Booleans, Codes, Integers, Reals
+from sudare.text import Words, text
+
+WHITE = "#ffffff"
+ERROR_RAMP = ((254, 240, 217), (253, 204, 138), (252, 141, 89), (215, 48, 31), (127, 0, 0))  # light to dark, as RAMP
+PER_CENTS = (0, 5, 10, 25, 50, 100)  # classes of the error
+LEAST_SHOWN = 1e-9  # an error of 0 has the first colour; where 0 is published there is no share of it
+MOST_CLASSES = 7  # colours that a reader still tells apart
+SWATCH = 46  # units of a colour in the legend
+HATCH_STEP = 5  # units between the lines of the hatch
+LEGEND = 64  # units below the maps
+
+
+def draw_error_map(
+    cells: MeshCells, codes: Codes, people: Integers, margins: Reals, *, title: Words, notes: Sequence[Words] = ()
+) -> str:
+    """Draw published cells and, beside them, their margins of error in per cent of them; this picture may leave.
+
+    `codes` and `people` are the published cells, `margins[code]` the margin of every cell of the area.
+    """
+    every = np.arange(cells.size, dtype=np.int64)
+    counts = np.zeros(cells.size, dtype=np.int64)
+    counts[codes] = people
+    left = ClassColours.choose(people, RAMP)
+    right = ClassColours(PER_CENTS, ERROR_RAMP)
+    errors = np.where(counts > 0, np.maximum(100 * margins / np.maximum(counts, 1), LEAST_SHOWN), 0.0)
+    grid = PixelGrid(cells)
+    tall = WIDTH * grid.height / (grid.width * measure_aspect(cells))
+    width, height = 3 * MARGIN + 2 * WIDTH, TOP + tall + LEGEND + BOTTOM
+    is_hatched = (counts > 0) & (margins > counts)
+    panels = [
+        _place_panel(0, text("people per cell, published"), grid.paint(every, left.paint(counts)), tall),
+        _place_hatch(grid, every, is_hatched, tall),
+        _place_panel(
+            1, text("margin of error, % of the published number"), grid.paint(every, right.paint(errors)), tall
+        ),
+    ]
+    legends = [left.draw(MARGIN, TOP + tall + 14), right.draw(2 * MARGIN + WIDTH, TOP + tall + 14)]
+    lines = _write_notes([_tell_margins(margins), *_explain(is_hatched), *notes], TOP + tall + LEGEND)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:.0f}" '
+        f'viewBox="0 0 {width} {height:.0f}" role="img"><title>{escape(title)}</title>'
+        f'<rect width="{width}" height="{height:.0f}" fill="{WHITE}"/>'
+        f'<text x="{MARGIN}" y="28" {FONT} font-size="16" fill="{INK}">{escape(title)}</text>'
+        f"{''.join(panels)}{''.join(legends)}{lines}</svg>\n"
+    )
+
+
+class ClassColours:
+    """Classes of numbers with a colour each: from every bound to the next one; below the first, nobody."""
+
+    def __init__(self, bounds: Sequence[float], ramp: Sequence[tuple[int, int, int]]) -> None:
+        self.bounds = tuple(bounds)
+        place = np.linspace(0, len(ramp) - 1, max(2, len(self.bounds)))
+        table = np.array(ramp, dtype=np.float64)
+        low = np.minimum(place.astype(np.int64), len(ramp) - 2)
+        part = (place - low)[:, None]
+        self.colours = np.rint(table[low] * (1 - part) + table[low + 1] * part).astype(np.uint8)
+
+    @classmethod
+    def choose(cls, values: Integers | Reals, ramp: Sequence[tuple[int, int, int]]) -> ClassColours:
+        """Choose bounds that people read: 1, 2, 5, 10 ..., 1, 3, 10 ..., or 1, 10, 100 ..., at most seven.
+
+        >>> ClassColours.choose(np.array([4, 80]), RAMP).bounds, ClassColours.choose(np.array([3, 10**6]), RAMP).bounds
+        ((2, 5, 10, 20, 50), (1, 10, 100, 1000, 10000, 100000, 1000000))
+        """
+        filled = values[values > 0]
+        low, high = (float(filled.min()), float(filled.max())) if len(filled) else (1.0, 1.0)
+        low = max(low, high / 10**MOST_CLASSES, 1.0)
+        for steps in ((1, 2, 5), (1, 3), (1,)):
+            powers = range(math.floor(math.log10(low)), math.floor(math.log10(max(high, 1.0))) + 1)
+            every = [step * 10**power for power in powers for step in steps if step * 10**power <= max(high, 1.0)]
+            bounds = [bound for place, bound in enumerate(every) if place == len(every) - 1 or every[place + 1] > low]
+            if len(bounds) <= MOST_CLASSES:
+                return cls(bounds, ramp)
+        return cls(bounds[-MOST_CLASSES:], ramp)
+
+    def paint(self, values: Integers | Reals) -> np.ndarray:
+        """Colour numbers: (m, 3); nobody is pale, what lies below the first class has its colour."""
+        place = np.maximum(np.searchsorted(np.array(self.bounds), values, side="right") - 1, 0)
+        painted = self.colours[place]
+        painted[np.asarray(values) <= 0] = EMPTY
+        return painted
+
+    def draw(self, x: float, y: float) -> str:
+        """Draw the legend: a swatch for each class with the number it begins at, a pale one for nobody."""
+        is_share = self.bounds == PER_CENTS
+        parts = [_draw_swatch(x, y, EMPTY, "–" if is_share else "0")]
+        for place, bound in enumerate(self.bounds):
+            red, green, blue = self.colours[place]
+            label = f"{bound:,}–" if not is_share else f"{bound}%–" if bound else f"<{PER_CENTS[1]}%"
+            parts.append(_draw_swatch(x + (place + 1) * SWATCH, y, (red, green, blue), label))
+        return "".join(parts)
+
+
+def _draw_swatch(x: float, y: float, colour: Sequence[int], label: str) -> str:
+    return (
+        f'<rect x="{x:.0f}" y="{y:.0f}" width="{SWATCH - 2}" height="10" fill="rgb{tuple(map(int, colour))}" '
+        f'stroke="{QUIET}" stroke-width="0.3"/>'
+        f'<text x="{x:.0f}" y="{y + 23:.0f}" {FONT} font-size="10" fill="{INK}">{escape(label)}</text>'
+    )
+
+
+def _place_panel(place: int, name: Words, image: str, tall: float) -> str:
+    left = MARGIN + place * (WIDTH + MARGIN)
+    return (
+        f'<text x="{left}" y="{TOP - 10}" {FONT} font-size="13" fill="{INK}">{escape(name)}</text>'
+        f'<image x="{left}" y="{TOP}" width="{WIDTH}" height="{tall:.1f}" preserveAspectRatio="none" '
+        f'style="image-rendering:pixelated" href="{image}"/>'
+        f'<rect x="{left}" y="{TOP}" width="{WIDTH}" height="{tall:.1f}" fill="none" stroke="{QUIET}" '
+        'stroke-width="0.5"/>'
+    )
+
+
+def _place_hatch(grid: PixelGrid, every: Codes, is_hatched: Booleans, tall: float) -> str:
+    """Lay lines over the cells that are less than their error: a pattern seen through a mask with one pixel a cell."""
+    mask = np.zeros((len(every), 3), dtype=np.uint8)
+    mask[is_hatched] = 255
+    image = grid.paint(every, mask, around=(0, 0, 0))
+    step = HATCH_STEP
+    frame = f'x="{MARGIN}" y="{TOP}" width="{WIDTH}" height="{tall:.1f}"'
+    return (
+        f'<defs><pattern id="hatch" width="{step}" height="{step}" patternUnits="userSpaceOnUse" '
+        f'patternTransform="rotate(45)"><path d="M0 0V{step}" stroke="{INK}" stroke-width="1.1"/></pattern>'
+        f'<mask id="unsure" maskUnits="userSpaceOnUse" {frame}><image {frame} preserveAspectRatio="none" '
+        f'style="image-rendering:pixelated" href="{image}"/></mask></defs>'
+        f'<rect {frame} fill="url(#hatch)" mask="url(#unsure)"/>'
+    )
+
+
+def _tell_margins(margins: Reals) -> Words:
+    """Tell the margins in people: one number where all are alike, else the least and the largest."""
+    shown = np.ceil(margins[margins > 0]).astype(np.int64)
+    if not len(shown):
+        return text("The published numbers have no error.")
+    low, high = int(shown.min()), int(shown.max())
+    if low == high:
+        return text("Margin of error of a cell: {margin} people.", margin=f"{high:,}")
+    return text("Margin of error of a cell: {low} to {high} people.", low=f"{low:,}", high=f"{high:,}")
+
+
+def _explain(is_hatched: Booleans) -> list[Words]:
+    share = float(is_hatched.sum()) / max(1, is_hatched.size)
+    return [
+        text("The true number of a cell lies within its margin of error of the unbiased figure in 95 of 100 cases."),
+        text("Hatched: the margin of error exceeds the published number ({share} of all cells).", share=f"{share:.0%}"),
+        text("Pale: 0 was published; the true number may be up to the margin of error."),
+    ]
+
+
+def _write_notes(lines: Sequence[Words], y: float) -> str:
+    return "".join(
+        f'<text x="{MARGIN}" y="{y + 15 * place:.0f}" {FONT} font-size="11" fill="{INK}">{escape(line)}</text>'
+        for place, line in enumerate(lines)
+    )
