@@ -1,7 +1,7 @@
 """The tables and maps of a release: cells and sums, each with its unbiased figure and the margin of its error.
 
 Of every figure there are two: `count`, from the table that adds up and is never negative, and `unbiased`, from least
-squares over all noisy sums. The true number lies within `margin` of `unbiased` in 95 of 100 cases.
+squares over all noisy sums. The true number lies within `margin` of `unbiased` in at least 95 of 100 cases.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ from sudare.schema.arrays import Booleans, Integers, Reals
 KEPT_DEVIATIONS = 0.15  # of noise: a cell that is expected to hold less becomes 0
 GIANT_DEVIATIONS = 20.0  # of noise: with such a cell in the row, what the others look like tells nothing
 AREA_PART = 0.02  # of the expectation of a cell that is spread evenly over its square
-NORMAL_FACTOR, LAPLACE_FACTOR = 1.96, 2.12  # of Laplace noise, ln(20)/sqrt(2)
+# Standard errors that hold 96 of 100: a little more than is told, since sums of few noises are not quite normal.
+NORMAL_FACTOR, LAPLACE_FACTOR = 2.05, 2.28  # of Laplace noise: ln(25) / sqrt(2)
 LEAST_WEIGHT = 1e-6  # of the variance of the noise, in the metric of a row
 
 
@@ -62,7 +63,7 @@ class MeasuredTable:
         return min(max(0, estimate), LARGEST_TOTAL)
 
     def factor_of(self, cells: int) -> float:
-        """Standard errors that hold 95 of 100 sums over so many cells.
+        """Standard errors that hold at least 95 of 100 sums over so many cells.
 
         The noise of many sums is nearly normal; that of a single cell keeps the tails of its own law.
         """

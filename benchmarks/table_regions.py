@@ -1,0 +1,280 @@
+"""Maps side by side: cells, squares, irregular regions and rectangles by every method for tables, in one run.
+
+python -m benchmarks.table_regions [--runs N] [--maps census,clustered,sparse,xy] [--epsilons 1/10,1]
+
+RMSE by workload, and the geometric mean over four parts in equal weight: cells, squares (mean over their sizes), irregular
+regions, rectangles. Maps are made up; `census` with seeds that no constant was chosen on. Counts of people as they are published:
+negative estimates of peers are left as they are. `coverage` tells how many true sums lie within the published margins, thinnest,
+middle and densest third apart.
+"""
+
+import argparse
+import json
+import math
+import resource
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from papers.baselines.map_trees import AdaptiveGrid, quadtree, top_down
+from papers.baselines.privelet import Privelet
+
+from sudare.counts import Counts
+from sudare.demo.data import census_square
+from sudare.methods.table import Table
+from sudare.methods.table.table import draw_levels
+from sudare.noise import GeometricNoise, Rng, SystemRng
+from sudare.schema import Attribute, MeshCells, NumberBins, Schema
+
+SAVED = Path(__file__).parent / "results" / "table_regions.json"
+Estimate = Callable[[np.ndarray, Fraction, Rng], np.ndarray]
+
+
+# --- maps ----------------------------------------------------------------------------------------------------------------
+
+
+def clustered(side: int, seed: int) -> np.ndarray:
+    """Towns of many sizes on land where nearly every cell holds somebody."""
+    random = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:side, :side]
+    density = np.full((side, side), 3.0)
+    for _ in range(60):
+        row, column, reach, peak = random.uniform(0, side), random.uniform(0, side), random.lognormal(1.2, 0.7), 100 * random.pareto(1.2) + 20  # fmt: skip
+        density += peak * np.exp(-((rows - row) ** 2 + (columns - column) ** 2) / (2 * reach * reach))
+    return random.poisson(density * random.lognormal(0, 0.6, density.shape))
+
+
+def sparse(side: int, seed: int) -> np.ndarray:
+    """Villages: few cells hold anybody."""
+    random = np.random.default_rng(seed)
+    table = np.zeros((side, side), dtype=np.int64)
+    for row, column in random.integers(0, side, (side, 2)):
+        near = np.clip(np.array([row, column]) + random.normal(0, 1.5, (12, 2)).astype(int), 0, side - 1)
+        table[near[:, 0], near[:, 1]] += random.geometric(1 / (5 + 30 * random.pareto(1.5)))
+    return table
+
+
+MAPS: dict[str, Callable[[], np.ndarray]] = {
+    "census": lambda: census_square(rows=160, columns=160, people_per_cell=100, seed=31),
+    "clustered": lambda: clustered(160, 32),
+    "sparse": lambda: sparse(160, 33),
+    "xy": lambda: census_square(rows=512, columns=512, seed=34),
+}
+
+
+def count_map(table: np.ndarray, *, as_mesh: bool) -> Counts:
+    if as_mesh:  # 160 x 160 cells of 500 m are one first-level area
+        cells = MeshCells(level=4, area=("5339",))
+        rows, columns = cells.grid(np.arange(cells.size))
+        rows, columns = rows - rows.min(), columns - columns.min()
+        values = table[rows, columns]
+        schema = Schema(name="map", attributes=(Attribute(name="mesh", domain=cells),))
+    else:
+        sides = [Attribute(name=name, domain=NumberBins.of_width(0, size, 1)) for name, size in zip("xy", table.shape, strict=True)]  # fmt: skip
+        schema, values = Schema(name="map", attributes=tuple(sides)), table.ravel()
+    kept = np.flatnonzero(values)
+    return Counts.build(schema, kept[:, None], values[kept])
+
+
+def as_map(published: Counts, shape: tuple[int, ...]) -> np.ndarray:
+    dense = published.dense()
+    domain = published.schema.attributes[0].domain
+    if not isinstance(domain, MeshCells):
+        return dense.reshape(shape)
+    rows, columns = domain.grid(np.arange(domain.size))
+    out = np.zeros(shape, dtype=np.int64)
+    out[rows - rows.min(), columns - columns.min()] = dense
+    return out
+
+
+# --- questions -----------------------------------------------------------------------------------------------------------
+
+
+def square_errors(error: np.ndarray, side: int) -> float:
+    height, width = error.shape
+    sums = error.reshape(height // side, side, width // side, side).sum(axis=(1, 3))
+    return float(np.mean(sums**2))
+
+
+def patches(shape: tuple[int, ...], count: int, seed: int) -> np.ndarray:
+    """Irregular regions: the cells nearest to random points."""
+    random = np.random.default_rng(seed)
+    rows, columns = np.mgrid[: shape[0], : shape[1]]
+    best, nearest = np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
+    for number in range(count):
+        row, column = random.uniform(0, shape[0]), random.uniform(0, shape[1])
+        away = (rows - row) ** 2 + (columns - column) ** 2
+        nearest[away < best] = number
+        best = np.minimum(best, away)
+    return nearest
+
+
+def rectangles(shape: tuple[int, ...], seed: int, count: int = 150) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    ends = [np.sort(random.integers(0, length + 1, (count, 2)), axis=1) for length in shape]
+    boxes = np.concatenate(ends, axis=1)
+    return boxes[(boxes[:, 1] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 2])]
+
+
+def box_sums(error: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    added = np.pad(error, ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
+    top, bottom, left, right = boxes.T
+    return added[bottom, right] - added[top, right] - added[bottom, left] + added[top, left]
+
+
+class Workload:
+    """Squared errors of every part."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        sides = [side for side in (1, 2, 4, 5, 8, 10, 16, 20, 32, 40, 64, 128, 256) if all(length % side == 0 and length > 2 * side - 1 for length in shape)]  # fmt: skip
+        self.sides = [side for side in sides if shape[0] == 160 or side & (side - 1) == 0]
+        size = shape[0] * shape[1]
+        self.regions = {cells: patches(shape, max(4, min(400, size // cells)), 7) for cells in (64, 640)}
+        self.boxes = rectangles(shape, 8)
+
+    def errors(self, error: np.ndarray) -> dict[str, float]:
+        found = {f"{side} x {side}": square_errors(error, side) for side in self.sides}
+        for cells, nearest in self.regions.items():
+            found[f"~{cells}"] = float(np.mean(np.bincount(nearest.ravel(), error.ravel()) ** 2))
+        found["rectangles"] = float(np.mean(box_sums(error, self.boxes) ** 2))
+        return found
+
+    @staticmethod
+    def geometric_mean(rmse: dict[str, float]) -> float:
+        """Cells, squares, irregular regions, rectangles: a quarter each."""
+        squares = [value for name, value in rmse.items() if " x " in name and name != "1 x 1"]
+        regions = [value for name, value in rmse.items() if name.startswith("~")]
+        parts = [[rmse["1 x 1"]], squares, regions, [rmse["rectangles"]]]
+        return math.exp(np.mean([np.mean(np.log(np.maximum(part, 1e-9))) for part in parts]))
+
+
+def by_table(**fields: str) -> Estimate:
+    def estimate(table: np.ndarray, epsilon: Fraction, rng: Rng) -> np.ndarray:
+        counts = count_map(table, as_mesh=table.shape == (160, 160))
+        return as_map(Table(epsilon=epsilon, **fields).draw(counts, rng=rng), table.shape)  # type: ignore[arg-type]
+
+    return estimate
+
+
+def paper(table: np.ndarray, epsilon: Fraction, rng: Rng) -> np.ndarray:
+    return as_map(
+        Table(epsilon=epsilon, algorithm="wavelet").draw(count_map(table, as_mesh=False), rng=rng), table.shape
+    )
+
+
+def privelet(table: np.ndarray, epsilon: Fraction, rng: Rng) -> np.ndarray:
+    return Privelet(epsilon=epsilon).estimate(count_map(table, as_mesh=False), rng=rng).reshape(table.shape)
+
+
+METHODS: dict[str, Estimate] = {
+    "squares": by_table(),
+    "first version": by_table(algorithm="tree"),
+    "paper's wavelet": paper,
+    "plain noise": lambda t, e, rng: GeometricNoise(scale=2 / e).add(t.ravel(), rng=rng).reshape(t.shape),
+    "AdaptiveGrid": lambda t, e, rng: AdaptiveGrid(epsilon=e).estimate(t, rng=rng),
+    "quadtree": lambda t, e, rng: quadtree(e, t.shape[0]).estimate(t, rng=rng),
+    "TopDown": lambda t, e, rng: top_down(e, t.shape[0]).estimate(t, rng=rng),
+    "BlueDown": lambda t, e, rng: top_down(e, t.shape[0], is_agreed=True).estimate(t, rng=rng),
+    "Privelet": privelet,
+}
+
+
+# --- one run -------------------------------------------------------------------------------------------------------------
+
+
+def compare(name: str, epsilon: Fraction, runs: int, chosen: list[str]) -> dict:
+    table = MAPS[name]()
+    workload, rows = Workload(table.shape), {}
+    for method in chosen:
+        squared: list[dict[str, float]] = []
+        phantoms = 0
+        for _ in range(runs):
+            out = METHODS[method](table, epsilon, SystemRng())
+            squared.append(workload.errors(out - table))
+            phantoms += int(((np.rint(out) > 0) & (table == 0)).sum()) // runs
+        rmse = {part: math.sqrt(np.mean([run[part] for run in squared])) for part in squared[0]}
+        rows[method] = {"rmse": rmse, "mean": workload.geometric_mean(rmse), "phantoms": phantoms}
+    return {"map": name, "epsilon": str(epsilon), "people": int(table.sum()), "filled": float((table > 0).mean()), "methods": rows}  # fmt: skip
+
+
+def show(result: dict) -> None:
+    rows = result["methods"]
+    first = rows.get("first version", rows["squares"])
+    print(
+        f"{result['map']}, epsilon {result['epsilon']}: {result['people']:,} people, {result['filled']:.0%} of cells filled"
+    )
+    print(" " * 16 + " ".join(f"{part.replace(' ', ''):>8}" for part in rows["squares"]["rmse"]) + "     mean  first/this  worst  phantoms")  # fmt: skip
+    for method, row in rows.items():
+        worst = max(row["rmse"][part] / min(first["rmse"][part], rows.get("plain noise", first)["rmse"][part]) for part in row["rmse"])  # fmt: skip
+        figures = " ".join(f"{value:8.1f}" for value in row["rmse"].values())
+        print(f"{method:16}{figures} {row['mean']:8.1f}  {first['mean'] / row['mean']:10.2f}  {worst:5.2f}  {row['phantoms']:8}", flush=True)  # fmt: skip
+
+
+# --- coverage ------------------------------------------------------------------------------------------------------------
+
+
+def coverage(name: str, epsilon: Fraction, runs: int) -> dict[str, list[float]]:
+    """Shares of true sums within the published margins, in the thinnest, middle and densest third of them."""
+    table = MAPS[name]()
+    counts = count_map(table, as_mesh=table.shape == (160, 160))
+    method = Table(epsilon=epsilon)
+    plan = method.plan(counts.schema)
+    layout = method.layout_of(counts.schema)
+    leaf = layout.leaf_of_place  # type: ignore[union-attr]
+    rows, columns = layout.rows, layout.columns_east  # type: ignore[union-attr]
+    by_leaf = np.empty(table.shape, dtype=np.int64)
+    by_leaf[rows, columns] = leaf
+    workload = Workload(table.shape)
+    random = np.random.default_rng(3)
+    held: dict[str, list[np.ndarray]] = {}
+    for _ in range(runs):
+        drawn = draw_levels(counts, layout, method.noises_of(counts.schema, plan.steps), plan.steps, rng=SystemRng())  # type: ignore[arg-type]
+        measured = drawn.measured
+        sets = {"cells": random.choice(table.size, 3000, replace=False)}
+        sets |= {f"~{cells}": nearest.ravel() for cells, nearest in workload.regions.items()}
+        for part, given in sets.items():
+            if part == "cells":
+                leaves, groups, truth = by_leaf.ravel()[given], np.arange(len(given)), table.ravel()[given]
+            else:
+                leaves, groups = by_leaf.ravel(), given
+                truth = np.bincount(given, table.ravel())
+            held.setdefault(part, []).append(_is_held(measured, leaves, groups, truth))
+        boxes = [by_leaf[top:bottom, left:right].ravel() for top, bottom, left, right in workload.boxes]
+        groups = np.repeat(np.arange(len(boxes)), [len(box) for box in boxes])
+        held.setdefault("rectangles", []).append(_is_held(measured, np.concatenate(boxes), groups, box_sums(table, workload.boxes)))  # fmt: skip
+    return {part: np.mean(thirds, axis=0).round(3).tolist() for part, thirds in held.items()}
+
+
+def _is_held(measured: object, leaves: np.ndarray, groups: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    estimates, errors = measured.squares.answer_groups(leaves, groups)  # type: ignore[attr-defined]
+    cells = np.bincount(groups)
+    factors = np.array([measured.factor_of(int(size)) for size in cells])  # type: ignore[attr-defined]
+    inside = np.abs(estimates - truth) <= factors * errors
+    return np.array([part.mean() for part in np.array_split(inside[np.argsort(truth, kind="stable")], 3)])
+
+
+def main(argv: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--maps", default=",".join(MAPS))
+    parser.add_argument("--epsilons", default="1/10,1")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--coverage", action="store_true")
+    given = parser.parse_args(argv)
+    results = []
+    for name in given.maps.split(","):
+        for epsilon in map(Fraction, given.epsilons.split(",")):
+            if given.coverage:
+                print(name, epsilon, coverage(name, epsilon, given.runs), flush=True)
+                continue
+            results.append(compare(name, epsilon, given.runs, given.methods.split(",")))
+            show(results[-1])
+    if results and given.methods == ",".join(METHODS):
+        SAVED.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_utime:.0f} CPU s")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
