@@ -157,10 +157,12 @@ def test_rows_are_projected_in_their_metric_and_rounded_to_their_totals() -> Non
     assert np.allclose(point.sum(axis=1), totals)
     assert np.allclose(np.nanmax(moved[some], axis=1), np.nanmin(moved[some], axis=1))  # one multiplier a row
     assert np.array_equal(whole.sum(axis=1), totals)
-    assert (whole >= 0).all() and not whole[:, 3].any() and (np.abs(whole - point) < 1 + 1e-9).all()
+    assert (whole >= 0).all()
+    assert not whole[:, 3].any()
+    assert (np.abs(whole - point) < 1 + 1e-9).all()
 
 
-# --- margins ------------------------------------------------------------------------------------------------------------
+# --- margins --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("promise", [{"epsilon": "1/2"}, {"rho": "1/30"}], ids=str)
@@ -234,7 +236,7 @@ class _Given:
         return self._counts
 
 
-# --- workloads ----------------------------------------------------------------------------------------------------------
+# --- workloads ------------------------------------------------------------------------------------------------------
 
 
 def test_a_workload_moves_the_promise_to_what_it_asks() -> None:

@@ -6,7 +6,8 @@
     figures.region(cells)                   any list of cells, as rows of labels
 
 `count` is what the published table says: it adds up, is never negative, and is biased where places are thin.
-`unbiased` is the estimate from all noisy sums; the true number lies between `low` and `high` in at least 95 of 100 cases.
+`unbiased` is the estimate from all noisy sums; the true number lies between `low` and `high` in at least 95 of 100
+cases.
 """
 
 from __future__ import annotations
