@@ -398,12 +398,13 @@ def write_page(out: Path, page: str) -> None:
 
 
 def query(directory: Path, statements: str, *, level: float, many: bool) -> list[tuple[str, Any]]:
-    """Ask a stored view one statement of SQL, or every statement of a text."""
+    """Ask a stored view or table one statement of SQL, or every statement of a text."""
     from sudare.asking.parser import split_statements
     from sudare.methods.view import open_view
 
-    view = open_view(directory)
-    return [(each, view.sql(each, level=level)) for each in (split_statements(statements) if many else [statements])]
+    release = Release.load(directory)
+    opened = getattr(method_of(release.certificate), "open_release", open_view)(release)
+    return [(each, opened.sql(each, level=level)) for each in (split_statements(statements) if many else [statements])]
 
 
 def write_sample(

@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 
 import sudare as sd
+from sudare.app import query
+from sudare.asking.answers import Estimate
 from sudare.counts import Counts
 from sudare.demo.data import census_square, mesh_census
 from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.table import Table
+from sudare.methods.table.asked import open_table
 from sudare.methods.table.estimates import TableFigures
 from sudare.methods.table.levels import TreeLayout, find_layout
 from sudare.methods.table.measured import measure_levels, repair
@@ -318,3 +321,37 @@ def test_noise_of_rho_is_gaussian_and_its_margins_are_normal() -> None:
 
     assert all(isinstance(noise, GaussianNoise) for noise in noises)
     assert sd.TableFigures is TableFigures
+
+
+# --- questions in SQL --------------------------------------------------------------------------------------------------
+
+
+def test_a_table_answers_sql_with_intervals(tmp_path: Path) -> None:
+    counts = fill(grid(64, 64), cells=2000)
+    release = Table(epsilon=2).publish(_Given(counts), rng=SeededRng(1))
+    release.save(tmp_path / "out", even_if_not_private=True)
+    columns, statement = counts.columns(), "SELECT SUM(count) FROM cells WHERE x >= 16 AND x < 50 AND y < 40"
+    truth = counts.values[(columns[:, 0] >= 16) & (columns[:, 0] < 50) & (columns[:, 1] < 40)].sum()
+    ((_, answer),) = query(tmp_path / "out", statement, level=0.95, many=False)
+    told = answer.to_dict(statement)
+    figure = TableFigures.load(tmp_path / "out").sum(x="[16,50)", y="[0,40)")
+
+    assert told["low"][0][0] < truth < told["high"][0][0]
+    assert told["rows"][0][0] == pytest.approx(figure.unbiased)
+    assert figure.low == pytest.approx(told["low"][0][0], rel=0.01)
+
+
+def test_a_cut_cell_widens_the_interval_and_a_text_stays_as_it_is() -> None:
+    town = Attribute(name="town", domain=Values(("SUM(count)", "b")))
+    wide = Attribute(name="x", domain=NumberBins.of_width(0, 60, 5))
+    schema = Schema(name="s", attributes=(wide, town))
+    counts = Counts.from_columns(schema, [[place, place % 2] for place in range(12)], [1000] * 12)
+    opened = open_table(Table(epsilon=100).publish(_Given(counts), rng=SeededRng(1)))
+    whole, cut = (opened.sql(f"SELECT SUM(count) FROM cells WHERE x < {end}").rows[0][0] for end in (10, 12))
+    named = opened.sql("SELECT SUM(count) FROM cells WHERE town = 'SUM(count)'").rows[0][0]
+
+    assert isinstance(whole, Estimate)
+    assert isinstance(cut, Estimate)
+    assert isinstance(named, Estimate)
+    assert whole.high - whole.low < 5 < 500 < cut.high - cut.low
+    assert named.low <= 6000 <= named.high

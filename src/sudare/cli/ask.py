@@ -24,7 +24,9 @@ MOST_MEBIBYTES = 16  # of a file of statements
 
 
 @click.command(
-    "query", cls=Worded, help=text("Ask the view in DIR: COUNT, SUM, AVG with WHERE and GROUP BY, FROM view.")
+    "query",
+    cls=Worded,
+    help=text("Ask the view or table in DIR: COUNT, SUM, AVG with WHERE and GROUP BY, FROM view or FROM cells."),
 )
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.argument("sql", required=False)

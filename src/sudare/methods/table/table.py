@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -41,6 +41,10 @@ from sudare.releases.frame import check_names
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema
 from sudare.text import Text, Words, join_clauses, text
+
+if TYPE_CHECKING:
+    from sudare.methods.table.asked import OpenedTable
+
 
 # --- the method ------------------------------------------------------------------------------------------------------
 
@@ -239,6 +243,13 @@ class Table(CurrencyMethod):
         from sudare.methods.table.page import describe_page
 
         return describe_page(release, title=cls.title, truth=truth)
+
+    @classmethod
+    def open_release(cls, release: Release) -> OpenedTable:
+        """Open a release for questions in SQL."""
+        from sudare.methods.table.asked import open_table
+
+        return open_table(release)
 
     @classmethod
     def compare(cls, release: Release, truth: Countable) -> TruthComparison:
