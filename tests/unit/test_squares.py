@@ -323,7 +323,7 @@ def test_noise_of_rho_is_gaussian_and_its_margins_are_normal() -> None:
     assert sd.TableFigures is TableFigures
 
 
-# --- questions in SQL --------------------------------------------------------------------------------------------------
+# --- questions in SQL ------------------------------------------------------------------------------------------------
 
 
 def test_a_table_answers_sql_with_intervals(tmp_path: Path) -> None:
