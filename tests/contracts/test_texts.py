@@ -75,7 +75,7 @@ def faults(package: Path) -> list[str]:
 def page_texts(package: Path) -> Iterator[Template]:
     """What the templates of pages say with `t("...")`."""
     environment = jinja2.Environment()
-    for path in sorted(package.rglob("templates/*.html")):
+    for path in sorted(package.rglob("templates/**/*.html")):
         parsed = environment.parse(path.read_text(encoding="utf-8"))
         for call in parsed.find_all(jinja2.nodes.Call):
             if isinstance(call.node, jinja2.nodes.Name) and call.node.name == "t":

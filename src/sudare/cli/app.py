@@ -94,6 +94,7 @@ app = LazyGroup(
         "ledger": ("sudare.cli.ledger:ledger", text("keep the privacy budget of a table")),
         "keys": ("sudare.cli.keys:keys", text("make a key, and sign releases with it")),
         "verify": ("sudare.cli.ask:verify", text("check a stored release, or the noise of this installation")),
+        "desk": ("sudare.cli.desk:desk", text("data users ask for tailor-made tables, over the network")),
         "studio": ("sudare.cli.studio:studio", text("all of it in a browser, on this computer")),
     },
 )

@@ -78,6 +78,7 @@ _ARGUMENTS = {  # what stands for a value on the usage line
     "MAP": text("map file (TOML)"),
     "DIR": text("directory of a release"),
     "RELEASE": text("directory of a release"),
+    "NAME": text("name of somebody at the desk"),
     "FOLDER": text("folder that holds tables, schemas, ledgers and releases"),
     "FILE": text("file of the ledger, or its address on a server: postgresql://user@host/database?ledger=people"),
     "SQL": text("a statement such as SELECT COUNT(*) FROM view WHERE age >= 20"),

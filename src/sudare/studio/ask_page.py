@@ -6,22 +6,36 @@ import csv
 import io
 import json
 import shlex
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from starlette.responses import Response
 
 from sudare.app import query
 from sudare.errors import ParameterError, SudareError
 from sudare.schema import Schema
-from sudare.studio.web import Visit
+from sudare.studio.project import ReleaseFolder
 
 LEVEL = 0.95
 MOST_BARS = 200
 MOST_VALUES = 300  # of an attribute in a list to choose from
 
 
-def show_ask(visit: Visit) -> Response:
+class AskVisit(Protocol):
+    """What a page needs to ask a view: a visit of the studio, or one of the desk."""
+
+    path: Mapping[str, str]
+    form: Mapping[str, str]
+
+    @property
+    def project(self) -> ReleaseFolder:
+        """The folder with the releases."""
+
+    def show(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """Fill a template."""
+
+
+def show_ask(visit: AskVisit) -> Response:
     """The builder, the statement, the answer."""
     release = visit.project.release(visit.path["release"])
     if release.certificate.method != "view":

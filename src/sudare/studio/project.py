@@ -110,12 +110,46 @@ def hide_password(address: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{parts.username}@{host}"))
 
 
-class Project:
-    """What the pages share. Every call takes a connection of its own, so that threads do not meet."""
+class ReleaseFolder:
+    """The releases in a folder, by ids that a browser may name; a path is never taken from it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
+
+    def releases(self) -> list[StoredRelease]:
+        """Find the releases in the folder; what cannot be read is left out here, and told where it is opened."""
+        found = []
+        for directory in sorted(_walk(self.folder, MOST_DEEP)):
+            if (directory / "certificate.json").is_file():
+                release = self._open_release(directory)
+                if release is not None:
+                    found.append(release)
+        return found
+
+    def release(self, key: str) -> StoredRelease:
+        """Give a release by its id; a path is never taken from the browser.
+
+        Error: SourceError if there is none.
+        """
+        for release in self.releases():
+            if release.id == key:
+                return release
+        raise SourceError("there is no such release here; choose one of the list")
+
+    def _open_release(self, directory: Path) -> StoredRelease | None:
+        key = hashlib.sha256(str(directory.relative_to(self.folder)).encode()).hexdigest()[:16]
+        try:
+            return StoredRelease(id=key, directory=directory, certificate=_read_certificate(directory))
+        except (SudareError, OSError, UnicodeDecodeError):
+            return None
+
+
+class Project(ReleaseFolder):
+    """What the pages share. Every call takes a connection of its own, so that threads do not meet."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.file = self.folder / STORE
         self._passwords: dict[str, str] = {}  # whole addresses by table, in memory only
         self._scratch: ScratchDirectory | None = None
@@ -235,35 +269,6 @@ class Project:
         """Keep what the steward chose, so that nothing typed is lost."""
         with self.connect() as store:
             store.execute("UPDATE source SET answers = ? WHERE id = ?", (json.dumps(answers), key))
-
-    # --- releases -----------------------------------------------------------------------------------------------------
-
-    def releases(self) -> list[StoredRelease]:
-        """Find the releases in the folder; what cannot be read is left out here, and told where it is opened."""
-        found = []
-        for directory in sorted(_walk(self.folder, MOST_DEEP)):
-            if (directory / "certificate.json").is_file():
-                release = self._open_release(directory)
-                if release is not None:
-                    found.append(release)
-        return found
-
-    def release(self, key: str) -> StoredRelease:
-        """Give a release by its id; a path is never taken from the browser.
-
-        Error: SourceError if there is none.
-        """
-        for release in self.releases():
-            if release.id == key:
-                return release
-        raise SourceError("there is no such release here; choose one of the list")
-
-    def _open_release(self, directory: Path) -> StoredRelease | None:
-        key = hashlib.sha256(str(directory.relative_to(self.folder)).encode()).hexdigest()[:16]
-        try:
-            return StoredRelease(id=key, directory=directory, certificate=_read_certificate(directory))
-        except (SudareError, OSError, UnicodeDecodeError):
-            return None
 
 
 def _read_certificate(directory: Path) -> Certificate:

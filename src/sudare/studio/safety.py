@@ -12,7 +12,7 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -83,13 +83,19 @@ class Keys:
 
 
 class Wall:
-    """Lets a request through to `app`, or answers 4xx with one line; adds the headers to every answer."""
+    """Lets a request through to `app`, or answers 4xx with one line; adds the headers to every answer.
 
-    def __init__(self, app: Any, *, keys: Keys, port: int) -> None:
+    `hosts` are the names by which the pages may be asked for, `origins` the pages that may send forms; `admits` tells
+    whether a request has a session where one is needed.
+    """
+
+    def __init__(
+        self, app: Any, *, hosts: Iterable[str], origins: Iterable[str], admits: Callable[[str, dict[str, str]], bool]
+    ) -> None:
         self.app = app
-        self.keys = keys
-        self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-        self.origins = {f"http://{host}" for host in self.hosts}
+        self.hosts = set(hosts)
+        self.origins = set(origins)
+        self.admits = admits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check one request."""
@@ -118,12 +124,7 @@ class Wall:
         limit = MOST_UPLOAD_BYTES if path == UPLOAD else MOST_FORM_BYTES
         if length.isdecimal() and int(length) > limit:
             return 413, "too large"
-        if path in OPEN_PATHS or path.startswith("/static/"):
-            return None
-        session = _read_cookie(headers.get("cookie", ""), COOKIE)
-        if not self.keys.admits(session):
-            return 401, ENDED_SESSION
-        return None
+        return None if self.admits(path, headers) else (401, ENDED_SESSION)
 
     def _is_same_origin(self, headers: dict[str, str]) -> bool:
         """Tell whether a page of ours asks: the browser says so, or the origin does; without either, no."""
@@ -133,7 +134,19 @@ class Wall:
         return headers.get("origin") in self.origins
 
 
-def _read_cookie(header: str, name: str) -> str:
+def stand_before(app: Any, keys: Keys, port: int) -> Wall:
+    """Put the wall of a studio on this computer: every page but the opening needs a session."""
+    hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
+
+    def admits(path: str, headers: dict[str, str]) -> bool:
+        is_open = path in OPEN_PATHS or path.startswith("/static/")
+        return is_open or keys.admits(read_cookie(headers.get("cookie", ""), COOKIE))
+
+    return Wall(app, hosts=hosts, origins=[f"http://{host}" for host in hosts], admits=admits)
+
+
+def read_cookie(header: str, name: str) -> str:
+    """Read one cookie of a request."""
     for part in header.split(";"):
         key, _, value = part.strip().partition("=")
         if key == name:

@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from sudare.errors import SudareError
 from sudare.studio.jobs import Jobs
 from sudare.studio.project import Project, StudioTable
-from sudare.studio.safety import COOKIE, MOST_FORM_BYTES, Keys, Wall
+from sudare.studio.safety import COOKIE, MOST_FORM_BYTES, Keys, Wall, stand_before
 from sudare.text import Text, current_language, languages, say, use_language
 
 LANGUAGE_COOKIE = "sudare_language"
@@ -112,12 +112,12 @@ def page(studio: Studio, handler: Handler) -> Callable[[Request], Any]:
     """Make an endpoint of a page: language, form, and one clear line where something is refused."""
 
     async def endpoint(request: Request) -> Response:
-        fields = await _read_form(request)
+        fields = await read_form(request)
         visit = Visit(
             studio=studio,
             path=request.path_params,
             form=dict(fields),
-            lists=_gather(fields),
+            lists=gather_fields(fields),
             query=dict(request.query_params),
             url=request.url.path,
             method=request.method,
@@ -135,14 +135,15 @@ def _answer(handler: Handler, visit: Visit) -> Response:
         return visit.show("refused.html", status=400, error=str(error))
 
 
-def _gather(fields: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+def gather_fields(fields: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Put the values of each field together."""
     found: dict[str, list[str]] = {}
     for name, value in fields:
         found.setdefault(name, []).append(value)
     return found
 
 
-async def _read_form(request: Request) -> list[tuple[str, str]]:
+async def read_form(request: Request) -> list[tuple[str, str]]:
     """Read a form; other bodies are not read here."""
     if request.method != "POST" or not request.headers.get("content-type", "").startswith(
         "application/x-www-form-urlencoded"
@@ -179,7 +180,7 @@ def make_app(project: Project, *, keys: Keys, port: int) -> Wall:
     studio = Studio(project=project, jobs=Jobs(project), keys=keys, templates=make_templates())
     routes: list[Route | Mount] = [
         Route("/open", _open_endpoint(studio), methods=["GET", "POST"]),
-        Route("/language", _language_endpoint, methods=["POST"]),
+        Route("/language", switch_language, methods=["POST"]),
         Route("/table/upload", table_page.upload_endpoint(studio), methods=["POST"]),
         Mount("/static", StaticFiles(directory=str(resources.files("sudare.studio") / "static"))),
     ]
@@ -187,7 +188,7 @@ def make_app(project: Project, *, keys: Keys, port: int) -> Wall:
         for path, method, handler in chapter.ROUTES:
             routes.append(Route(path, page(studio, handler), methods=[method]))
     app = Starlette(routes=routes, exception_handlers={404: _not_found(studio), 500: _fault(studio)})
-    return Wall(app, keys=keys, port=port)
+    return stand_before(app, keys, port)
 
 
 def _open_endpoint(studio: Studio) -> Callable[[Request], Any]:
@@ -197,7 +198,7 @@ def _open_endpoint(studio: Studio) -> Callable[[Request], Any]:
         with use_language(find_reader_language(request)):
             if request.method == "GET":
                 return HTMLResponse(studio.templates.get_template("open.html").render(_bare(state="ask")))
-            token = dict(await _read_form(request)).get("token", "")
+            token = dict(await read_form(request)).get("token", "")
             session = studio.keys.redeem(token)
             state = "refused" if session is None else "opened"
             answer = HTMLResponse(
@@ -216,8 +217,9 @@ def _bare(**values: Any) -> dict[str, Any]:
             "error": "", **values}  # fmt: skip
 
 
-async def _language_endpoint(request: Request) -> Response:
-    form = dict(await _read_form(request))
+async def switch_language(request: Request) -> Response:
+    """Keep the language that was chosen, and go back to the page."""
+    form = dict(await read_form(request))
     back = form.get("back", "/")
     answer = go(back if back.startswith("/") and not back.startswith("//") and "\\" not in back else "/")
     if form.get("language") in languages():
