@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
 from sudare.methods.location import geo
-from sudare.methods.location.collector import Collector, estimate_people
+from sudare.methods.location.collector import estimate_people
+from sudare.methods.location.counting import PIECE, count_reports, read_reports
+from sudare.methods.location.density import maximise_expectation
 from sudare.methods.location.device import short_identity
 from sudare.methods.location.device_file import DeviceFile, RepeatUse
 from sudare.methods.location.estimate_files import has_pictures, make_blocks, read_prior, read_regions, write_estimate
+from sudare.methods.location.flow import make_flow
 from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
-from sudare.methods.location.reports import count_reports
 from sudare.methods.location.roads import RoadGraph
 from sudare.methods.location.sampler import Sampler
 from sudare.noise import SeededRng
@@ -60,17 +63,63 @@ def reports_of(made: DeviceFile, shares: Floats, people: int, seed: int) -> NDAr
 # --- the estimate -------------------------------------------------------------------------------------------------
 
 
+def hidden_law(side: int) -> HiddenMechanism:
+    """Two shapes with a margin around the map, and reports that say nothing."""
+    numbers = np.random.default_rng(3)
+    rows, columns = (part.ravel() - 2 for part in np.mgrid[: side + 4, : side + 4])
+    shapes = (((0, 0, 0),), ((0, 0, 0), (1, 1, 40)), ())
+    placed = [
+        np.column_stack([np.full(rows.size, shape), rows, columns, numbers.integers(1, FULL_WEIGHT, rows.size)])
+        for shape in (0, 1)
+    ]
+    columns_of_law = np.vstack([*placed, [[2, 0, 0, 10**6]]])
+    told = numbers.integers(0, side * side, len(columns_of_law))
+    everywhere = np.full(side * side, FULL_WEIGHT)
+    return HiddenMechanism(
+        places=square(side),
+        beta_per_metre=Fraction(1, 150),
+        shapes=shapes,
+        columns=columns_of_law,
+        told=told,
+        weights=everywhere,
+    )
+
+
 @pytest.mark.parametrize("side", [5, 20])  # a matrix, and transforms
+@pytest.mark.parametrize("kind", ["cells", "sea", "hidden"])
+def test_people_cause_the_reports_of_the_definition(side: int, kind: str) -> None:
+    numbers = np.random.default_rng(1)
+    weights = numbers.integers(1, FULL_WEIGHT, side * side)
+    inputs = np.ones(side * side, dtype=bool)
+    if kind == "sea":  # people can be where nothing is reported
+        weights[: side * 2] = 0
+        inputs[: side - 1] = False
+    law: Mechanism | HiddenMechanism = hidden_law(side)
+    if kind != "hidden":
+        law = Mechanism(places=square(side), beta_per_metre=Fraction(1, 300), weights=weights, inputs=inputs)
+    rows = np.array([law.report_law(cell) * inputs[cell] for cell in range(side * side)])
+    people, reports = numbers.random(side * side), numbers.random(law.reports)
+
+    flow = make_flow(law)
+
+    assert flow.to_reports(people[None])[0] == pytest.approx(people @ rows, rel=1e-9)
+    assert flow.to_cells(reports[None])[0] == pytest.approx(rows @ reports, rel=1e-9)
+    assert flow.square_to_reports(people) == pytest.approx(people @ rows**2, rel=1e-9)
+    assert flow.square_to_cells(reports) == pytest.approx(rows**2 @ reports, rel=1e-9)
+
+
+@pytest.mark.parametrize("side", [5, 20])
 def test_a_step_is_the_bayesian_update_of_the_definition(side: int) -> None:
     weights = np.random.default_rng(1).integers(1, FULL_WEIGHT, side * side)
     made = device_file(square(side), "1/300", weights=weights)
     rows = np.array([made.mechanism.report_law(cell) for cell in range(side * side)])
-    counts = np.random.default_rng(2).integers(0, 50, side * side)
-    theta = np.full(side * side, 1 / side**2)
+    counts = np.random.default_rng(2).integers(0, 50, side * side).astype(float)
+    even = np.full(side * side, 1 / side**2)
+    theta = even
     for _ in range(7):
         theta = theta * (rows @ (counts / counts.sum() / (theta @ rows)))
 
-    found = Collector.of(made.mechanism).estimate(counts[None], steps=7)[0]
+    found = maximise_expectation(make_flow(made.mechanism), counts, even, steps=7) / counts.sum()
 
     assert found.tolist() == pytest.approx(theta.tolist(), rel=1e-9)
 
@@ -86,16 +135,45 @@ def test_the_estimate_is_nearer_to_the_truth_than_the_reports_are() -> None:
     assert better < raw / 3
 
 
-def test_steps_end_where_held_out_reports_say_and_many_more_are_worse() -> None:
-    made, truth = device_file(square(40)), town(40, 3)
-    counts = reports_of(made, truth, 100_000, 4)
+def rough_town(side: int, seed: int) -> Floats:
+    """Shares of a town whose cells differ from their neighbours by factors: centres, times gamma noise."""
+    return _normed(town(side, seed) * np.random.default_rng(seed).gamma(1.0, size=side * side))
 
-    found = estimate_people(made, counts)
-    later = Collector.of(made.mechanism).estimate(counts[None], steps=300)[0]
 
-    chosen = np.abs(found.cells.people / counts.sum() - truth).sum()
-    assert 2 <= found.steps <= 100
-    assert np.abs(later - truth).sum() > 2 * chosen
+def _normed(people: Floats) -> Floats:
+    shares: Floats = people / people.sum()
+    return shares
+
+
+def send(made: DeviceFile, people: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """One report for each person, in floats: what is tried is the collector."""
+    numbers, counts = np.random.default_rng(seed), np.zeros(made.mechanism.reports, dtype=np.int64)
+    for cell in np.flatnonzero(people).tolist():
+        counts += numbers.multinomial(people[cell], made.mechanism.report_law(cell))
+    return counts
+
+
+def measure_cover(beta: str, make: Callable[[int, int], Floats], *, level: str = "0.95") -> dict[str, float]:
+    """Shares of cells, people and blocks whose interval holds, over towns of 576 cells and 60,000 people each."""
+    made, held = device_file(square(24), beta), {"cells": [], "people": [], "blocks": []}  # type: ignore[var-annotated]
+    for seed in range(200, 204):
+        true = np.random.default_rng(seed).multinomial(60_000, make(24, seed))
+        found = estimate_people(made, send(made, true, seed), regions=make_blocks(made, 4), level=level)
+        holds = (found.cells.low <= true) & (true <= found.cells.high)
+        held["cells"].append(holds.mean())
+        held["people"].append(np.average(holds, weights=true))
+        sums = {name: int(true[cells].sum()) for name, cells in make_blocks(made, 4).items()}
+        held["blocks"].append(np.mean([low <= sums[name] <= high for name, (_, low, high) in found.regions.items()]))
+    return {name: float(np.mean(shares)) for name, shares in held.items()}
+
+
+@pytest.mark.parametrize("beta", ["1/250", "1/100", "1/50", "1/20"])
+def test_intervals_of_95_percent_hold_for_cells_people_and_blocks_of_rough_towns(beta: str) -> None:
+    # benchmarks/location_cover.py measures 3 kinds of towns and 3 modes; here 4 towns that no constant was chosen on
+    shares = measure_cover(beta, rough_town)
+
+    assert min(shares.values()) >= 0.92, shares
+    assert max(shares["cells"], shares["people"]) <= 0.998, shares
 
 
 def edge(side: int, seed: int) -> Floats:
@@ -103,44 +181,57 @@ def edge(side: int, seed: int) -> Floats:
     up, right = np.random.default_rng(seed).choice([10, 20], 2)
     people = np.full((side, side), 0.25)
     people[:up, :right] = 3.25
-    shares: Floats = (people / people.sum()).ravel()
-    return shares
+    return _normed(people.ravel())
 
 
 @pytest.mark.parametrize("people", [10_000, 100_000])
-@pytest.mark.parametrize(("make", "least"), [(town, 0.95), (edge, 0.85)])
-def test_intervals_of_95_percent_hold_in_smooth_towns_and_nearly_at_the_sharpest_edges(
-    make: Callable[[int, int], Floats], least: float, people: int
-) -> None:
-    made = device_file(square(30))
-    held: dict[int, list[float]] = {1: [], 5: [], 10: []}
-    for seed in range(8):
-        truth = make(30, 100 + seed)
-        law = Collector.of(made.mechanism).law_of_reports(truth)
-        found = estimate_people(made, np.random.default_rng(seed).multinomial(people, law), regions=_every_block(made))
-        held[1].append(float(((found.cells.low <= truth * people) & (truth * people <= found.cells.high)).mean()))
-        for side in (5, 10):
-            true = {name: float(truth[cells].sum()) * people for name, cells in make_blocks(made, side).items()}
-            told = {name: found.regions[f"{side}: {name}"] for name in true}
-            held[side].append(float(np.mean([low <= true[name] <= high for name, (_, low, high) in told.items()])))
+def test_blocks_that_end_where_the_town_does_are_nearly_always_covered(people: int) -> None:
+    made, held = device_file(square(30)), []
+    for seed in range(6):
+        true = np.random.default_rng(seed).multinomial(people, edge(30, 100 + seed))
+        blocks = make_blocks(made, 10)
+        found = estimate_people(made, send(made, true, seed), regions=blocks).regions
+        held += [low <= true[blocks[name]].sum() <= high for name, (_, low, high) in found.items()]
 
-    shares = {side: float(np.mean(found)) for side, found in held.items()}
-
-    assert min(shares.values()) >= least, shares
+    assert np.mean(held) >= 0.87
 
 
-def _every_block(made: DeviceFile) -> dict[str, NDArray[np.int64]]:
-    return {f"{side}: {name}": cells for side in (5, 10) for name, cells in make_blocks(made, side).items()}
+def test_intervals_of_50_percent_are_found_out_as_such() -> None:
+    shares = measure_cover("1/100", rough_town, level="0.5")
+
+    assert 0.35 < shares["people"] < 0.85, shares
 
 
-def test_intervals_without_their_room_would_be_found_out() -> None:
-    made, truth = device_file(square(30)), town(30, 100)
-    law = Collector.of(made.mechanism).law_of_reports(truth)
-    found = estimate_people(made, np.random.default_rng(1).multinomial(100_000, law), level="0.5").cells
+def test_a_population_that_is_the_truth_makes_intervals_that_hold_too() -> None:
+    made, shares = device_file(square(24), "1/100"), rough_town(24, 300)
+    true = np.random.default_rng(1).multinomial(60_000, shares)
 
-    held = ((found.low <= truth * 1e5) & (truth * 1e5 <= found.high)).mean()
+    found = estimate_people(made, send(made, true, 1), prior=shares * 1e5).cells
 
-    assert held < 0.90
+    assert ((found.low <= true) & (true <= found.high)).mean() > 0.93
+    assert np.abs(found.people - true).sum() / 2 < 0.1 * 60_000
+
+
+def test_hidden_reports_are_estimated_from_with_intervals_that_hold() -> None:
+    law, made = hidden_law(20), device_file(square(20))
+    made = DeviceFile(
+        mechanism=law, epsilon_per_metre=Fraction(1, 50), tight_epsilon_per_metre=0.02, repeat=made.repeat
+    )
+    true = np.random.default_rng(5).multinomial(60_000, rough_town(20, 400))
+
+    found = estimate_people(made, send(made, true, 5)).cells
+
+    assert ((found.low <= true) & (true <= found.high)).mean() > 0.93
+
+
+def test_a_report_that_is_sent_again_and_again_is_told_and_honest_ones_are_not() -> None:
+    made, true = device_file(square(24), "1/100"), np.random.default_rng(1).multinomial(60_000, rough_town(24, 500))
+    honest = send(made, true, 2)
+    forged = honest.copy()
+    forged[300] += 2_000
+
+    assert estimate_people(made, honest).impossible == ()
+    assert estimate_people(made, forged).impossible[:1] == (300,)
 
 
 def test_a_lower_level_has_narrower_intervals() -> None:
@@ -261,6 +352,52 @@ def test_a_file_with_a_wrong_report_is_refused(tmp_path: Path, text: str, reason
 
     with pytest.raises(SourceError, match=reason):
         count_reports(written(tmp_path, text.format(name=short_identity(made))), made)
+
+
+def test_a_long_file_is_read_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sudare.methods.location.counting.PIECE", 100)
+    made = device_file(square(3))
+    name = short_identity(made)
+    plain = "artefact,cell\n" + "".join(f"{name},{number % 9}\n" for number in range(90))
+    mixed = plain.replace(f"{name},4", f'"{name}", 4') + f"{name},8"
+
+    assert count_reports(written(tmp_path, plain), made).tolist() == [10] * 9
+    assert count_reports(written(tmp_path, mixed), made).tolist() == [10] * 8 + [11]
+    lines = plain.split("\n")
+    foreign = written(tmp_path, "\n".join([*lines[:56], "0123,4", *lines[57:]]))
+    with pytest.raises(SourceError, match="line 57: a report drawn with another"):
+        count_reports(foreign, made)
+    assert PIECE > 10**6
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_sender_counts_once_for_each_report_and_one_who_draws_too_often_is_told(tmp_path: Path, form: str) -> None:
+    made = device_file(square(3))
+    made = DeviceFile(
+        mechanism=made.mechanism,
+        epsilon_per_metre=made.epsilon_per_metre,
+        tight_epsilon_per_metre=0.01,
+        repeat=RepeatUse(fresh_reports=1, life=2, answers="lasting"),
+    )
+    sent = [("a", 3), ("a", 3), ("b", 3), ("c", 1), ("c", 2), ("c", 5), ("a", 3)]
+    name = short_identity(made)
+    if form == "csv":
+        text = "artefact,cell,sender\n" + "".join(f"{name},{cell},{sender}\n" for sender, cell in sent)
+    else:
+        text = "".join(json.dumps({"artefact": name, "cell": cell, "sender": sender}) + "\n" for sender, cell in sent)
+
+    found = read_reports(written(tmp_path, text), made)
+
+    assert found.counts.tolist() == [0, 1, 1, 2, 0, 1, 0, 0, 0]
+    assert (found.repeated, found.senders, found.overdrawn) == (2, 3, 1)
+
+
+def test_a_file_with_some_senders_is_refused(tmp_path: Path) -> None:
+    made = device_file(square(3))
+    text = f"artefact,cell,sender\n{short_identity(made)},3,a\n{short_identity(made)},3,\n"
+
+    with pytest.raises(SourceError, match="name it in all or in none"):
+        read_reports(written(tmp_path, text), made)
 
 
 def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path: Path) -> None:

@@ -140,15 +140,41 @@ def estimate(
         _print_estimate(done)
 
 
+VAGUE_WIDTH = 2.0  # median width of a cell's interval over its estimate, from which cells are called vague
+
+
+def _print_doubts(done: SavedEstimate) -> None:
+    """Tell what looks forged, and whether cells can be told at all at this epsilon."""
+    counted, estimate = done.counted, done.estimate
+    if counted.repeated:
+        click.echo(
+            say("{repeated} reports were sent before by the same sender and count once", repeated=counted.repeated)
+        )
+    if counted.overdrawn:
+        click.echo(
+            say(
+                "warning: {senders} senders have more different reports than a device may draw; their reports are"
+                " forged, or several devices share a name",
+                senders=counted.overdrawn,
+            )
+        )
+    if estimate.impossible:
+        shown = ", ".join(str(number) for number in estimate.impossible[:SHOWN])
+        click.echo(
+            say(
+                "warning: some reports came far more often than people anywhere could cause ({numbers}); they are"
+                " forged or repeated, and the figures around them are wrong",
+                numbers=shown,
+            )
+        )
+    if estimate.width > VAGUE_WIDTH:
+        click.echo(say("single cells cannot be told at this epsilon with so many reports; use regions or blocks"))
+
+
 def _print_estimate(done: SavedEstimate) -> None:
     estimate = done.estimate
-    click.echo(
-        say(
-            "{reports} reports, {steps} steps (chosen by held-out reports)",
-            reports=estimate.total,
-            steps=estimate.steps,
-        )
-    )
+    click.echo(say("{reports} reports; intervals of {level}", reports=estimate.total, level=estimate.level))
+    _print_doubts(done)
     for name, (people, low, high) in list(estimate.regions.items())[:SHOWN]:
         click.echo(
             say("{region}: {people} people ({low} to {high})", region=name, people=f"{people:.0f}", low=f"{low:.0f}",

@@ -111,6 +111,10 @@ class Simulation:
         """Draw standard normal numbers, as errors of a simulated receiver."""
         return self._generator.normal(size=shape)
 
+    def poisson(self, means: Reals) -> Integers:
+        """Draw a Poisson count for every mean: simulated reports."""
+        return self._generator.poisson(means)
+
     def uniform(self, size: int) -> Reals:
         """Draw numbers between 0 and 1."""
         return self._generator.random(size)

@@ -1,190 +1,39 @@
-"""How many people are where, from their reports: iterative Bayesian update, stopped by reports it has not seen.
+"""How many people are where, from their reports: what a collector of reports does.
 
-With P(y|x) = alpha(x) w(y) E(x, y) and the shares q(y) of reports, one step of expectation maximisation is
-
-    theta(x) <- theta(x) * alpha(x) * E[ q / E(alpha theta) ](x)
-
-where the weights w have cancelled; on a plane grid both sums are convolutions. Steps go on while held-out reports
-become likelier: later ones fit noise (200 steps are worse than none on a smooth map).
-
-Source: Agrawal, Aggarwal 2001; ElSalamouny, Palamidessi, Generalized iterative Bayesian update, 2020. Early stopping
-and intervals are ours; how often intervals hold is measured in tests/unit/test_location_collector.py.
+The estimate and its intervals stand in density.py, the sums over the map in flow.py. Here reports are checked, regions
+are summed, and reports that no spread of people could have caused are looked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sudare.errors import ParameterError
+from sudare.methods.location.density import DRAWS, FittedTown, fit_town, maximise_expectation
 from sudare.methods.location.device_file import DeviceFile
-from sudare.methods.location.hidden import HiddenMechanism
-from sudare.methods.location.kernel import ConvolutionKernel, DenseKernel, Kernel
-from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
-from sudare.methods.location.posterior import find_norms
+from sudare.methods.location.flow import ReportFlow, make_flow
+from sudare.methods.location.mechanism import Mechanism
 from sudare.noise.public import Simulation
 from sudare.schema.arrays import Booleans, Integers, Reals
 
-Smooth = Callable[[Reals], Reals]
-
-MAX_STEPS = 300
-STEPS_WITHOUT_GAIN = 10  # in held-out likelihood, after which no later step is expected to gain
-MAX_BATCH = 2**22  # numbers in one batch of transforms
-MAX_MATRIX = 10**8  # numbers in the matrix of a law of hidden reports
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Collector:
-    """The arithmetic of one mechanism; arrays are (samples, cells), so that replicates go through one transform.
-
-    >>> from fractions import Fraction
-    >>> from sudare.methods.location.grid import PlaneGrid
-    >>> from sudare.methods.location.mechanism import FULL_WEIGHT
-    >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
-    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
-    >>> Collector.of(law).estimate(np.array([[600, 400]]), steps=100).round(3).tolist()
-    [[0.716, 0.284]]
-    """
-
-    alpha: Reals
-    weights: Reals
-    start: Reals
-    smooth: Smooth
-    back: Smooth
-
-    @classmethod
-    def of(cls, mechanism: Mechanism | HiddenMechanism, *, prior: Reals | None = None) -> Collector:
-        """Prepare a map; `prior` (default: even over where people can be) is where the steps start."""
-        can_enter = mechanism.can_enter
-        if isinstance(mechanism, HiddenMechanism):
-            return cls._of_hidden(mechanism, _choose_start(can_enter, prior))
-        smooth = make_smoother(mechanism.kernel)
-        return cls(
-            alpha=np.where(can_enter, 1 / find_norms(mechanism)[0], 0.0),
-            weights=mechanism.shares,
-            start=_choose_start(can_enter, prior),
-            smooth=smooth,
-            back=smooth,
-        )
-
-    @classmethod
-    def _of_hidden(cls, law: HiddenMechanism, start: Reals) -> Collector:
-        """Prepare a law of hidden reports: the kernel is a matrix of cells by reports, without the weights."""
-        if law.places.size * law.reports > MAX_MATRIX:
-            raise ParameterError(
-                "an estimate from {reports} hidden reports on {cells} cells is too large; publish with mode sharp",
-                reports=law.reports,
-                cells=law.places.size,
-            )
-        kernel = np.exp(-law.exponents(np.arange(law.places.size), np.arange(law.reports)))
-        return cls(
-            alpha=np.where(law.can_enter, 1 / law.sums(), 0.0),
-            weights=law.columns[:, 3] / FULL_WEIGHT,
-            start=start,
-            smooth=lambda values: values @ kernel,
-            back=lambda values: values @ kernel.T,
-        )
-
-    def law_of_reports(self, shares: Reals) -> Reals:
-        """Give the probability of every report if people are spread like `shares` (cells)."""
-        law = np.maximum(self.weights * self.smooth((self.alpha * shares)[None])[0], 0.0)
-        normed: Reals = law / law.sum()
-        return normed
-
-    def estimate(self, counts: Integers, *, steps: int) -> Reals:
-        """Run so many steps for every row of counts; rows of the result add up to 1."""
-        shares = counts / counts.sum(axis=1, keepdims=True)
-        theta = np.broadcast_to(self.start, (len(shares), len(self.start))).copy()
-        for _ in range(steps):
-            theta = self._step(theta, shares, self._mix(theta))
-        normed: Reals = theta / theta.sum(axis=1, keepdims=True)
-        return normed
-
-    def choose_steps(self, seen: Integers, held_out: Integers, *, most: int = MAX_STEPS) -> int:
-        """Count the steps on `seen` after which the reports held out are likeliest, over all rows together."""
-        shares = seen / seen.sum(axis=1, keepdims=True)
-        theta = np.broadcast_to(self.start, (len(shares), len(self.start))).copy()
-        occurring = np.nonzero(held_out)
-        best, best_step = -np.inf, 0
-        for step in range(most + 1):
-            mix = self._mix(theta)
-            likelihood = float((held_out[occurring] * np.log(mix[occurring])).sum())
-            if likelihood > best:
-                best, best_step = likelihood, step
-            if step - best_step >= STEPS_WITHOUT_GAIN:
-                break
-            theta = self._step(theta, shares, mix)
-        return best_step
-
-    def _mix(self, theta: Reals) -> Reals:
-        """E(alpha theta); never less than its own term, which an FFT's absolute error could drown."""
-        weighted = self.alpha * theta
-        mixed = self.smooth(weighted)
-        if mixed.shape == weighted.shape and self.smooth is self.back:
-            mixed = np.maximum(mixed, weighted)
-        return np.maximum(mixed, np.finfo(np.float64).tiny)
-
-    def _step(self, theta: Reals, shares: Reals, mix: Reals) -> Reals:
-        moved: Reals = theta * self.alpha * np.maximum(self.back(shares / mix), 0.0)
-        return moved
-
-
-def make_smoother(kernel: Kernel) -> Smooth:
-    """Make E v for many v at once, (samples, cells) -> (samples, cells)."""
-    if isinstance(kernel, DenseKernel):
-        decay = kernel.decay
-        return lambda values: values @ decay.T
-    if not isinstance(kernel, ConvolutionKernel):
-        return lambda values: np.array([kernel.smooth(sample) for sample in values])
-    rows = max(1, MAX_BATCH // (kernel.padded[0] * kernel.padded[1]))
-
-    def smooth(values: Reals) -> Reals:
-        return np.concatenate([_convolve(kernel, values[at : at + rows]) for at in range(0, len(values), rows)])
-
-    return smooth
-
-
-def _convolve(kernel: ConvolutionKernel, values: Reals) -> Reals:
-    from scipy import fft
-
-    height, width = kernel.shape
-    spectrum = fft.rfft2(values.reshape(-1, height, width), kernel.padded, axes=(1, 2), workers=-1)
-    spectrum *= kernel.decay
-    whole: Reals = fft.irfft2(spectrum, kernel.padded, axes=(1, 2), workers=-1)
-    sums: Reals = whole[:, :height, :width].reshape(len(values), -1)
-    return sums
-
-
-def _choose_start(can_enter: Booleans, prior: Reals | None) -> Reals:
-    if prior is None:
-        even: Reals = can_enter / can_enter.sum()
-        return even
-    given = np.where(can_enter, np.asarray(prior, dtype=np.float64), 0.0)
-    if len(prior) != len(can_enter) or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
-        raise ParameterError(
-            "the prior must have one number of at least 0 for each cell, and be above 0 in a cell where people can be"
-        )
-    # a cell of prior 0 could never be found; a little everywhere lets reports speak against the prior
-    mixed: Reals = 0.99 * given / given.sum() + 0.01 * can_enter / can_enter.sum()
-    return mixed
-
-
-# --- people per cell and region, with intervals -----------------------------------------------------------------------
-#
-# How often the intervals hold is measured in tests/unit/test_location_collector.py.
-
-REPLICATES = 12  # sets of reports simulated under the estimate
-FOLDS = 3  # random splits into reports seen and held out
-HELD_OUT = 0.2  # share of the reports that judge when to stop
-LONGER = 3  # times the chosen steps for intervals and sums: more noise, less blur
-BLUR = 2.0  # times the change by the longer steps: about what they leave of the blur of a sharp edge
-MIN_SPREAD = 1.0  # people: no interval says more exactly that nobody is there
 SEED = 20130715  # the same reports give the same estimate; nothing private is drawn with it
-# two-sided 50 %, 80 %, 90 %, 95 % and 99 % points of Student's t with REPLICATES - 1 degrees of freedom
-STUDENT = {"0.5": 0.697, "0.8": 1.363, "0.9": 1.796, "0.95": 2.201, "0.99": 3.106}
+# share of a normal law beyond each end, and the two-sided point of Student's t with DRAWS - 1 degrees of freedom
+LEVELS = {
+    "0.5": (0.25, 0.703),
+    "0.8": (0.1, 1.383),
+    "0.9": (0.05, 1.833),
+    "0.95": (0.025, 2.262),
+    "0.99": (0.005, 3.250),
+}
+REGION_ROOM = 1.0  # times the half width of chance
+BLUR = 2.0  # times what steps without a model change in a region: about the blur that is left at a sharp edge
+NARROWEST = 0.5  # people: a region is a whole number of people, and its interval is not told finer than that
+FREE_STEPS = 50  # of expectation maximisation without a model
+IMPOSSIBLE_DEVIATIONS, IMPOSSIBLE_EXCESS = 7.0, 30.0  # standard deviations, and reports, beyond what people could cause
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -200,30 +49,39 @@ class PeopleEstimate:
 class DensityEstimate:
     """Where the people are who sent the reports.
 
-    `cells` holds one figure per cell, from the steps that held-out reports chose. `regions` holds sums of an estimate
-    with three times the steps: in sums noise averages out and blur does not. An interval is that longer estimate -+
-    (t * standard deviation + |bias|), both from reports simulated under it, widened to hold the figure it belongs to;
-    for regions twice the change by the longer steps is added, for the blur that is left at sharp edges. Intervals do
-    not see detail that no report could show.
+    `cells` and `regions` hold the estimate with an interval that contains the true number of them as often as `level`
+    says, counted by cells and counted by people; benchmarks/location_cover.py measures it. `roughness` is the squared
+    relative spread of cells around their surroundings that the reports show. `impossible` lists reports that came far
+    more often than any spread of people explains: they are forged, or were sent again and again.
     """
 
     reports: Integers
-    steps: int
+    roughness: float
     level: str
     cells: PeopleEstimate
     regions: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    impossible: tuple[int, ...] = ()
 
     @property
     def total(self) -> int:
         """Count the reports."""
         return int(self.reports.sum())
 
+    @property
+    def width(self) -> float:
+        """Give the median width of a cell's interval over its estimate, counted by people: above 2 cells are vague."""
+        order = np.argsort(width := (self.cells.high - self.cells.low) / np.maximum(self.cells.people, 1.0))
+        sums = np.cumsum(self.cells.people[order])
+        return float(width[order][int(np.searchsorted(sums, sums[-1] / 2))])
+
     def to_dict(self) -> dict[str, Any]:
         """Give the summary as JSON-able facts."""
         return {
             "reports": self.total,
-            "steps": self.steps,
+            "roughness": round(self.roughness, 4),
             "level": self.level,
+            "median_width_of_cells": round(self.width, 3),
+            "impossible_reports": list(self.impossible),
             "regions": {
                 name: {"people": people, "low": low, "high": high} for name, (people, low, high) in self.regions.items()
             },
@@ -240,27 +98,66 @@ def estimate_people(
 ) -> DensityEstimate:
     """Estimate how many of the reporting people are in every cell, and in every region (name -> cells).
 
-    `reports` counts the reports of every cell. The number of steps is chosen by held-out reports, the intervals by 12
-    simulated sets of reports.
+    `reports` counts the reports of every number: a cell, or a hidden report of mode near. With a population `prior` the
+    estimate departs from it as far as reports ask for it.
+
+    >>> from fractions import Fraction
+    >>> from sudare.methods.location.device_file import RepeatUse
+    >>> from sudare.methods.location.grid import PlaneGrid
+    >>> from sudare.methods.location.mechanism import FULL_WEIGHT
+    >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
+    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
+    >>> made = DeviceFile(mechanism=law, epsilon_per_metre=Fraction(1, 50), tight_epsilon_per_metre=0.02,
+    ...     repeat=RepeatUse())
+    >>> found = estimate_people(made, np.array([600, 400])).cells
+    >>> bool(found.low[0] < found.people[0] < found.high[0]), round(float(found.people.sum()))
+    (True, 1000)
     """
-    if level not in STUDENT:
-        raise ParameterError("level ({level}) must be one of {levels}", level=level, levels=", ".join(STUDENT))
+    if level not in LEVELS:
+        raise ParameterError("level ({level}) must be one of {levels}", level=level, levels=", ".join(LEVELS))
     counts = _check_counts(device_file, reports)
-    collector = Collector.of(device_file.mechanism, prior=prior)
-    simulation = Simulation(SEED)
-    steps = collector.choose_steps(*_split_reports(counts, simulation))
-    total = float(counts.sum())
-    people = total * collector.estimate(counts[None], steps=steps)[0]
-    longer = collector.estimate(counts[None], steps=LONGER * steps)[0]
-    simulated = simulation.resample(int(counts.sum()), collector.law_of_reports(longer), times=REPLICATES)
-    replicates = total * collector.estimate(simulated, steps=LONGER * steps)
+    law, (tail, student) = device_file.mechanism, LEVELS[level]
+    flow, start = make_flow(law), choose_start(law.can_enter, prior)
+    seen = counts.astype(np.float64)
+    fitted = fit_town(flow, seen, cells=law.can_enter, start=start, tail=tail, simulation=Simulation(SEED))
+    free = maximise_expectation(flow, seen, np.maximum(fitted.modelled, start * 1e-6 * seen.sum()), steps=FREE_STEPS)
     return DensityEstimate(
         reports=counts,
-        steps=steps,
+        roughness=fitted.roughness,
         level=level,
-        cells=_make_intervals(people, longer * total, replicates, STUDENT[level]),
-        regions=_sum_regions(people, longer * total, replicates, STUDENT[level], regions or {}),
+        cells=PeopleEstimate(people=fitted.people, low=fitted.low, high=fitted.high),
+        regions=_sum_regions(fitted, free, student, regions or {}),
+        impossible=find_impossible(flow, seen, free),
     )
+
+
+def choose_start(can_enter: Booleans, prior: Reals | None) -> Reals:
+    """Give shares of people before any report: even over where people can be, or nearly as a prior says."""
+    if prior is None:
+        even: Reals = can_enter / can_enter.sum()
+        return even
+    given = np.where(can_enter, np.asarray(prior, dtype=np.float64), 0.0)
+    if len(prior) != len(can_enter) or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
+        raise ParameterError(
+            "the prior must have one number of at least 0 for each cell, and be above 0 in a cell where people can be"
+        )
+    # a cell of prior 0 could never be found; a little everywhere lets reports speak against the prior
+    mixed: Reals = 0.99 * given / given.sum() + 0.01 * can_enter / can_enter.sum()
+    return mixed
+
+
+def find_impossible(flow: ReportFlow, reports: Reals, people: Reals) -> tuple[int, ...]:
+    """Find reports that came far more often than people explain who are spread as the reports like best.
+
+    Neighbouring reports have nearly the same chance from every place, so a single number that comes often by itself was
+    forged, or sent many times. A forger who draws by the law, for a place of his choice, cannot be told from a person.
+    """
+    expected = flow.to_reports(people[None])[0]
+    excess = reports - np.maximum(expected, 0.0)
+    found = np.flatnonzero(
+        (excess > IMPOSSIBLE_EXCESS) & (excess > IMPOSSIBLE_DEVIATIONS * np.sqrt(np.maximum(expected, 1.0)))
+    )
+    return tuple(found[np.argsort(-excess[found], kind="stable")].tolist())
 
 
 def _check_counts(device_file: DeviceFile, reports: Integers) -> Integers:
@@ -277,34 +174,19 @@ def _check_counts(device_file: DeviceFile, reports: Integers) -> Integers:
     return counts
 
 
-def _split_reports(counts: Integers, simulation: Simulation) -> tuple[Integers, Integers]:
-    """Split the reports at random, three times; a split that leaves nothing on a side keeps one report there."""
-    held_out = simulation.split(counts, share=HELD_OUT, times=FOLDS)
-    busiest = int(np.argmax(counts))
-    for fold in held_out:
-        if fold.sum() == counts.sum():
-            fold[busiest] -= 1
-    return counts - held_out, held_out
-
-
-def _make_intervals(
-    people: Reals, longer: Reals, replicates: Reals, student: float, blur: float = 0.0
-) -> PeopleEstimate:
-    """Lay intervals around the longer estimate, wide enough to hold the figures they belong to."""
-    spread = np.maximum(replicates.std(axis=0, ddof=1), MIN_SPREAD)
-    half_width = student * spread + np.abs(replicates.mean(axis=0) - longer) + blur
-    low, high = np.maximum(longer - half_width, 0.0), longer + half_width
-    return PeopleEstimate(people=people, low=np.minimum(low, people), high=np.maximum(high, people))
-
-
 def _sum_regions(
-    people: Reals, longer: Reals, replicates: Reals, student: float, regions: Mapping[str, Integers]
+    fitted: FittedTown, free: Reals, student: float, regions: Mapping[str, Integers]
 ) -> dict[str, tuple[float, float, float]]:
-    """Give people, low and high of every region."""
+    """Give people, low and high of every region: towns drawn around the estimate tell how far sums vary.
+
+    Blur that follows the border of a region (a town that ends there) is no chance; what steps without a model change
+    tells of it.
+    """
     sums = {}
     for name, cells in regions.items():
-        total = longer[cells].sum(keepdims=True)
-        blur = BLUR * abs(float(total[0] - people[cells].sum()))
-        region = _make_intervals(total, total, replicates[:, cells].sum(axis=1, keepdims=True), student, blur)
-        sums[name] = float(region.people[0]), float(region.low[0]), float(region.high[0])
+        people = float(free[cells].sum())
+        deviations = fitted.deviations[:, cells].sum(axis=1)
+        blur = BLUR * abs(people - float(fitted.modelled[cells].sum()))
+        half_width = max(REGION_ROOM * student * float(np.sqrt((deviations**2).sum() / DRAWS)), NARROWEST) + blur
+        sums[name] = people, max(people - half_width, 0.0), people + half_width
     return sums

@@ -23,11 +23,11 @@ from sudare.atomic import new_directory
 from sudare.errors import SourceError
 from sudare.forms.textfile import read_records
 from sudare.methods.location.collector import DensityEstimate, estimate_people
+from sudare.methods.location.counting import CountedReports, read_reports
 from sudare.methods.location.device import short_identity
 from sudare.methods.location.device_file import DeviceFile, open_device_file
 from sudare.methods.location.geo import outline_cells
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.reports import count_reports
 from sudare.schema.arrays import Booleans, Integers, Reals
 from sudare.text import say
 
@@ -38,11 +38,18 @@ class SavedEstimate:
 
     out: Path
     estimate: DensityEstimate
+    counted: CountedReports
     written: EstimateFiles
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain values for a program."""
-        return {"out": str(self.out), "files": list(self.written.files), **self.estimate.to_dict()}
+        facts = {"out": str(self.out), "files": list(self.written.files), **self.estimate.to_dict()}
+        return facts | describe_senders(self.counted)
+
+
+def describe_senders(counted: CountedReports) -> dict[str, Any]:
+    """Give what is known of senders; None where the reports name none."""
+    return {"senders": counted.senders, "repeated_reports": counted.repeated, "overdrawn_senders": counted.overdrawn}
 
 
 def estimate_from_files(
@@ -60,10 +67,11 @@ def estimate_from_files(
     chosen = read_regions(regions, opened) if regions is not None else {}
     if block_side is not None:
         chosen = {**chosen, **make_blocks(opened, block_side)}
-    counts = count_reports(reports, opened)
+    counted = read_reports(reports, opened)
     people = read_prior(prior, opened) if prior is not None else None
-    estimate = estimate_people(opened, counts, regions=chosen, prior=people, level=level)
-    return SavedEstimate(out=out, estimate=estimate, written=write_estimate(estimate, opened, out))
+    estimate = estimate_people(opened, counted.counts, regions=chosen, prior=people, level=level)
+    written = write_estimate(estimate, opened, out, counted=counted)
+    return SavedEstimate(out=out, estimate=estimate, counted=counted, written=written)
 
 
 # --- what is read: regions and a prior --------------------------------------------------------------------------------
@@ -156,18 +164,20 @@ class EstimateFiles:
     without_geojson: bool
 
 
-def write_estimate(estimate: DensityEstimate, device_file: DeviceFile, out: Path) -> EstimateFiles:
+def write_estimate(
+    estimate: DensityEstimate, device_file: DeviceFile, out: Path, *, counted: CountedReports | None = None
+) -> EstimateFiles:
     """Write estimate.json, cells.csv, regions.csv, cells.geojson (maps with latitudes) and map.png, map.svg."""
+    facts = {"artefact": short_identity(device_file), **estimate.to_dict()}
     with new_directory(out) as directory:
-        _write_files(directory, estimate, device_file)
+        _write_files(directory, facts | (describe_senders(counted) if counted else {}), estimate, device_file)
     names = tuple(sorted(file.name for file in out.iterdir()))
     return EstimateFiles(
         files=names, without_pictures="map.png" not in names, without_geojson="cells.geojson" not in names
     )
 
 
-def _write_files(directory: Path, estimate: DensityEstimate, device_file: DeviceFile) -> None:
-    facts = {"artefact": short_identity(device_file), **estimate.to_dict()}
+def _write_files(directory: Path, facts: dict[str, Any], estimate: DensityEstimate, device_file: DeviceFile) -> None:
     content = json.dumps(facts, ensure_ascii=False, indent=2) + "\n"
     (directory / "estimate.json").write_text(content, encoding="utf-8")
     _write_cells(directory / "cells.csv", estimate, device_file)
@@ -183,10 +193,13 @@ def _write_files(directory: Path, estimate: DensityEstimate, device_file: Device
 
 
 def _write_cells(file: Path, estimate: DensityEstimate, device_file: DeviceFile) -> None:
-    cells = np.flatnonzero(device_file.mechanism.can_enter | (estimate.reports > 0))
-    labels = device_file.mechanism.places.labels(cells)
+    law = device_file.mechanism
+    reports = estimate.reports  # of hidden reports those that are told as the cell
+    if law.told is not None:
+        reports = np.bincount(law.told, weights=reports, minlength=law.places.size).astype(np.int64)
+    cells = np.flatnonzero(law.can_enter | (reports > 0))
     figures = (getattr(estimate.cells, name)[cells].round(3) for name in FIGURES)
-    columns = (cells, labels, estimate.reports[cells], *figures)
+    columns = (cells, law.places.labels(cells), reports[cells], *figures)
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(("cell", "label", "reports", *FIGURES))

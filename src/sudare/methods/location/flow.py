@@ -1,0 +1,272 @@
+"""From people to reports and back: A n, how many reports of each number n people cause on average, and A'r.
+
+    A(y, x) = alpha(x) w(y) k(x, y)          the law of the report of a person in x
+
+Both sums are convolutions on a plane grid, also for hidden reports (one for each shape), and matrices elsewhere.
+Reports are numbered as in the device file. Arrays are (samples, cells) or (samples, reports).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ParameterError
+from sudare.methods.location.grid import PlaneGrid
+from sudare.methods.location.hidden import HiddenMechanism
+from sudare.methods.location.kernel import FEW_CELLS, MAX_DENSE_CELLS, distance_table
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.methods.location.posterior import find_all_norms
+from sudare.schema.arrays import Integers, Reals
+
+Samples = NDArray[Any]  # floats of 32 or 64 bits: (samples, cells) or (samples, reports)
+Spectrum = NDArray[Any]  # complex numbers, of 64 or 128 bits
+
+DECAYS_KEPT = 40.0  # beyond so many times 1/beta a kernel is below 1e-17 and opposite edges of the map may touch
+MAX_SHAPES = 40  # of hidden reports that are summed by transforms; more are summed by a matrix
+MAX_MATRIX = 4 * 10**7  # numbers in a matrix of cells by reports
+BLUR_SPACING = 1.5  # times the median distance to the nearest cell: width of averages on a map without rows
+
+
+class ReportFlow(Protocol):
+    """A and A' of one law, both with every entry squared as well, and averages over neighbouring cells."""
+
+    def to_reports(self, people: Samples) -> Samples:
+        """Give A n."""
+
+    def to_cells(self, reports: Samples) -> Samples:
+        """Give A'r."""
+
+    def square_to_reports(self, people: Reals) -> Reals:
+        """Give A n with every entry of A squared, for one sample."""
+
+    def square_to_cells(self, reports: Reals) -> Reals:
+        """Give A'r with every entry of A squared, for one sample."""
+
+    def average(self, values: Reals, width: float) -> Reals:
+        """Average values over cells about `width` cells around, for one sample."""
+
+
+def make_flow(law: Mechanism | HiddenMechanism) -> ReportFlow:
+    """Choose how to sum for a law: transforms on plane grids, a matrix for few cells and other metrics.
+
+    >>> from fractions import Fraction
+    >>> grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
+    >>> law = Mechanism(places=grid, beta_per_metre=Fraction(1, 100), weights=np.array([FULL_WEIGHT, FULL_WEIGHT]))
+    >>> make_flow(law).to_reports(np.array([[10.0, 0.0]])).round(2).tolist()
+    [[7.31, 2.69]]
+    """
+    is_plane = isinstance(law.places, PlaneGrid) and law.places.size > FEW_CELLS
+    if is_plane and (isinstance(law, Mechanism) or len(law.shapes) <= MAX_SHAPES):
+        return TransformFlow.of(law)
+    if law.places.size * law.reports > MAX_MATRIX or law.places.size > MAX_DENSE_CELLS:
+        raise ParameterError(
+            "an estimate from {reports} kinds of reports on {cells} cells is too large for this map; use larger cells",
+            reports=law.reports,
+            cells=law.places.size,
+        )
+    return MatrixFlow.of(law)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixFlow:
+    """A as a matrix, reports by cells."""
+
+    matrix: Reals
+    blur: Reals
+
+    @classmethod
+    def of(cls, law: Mechanism | HiddenMechanism) -> MatrixFlow:
+        """Fill the matrix column by column."""
+        norms = law.sums() if isinstance(law, HiddenMechanism) else find_all_norms(law)
+        alpha = np.where(law.can_enter, 1 / norms, 0.0)
+        terms = np.concatenate([block for _, block in law.blocks()], axis=1)
+        distance = distance_table(law.places)
+        away = np.where(distance > 0, distance, np.inf).min(axis=1)
+        spacing = float(np.median(away[np.isfinite(away)])) if np.isfinite(away).any() else 1.0
+        return cls(np.ascontiguousarray((terms * alpha[:, None]).T), np.exp(-distance / (BLUR_SPACING * spacing)))
+
+    def to_reports(self, people: Samples) -> Samples:
+        """Give A n."""
+        return people @ self.matrix.T
+
+    def to_cells(self, reports: Samples) -> Samples:
+        """Give A'r."""
+        return reports @ self.matrix
+
+    def square_to_reports(self, people: Reals) -> Reals:
+        """Give A n with entries squared."""
+        sums: Reals = np.einsum("yx,yx,x->y", self.matrix, self.matrix, people)
+        return sums
+
+    def square_to_cells(self, reports: Reals) -> Reals:
+        """Give A'r with entries squared."""
+        sums: Reals = np.einsum("yx,yx,y->x", self.matrix, self.matrix, reports)
+        return sums
+
+    def average(self, values: Reals, width: float) -> Reals:
+        """Average over the nearest cells; the width is that of the map's own spacing."""
+        means: Reals = (self.blur @ values) / self.blur.sum(axis=1)
+        return means
+
+
+@dataclass(frozen=True, eq=False)
+class TransformFlow:
+    """A by FFT: reports of one shape at a time, which lie on the cells of the map or on a margin around it."""
+
+    shape: tuple[int, int]
+    corner: tuple[int, int]  # of the map within the padded grid
+    padded: tuple[int, int]
+    alpha: Reals
+    weights: Reals
+    places: tuple[Integers, ...]  # for each shape, where its reports lie in the padded grid
+    numbers: tuple[Integers, ...]  # for each shape, which reports those are
+    reports: int
+    kernels: tuple[Reals, ...]
+    _spectra: dict[tuple[int, str], list[Spectrum]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, law: Mechanism | HiddenMechanism) -> TransformFlow:
+        """Lay the reports and the map on one padded grid."""
+        grid = law.places
+        if not isinstance(grid, PlaneGrid):
+            raise AssertionError  # make_flow chose
+        rows, columns, shape_of, weights = _place_reports(law, grid)
+        low = min(0, int(rows.min())), min(0, int(columns.min()))
+        high = max(grid.rows, int(rows.max()) + 1), max(grid.columns, int(columns.max()) + 1)
+        sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
+        padded = _choose_padding(low, high, sides, law.beta)
+        norms = law.sums() if isinstance(law, HiddenMechanism) else find_all_norms(law)
+        shapes = law.shapes if isinstance(law, HiddenMechanism) else (((0, 0, 0),),)
+        at = (rows - low[0]) * padded[1] + (columns - low[1])
+        chosen = [np.flatnonzero(shape_of == number) for number in range(len(shapes))]
+        unit = float(grid.unit_metres)
+        return cls(
+            shape=grid.shape,
+            corner=(-low[0], -low[1]),
+            padded=padded,
+            alpha=np.where(law.can_enter, 1 / norms, 0.0),
+            weights=weights,
+            places=tuple(at[each] for each in chosen),
+            numbers=tuple(chosen),
+            reports=law.reports,
+            kernels=tuple(_make_kernel(shape, padded, sides, unit, law.beta) for shape in shapes),
+        )
+
+    def to_reports(self, people: Samples) -> Samples:
+        """Give A n."""
+        return self._spread(people, 1) * self._like(self.weights, people)
+
+    def to_cells(self, reports: Samples) -> Samples:
+        """Give A'r."""
+        return self._gather(reports * self._like(self.weights, reports), 1)
+
+    def square_to_reports(self, people: Reals) -> Reals:
+        """Give A n with entries squared."""
+        sums: Reals = self._spread((self.alpha * people)[None], 2)[0] * self.weights**2
+        return sums
+
+    def square_to_cells(self, reports: Reals) -> Reals:
+        """Give A'r with entries squared."""
+        sums: Reals = self.alpha * self._gather((reports * self.weights**2)[None], 2)[0]
+        return sums
+
+    def average(self, values: Reals, width: float) -> Reals:
+        """Average over a window that falls off like a normal law."""
+        from scipy import ndimage
+
+        means: Reals = ndimage.gaussian_filter(values.reshape(self.shape), width, mode="constant").reshape(-1)
+        return means
+
+    def _spread(self, people: Samples, power: int) -> Samples:
+        """From cells to reports, without the weights of reports."""
+        from scipy import fft
+
+        samples = len(people)
+        framed = np.zeros((samples, *self.padded), dtype=people.dtype)
+        (top, left), (rows, columns) = self.corner, self.shape
+        framed[:, top : top + rows, left : left + columns] = (people * self._like(self.alpha, people)).reshape(
+            samples, rows, columns
+        )
+        spectrum = fft.rfft2(framed)
+        sums = np.empty((samples, self.reports), dtype=people.dtype)
+        spectra = self._kernel_spectra(-power, people.dtype)
+        for at, numbers, kernel in zip(self.places, self.numbers, spectra, strict=True):
+            whole = fft.irfft2(spectrum * kernel, self.padded)
+            sums[:, numbers] = whole.reshape(samples, -1)[:, at]
+        return sums
+
+    def _gather(self, reports: Samples, power: int) -> Samples:
+        """From reports to cells, without the norms of cells where entries are squared."""
+        from scipy import fft
+
+        samples, total = len(reports), None
+        spectra = self._kernel_spectra(power, reports.dtype)
+        for at, numbers, kernel in zip(self.places, self.numbers, spectra, strict=True):
+            framed = np.zeros((samples, self.padded[0] * self.padded[1]), dtype=reports.dtype)
+            framed[:, at] = reports[:, numbers]
+            part = fft.rfft2(framed.reshape(samples, *self.padded)) * kernel
+            total = part if total is None else total + part
+        whole = fft.irfft2(total, self.padded)
+        (top, left), (rows, columns) = self.corner, self.shape
+        sums: Samples = whole[:, top : top + rows, left : left + columns].reshape(samples, -1)
+        return sums * self._like(self.alpha, reports)
+
+    def _kernel_spectra(self, power: int, kind: Any) -> list[Spectrum]:
+        """Give the spectra of the kernels to a power; below 0 those of the opposite direction, cells to reports."""
+        from scipy import fft
+
+        key = power, np.dtype(kind).name
+        if key not in self._spectra:
+            spectra = [fft.rfft2((kernel ** abs(power)).astype(kind)) for kernel in self.kernels]
+            self._spectra[key] = spectra if power > 0 else [spectrum.conj() for spectrum in spectra]
+        return self._spectra[key]
+
+    @staticmethod
+    def _like(factors: Samples, values: Samples) -> Samples:
+        return factors.astype(values.dtype, copy=False)
+
+
+def _place_reports(law: Mechanism | HiddenMechanism, grid: PlaneGrid) -> tuple[Integers, Integers, Integers, Reals]:
+    """Give row, column, shape and weight of every report."""
+    if isinstance(law, HiddenMechanism):
+        shape_of, rows, columns = (law.columns[:, at] for at in (0, 1, 2))
+        return rows, columns, shape_of, law.columns[:, 3] / FULL_WEIGHT
+    rows, columns = np.divmod(np.arange(grid.size), grid.columns)
+    return rows, columns, np.zeros(grid.size, dtype=np.int64), law.shares
+
+
+def _choose_padding(
+    low: tuple[int, int], high: tuple[int, int], sides: tuple[float, float], beta: float
+) -> tuple[int, int]:
+    """Choose the sides of the padded grid: room for the longest offset, or for as far as the kernel reaches."""
+    from scipy import fft
+
+    padded = []
+    for first, last, side in zip(low, high, sides, strict=True):
+        extent = last - first
+        reach = min(extent, int(np.ceil(DECAYS_KEPT / (beta * side))) + 4)
+        padded.append(fft.next_fast_len(extent + reach, real=True))
+    return padded[0], padded[1]
+
+
+def _make_kernel(
+    shape: tuple[tuple[int, int, int], ...],
+    padded: tuple[int, int],
+    sides: tuple[float, float],
+    unit: float,
+    beta: float,
+) -> Reals:
+    """Give k for every offset from a report to a cell, negative offsets from the far end."""
+    if not shape:
+        return np.ones(padded)
+    offsets = [np.where(np.arange(size) <= size // 2, np.arange(size), np.arange(size) - size) for size in padded]
+    least = np.full(padded, np.inf)
+    for down, right, lag in shape:
+        metres = np.hypot((offsets[0][:, None] - down) * sides[0], (offsets[1][None, :] - right) * sides[1])
+        least = np.minimum(least, metres + unit * lag)
+    kernel: Reals = np.exp(-beta * least)
+    return kernel
