@@ -201,7 +201,7 @@ def test_an_interrupted_map_leaves_nothing_and_says_what_is_spent(
     def broken(*_: object, **__: object) -> Callable[..., None]:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sudare.methods.table.maps.draw_public_map", broken)
+    monkeypatch.setattr("sudare.methods.table.maps.draw_error_map", broken)
     code, told = office.publish(f"mesh,sex,n\n{GOOD}\n", "--count", "n")
 
     assert code == 1

@@ -106,7 +106,7 @@ class ClassColours:
         place = np.maximum(np.searchsorted(np.array(self.bounds), values, side="right") - 1, 0)
         painted = self.colours[place]
         painted[np.asarray(values) <= 0] = EMPTY
-        return painted
+        return np.asarray(painted)
 
     def draw(self, x: float, y: float) -> str:
         """Draw the legend: a swatch for each class with the number it begins at, a pale one for nobody."""
