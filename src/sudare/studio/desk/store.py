@@ -11,7 +11,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sudare.errors import ParameterError, RequestError
+from sudare.text import Readable, Words, current_language, languages
 
 FORMAT = 1
 BEGIN = "0" * 64  # the hash before the first line of the record
@@ -76,6 +77,12 @@ class DeskTask:
     reason: str
     state: str
     told: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What it told, in the language of the reader."""
+        kept = json.loads(self.told or "{}")
+        return list(kept.get(current_language(), kept.get("en", [])))
 
 
 class DeskStore:
@@ -253,10 +260,15 @@ class DeskStore:
             store.execute("UPDATE task SET state = 'running' WHERE id = ?", (row["id"],))
             return _read_task(row)
 
-    def end_task(self, key: str, state: str, told: str) -> None:
-        """Note how a piece of work ended; `told` is for stewards alone."""
+    def end_task(self, key: str, state: str, told: Sequence[Words]) -> None:
+        """Note how a piece of work ended; `told` is for stewards alone, kept in every language."""
+        lines = {
+            code: [line.render(code) if isinstance(line, Readable) else line for line in told] for code in languages()
+        }
         with self.connect() as store:
-            store.execute("UPDATE task SET state = ?, told = ? WHERE id = ?", (state, told, key))
+            store.execute(
+                "UPDATE task SET state = ?, told = ? WHERE id = ?", (state, json.dumps(lines, ensure_ascii=False), key)
+            )
 
     def tasks(self, name: str, request: str) -> list[DeskTask]:
         """Give the work for a request, the newest first."""

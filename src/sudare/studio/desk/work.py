@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from sudare.sources import open as open_source
 from sudare.sources.table import TableSource
 from sudare.studio.desk.pages import delivery_folder
 from sudare.studio.desk.store import DeskStore, DeskTask
-from sudare.text import Text, text
+from sudare.text import Text, Words, text
 
 PAUSE_SECONDS = 1.0
 
@@ -56,14 +56,14 @@ def _do(store: DeskStore, requests: RequestStore, table: StewardTable, task: Des
     try:
         told = _perform(store, requests, table, task)
     except SudareError as error:
-        store.end_task(task.id, "failed", str(error))
+        store.end_task(task.id, "failed", [error])
         store.note(task.actor, f"{task.kind} failed", f"{task.name}/{task.request}")
     else:
-        store.end_task(task.id, "done", "\n".join(told))
+        store.end_task(task.id, "done", told)
         store.note(task.actor, f"{task.kind} done", f"{task.name}/{task.request}")
 
 
-def _perform(store: DeskStore, requests: RequestStore, table: StewardTable, task: DeskTask) -> list[str]:
+def _perform(store: DeskStore, requests: RequestStore, table: StewardTable, task: DeskTask) -> list[Words]:
     common = {"steward": task.actor, "reason": task.reason, "history": table.history, "version": task.version}
     if task.kind == "look":
         stored = requests.find(task.request)
@@ -74,10 +74,10 @@ def _perform(store: DeskStore, requests: RequestStore, table: StewardTable, task
         out = delivery_folder(store, task.name, task.request)
         out.parent.mkdir(parents=True, exist_ok=True)
         done = deliver_request(requests, task.request, table.data, out=out, schema_file=table.schema_file, **common)  # type: ignore[arg-type]
-        return [str(text("delivered as {id}", id=done.stored.id))]
+        return [text("delivered as {id}", id=done.stored.id)]
     with _open_table(requests, table) as source:
         if task.kind == "measure":
-            return [str(measure_table(requests, source, history=table.history).describe_bits())]
+            return [measure_table(requests, source, history=table.history).describe_bits()]
         granted = grant_request(requests, task.request, source, **common)  # type: ignore[arg-type]
         return _tell(granted.lines)
 
@@ -88,5 +88,5 @@ def _open_table(requests: RequestStore, table: StewardTable) -> Iterator[TableSo
         yield source
 
 
-def _tell(lines: object) -> list[str]:
-    return [str(line) for line in lines if isinstance(line, str | Text)]  # type: ignore[attr-defined]
+def _tell(lines: Iterable[object]) -> list[Words]:
+    return [line for line in lines if isinstance(line, str | Text)]
