@@ -84,6 +84,7 @@ DATE_BINS = TableForm(
         "width": Key(kind=AnyText(example='"1 month"'), required=True, help=text("how many days, months or years")),
     }
 )
+ENDS = ("bottom", "top")
 RULES = ("intervals", "groups", "dates", "masking", "builtin")
 HIERARCHY = TableForm(
     keys={
@@ -91,6 +92,8 @@ HIERARCHY = TableForm(
             kind=ListOf(PlainNumber(), example="[10, 20]"),
             help=text("of numbers: the width of the intervals of each level"),
         ),
+        "bottom": Key(kind=PlainNumber(), help=text("intervals: all numbers below it are one group on every level")),
+        "top": Key(kind=PlainNumber(), help=text("intervals: all numbers from it on are one group on every level")),
         "groups": Key(
             kind=ListOf(WholeNumber(), example="[5, 10]"),
             help=text("of ordered values: how many make a group on each level"),
@@ -403,11 +406,14 @@ def _build_by_rule(rule: FilledTable, domain: Domain) -> TableHierarchy:
     if name != "masking" and ("characters" in rule or "steps" in rule):
         extra = "characters" if "characters" in rule else "steps"
         rule.refuse(text("characters and steps go with masking only; take them out"), extra)
+    if name != "intervals" and any(end in rule for end in ENDS):
+        extra = next(end for end in ENDS if end in rule)
+        rule.refuse(text("bottom and top go with intervals only; take them out"), extra)
     with rule.blame(name, error=SchemaError):
         if name == "groups":
             return ordered_groups(domain, rule["groups"])
         if name == "intervals" and isinstance(domain, NumberBins):
-            return intervals(domain, rule["intervals"])
+            return intervals(domain, rule["intervals"], bottom=rule["bottom"], top=rule["top"])
         if name == "dates" and isinstance(domain, DateBins):
             return dates(domain, rule["dates"])
         if name == "masking" and isinstance(domain, Values):

@@ -215,8 +215,17 @@ DateUnit = Literal["week", "month", "quarter", "year", "decade"]
 Level = tuple[Codes, list[str]]  # the group of every code of level 0, and the labels of the groups
 
 
-def intervals(domain: NumberBins, widths: Sequence[NumberLike]) -> TableHierarchy:
+def intervals(
+    domain: NumberBins,
+    widths: Sequence[NumberLike],
+    *,
+    bottom: NumberLike | None = None,
+    top: NumberLike | None = None,
+) -> TableHierarchy:
     """Join bins into intervals of growing width, then "*".
+
+    With `bottom` or `top` the ends are coded: all below `bottom` is one group, all from `top` on another, at every
+    level above the bins; the first such level joins nothing else.
 
     Intervals begin at multiples of the width (20, 30, ... for 10) and are cut at both ends of the domain; if the bins
     have no edges there, they are counted from the start of the domain instead.
@@ -226,6 +235,8 @@ def intervals(domain: NumberBins, widths: Sequence[NumberLike]) -> TableHierarch
     >>> tree = intervals(NumberBins.of_width(15, 45, 5), [10, 20])
     >>> tree.names[1:]
     (('[15,20)', '[20,30)', '[30,40)', '[40,45]'), ('[15,20)', '[20,40)', '[40,45]'), ('*',))
+    >>> intervals(NumberBins.of_width(0, 40, 5), [10], bottom=10, top=30).names[1:3]
+    (('[0,10)', '[10,15)', '[15,20)', '[20,25)', '[25,30)', '[30,40]'), ('[0,10)', '[10,20)', '[20,30)', '[30,40]'))
     """
     steps = [_read_width(width) for width in widths]
     for narrow, wide in pairwise(steps):
@@ -246,8 +257,35 @@ def intervals(domain: NumberBins, widths: Sequence[NumberLike]) -> TableHierarch
             "intervals of width {width} would cut a bin; use a multiple of the bins' own width",
             width=write_decimal(steps[0]),
         )
-    borders = [[(edge - origin) % step == 0 for edge in edges[1:-1]] for step in whole]
+    ends = [_read_end(domain, name, end) for name, end in (("bottom", bottom), ("top", top))]
+    low, high = (None if end is None else int(end * scale) for end in ends)
+    steps_up = whole if low is None and high is None else [0, *whole]
+    borders = [[_is_border(edge, step, origin, low, high) for edge in edges[1:-1]] for step in steps_up]
     return _stack_levels(domain, [_join_bins(domain, np.cumsum([0, *level], dtype=np.int64)) for level in borders])
+
+
+def _read_end(domain: NumberBins, name: str, end: NumberLike | None) -> Fraction | None:
+    """Read where the bottom or the top is coded: an edge inside the domain."""
+    number = None if end is None else to_number(end)
+    if number is None:
+        return None
+    if number not in domain.edges[1:-1]:
+        raise HierarchyError(
+            "{name} ({end}) must be an edge of the bins, inside {low} to {high}",
+            name=name,
+            end=end,
+            low=write_decimal(domain.edges[0]),
+            high=write_decimal(domain.edges[-1]),
+        )
+    return Fraction(number)
+
+
+def _is_border(edge: int, step: int, origin: int, low: int | None, high: int | None) -> bool:
+    """Tell whether a level of intervals of width `step` (0: of the bins) has a border here, its ends coded."""
+    if edge in (low, high):
+        return True
+    is_between = (low is None or edge > low) and (high is None or edge < high)
+    return is_between and (step == 0 or (edge - origin) % step == 0)
 
 
 def _read_width(width: NumberLike) -> Fraction:

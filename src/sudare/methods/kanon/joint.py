@@ -11,19 +11,22 @@ The classes of earlier releases are kept beside the history. They are as private
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sudare.atomic import replaced_file
-from sudare.counts import Countable
+from sudare.counts import Countable, Counts
 from sudare.counts.relabelling import SUPPRESSED
 from sudare.errors import Infeasible, SourceError
+from sudare.methods.kanon.criteria import count_values
 from sudare.methods.kanon.history import UNREADABLE, open_arrays
 from sudare.methods.kanon.recode import Pieces, RecodedTable, number_classes
-from sudare.schema.arrays import Codes
+from sudare.methods.kanon.tuples import Classes
+from sudare.schema import Attribute, Schema, Values
+from sudare.schema.arrays import Booleans, Codes
 from sudare.text import Text, text
 
 FORMAT = 1
@@ -116,6 +119,75 @@ def check_joint(joint: JointSize, least: int) -> None:
             count=joint.releases - 1,
             least=least,
         )
+
+
+# --- a recoding that keeps joint k: how an earlier release classed a row is one more thing that a class is asked about
+
+EARLIER = "(earlier releases)"  # the name under which it is counted; no attribute of a schema has brackets
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierClasses:
+    """Every class of an earlier release that meets a new class has at least `least` rows there.
+
+    The union of two such classes is one: what meets it met one of them. So it is union-closed, and every recoding that
+    divides classes keeps it. Rows added to a class may bring a row of another earlier class, so it is not monotone.
+    """
+
+    least: int
+
+    is_union_closed = property(lambda self: True)
+    is_monotone = property(lambda self: False)
+    is_suppressible = property(lambda self: True)
+    sensitive = property(lambda self: (EARLIER,))
+    implied = property(lambda self: ())
+
+    def satisfied(self, classes: Classes) -> Booleans:
+        """Tell which classes cut no earlier one too small."""
+        counts = count_values(classes, EARLIER)
+        fewest = np.full(classes.count, np.inf)
+        np.minimum.at(fewest, counts.classes, counts.rows)
+        return np.asarray(fewest >= self.least, dtype=bool)
+
+    def describe(self) -> Text:
+        """Write it in a few words."""
+        return text("together with earlier releases at least {least} rows alike", least=self.least)
+
+
+def add_earlier(
+    source: Countable, quasi: Sequence[str], sensitive: Sequence[str], earlier: Sequence[ReleasedClasses]
+) -> Counts:
+    """Count a table with one attribute more: how the earlier releases together class a row.
+
+    Error: Infeasible if one of them divided rows of equal values at random.
+    """
+    if any(release.is_divided for release in earlier):
+        check_joint(JointSize(k=None, releases=len(earlier)), 1)
+    names = tuple(dict.fromkeys([*quasi, *sensitive, *(name for release in earlier for name in release.names)]))
+    counts = source.count(names)
+    codes = counts.columns()
+    together = number_classes(np.column_stack([release.find(names, codes) for release in earlier]) + 1)
+    values = Values(tuple(str(number) for number in range(int(together.max(initial=0)) + 1)))
+    kept = [names.index(name) for name in (*quasi, *sensitive)]
+    schema = Schema(
+        name=counts.schema.name,
+        attributes=(
+            *(counts.schema.attributes[axis] for axis in kept),
+            Attribute(name=EARLIER, domain=values, role="sensitive"),
+        ),
+    )
+    return Counts.from_columns(schema, np.column_stack([codes[:, kept], together]), counts.values)
+
+
+def forget_earlier(recoded: RecodedTable) -> RecodedTable:
+    """Take the attribute out again once classes are decided: it is nobody's business."""
+    pieces = recoded.pieces
+    if EARLIER not in pieces.names:
+        return recoded
+    plain = Pieces(
+        attributes=pieces.attributes[:-1], quasi=pieces.quasi, codes=pieces.codes[:, :-1], weights=pieces.weights
+    )
+    return replace(recoded, pieces=plain)
 
 
 # --- the file beside the history --------------------------------------------------------------------------------------

@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from sudare.counts import Countable, Counts
 from sudare.counts.relabelling import Recodable
-from sudare.errors import Infeasible, ParameterError, SchemaError
-from sudare.forms.kinds import ChoiceOf, ExactNumber, FilePath, Seconds, WholeNumber
+from sudare.errors import Infeasible, ParameterError
+from sudare.forms.kinds import FilePath
 from sudare.methods.base import CountedRows, Expected, Made, Method, OpenTable, Payload, Plan, Progress, Summary
 from sudare.methods.certify import describe_difference
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
-from sudare.methods.kanon.criteria import CriteriaList, Criterion, MinimumSize, Presence, read_criteria
+from sudare.methods.kanon.criteria import read_criteria
 from sudare.methods.kanon.history import History
-from sudare.methods.kanon.joint import check_joint
+from sudare.methods.kanon.joint import EARLIER, EarlierClasses, add_earlier, check_joint, forget_earlier
+from sudare.methods.kanon.kanonymity_parameters import KAnonymityParameters, names_of_role
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.preview import KAnonymityPreview
-from sudare.methods.kanon.problem import Problem, SearchName, SearchProgress
-from sudare.methods.kanon.quality import QUALITIES
-from sudare.methods.kanon.recode import Pieces, make_class_checker
+from sudare.methods.kanon.problem import Problem, SearchProgress
+from sudare.methods.kanon.quality import QUALITIES, Quality, WeightedQuality
+from sudare.methods.kanon.recode import ClassChecker, Pieces, make_class_checker
 from sudare.methods.kanon.relabel import (
     Outcome,
     make_mapping_writer,
@@ -34,10 +34,11 @@ from sudare.methods.kanon.relabel import (
     recode_from_the_top,
 )
 from sudare.methods.kanon.request import Request
-from sudare.methods.kanon.searches import search
+from sudare.methods.kanon.searches import check_node, search
 from sudare.methods.kanon.steward import (
     StewardOutcome,
     compare_with_earlier,
+    find_earlier,
     keep_counts,
     learn_from,
     summarise_release,
@@ -45,14 +46,12 @@ from sudare.methods.kanon.steward import (
     warn_of_ledger,
     watch_search,
 )
-from sudare.methods.kanon.top_down import ClassRule, Effort
+from sudare.methods.kanon.top_down import ClassRule
 from sudare.methods.kanon.tuples import Tuples
-from sudare.methods.parameters import ExtraFile, parameter, write_parameters
+from sudare.methods.parameters import ExtraFile, write_parameters
 from sudare.methods.registry import summary_of
 from sudare.noise import Rng, system_rng
 from sudare.privacy import Ledger, Neighbours
-from sudare.privacy.exact import Number
-from sudare.privacy.promise import ClassGuarantee
 from sudare.releases import Certificate, Release
 from sudare.releases.claims import CheckedClaim
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
@@ -61,9 +60,6 @@ from sudare.text import Text, Words, join_clauses, text
 
 # --- the method ------------------------------------------------------------------------------------------------------
 
-Recoding = Literal["full", "value", "local", "mondrian"]
-ClassLabels = Literal["hierarchy", "ranges"]
-Cutting = Literal["strict", "relaxed"]
 RegisterCounts = Counts | Callable[[], Counts]
 
 
@@ -83,14 +79,14 @@ class KAnonymitySteps:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KAnonymity(Method):
+class KAnonymity(KAnonymityParameters):
     """Publish the table itself, quasi-identifiers generalised so that at least k rows share every combination.
 
     `recoding`: "full", one level of its hierarchy for every attribute, the best node of the lattice by `quality`;
     "value", from there on every group of values that can stand by itself does; "local", every class has levels of its
-    own, which loses least; "mondrian", ranges that need no hierarchy. At most `max_suppressed` of the rows are left
-    out; with `local`, they are generalised further instead where that keeps the promise. `criteria` beyond k are
-    objects or texts such as "l=3,disease".
+    own, which loses least; "cells", single values are hidden; "mondrian", ranges that need no hierarchy. At most
+    `max_suppressed` of the rows are left out; with `local`, they are generalised further instead where that keeps the
+    promise. `criteria` beyond k are objects or texts such as "l=3,disease".
 
     Guarantee: k-anonymity and the criteria, for the published rows of this one release. Proof: proofs/kanon.md
     Error: the loss of each attribute, see `sudare.methods.kanon.risk`.
@@ -130,114 +126,7 @@ class KAnonymity(Method):
         ),
     )
 
-    k: int = parameter(
-        text("at least so many rows share every published combination"), kind=WholeNumber(low=2, example="5")
-    )
-    search: SearchName = parameter(text("how the levels are searched; auto finds the best ones"), default="auto")
-    max_suppressed: Number = parameter(
-        text("share of the rows that may be left out, such as 0.05"),
-        kind=ExactNumber(low=0, high=1, example='"0.05"'),
-        default=Fraction(0),
-    )
-    criteria: tuple[Criterion | str, ...] = parameter(
-        text("criteria besides k; may be given several times: l=3,COLUMN; entropy-l=2,COLUMN; t=0.2,COLUMN,ordered"),
-        kind=CriteriaList(),
-        default=(),
-    )
-    quality: str = parameter(
-        text("the measure of loss by which levels are compared"), kind=ChoiceOf(tuple(QUALITIES)), default="loss"
-    )
-    recoding: Recoding = parameter(
-        text(
-            "full: one level for each attribute; value: levels by value; local: levels by class, which loses least;"
-            " mondrian: ranges, without hierarchies"
-        ),
-        default="full",
-    )
-    effort: Effort = parameter(
-        text("quick: in seconds; best: classes are divided anew many times, for a somewhat smaller loss"),
-        default="quick",
-        used_with={"recoding": ("local",)},
-    )
-    labels: ClassLabels = parameter(
-        text("hierarchy: a class is labelled by groups of the hierarchies; ranges: by the values that it spans"),
-        default="hierarchy",
-        used_with={"recoding": ("local",)},
-    )
-    mondrian: Cutting = parameter(
-        text("strict: rows with equal values stay in one class; relaxed: they may be divided"),
-        default="strict",
-        used_with={"recoding": ("mondrian",)},
-    )
-    local: bool = parameter(
-        text("generalise rows that would be left out further, and keep them where that is possible"), default=False
-    )
-    quasi: tuple[str, ...] | None = parameter(
-        text('quasi-identifiers, separated by commas (default: attributes with role = "quasi")'),
-        default=None,
-        is_certified=False,
-    )
-    by: tuple[str, ...] | None = parameter(
-        text("attributes to publish, separated by commas (default: all)"), default=None, is_certified=False
-    )
-    joint_k: int | None = parameter(
-        text("refuse unless this release and the earlier ones of the history together leave so many rows alike"),
-        kind=WholeNumber(low=1, example="5"),
-        default=None,
-        is_certified=False,
-    )
-    others: bool = parameter(
-        text("also publish columns that the schema does not declare"), default=False, is_certified=False
-    )
-    deadline_seconds: float | None = parameter(
-        text("stop the search after so many seconds, with the best levels so far and a proven gap"),
-        kind=Seconds(),
-        default=None,
-        is_certified=False,
-    )
-
-    def __post_init__(self) -> None:
-        Method.__post_init__(self)
-        if self.deadline_seconds is not None and not self.deadline_seconds > 0:
-            raise ParameterError("deadline_seconds ({seconds}) must be above 0", seconds=self.deadline_seconds)
-        if self._needs_register and (self.recoding != "full" or self.local):
-            raise ParameterError("delta-presence works with recoding full only; leave out local and other recodings")
-
-    @property
-    def share(self) -> Fraction:
-        """The share of rows that may be left out, exactly."""
-        return Fraction(self.max_suppressed)
-
-    @property
-    def _searches_levels(self) -> bool:
-        """Tell whether a node of the lattice is searched, which every quasi-identifier needs a hierarchy for."""
-        return self.recoding in ("full", "value")
-
-    @property
-    def _needs_register(self) -> bool:
-        return any(isinstance(criterion, Presence) for criterion in self.criteria)
-
-    # --- before the data --------------------------------------------------------------------------------------------
-
-    def guarantee(
-        self,
-        *,
-        unit: Unit | None = None,
-        neighbours: Neighbours | None = None,
-        quasi: tuple[str, ...] | None = None,
-    ) -> ClassGuarantee:
-        """Tell the promise before any data is opened; it compares no tables, so `neighbours` do not matter."""
-        return ClassGuarantee(
-            k=self.k,
-            quasi=quasi or self.quasi or (),
-            unit=unit or Unit(),
-            criteria=tuple(criterion.describe() for criterion in read_criteria(self.criteria)),
-            max_suppressed=self.share,
-        )
-
-    def promise(self, schema: Schema, /, *, neighbours: Neighbours | None = None) -> ClassGuarantee:
-        """Tell the promise for the quasi-identifiers of a schema."""
-        return self.guarantee(unit=schema.unit, quasi=self._quasi(schema))
+    # --- before the data ---
 
     def plan(
         self,
@@ -258,6 +147,9 @@ class KAnonymity(Method):
         sensitive = method.sensitive(schema, quasi)
         if method._searches_levels and request is None:
             Lattice.of(schema, quasi)  # refuses a quasi-identifier without hierarchy before the data is read
+        if self.nested and (history is None or request is not None):
+            raise ParameterError("nested needs the history of the table, and no request; name it, or leave out nested")
+        method.read_weights(quasi)
         if request is not None and register is not None:
             raise ParameterError("a request and a register cannot be used together; leave one out")
         if method._needs_register != (register is not None):
@@ -334,48 +226,6 @@ class KAnonymity(Method):
             words = join_clauses([words, most])
         return Expected(words=words, figures=preview.to_dict())
 
-    def _at_the_k_of(self, request: Request | None) -> KAnonymity:
-        """Take the k of a request, which may be stricter than the steward's and not weaker."""
-        if request is None or request.k is None:
-            return self
-        if request.k < self.k:
-            raise ParameterError(
-                "the request asks for k = {asked}, but at least {least} is required", asked=request.k, least=self.k
-            )
-        return replace(self, k=request.k)
-
-    def _quasi(self, schema: Schema) -> tuple[str, ...]:
-        published = self._published(schema)
-        declared = _names_of_role(schema, "quasi")
-        named = self.quasi or tuple(name for name in declared if name in published)
-        if not named and declared:
-            raise ParameterError(
-                "none of the attributes to publish ({names}) is a quasi-identifier; publish one of {quasi} too, or name"
-                " those that others may know by `quasi`",
-                names=", ".join(published),
-                quasi=", ".join(declared),
-            )
-        if not named:
-            raise SchemaError('no attribute is a quasi-identifier; set role = "quasi" for those that others may know')
-        missing = [name for name in named if schema.attribute(name).name not in published]
-        if missing:
-            raise ParameterError("quasi-identifier {name} is not among the published attributes", name=missing[0])
-        return tuple(schema.attribute(name).name for name in named)
-
-    def _published(self, schema: Schema) -> tuple[str, ...]:
-        return schema.names if self.by is None else schema.select(self.by).names
-
-    def sensitive(self, schema: Schema, quasi: tuple[str, ...]) -> tuple[str, ...]:
-        """Name the attributes that criteria read, and those declared sensitive, whose classes may be homogeneous."""
-        criteria = read_criteria(self.criteria)
-        read = [schema.attribute(name).name for criterion in criteria for name in criterion.sensitive]
-        for name in read:
-            if name in quasi:
-                raise ParameterError("attribute {name} cannot be both quasi-identifier and sensitive", name=name)
-        published = self._published(schema)
-        declared = [name for name in _names_of_role(schema, "sensitive") if name not in quasi and name in published]
-        return tuple(dict.fromkeys([*read, *declared]))
-
     # --- with the data ----------------------------------------------------------------------------------------------
 
     def count(self, source: Recodable, plan: Plan) -> CountedRows:
@@ -397,15 +247,21 @@ class KAnonymity(Method):
         steps: KAnonymitySteps = plan.steps
         if steps.request is not None:
             return self._answer(counts.source, plan, steps.request)
+        earlier = find_earlier(counts.source.schema, steps.history) if self.nested else []
+        if earlier:
+            table = add_earlier(counts.source, steps.quasi, steps.sensitive, earlier)
+        else:
+            table = counts.counts if counts.counts is not None else counts.source.count(plan.counted)
         outcome = self.outcome(
-            counts.counts if counts.counts is not None else counts.source.count(plan.counted),
+            table,
             steps.quasi,
-            steps.sensitive,
+            (*steps.sensitive, *([EARLIER] if earlier else [])),
             unit=plan.facts.unit,
             register=steps.count_register(),
             progress=watch_search(plan.progress),
+            is_nested=bool(earlier),
         )
-        return self._payload(counts.source, plan, outcome)
+        return self._payload(counts.source, plan, replace(outcome, recoded=forget_earlier(outcome.recoded)))
 
     def _answer(self, source: Recodable, plan: Plan, request: Request) -> Payload:
         """Publish the first option that keeps the promise; quasi-identifiers that it does not name are dropped."""
@@ -421,7 +277,7 @@ class KAnonymity(Method):
         if history is not None:
             history.add(approval.measurements)  # measured is measured, whatever comes of it
         option, outcome = approval.require_approved()
-        all_quasi = {*_names_of_role(schema, "quasi"), *(method.quasi or ())}
+        all_quasi = {*names_of_role(schema, "quasi"), *(method.quasi or ())}
         without = tuple(name for name in schema.names if name in all_quasi and name not in option)
         return method._payload(source, plan, outcome, without=without, approval=approval)
 
@@ -436,8 +292,9 @@ class KAnonymity(Method):
     ) -> Payload:
         schema, quasi = source.schema, outcome.recoded.pieces.names[: outcome.recoded.pieces.quasi]
         joint = compare_with_earlier(source, outcome, plan.steps.history)
-        if joint is not None and self.joint_k is not None:
-            check_joint(joint, self.guarantee(unit=schema.unit).rows // self.k * self.joint_k)
+        least = self.k if self.nested and self.joint_k is None else self.joint_k
+        if joint is not None and least is not None:
+            check_joint(joint, self.guarantee(unit=schema.unit).rows // self.k * least)
         names = tuple(name for name in self._published(schema) if name not in without)
         rows = source.relabel(outcome.recoded.relabelling, names=names, others=self.others)
         levels = None if outcome.result is None else name_levels(quasi, outcome.result.node)
@@ -466,40 +323,68 @@ class KAnonymity(Method):
         unit: Unit | None = None,
         register: Counts | None = None,
         progress: Callable[[SearchProgress], None] | None = None,
+        is_nested: bool = False,
     ) -> Outcome:
-        """Recode a table of counts over quasi-identifiers and sensitive attributes."""
+        """Recode a table of counts over quasi-identifiers and sensitive attributes.
+
+        If `is_nested`, the last sensitive attribute tells how earlier releases class a row.
+        """
         criteria = self._all_criteria(unit)
+        if is_nested:
+            least = self.guarantee(unit=unit).rows // self.k * (self.joint_k or self.k)
+            criteria = (*criteria, EarlierClasses(least=least))
         if counts.total < self.guarantee(unit=unit).rows:
             raise Infeasible("k ({k}) is larger than the table allows; choose a smaller k", k=self.k)
         pieces = Pieces.of(counts, quasi, sensitive)
         check_classes = make_class_checker(criteria, pieces)
-        if self.recoding == "mondrian":
-            return recode_by_mondrian(pieces, check_classes, relaxed=self.mondrian == "relaxed")
-        if self.recoding == "local":
-            k, more = self.guarantee(unit=unit).rows, check_classes if len(criteria) > 1 else None
-            rule = ClassRule(pieces=pieces, k=k, check_classes=more)
-            return recode_from_the_top(rule, check_classes, effort=self.effort, by_ranges=self.labels == "ranges")
+        weights = self.read_weights(quasi)
+        if not self._searches_levels:
+            return self._recode_by_class(pieces, check_classes, weights, unit=unit, is_k_alone=len(criteria) == 1)
         problem = Problem(
             tuples=Tuples.of(counts, quasi, sensitive, population=register),
             lattice=Lattice.of(counts.schema, quasi),
             criteria=criteria,
-            quality=QUALITIES[self.quality],
+            quality=self._weigh(weights),
             max_suppressed=self.share,
             deadline_seconds=self.deadline_seconds,
             progress=progress,
         )
+        node = self.read_levels(quasi, problem.lattice.heights)
         return recode_by_search(
             pieces,
             check_classes,
             problem,
-            search(problem, self.search),
+            search(problem, self.search) if node is None else check_node(problem, node),
             by_value=self.recoding == "value",
             local=self.local,
         )
 
-    def _all_criteria(self, unit: Unit | None) -> tuple[Criterion, ...]:
-        """Put k, in rows of the unit, before the other criteria."""
-        return MinimumSize(k=self.guarantee(unit=unit).rows), *read_criteria(self.criteria)
+    def _recode_by_class(
+        self,
+        pieces: Pieces,
+        check_classes: ClassChecker,
+        weights: tuple[float, ...] | None,
+        *,
+        unit: Unit | None,
+        is_k_alone: bool,
+    ) -> Outcome:
+        """Recode without a node: every class has labels of its own."""
+        if self.recoding == "mondrian":
+            relaxed, by_hierarchy = self.mondrian == "relaxed", self.mondrian == "hierarchy"
+            return recode_by_mondrian(pieces, check_classes, relaxed=relaxed, by_hierarchy=by_hierarchy)
+        k = self.guarantee(unit=unit).rows
+        return recode_from_the_top(
+            ClassRule(pieces=pieces, k=k, check_classes=None if is_k_alone else check_classes),
+            check_classes,
+            effort=self.effort,
+            by_ranges=self.labels == "ranges" and self.recoding == "local",
+            is_flat=self.recoding == "cells",
+            weights=weights,
+        )
+
+    def _weigh(self, weights: tuple[float, ...] | None) -> Quality:
+        quality = QUALITIES[self.quality]
+        return quality if weights is None else WeightedQuality(quality=quality, weights=weights)
 
     def entries(self, plan: Plan) -> dict[str, str]:
         """Tell the parameters as the certificate holds them, the criteria in words."""
@@ -583,10 +468,6 @@ class KAnonymity(Method):
         if published == plan.facts.names:
             return []
         return [describe_difference("by", ",".join(published), ",".join(plan.facts.names))]
-
-
-def _names_of_role(schema: Schema, role: str) -> tuple[str, ...]:
-    return tuple(attribute.name for attribute in schema.attributes if attribute.role == role)
 
 
 def _count(source: Countable, names: tuple[str, ...]) -> Counts:

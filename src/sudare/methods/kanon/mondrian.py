@@ -6,7 +6,7 @@ of values it spans, or by the groups and values that make up the range. Source: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,14 +29,22 @@ class MondrianParts:
 
 
 def partition(
-    pieces: Pieces, positions: Codes, check_classes: ClassChecker, *, relaxed: bool = False, both: bool = True
+    pieces: Pieces,
+    positions: Codes,
+    check_classes: ClassChecker,
+    *,
+    relaxed: bool = False,
+    both: bool = True,
+    bounds: Sequence[Codes] | None = None,
 ) -> MondrianParts:
     """Cut all parts of one depth at once, each along its widest attribute that can be cut.
 
     `positions` (pieces, q) orders the values of each quasi-identifier. The widest is by the span of positions over the
     span in the whole table. A strict cut puts values below the median to the left; where that is not allowed and
     `both`, values up to the median. A relaxed cut makes halves of equal size, so that rows of the median itself go to
-    either side. A cut is allowed if both sides keep the promise.
+    either side. A cut is allowed if both sides keep the promise. With `bounds`, which tell of every attribute how high
+    in its hierarchy the bound before each position stands, a part is cut only between the largest groups that it holds:
+    at the bound nearest to the median.
 
     Error: none; a table that does not keep the promise as a whole stays one part.
     """
@@ -44,9 +52,10 @@ def partition(
     scale = np.maximum(1, np.ptp(positions, axis=0)) if len(positions) else np.ones(positions.shape[1])
     rules: tuple[_RowsToTheLeft, ...]
     rules = (_take_half,) if relaxed else (_take_below, _take_up_to) if both else (_take_below,)
+    rules = rules if bounds is None else (_take_group,)
     finished: list[_OpenParts] = []
     while len(state.part):
-        state, done = _cut_all(state, scale, rules, check_classes)
+        state, done = _cut_all(state, scale, rules, check_classes, bounds)
         finished.append(done)
     return _join(finished)
 
@@ -65,7 +74,11 @@ class _OpenParts:
 
 
 def _cut_all(
-    state: _OpenParts, scale: Reals, rules: tuple[_RowsToTheLeft, ...], check_classes: ClassChecker
+    state: _OpenParts,
+    scale: Reals,
+    rules: tuple[_RowsToTheLeft, ...],
+    check_classes: ClassChecker,
+    bounds: Sequence[Codes] | None,
 ) -> tuple[_OpenParts, _OpenParts]:
     """Cut every part that can be cut: the halves, and the parts that stay."""
     starts = np.flatnonzero(np.diff(state.part, prepend=-1))
@@ -79,7 +92,7 @@ def _cut_all(
             chosen = np.flatnonzero(can_be_cut[state.part])
             if not chosen.size:
                 break
-            half, cut_parts = _cut(state, chosen, axis, rule, check_classes)
+            half, cut_parts = _cut(state, chosen, axis, rule, check_classes, bounds)
             halves.append(half)
             is_open[cut_parts] = can_be_cut[cut_parts] = False
     stays = is_open[state.part]
@@ -88,7 +101,12 @@ def _cut_all(
 
 
 def _cut(
-    state: _OpenParts, chosen: Codes, axis: Codes, rule: _RowsToTheLeft, check_classes: ClassChecker
+    state: _OpenParts,
+    chosen: Codes,
+    axis: Codes,
+    rule: _RowsToTheLeft,
+    check_classes: ClassChecker,
+    bounds: Sequence[Codes] | None,
 ) -> tuple[_OpenParts, Codes]:
     """Cut the parts of the chosen pieces, and keep the cuts that are allowed: their halves, and which parts."""
     part = state.part[chosen]
@@ -96,7 +114,11 @@ def _cut(
     order = np.argsort(part * (int(value.max()) + 1) + value, kind="stable")
     chosen, part, value = chosen[order], part[order], value[order]
     weights = state.pieces.weights[chosen]
-    left = rule(_SortedPieces(part=part, value=value, weights=weights))
+    height = np.zeros_like(value)
+    for number, heights in enumerate(bounds or ()):
+        is_here = axis[part] == number
+        height[is_here] = heights[value[is_here]]
+    left = rule(_SortedPieces(part=part, value=value, weights=weights, height=height))
     pieces = np.concatenate([chosen[left > 0], chosen[left < weights]])
     piece_weights = np.concatenate([left[left > 0], (weights - left)[left < weights]])
     side = np.concatenate([2 * part[left > 0], 2 * part[left < weights] + 1])
@@ -155,6 +177,7 @@ class _SortedPieces:
     part: Codes
     value: Codes
     weights: Codes
+    height: Codes  # of the bound before the value, in the hierarchy; 0 without one
 
     def rows_before(self) -> tuple[Codes, Codes]:
         """Count the rows of its part before each piece, and the rows of its part."""
@@ -189,6 +212,24 @@ def _take_half(pieces: _SortedPieces) -> Codes:
     before, rows = pieces.rows_before()
     left: Codes = np.clip(rows // 2 - before, 0, pieces.weights)
     return left
+
+
+def _take_group(pieces: _SortedPieces) -> Codes:
+    """Cut at the highest bound inside the part; of several, at the one nearest to the median."""
+    before, rows = pieces.rows_before()
+    starts = np.flatnonzero(np.diff(pieces.part, prepend=-1))
+    lengths = np.diff(starts, append=len(pieces.part))
+    least = np.repeat(pieces.value[starts], lengths)
+    first_of_value = np.r_[True, (np.diff(pieces.value) != 0) | (np.diff(pieces.part) != 0)]
+    # a bound inside the part is the highest between two values that occur next to each other
+    is_inside = first_of_value & (pieces.value > least)
+    height = np.where(is_inside, pieces.height, -1)
+    highest = np.repeat(np.maximum.reduceat(height, starts), lengths)
+    distance = np.where(is_inside & (height == highest), np.abs(2 * before - rows), np.iinfo(np.int64).max)
+    nearest = np.repeat(np.minimum.reduceat(distance, starts), lengths)
+    is_cut = is_inside & (distance == nearest)
+    cut = np.where(is_cut, pieces.value, np.iinfo(np.int64).max)
+    return np.where(pieces.value < np.repeat(np.minimum.reduceat(cut, starts), lengths), pieces.weights, 0)
 
 
 # --- what the values of a class are called: a range, or the groups and values that it spans ---------------------------

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -73,6 +73,7 @@ class AttributeMeasure:
     extra: tuple[Reals, ...]
     rows: tuple[Reals, ...]
     is_geometric: bool
+    weights: tuple[float, ...] | None = None  # how much each attribute matters; None: all alike
 
     @cached_property
     def _equal_extra(self) -> list[list[float | None]]:
@@ -104,9 +105,19 @@ class AttributeMeasure:
         return [((extra * rows[start:stop]).sum(axis=1) / total).tolist() for extra, start, stop in parts]
 
     def _combine(self, parts: list[float]) -> float:
+        if self.weights is not None:
+            return self._combine_weighted(parts, self.weights)
         if self.is_geometric:
             return math.exp(sum(map(math.log1p, parts)) / len(parts)) - 1
         return math.fsum(parts) / len(parts)
+
+    def _combine_weighted(self, parts: list[float], weights: tuple[float, ...]) -> float:
+        """Take the weighted mean, as `_combine` does with equal weights."""
+        whole = math.fsum(weights)
+        if self.is_geometric:
+            logs = (weight * math.log1p(part) for weight, part in zip(weights, parts, strict=True))
+            return math.exp(math.fsum(logs) / whole) - 1
+        return math.fsum(weight * part for weight, part in zip(weights, parts, strict=True)) / whole
 
     def score(self, classes: Classes, failing: Booleans) -> float:
         """Measure a node whose failing classes are suppressed."""
@@ -170,6 +181,24 @@ class AttributeMeasure:
             return self.lower_bound(node)
         parts = zip(self.base, loss, node, strict=True)
         return self._combine([base[level] + more[level] for base, more, level in parts])
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedQuality:
+    """A quality that adds up attributes, with a weight for each: the weighted geometric or plain mean."""
+
+    quality: Quality
+    weights: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        """Name the measure."""
+        return self.quality.name
+
+    def prepare(self, tuples: Tuples, lattice: Lattice, *, min_class_size: int = 1) -> QualityMeasure:
+        """Prepare the measure, and weigh its attributes."""
+        measure = self.quality.prepare(tuples, lattice, min_class_size=min_class_size)
+        return replace(measure, weights=self.weights) if isinstance(measure, AttributeMeasure) else measure
 
 
 @dataclass(frozen=True, eq=False)

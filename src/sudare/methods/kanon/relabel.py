@@ -10,7 +10,7 @@ Requests are recoded in approve.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from sudare.methods.kanon.recode import (
     number_classes,
 )
 from sudare.methods.kanon.searches import search
-from sudare.methods.kanon.top_down import ClassRule, Effort, TopDownParts, specialise
+from sudare.methods.kanon.top_down import ClassRule, Effort, TopDownParts, ValueTree, specialise
 from sudare.schema.arrays import Booleans, Codes, Labels
 
 
@@ -91,12 +91,26 @@ def recode_by_search(
     return Outcome(recoded=recoded, result=result)
 
 
-def recode_from_the_top(rule: ClassRule, check_classes: ClassChecker, *, effort: Effort, by_ranges: bool) -> Outcome:
-    """Recode along the hierarchies, each class at levels of its own; no row is left out."""
+def recode_from_the_top(
+    rule: ClassRule,
+    check_classes: ClassChecker,
+    *,
+    effort: Effort,
+    by_ranges: bool,
+    is_flat: bool = False,
+    weights: Sequence[float] | None = None,
+) -> Outcome:
+    """Recode along the hierarchies, each class at levels of its own; no row is left out.
+
+    With `is_flat` hierarchies are not used: single values of single rows are hidden (cell suppression).
+    """
     pieces = rule.pieces
     _check_whole(pieces, check_classes)
-    parts = specialise(rule, effort=effort)
+    parts = specialise(rule, effort=effort, is_flat=is_flat, weights=weights)
     recoded = _label_by_ranges(pieces, parts) if by_ranges else _label_by_levels(pieces, parts)
+    if is_flat:
+        hidden = {name: {"hidden": "*"} for name in pieces.names[: pieces.quasi]}
+        recoded = replace(recoded, mapping={"recoding": "cells", "attributes": hidden})
     check_promise(recoded, check_classes, 0)
     return Outcome(recoded=recoded)
 
@@ -106,14 +120,51 @@ def _check_whole(pieces: Pieces, check_classes: ClassChecker) -> None:
         raise Infeasible("even the whole table as one class does not satisfy the criteria; relax them")
 
 
-def recode_by_mondrian(pieces: Pieces, check_classes: ClassChecker, *, relaxed: bool) -> Outcome:
-    """Recode by ranges, cut at medians; `relaxed` cuts may go through equal rows."""
+def recode_by_mondrian(
+    pieces: Pieces, check_classes: ClassChecker, *, relaxed: bool, by_hierarchy: bool = False
+) -> Outcome:
+    """Recode by ranges, cut at medians; `relaxed` cuts may go through equal rows.
+
+    With `by_hierarchy` parts are cut between groups of the hierarchies, and labelled by the smallest groups that hold
+    them.
+    """
     _check_whole(pieces, check_classes)
+    if by_hierarchy:
+        recoded = _recode_between_groups(pieces, check_classes)
+        check_promise(recoded, check_classes, 0)
+        return Outcome(recoded=recoded)
     lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
     places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
     recoded = _label_by_parts(partition(pieces, places, check_classes, relaxed=relaxed), lines)
     check_promise(recoded, check_classes, 0)
     return Outcome(recoded=recoded)
+
+
+def _recode_between_groups(pieces: Pieces, check_classes: ClassChecker) -> RecodedTable:
+    """Cut parts between groups of the hierarchies, each labelled by the smallest groups that hold it."""
+    trees = tuple(
+        ValueTree.of(attribute, pieces.codes[:, axis])
+        for axis, attribute in enumerate(pieces.attributes[: pieces.quasi])
+    )
+    places, bounds = [], []
+    for axis, tree in enumerate(trees):
+        order = np.lexsort([tree.values, *tree.groups[1:]])  # values of one group stand side by side, at every level
+        place_of = np.empty(len(order), dtype=np.int64)
+        place_of[order] = np.arange(len(order))
+        places.append(place_of[np.searchsorted(tree.values, pieces.codes[:, axis])])
+        bounds.append((np.diff(tree.groups[:, order], axis=1, prepend=-1) != 0).sum(axis=0))
+    parts = partition(pieces, np.column_stack(places), check_classes, bounds=bounds)
+    levels = np.zeros((len(parts.part_of), len(trees)), dtype=np.int64)
+    for axis, tree in enumerate(trees):
+        value = np.searchsorted(tree.values, parts.pieces.codes[:, axis])
+        for level in range(tree.height):  # a part that holds two groups of a level is labelled above it
+            groups = tree.groups[level][value]
+            low, high = np.full(parts.count, len(tree.values)), np.full(parts.count, -1)
+            np.minimum.at(low, parts.part_of, groups)
+            np.maximum.at(high, parts.part_of, groups)
+            levels[:, axis] += (low < high)[parts.part_of]
+    recoded = _label_by_levels(parts.pieces, TopDownParts(trees=trees, part_of=parts.part_of, levels=levels))
+    return replace(recoded, mapping={**recoded.mapping, "recoding": "mondrian"})
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -142,6 +193,8 @@ def _label_by_cuts(
             labels[axis].append(cut.labels(pieces.codes[first, axis]))
             label_sizes[local.pieces, axis] = cut.label_sizes(pieces.codes[local.pieces, axis])
     mapping = {name: cut.to_mapping() for name, cut in zip(pieces.names, cuts, strict=False)}
+    # rows that were generalised further: at which levels, in which order; never which rows
+    further = [{name: int(level) for name, level in zip(pieces.names, local.node, strict=False)} for local in rounds]
     group_labels = dict(zip(pieces.names, map(_concatenate, labels), strict=False)) if rounds else {}
     return RecodedTable(
         pieces=pieces,
@@ -151,7 +204,7 @@ def _label_by_cuts(
             labels={name: cut.labels for name, cut in zip(pieces.names, cuts, strict=False)},
             overrides=None if is_kept.all() else override_combinations(pieces, ~is_kept, group_of, group_labels),
         ),
-        mapping={"recoding": kind, "attributes": mapping},
+        mapping={"recoding": kind, "attributes": mapping, **({"further": further} if further else {})},
     )
 
 

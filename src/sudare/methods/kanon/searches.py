@@ -50,6 +50,32 @@ def search(problem: Problem, algorithm: SearchName = "auto") -> SearchResult:
     return result
 
 
+def check_node(problem: Problem, node: Node) -> SearchResult:
+    """Take a node that a steward picked, if it keeps the promise; nothing is searched, and nothing proven of others.
+
+    Error: Infeasible if it does not.
+    """
+    check_problem(problem)
+    checker = NodeChecker(problem, is_exact=True)
+    checked = checker.check(node)
+    if not checked.is_feasible:
+        raise Infeasible(
+            "the levels that were given do not keep the promise within the allowed suppression; choose coarser ones, or"
+            " leave out levels, and the best ones are searched"
+        )
+    return SearchResult(
+        node=node,
+        score=checked.score,
+        suppressed_rows=checked.suppressed_rows,
+        is_optimal=False,
+        lower_bound=checker.measure.lower_bound(problem.lattice.bottom),
+        checks=1,
+        cells_checked=problem.lattice.cells(node),
+        algorithm="levels",
+        trace=tuple(checker.trace),
+    )
+
+
 def check_problem(problem: Problem) -> None:
     """Refuse what cannot be searched at all."""
     if not 0 <= problem.max_suppressed <= 1:

@@ -166,11 +166,15 @@ def keep_counts(made: Made, history: History) -> None:
         PairCounts.of(schema, recoded.pieces).write(history.pairs_path)
 
 
+def find_earlier(schema: Schema, history: History | None) -> list[ReleasedClasses]:
+    """Find the classes of all earlier releases of a table."""
+    known = [] if history is None else read_classes(history.classes_path)
+    return [release for release in known if release.schema == schema.fingerprint]
+
+
 def compare_with_earlier(source: Recodable, outcome: Outcome, history: History | None) -> JointSize | None:
     """Measure what the release and the earlier ones of the same table tell together; None if there is none."""
-    schema = source.schema.fingerprint
-    known = [] if history is None else read_classes(history.classes_path)
-    earlier = [release for release in known if release.schema == schema]
+    earlier = find_earlier(source.schema, history)
     return measure_joint(source, outcome.recoded, earlier) if earlier else None
 
 

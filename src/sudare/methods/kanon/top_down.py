@@ -15,6 +15,7 @@ classes may overlap ("30-39" and "35"): who looks for a person still finds k row
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -54,17 +55,21 @@ class ValueTree:
     groups: Codes
     sizes: Codes
     ranks: Codes
+    weight: float = 1.0  # how much the detail of the attribute matters
+    is_flat: bool = False  # values and the top alone
 
     @classmethod
-    def of(cls, attribute: Attribute, codes: Codes) -> ValueTree:
+    def of(cls, attribute: Attribute, codes: Codes, *, is_flat: bool = False, weight: float = 1.0) -> ValueTree:
         """Build the tree over the codes that occur; a hierarchy whose top has several groups gets one above them.
+
+        A flat tree has the values and the top alone.
 
         >>> from sudare.schema import Values
         >>> tree = ValueTree.of(Attribute(name="sex", domain=Values(("F", "M"))), np.array([0, 1, 1]))
         >>> tree.height, tree.sizes.tolist()
         (1, [[1, 1], [2, 2]])
         """
-        values, hierarchy = np.unique(codes), attribute.hierarchy
+        values, hierarchy = np.unique(codes), None if is_flat else attribute.hierarchy
         lifted, sizes = [values], [np.ones(len(values), dtype=np.int64)]
         for level in range(1, 0 if hierarchy is None else hierarchy.height + 1):
             lifted.append(_lift(attribute, values, level))
@@ -73,7 +78,15 @@ class ValueTree:
             lifted.append(np.zeros_like(values))
             sizes.append(np.full(len(values), attribute.size, dtype=np.int64))
         groups = np.stack([np.unique(level, return_inverse=True)[1].reshape(-1) for level in lifted])
-        return cls(attribute=attribute, values=values, groups=groups, sizes=np.stack(sizes), ranks=_rank(groups))
+        return cls(
+            attribute=attribute,
+            values=values,
+            groups=groups,
+            sizes=np.stack(sizes),
+            ranks=_rank(groups),
+            weight=weight,
+            is_flat=is_flat,
+        )
 
     @property
     def height(self) -> int:
@@ -98,7 +111,7 @@ class ValueTree:
     @cached_property
     def losses(self) -> Reals:
         """Give the loss of a row of every value at every level: the other values of its group, as a share."""
-        losses: Reals = (self.sizes - 1) / max(1, self.attribute.size - 1)
+        losses: Reals = self.weight * (self.sizes - 1) / max(1, self.attribute.size - 1)
         return losses
 
     def labels(self, codes: Codes, levels: Codes) -> Labels:
@@ -106,7 +119,7 @@ class ValueTree:
         labels = np.empty(len(codes), dtype=np.object_)
         for level in np.unique(levels).tolist():
             is_here = levels == level
-            if level > self.attribute.height:
+            if level > self.attribute.height or (self.is_flat and level > 0):
                 labels[is_here] = TOP_LABEL
             else:
                 lifted = _lift(self.attribute, codes[is_here], level)
@@ -178,14 +191,18 @@ class ClassRule:
 Effort = Literal["quick", "best"]
 
 
-def specialise(rule: ClassRule, *, effort: Effort = "quick") -> TopDownParts:
+def specialise(
+    rule: ClassRule, *, effort: Effort = "quick", is_flat: bool = False, weights: Sequence[float] | None = None
+) -> TopDownParts:
     """Recode all rows from the top, then divide the coarsest classes anew as long as that saves loss.
 
-    The table as one class must keep the promise; then every part does.
+    The table as one class must keep the promise; then every part does. With `is_flat`, a value stays or is hidden.
     """
     pieces = rule.pieces
     trees = tuple(
-        ValueTree.of(attribute, pieces.codes[:, axis])
+        ValueTree.of(
+            attribute, pieces.codes[:, axis], is_flat=is_flat, weight=1.0 if weights is None else weights[axis]
+        )
         for axis, attribute in enumerate(pieces.attributes[: pieces.quasi])
     )
     columns = [np.searchsorted(tree.values, pieces.codes[:, axis]) for axis, tree in enumerate(trees)]
