@@ -27,10 +27,11 @@ from sudare.schema import Attribute, NumberBins, Schema, Values
 POWER = 19
 EPSILONS = (Fraction(1, 10), Fraction(1))
 WAYS = {
+    "squares": {},
     "wavelet": {"algorithm": "wavelet"},
-    "tree, regions": {},
-    "tree, both": {"focus": "both"},
-    "tree, cells": {"focus": "cells"},
+    "tree, regions": {"algorithm": "tree"},
+    "tree, both": {"algorithm": "tree", "focus": "both"},
+    "tree, cells": {"algorithm": "tree", "focus": "cells"},
 }
 BITS = (20, 30, 40, 60)
 FILLED = 10**6
@@ -119,7 +120,7 @@ def measure(way: str, bits: int, epsilon: str) -> dict:
 
 def growth() -> list[dict]:
     rows = []
-    for way in ("wavelet", "tree, regions"):
+    for way in ("squares", "wavelet", "tree, regions"):
         for epsilon in ("1/10", "1"):
             cases = [_in_a_process(way, bits, epsilon) for bits in BITS]
             rows += [case | {"ratio": case["seconds"] / cases[0]["seconds"]} for case in cases]

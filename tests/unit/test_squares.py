@@ -21,6 +21,7 @@ from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.table import Table
 from sudare.methods.table.asked import open_table
 from sudare.methods.table.estimates import TableFigures
+from sudare.methods.table.large import child_starts, measure_large, plan_halvings, plan_large
 from sudare.methods.table.levels import TreeLayout, find_layout
 from sudare.methods.table.measured import measure_levels, repair
 from sudare.methods.table.squares import SquareLayout, lay_out
@@ -355,3 +356,45 @@ def test_a_cut_cell_widens_the_interval_and_a_text_stays_as_it_is() -> None:
     assert isinstance(named, Estimate)
     assert whole.high - whole.low < 5 < 500 < cut.high - cut.low
     assert named.low <= 6000 <= named.high
+
+
+# --- tables too large to visit ---------------------------------------------------------------------------------------
+
+
+def test_the_children_of_a_level_are_all_values_once() -> None:
+    halvings = plan_halvings(grid(5, 300, 1000))
+    starts = np.zeros((1, 3), dtype=np.int64)
+    for level in range(len(halvings.bits)):
+        children = np.arange(len(starts) * halvings.fan(level))
+        starts = child_starts(starts, children, halvings, level)
+        starts = starts[(starts < np.array(halvings.sizes)).all(axis=1)]
+
+    assert len(starts) == len(np.unique(starts, axis=0)) == 5 * 300 * 1000
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_a_large_table_is_whole_inside_its_domain_and_near_the_truth_where_people_are(neighbours: Any) -> None:
+    schema = grid(6001, 5000)  # not powers of two
+    random = np.random.default_rng(2)
+    columns = np.concatenate(
+        [random.integers((5981, 4980), (6001, 5000), (4000, 2)), random.integers(0, 5000, (300, 2))]
+    )
+    counts = Counts.from_columns(schema, columns, random.integers(1, 60, len(columns)))
+    method = Table(epsilon=2, neighbours=neighbours)
+    assert method.is_large(schema)
+    out = method.draw(counts, rng=SeededRng(5))
+    inside = (out.columns() >= (5981, 4980)).all(axis=1)
+    truth = int(counts.values[(counts.columns() >= (5981, 4980)).all(axis=1)].sum())
+
+    assert abs(out.total - counts.total) <= (0 if neighbours == "replace" else 200)
+    assert int(out.values.min()) >= 1
+    assert abs(int(out.values[inside].sum()) - truth) < 0.02 * truth
+
+
+def test_an_empty_large_table_opens_few_nodes() -> None:
+    """Empty nodes that noise opens die out, however many levels there are; with half the threshold they would grow."""
+    schema = grid(1024, 1024, 1024)
+    budget = plan_large(schema, Table(epsilon="1/10").guarantee())
+    levels = measure_large(Counts.build(schema, [], []), plan_halvings(schema), budget, rng=SeededRng(1))
+
+    assert sum(level.opened.size for level in levels) < 50

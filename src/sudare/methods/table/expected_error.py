@@ -15,6 +15,7 @@ from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
 from sudare.methods.figures import ShownPreview
 from sudare.methods.table.haar import wavelet_noise
+from sudare.methods.table.large import large_noises
 from sudare.methods.table.levels import LeafLayout
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.squares import SquareLayout
@@ -213,6 +214,19 @@ def foresee(algorithm: str, schema: Schema, budget: CountBudget, *, trials: tupl
         levels=levels,
         total_standard_deviation=total,
         trials=trials,
+    )
+
+
+def foresee_large(schema: Schema, budget: CountBudget) -> TablePreview:
+    """Compute the preview of a table that is opened where people are: errors of regions that are open and lie well."""
+    total = 0.0 if budget.total_noise is None else math.sqrt(budget.total_noise.variance)
+    levels = large_noises(schema, budget)
+    blocks = [4**power for power in range(13) if 4**power <= min(schema.size, MOST_BLOCK)]
+    return TablePreview(
+        cells=schema.possible_size,
+        regions=tuple((block, _tree_error(schema.size, levels, block)) for block in blocks),
+        levels=levels,
+        total_standard_deviation=total,
     )
 
 

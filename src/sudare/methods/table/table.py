@@ -22,9 +22,10 @@ from sudare.methods.differential import CurrencyMethod, check_facts
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
-from sudare.methods.table.expected_error import TablePreview, foresee, foresee_levels, simulate
+from sudare.methods.table.expected_error import TablePreview, foresee, foresee_large, foresee_levels, simulate
 from sudare.methods.table.frames import COUNT, MARGIN, UNBIASED, frames, map_files
 from sudare.methods.table.haar import check_wavelet_schema
+from sudare.methods.table.large import grow_large, is_opened_by_halves, large_noises, plan_large
 from sudare.methods.table.levels import LeafLayout, find_layout, level_noises_of, plan_levels
 from sudare.methods.table.maps import picture_files
 from sudare.methods.table.measured import MeasuredTable, measure_levels, repair
@@ -275,6 +276,8 @@ class Table(CurrencyMethod):
         if layout is not None:
             return draw_levels(counts, layout, self.noises_of(counts.schema, budget), budget, rng=rng)
         total = measure_total(counts, budget, rng=rng)
+        if self.is_large(counts.schema):
+            return DrawnTable(table=grow_large(counts, budget, total=total, rng=rng))
         if self.algorithm == "wavelet":
             return DrawnTable(table=draw_wavelet(counts, budget, total=total, rng=rng))
         return DrawnTable(table=grow_table(counts, budget, focus=self.focus, total=total, rng=rng))
@@ -282,6 +285,10 @@ class Table(CurrencyMethod):
     def layout_of(self, schema: Schema) -> LeafLayout | None:
         """The levels that are measured and published; None for the tree and the wavelet, and for large tables."""
         return find_layout(schema) if self.algorithm == "squares" else None
+
+    def is_large(self, schema: Schema) -> bool:
+        """Tell whether a table is opened by halves where people are: it is too large to visit every cell."""
+        return self.algorithm == "squares" and self.layout_of(schema) is None and is_opened_by_halves(schema)
 
     def _shares(self, schema: Schema) -> tuple[Fraction, ...]:
         layout = self.layout_of(schema)
@@ -297,6 +304,8 @@ class Table(CurrencyMethod):
 
     def _foresee(self, schema: Schema, budget: CountBudget) -> TablePreview:
         layout = self.layout_of(schema)
+        if self.is_large(schema):
+            return foresee_large(schema, budget)
         if layout is None:
             return foresee("wavelet" if self.algorithm == "wavelet" else "tree", schema, budget)
         return foresee_levels(layout, self.noises_of(schema, budget), budget)
@@ -305,6 +314,8 @@ class Table(CurrencyMethod):
         """The noise of all levels."""
         if self.layout_of(schema) is not None:
             return level_noises_of(self._shares(schema), budget)
+        if self.is_large(schema):
+            return tuple(noise for _, noise in large_noises(schema, budget))
         return tuple(noise for _, noise in foresee(self.algorithm, schema, budget).levels)
 
     def _chosen(self, schema: Schema) -> Schema:
@@ -328,6 +339,8 @@ class Table(CurrencyMethod):
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
         if self.layout_of(schema) is not None:
             return plan_levels(promise, self._shares(schema))
+        if self.is_large(schema):
+            return plan_large(schema, promise)
         return plan(promise, is_sparse=True) if self.algorithm == "wavelet" else plan_tree(schema, promise, self.focus)
 
 
