@@ -27,6 +27,7 @@ NAMES = (
     "view_blocks",
     "location_reports",
     "choose",
+    "desk_load",
 )
 
 

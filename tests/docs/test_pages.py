@@ -98,6 +98,7 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "explanations/spark-planning",
         "how-to/excel",
         "how-to/hospital",
+        "how-to/desk",
     ],
 )
 def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,12 +87,13 @@ class DeskTask:
 
 
 class DeskStore:
-    """One file of SQLite in the folder of the desk; every call takes a connection of its own."""
+    """One file of SQLite in the folder of the desk; every thread has a connection of its own."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.folder = folder.resolve()
         self.file = self.folder / "desk.db"
         self.clock = clock
+        self._open = threading.local()
         if not self.file.exists():
             raise RequestError("{folder} is no folder of a desk; make one with `sudare desk create`", folder=folder)
         with self.connect() as store:
@@ -117,15 +119,14 @@ class DeskStore:
 
     @contextmanager
     def connect(self) -> Iterator[sqlite3.Connection]:
-        """Open the store for one piece of work; it is kept whole or not at all."""
-        store = sqlite3.connect(self.file, timeout=30)
-        store.row_factory = sqlite3.Row
-        store.execute("PRAGMA synchronous=NORMAL")
-        try:
-            with store:
-                yield store
-        finally:
-            store.close()
+        """Open the store for one piece of work; it is kept whole or not at all. A thread keeps its connection."""
+        store: sqlite3.Connection | None = getattr(self._open, "store", None)
+        if store is None:
+            store = self._open.store = sqlite3.connect(self.file, timeout=30)
+            store.row_factory = sqlite3.Row
+            store.execute("PRAGMA synchronous=NORMAL")
+        with store:
+            yield store
 
     @property
     def today(self) -> str:
