@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sudare.methods.kanon import KAnonymity
     from sudare.methods.kanon.risk import compare_recoding
     from sudare.methods.location import DeviceFile, Location, load_device_file
-    from sudare.methods.location.collector import Collector
+    from sudare.methods.location.collector import DensityEstimate
     from sudare.methods.location.device import Device, DeviceCaps
     from sudare.methods.location.geo import find_cell
     from sudare.methods.location.roads import RoadGraph
@@ -63,7 +63,7 @@ _PUBLIC = {
     "BudgetExceeded": "sudare.errors",
     "Certificate": "sudare.releases",
     "Coded": "sudare.releases",
-    "Collector": "sudare.methods.location.collector",
+    "DensityEstimate": "sudare.methods.location.collector",
     "Counts": "sudare.counts",
     "DateBins": "sudare.schema",
     "Device": "sudare.methods.location.device",
@@ -149,11 +149,11 @@ __all__ = [
     "BudgetExceeded",
     "Certificate",
     "Coded",
-    "Collector",
     "ConcentratedGuarantee",
     "Counts",
     "CurrencyMethod",
     "DateBins",
+    "DensityEstimate",
     "Device",
     "DeviceCaps",
     "DeviceFile",
