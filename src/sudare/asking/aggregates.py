@@ -521,7 +521,10 @@ def _cell_classes(place: int, axes: Axes, name: str) -> list[tuple[Any, list[Any
 
 
 def _count_distinct(call: Call, expression: Expression, group: RecordGroup) -> Quantity:
-    """How many values occur: those that surely do, that are estimated to, and that may."""
+    """How many values occur: those that surely do, that are estimated to, and that may.
+
+    Of a cell with several values at least one occurs where there are records, and at most as many as there are records.
+    """
     if len(call.arguments) > 1:
         raise refuse(text("COUNT of several columns"))
     classes = classes_of(expression, group.axes, call.name)
@@ -532,14 +535,20 @@ def _count_distinct(call: Call, expression: Expression, group: RecordGroup) -> Q
         if not boxes:
             continue
         found = answer(Functional(group.axes, boxes).moments, level=level)
+        values = size if size == 1 else _values_within(boxes, next(iter(parts[0])), size, group.axes)
         low += found.low >= 0.5
-        high += min(size, round(found.high)) if found.high >= 0.5 else 0.0
-        if found.value >= 0.5:
-            value += (
-                1.0 if size == 1 else size if found.value >= 3 * size else size * (1 - math.exp(-found.value / size))
-            )
+        high += min(values, round(found.high)) if found.high >= 0.5 else 0.0
+        value += values if found.value >= values / 2 else min(values, round(found.value))
     value = min(max(round(value), low), high)
     return Quantity(value=float(value), fixed=(low, high))
+
+
+def _values_within(boxes: Sequence[Any], place: int, size: float, axes: Axes) -> float:
+    """How many of the values of a cell lie in some boxes."""
+    held = np.zeros(axes.points(place).size, dtype=bool)
+    for box in boxes:
+        held |= box[place] != 0
+    return max(1.0, round(float(axes.points(place).shares[held].sum()) * size))
 
 
 def _mode(expression: Expression, group: RecordGroup) -> Vector | None:

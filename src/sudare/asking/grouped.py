@@ -35,7 +35,6 @@ class GroupedRecords:
     sets: tuple[tuple[int, ...], ...] = ((),)
     aggregates: list[Call] = field(default_factory=list)
     groupings: list[tuple[int, ...]] = field(default_factory=list)
-    is_grouped: bool = False
 
     def rows(self, level: float) -> list[GroupRow]:
         """All rows, set of keys by set of keys."""
@@ -54,7 +53,7 @@ class GroupedRecords:
             inside = boxes
             for _, masks in chosen:
                 inside = meet(inside, masks)
-            if (keys or self.is_grouped) and not inside:
+            if keys and not inside:
                 continue
             group = RecordGroup(self.axes, inside, level)
             if keys and group.is_surely_empty():

@@ -200,7 +200,7 @@ class SelectPlanner:
             return self._project(table, items, bound, where)
         for condition in where:
             demand(condition, table.axes)
-        grouped = GroupedRecords(table.axes, where, is_grouped=is_grouped)
+        grouped = GroupedRecords(table.axes, where)
         keys, sets = self._keys(items, bound, find)
         if self.select.distinct and not is_grouped and not any(_adds_up(expression) for expression in bound):
             keys, sets = list(dict.fromkeys(bound)), (tuple(range(len(dict.fromkeys(bound)))),)

@@ -212,7 +212,7 @@ def _function(name: str, arguments: list[Cell], decisions: Decisions) -> Cell:
     if name == "ROUND" and (len(arguments) == 1 or isinstance(last, Vector)):
         places = int(float(last.data)) if isinstance(last, Vector) else 0
         factor = 10.0**places
-        return _rounded(first, lambda value: float(vectors.round_away(np.array(value * factor))) / factor)
+        return _rounded(first, lambda value: float(vectors.round_away(np.round(value * factor, 9))) / factor)
     if name in ("GREATEST", "LEAST"):
         decisions.were_made = True
         known = [to_quantity(argument) for argument in arguments if not is_null_cell(argument)]
