@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sudare.atomic import check_new_file, new_file, reserved_directory, write_new_file
 from sudare.errors import ParameterError, ReleaseError, SourceError, SudareError
@@ -31,6 +31,9 @@ from sudare.scratch import find_place
 from sudare.sources import check_new_tables, write_tables
 from sudare.sources import open as open_source
 from sudare.text import Text, Words, describe_refusal, text
+
+if TYPE_CHECKING:
+    from sudare.asking.answers import AnswerTable
 
 Lines = Sequence[Words | Listing]
 
@@ -397,14 +400,45 @@ def write_page(out: Path, page: str) -> None:
     write_new_file(out, page)
 
 
-def query(directory: Path, statements: str, *, level: float, many: bool) -> list[tuple[str, Any]]:
-    """Ask a stored view or table one statement of SQL, or every statement of a text."""
-    from sudare.asking.parser import split_statements
-    from sudare.methods.view import open_view
+def query(
+    directory: Path, statements: str, *, from_records: bool = False, **settings: Any
+) -> list[tuple[str, AnswerTable]]:
+    """Ask a stored view or table; see `methods.view.questions`. With `from_records` DuckDB asks drawn records."""
+    from sudare.methods.view.questions import ask_directory, split_questions
 
-    release = Release.load(directory)
-    opened = getattr(method_of(release.certificate), "open_release", open_view)(release)
-    return [(each, opened.sql(each, level=level)) for each in (split_statements(statements) if many else [statements])]
+    if not from_records:
+        return ask_directory(directory, statements, **settings)
+    return ask_records(directory, split_questions(statements, many=settings["many"]), level=settings["level"])
+
+
+def ask_records(
+    directory: Path, statements: Sequence[str], *, level: float, seed: int | None = None
+) -> list[tuple[str, AnswerTable]]:
+    """Let DuckDB answer any SELECT from records drawn from a stored view, without intervals."""
+    from sudare.asking.answers import AnswerTable
+    from sudare.methods.view import open_view
+    from sudare.methods.view.records import record_columns
+    from sudare.sources.records_sql import select_from_columns
+
+    columns = record_columns(open_view(directory), rng=system_rng() if seed is None else SeededRng(seed))
+    size = len(next(iter(columns.values())))
+    note = text("asked of {size} records drawn from the view: these numbers have NO interval", size=size)
+    found = []
+    for statement in statements:
+        names, rows = select_from_columns(statement, columns)
+        cells = tuple(tuple(_read_cell(cell) for cell in row) for row in rows)
+        found.append((statement, AnswerTable(tuple(names), cells, level, (note,))))
+    return found
+
+
+def _read_cell(cell: Any) -> Any:
+    """A cell of DuckDB as one of an answer; numbers of other kinds become floats, all else a text."""
+    if cell is None or isinstance(cell, str | bool | int):
+        return cell
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return str(cell)
 
 
 def write_sample(

@@ -96,7 +96,9 @@ class Writer:
                 lambda: f"{self.pick('sex', 'day', 'age')} IS {self.pick('', 'NOT ')}NULL",
                 lambda: f"day {sign} {self.day()}",
                 lambda: f"day BETWEEN {self.day()} AND {self.day()}",
-                lambda: f"EXTRACT({self.pick('year', 'month', 'day', 'dow')} FROM day) {sign} {self.pick('1', '3', '2024')}",
+                lambda: (
+                    f"EXTRACT({self.pick('year', 'month', 'day', 'dow')} FROM day) {sign} {self.pick('1', '3', '2024')}"
+                ),
                 lambda: f"day + INTERVAL {self.pick('1', '2')} DAY {sign} {self.day()}",
                 lambda: f"sex IS {self.pick('', 'NOT ')}DISTINCT FROM 'F'",
             ]
@@ -193,7 +195,8 @@ class Writer:
         return f"SELECT {key}, COUNT(*) * 100.0 / {outer} OVER ({part}) AS share FROM view GROUP BY {key}"
 
     def nested(self) -> str:
-        inner = f"SELECT {self.pick('sex', 'job')} AS k, {self.pick('COUNT(*)', 'SUM(age)')} AS n FROM view WHERE {self.condition(1)} GROUP BY k"
+        measure = self.pick("COUNT(*)", "SUM(age)")
+        inner = f"SELECT {self.pick('sex', 'job')} AS k, {measure} AS n FROM view WHERE {self.condition(1)} GROUP BY k"
         outer = self.pick("SUM(n)", "MAX(n)", "AVG(n)", "COUNT(*)", "MIN(n)", "COUNT(k)")
         if self.random.random() < 0.5:
             return f"WITH t AS ({inner}) SELECT {outer} AS r FROM t"
@@ -213,14 +216,16 @@ class Writer:
         )
 
     def compared(self) -> str:
-        return self.random.choice(
+        inner = self.condition(1)
+        if self.random.random() < 0.25:
+            return f"SELECT COUNT(*) AS n FROM (SELECT DISTINCT sex, job FROM view WHERE {inner}) AS t"
+        return "SELECT COUNT(*) AS n FROM view WHERE " + self.random.choice(
             [
-                lambda: f"SELECT COUNT(*) AS n FROM view WHERE age > (SELECT {self.pick('AVG', 'MIN')}(age) FROM view WHERE {self.condition(1)})",
-                lambda: f"SELECT COUNT(*) AS n FROM view WHERE job IN (SELECT job FROM view WHERE {self.condition(1)} GROUP BY job)",
-                lambda: f"SELECT COUNT(*) / (SELECT COUNT(*) FROM view) AS r FROM view WHERE {self.condition(1)}",
-                lambda: f"SELECT COUNT(*) AS n FROM (SELECT DISTINCT sex, job FROM view WHERE {self.condition(1)}) AS t",
+                f"age > (SELECT {self.pick('AVG', 'MIN')}(age) FROM view WHERE {inner})",
+                f"job IN (SELECT job FROM view WHERE {inner} GROUP BY job)",
+                f"{inner} HAVING COUNT(*) / (SELECT COUNT(*) FROM view) > 0.2",
             ]
-        )()
+        )
 
     def joined(self) -> str:
         kind = self.pick("JOIN", "LEFT JOIN")

@@ -55,7 +55,7 @@ WALLS = {
 BACK = {("releases/release.py", "sudare.app.render_report")}
 # Packages that only some files may import: package -> patterns of paths below sudare/.
 ENGINES = {
-    "duckdb": ("sources/duckdb.py", "releases/parquet.py"),
+    "duckdb": ("sources/duckdb.py", "sources/records_sql.py", "releases/parquet.py"),
     **dict.fromkeys(("pyspark", "py4j"), ("sources/spark.py",)),
     "sqlglot": ("sources/*",),
     "cryptography": ("noise/rng.py", "privacy/signatures.py"),

@@ -23,44 +23,194 @@ if TYPE_CHECKING:
 MOST_MEBIBYTES = 16  # of a file of statements
 
 
+FORMATS = ("text", "csv", "json", "markdown", "arrow")
+ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".arrow": "arrow", ".feather": "arrow"}
+
+
 @click.command(
     "query",
     cls=Worded,
-    help=text("Ask the view or table in DIR: COUNT, SUM, AVG with WHERE and GROUP BY, FROM view or FROM cells."),
+    help=text(
+        "Ask the view or table in DIR in SQL: SELECT ... FROM view, or FROM cells. Every number has an interval,"
+        " or a reason."
+    ),
 )
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.argument("sql", required=False)
 @option("--file", "file", type=click.Path(path_type=Path), help=text("statements, separated by semicolons"))
 @option("--level", type=float, default=0.95, show_default=True, help=text("level of the intervals"))
+@option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help=text("how the answer is written (default: text, or by the ending of --out)"),
+)
+@option("-o", "--out", type=click.Path(path_type=Path), help=text("file to make (default: standard output)"))
+@option(
+    "--chart",
+    type=click.Path(path_type=Path),
+    is_flag=False,
+    flag_value="-",
+    metavar="[SVG]",
+    help=text("draw bars with their intervals: in the terminal, or in an SVG file to make"),
+)
+@option(
+    "--with",
+    "others",
+    multiple=True,
+    metavar="NAME=DIR",
+    help=text("another view, to be asked FROM NAME; groups of two views can be joined"),
+)
+@option(
+    "--records",
+    "from_records",
+    is_flag=True,
+    help=text("let DuckDB answer any SELECT from records drawn from the view, WITHOUT intervals"),
+)
+@option("--seed-for-tests", type=int, help=text("for tests: draw the same records again"))
 @json_option
-def query(directory: Path, sql: str | None, file: Path | None, level: float, as_json: bool) -> None:
+def query(
+    directory: Path,
+    sql: str | None,
+    file: Path | None,
+    level: float,
+    form: str | None,
+    out: Path | None,
+    chart: Path | None,
+    others: Sequence[str],
+    from_records: bool,
+    seed_for_tests: int | None,
+    as_json: bool,
+) -> None:
     """Answer one statement, or those of a file."""
-    from sudare.app import query as ask_view
     from sudare.forms.textfile import read_text
+    from sudare.methods.view.questions import ask_directory, split_questions
 
     if (sql is None) == (file is None):
         raise click.UsageError(say("give either a statement or --file"), click.get_current_context())
-    text = sql if file is None else read_text(file, most_mebibytes=MOST_MEBIBYTES, error=ParameterError)
-    answers = ask_view(directory, text or "", level=level, many=file is not None)
-    if as_json:
-        print_json([answer.to_dict(statement) for statement, answer in answers])
-        return
-    for statement, answer in answers:
+    statements = sql if file is None else read_text(file, most_mebibytes=MOST_MEBIBYTES, error=ParameterError)
+    form = "json" if as_json else form or (ENDINGS.get(out.suffix.lower(), "text") if out is not None else "text")
+    _check_outputs(out, chart, form)
+    if from_records:
+        from sudare.app import ask_records
+
+        asked = split_questions(statements or "", many=file is not None)
+        answers = ask_records(directory, asked, level=level, seed=seed_for_tests)
+    else:
+        answers = ask_directory(
+            directory, statements or "", level=level, many=file is not None, others=_read_others(others)
+        )
+    if chart is not None:
+        _draw(answers, chart)
+    if chart is None or out is not None or form != "text":
+        _write_answers(answers, form, out, shows_statement=file is not None)
+
+
+def _read_others(others: Sequence[str]) -> dict[str, Path]:
+    found = {}
+    for pair in others:
+        name, mark, place = pair.partition("=")
+        if not mark or not name or not place or name.casefold() == "view":
+            raise click.UsageError(say("--with ({pair}) must be NAME=DIR, and NAME not view", pair=pair))
+        found[name] = Path(place)
+    return found
+
+
+def _check_outputs(out: Path | None, chart: Path | None, form: str) -> None:
+    """Refuse before anything is read what could not be written in the end."""
+    from sudare.atomic import check_new_file
+
+    if form == "arrow" and out is None:
+        raise click.UsageError(say("--format arrow needs --out FILE"), click.get_current_context())
+    for file in (out, None if chart is None or str(chart) == "-" else chart):
         if file is not None:
-            click.echo(statement)
-        _print_answer(answer)
+            check_new_file(file)
+
+
+def _draw(answers: Sequence[tuple[str, AnswerTable]], chart: Path) -> None:
+    from sudare.atomic import write_new_file
+    from sudare.report.chart import draw_chart, write_chart
+
+    if str(chart) == "-":
+        for _, answer in answers:
+            for line in write_chart(answer):
+                click.echo(line)
+            _print_notes(answer)
+        return
+    if len(answers) != 1:
+        raise ParameterError("an SVG holds one answer; ask one statement, or leave the file name out")
+    write_new_file(chart, draw_chart(answers[0][1]))
+    click.echo(say("chart written to {out}", out=chart), err=True)
+
+
+def _write_answers(
+    answers: Sequence[tuple[str, AnswerTable]], form: str, out: Path | None, *, shows_statement: bool
+) -> None:
+    from sudare.atomic import new_file, write_new_file
+
+    if form == "text" and out is None:
+        for statement, answer in answers:
+            if shows_statement:
+                click.echo(statement)
+            _print_answer(answer)
+        return
+    if form == "arrow" and out is not None:
+        if len(answers) != 1:
+            raise ParameterError("an Arrow file holds one answer; ask one statement")
+        with new_file(out) as temporary:
+            answers[0][1].to_frame().save_arrow(temporary)
+        return
+    whole = _write_text(answers, form, shows_statement=shows_statement)
+    if out is None:
+        click.echo(whole, nl=False)
+    else:
+        write_new_file(out, whole)
+
+
+def _write_text(answers: Sequence[tuple[str, AnswerTable]], form: str, *, shows_statement: bool) -> str:
+    import csv
+    import io
+    import json
+
+    from sudare.report.chart import write_markdown
+
+    if form == "json":
+        found = [answer.to_dict(statement) for statement, answer in answers]
+        return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
+    parts = []
+    for statement, answer in answers:
+        lines = io.StringIO()
+        if form == "csv":
+            columns = answer.to_columns()
+            writer = csv.writer(lines, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+        else:
+            lines.write(f"```sql\n{statement}\n```\n\n" if shows_statement else "")
+            lines.write(write_markdown(answer))
+        parts.append(lines.getvalue())
+    return "\n".join(parts)
 
 
 def _print_answer(answer: AnswerTable) -> None:
-    from sudare.asking.answers import show_row
+    from sudare.asking.answers import Estimate, show_row
 
     table([show_row(row) for row in answer.rows], head=answer.columns)
-    click.echo(
-        say(
-            "intervals of level {level}: what the noise adds to them is exact, what the model adds is estimated",
-            level=answer.level,
+    if any(isinstance(cell, Estimate) and cell.has_interval for row in answer.rows for cell in row):
+        click.echo(
+            say(
+                "intervals of level {level}: what the noise adds to them is exact, what the model adds is estimated",
+                level=answer.level,
+            )
         )
-    )
+    _print_notes(answer)
+
+
+def _print_notes(answer: AnswerTable) -> None:
+    for note in answer.notes:
+        click.echo(str(note))
+    for reason in answer.reasons:
+        click.echo(say("no interval: {reason}", reason=reason))
 
 
 # `sudare sample DIR -n N`: records from a view.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,6 +86,14 @@ class Frame:
         with needs_package("pyarrow"):
             import pyarrow
         return pyarrow.table({name: _to_arrow(column, pyarrow) for name, column in self.columns.items()})
+
+    def save_arrow(self, path: Path) -> None:
+        """Write the table as an Arrow file (IPC), which pandas, Polars, R and DuckDB read."""
+        table = self.to_arrow()
+        import pyarrow
+
+        with pyarrow.OSFile(str(path), "wb") as stream, pyarrow.ipc.new_file(stream, table.schema) as writer:
+            writer.write_table(table)
 
     def to_polars(self) -> polars.DataFrame:
         """Give the table as a Polars frame."""

@@ -30,7 +30,7 @@ from sudare.schema.schema import show_schema
 CHUNK = 2**18
 
 
-def sample_tables(view: TableView, size: int, *, rng: Rng) -> Iterator[Codes]:
+def sample_tables(view: TableView, size: int, *, rng: Rng, as_leaves: bool = False) -> Iterator[Codes]:
     """Draw from the cliques, parents first, then a value within each bin.
 
     Uniforms are systematic: the records that share a parent cell are spread evenly over its children, so that sampling
@@ -41,7 +41,7 @@ def sample_tables(view: TableView, size: int, *, rng: Rng) -> Iterator[Codes]:
         bins = np.zeros((chunk, len(view.schema.attributes)), dtype=np.int64)
         for table, given, fresh in steps:
             _extend(bins, table, given, fresh, widths, rng)
-        yield _values(view, bins, rng)
+        yield _values(view, bins, rng, as_leaves=as_leaves)
 
 
 def sample_blocks(view: BlockView, size: int, *, rng: Rng) -> Iterator[Codes]:
@@ -94,13 +94,14 @@ def _extend(bins: Codes, table: Reals, given: list[int], fresh: list[int], width
         cell, bins[:, attribute] = np.divmod(cell, widths[attribute])
 
 
-def _values(view: TableView, bins: Codes, rng: Rng) -> Codes:
-    """A value within the bin of every attribute."""
+def _values(view: TableView, bins: Codes, rng: Rng, *, as_leaves: bool) -> Codes:
+    """A value within the bin of every attribute, or the leaf that it lies in."""
     out = np.empty_like(bins)
     for place, (of_value, share) in enumerate(zip(view.bins, view.shares, strict=True)):
         table = np.zeros((int(of_value.max()) + 1, of_value.size))
         table[of_value, np.arange(of_value.size)] = share[0]
-        out[:, place] = view.axes[place].codes[draw_columns(bins[:, place], table, rng=rng)]
+        leaves = draw_columns(bins[:, place], table, rng=rng)
+        out[:, place] = leaves if as_leaves else view.axes[place].codes[leaves]
     return out
 
 
@@ -178,6 +179,12 @@ class OpenedView:
         if isinstance(self.stored, TableView):
             return sample_tables(self.stored, size, rng=randomness)
         return sample_blocks(self.stored, size, rng=randomness)
+
+    def leaf_records(self, size: int, *, rng: Rng) -> Iterator[Codes]:
+        """Draw records as leaves: the finest parts of attributes that the view knows."""
+        if isinstance(self.stored, TableView):
+            return sample_tables(self.stored, size, rng=rng, as_leaves=True)
+        return sample_blocks(self.stored, size, rng=rng)
 
     def sample(self, size: int, *, rng: Rng | None = None) -> Frame:
         """Draw records as a table with the labels of the schema; `records` streams more than memory holds."""

@@ -1,0 +1,41 @@
+"""Questions in SQL to a stored view, one or a file of them. Imports no more than an answer needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sudare.asking.answers import AnswerTable
+from sudare.asking.parser import split_statements
+from sudare.asking.statement import ask_statement
+from sudare.methods.view.opened import open_view
+from sudare.releases import Release
+
+
+def split_questions(statements: str, *, many: bool) -> list[str]:
+    """The statements of a text: one, or all that semicolons separate."""
+    return split_statements(statements) if many else [statements]
+
+
+def ask_directory(
+    directory: Path, statements: str, *, level: float, many: bool, others: Mapping[str, Path] | None = None
+) -> list[tuple[str, AnswerTable]]:
+    """Ask a stored view or table one statement of SQL, or every statement of a text.
+
+    `others` are more views, by the names that they are asked by.
+    """
+    release = Release.load(directory)
+    asked = split_questions(statements, many=many)
+    if release.certificate.method != "view" and not others:
+        opened = _open_other(release)
+        return [(statement, opened.sql(statement, level=level)) for statement in asked]
+    views = {"view": open_view(release), **{name: open_view(place) for name, place in (others or {}).items()}}
+    return [(statement, ask_statement(statement, views, level=level)) for statement in asked]
+
+
+def _open_other(release: Release) -> Any:
+    """Open a release of another method for questions; one that cannot be asked is refused as no view."""
+    from sudare.methods.registry import method_of
+
+    return getattr(method_of(release.certificate), "open_release", open_view)(release)

@@ -1,0 +1,151 @@
+"""A picture of an answer: one bar a row with its interval, as SVG that stands alone, or as signs for a terminal."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sudare.asking.answers import AnswerTable, Estimate, show_cell
+from sudare.errors import ParameterError
+from sudare.report.svg import escape, fit_text, write_text
+from sudare.text import Words, text
+
+MOST_BARS = 200
+WIDTH, NAMES, NUMBERS, ROW = 640, 190, 170, 24  # units of a drawing, for the names and numbers beside bars, of a row
+CELLS = 40  # signs of the longest bar on a terminal
+STYLE = (
+    "text{font:13px system-ui,sans-serif;fill:#1f2933}.quiet{fill:#52606d}.title{font-weight:600}"
+    ".bar{fill:#2f8577}.reach{stroke:#102a43;stroke-width:1.8;fill:none}.rule{stroke:#cbd2d9;fill:none}"
+    "@media(prefers-color-scheme:dark){text{fill:#e4e7eb}.quiet{fill:#9aa5b1}.bar{fill:#388a7f}.reach{stroke:#f0f4f8}"
+    ".rule{stroke:#3e4c59}.paper{fill:#10202c}}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBar:
+    """One bar: its name and its number, with an interval or without."""
+
+    name: str
+    estimate: Estimate
+
+
+def find_bars(answer: AnswerTable) -> tuple[str, list[AnswerBar]]:
+    """The first column of estimates, and a bar for each of its rows, named by the labels of the row."""
+    places = [place for place in range(len(answer.columns)) if answer.is_estimated(place)]
+    if not places:
+        raise ParameterError("the answer has no estimated number to draw; select COUNT(*), SUM or AVG")
+    if len(answer.rows) > MOST_BARS:
+        raise ParameterError("a chart holds at most {most} bars; group by less, or add LIMIT", most=MOST_BARS)
+    labels = [place for place in range(len(answer.columns)) if place not in places]
+    bars = []
+    for row in answer.rows:
+        cell = row[places[0]]
+        if isinstance(cell, Estimate):
+            missing = str(text("(missing)"))
+            name = " · ".join(show_cell(row[place]) or missing for place in labels) or answer.columns[places[0]]
+            bars.append(AnswerBar(name, cell))
+    return answer.columns[places[0]], bars
+
+
+def _span(bars: Sequence[AnswerBar]) -> tuple[float, float]:
+    """Where the scale starts and stops; bars of numbers start at 0, days do not."""
+    ends = [end for bar in bars for end in (bar.estimate.low, bar.estimate.value, bar.estimate.high)]
+    known = [end for end in ends if math.isfinite(end)]
+    if not known:
+        return 0.0, 1.0
+    is_day = any(bar.estimate.is_day for bar in bars)
+    low, high = min(known), max(known)
+    if not is_day:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def draw_chart(answer: AnswerTable) -> str:
+    """Draw an answer as SVG: bars, and a line with ends for each interval."""
+    title, bars = find_bars(answer)
+    start, stop = _span(bars)
+    top, tall = 34, 34 + ROW * len(bars) + 26
+    scale = (WIDTH - NAMES - NUMBERS) / (stop - start)
+
+    def place(number: float) -> float:
+        return NAMES + (min(max(number, start), stop) - start) * scale
+
+    zero = place(0.0) if start <= 0 <= stop else NAMES
+    parts = [write_text(0, 16, title, kind="title")]
+    parts.append(f'<path d="M{zero:.1f} {top - 6}V{top + ROW * len(bars)}" class="rule"/>')
+    for row, bar in enumerate(bars):
+        parts.append(_draw_bar(bar, top + row * ROW, zero, place))
+    note = text("bars: estimates; lines: intervals of level {level}", level=answer.level)
+    parts.append(write_text(0, tall - 8, note, kind="quiet"))
+    wide, high = WIDTH + 24, tall + 4
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -4 {wide} {high}" width="{wide}" height="{high}"'
+        f' role="img" aria-label="{escape(title)}"><style>{STYLE}</style>'
+        f'<rect class="paper" x="-12" y="-4" width="{wide}" height="{high}" fill="#fff"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def _draw_bar(bar: AnswerBar, y: float, zero: float, place: Callable[[float], float]) -> str:
+    at = place(bar.estimate.value)
+    left, wide = min(zero, at), abs(at - zero)
+    parts = [
+        write_text(NAMES - 8, y + 13, fit_text(bar.name, NAMES - 14), anchor="end", full=bar.name),
+        f'<rect x="{left:.1f}" y="{y + 2}" width="{wide:.1f}" height="14" class="bar"/>',
+    ]
+    if bar.estimate.has_interval:
+        low, high = place(bar.estimate.low), place(bar.estimate.high)
+        parts.append(f'<path d="M{low:.1f} {y + 5}v8m0 -4H{high:.1f}m0 -4v8" class="reach"/>')
+    parts.append(write_text(WIDTH, y + 13, fit_text(str(bar.estimate), NUMBERS - 6), anchor="end", kind="quiet"))
+    return "".join(parts)
+
+
+def write_chart(answer: AnswerTable) -> list[str]:
+    """Draw an answer in signs, one line a row: █ up to the low end, ▓ up to the estimate, ░ up to the high end."""
+    title, bars = find_bars(answer)
+    start, stop = _span(bars)
+    wide = min(28, max((_width(bar.name) for bar in bars), default=0))
+    lines = [title]
+    for bar in bars:
+        lines.append(f"{_pad(bar.name, wide)}  {_signs(bar.estimate, start, stop)}  {bar.estimate}")
+    lines.append(
+        str(text("█ up to the low end, ▓ up to the estimate, ░ up to the high end; level {level}", level=answer.level))
+    )
+    return lines
+
+
+def _signs(estimate: Estimate, start: float, stop: float) -> str:
+    def count(number: float) -> int:
+        return round(CELLS * (min(max(number, start), stop) - start) / (stop - start))
+
+    at = count(estimate.value)
+    low, high = (count(estimate.low), count(estimate.high)) if estimate.has_interval else (at, at)
+    drawn = "█" * low + "▓" * (at - low) + "░" * (high - at)
+    return drawn.ljust(CELLS)
+
+
+def _width(words: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in words)
+
+
+def _pad(words: str, wide: int) -> str:
+    shown = words
+    while _width(shown) > wide:
+        shown = shown[:-2] + "…"
+    return shown + " " * (wide - _width(shown))
+
+
+def write_markdown(answer: AnswerTable) -> str:
+    """Write an answer as a table of Markdown."""
+    lines = [_markdown_row(answer.columns)]
+    lines.append(
+        _markdown_row(["---:" if answer.is_estimated(place) else "---" for place in range(len(answer.columns))])
+    )
+    lines += [_markdown_row([show_cell(cell) for cell in row]) for row in answer.rows]
+    notes: list[Words] = [*answer.notes, *answer.reasons]
+    return "\n".join([*lines, "", *(f"- {note}" for note in notes)]).rstrip() + "\n"
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
