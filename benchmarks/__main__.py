@@ -19,6 +19,7 @@ NAMES = (
     "kanon_values",
     "kanon_predict",
     "kanon_local",
+    "kanon_population",
     "mondrian",
     "calibration",
     "microdata_scaling",

@@ -82,6 +82,7 @@ app = LazyGroup(
             "sudare.cli.predict:predict",
             text("tell from a history whether a tailor-made request can be met"),
         ),
+        "risk": ("sudare.cli.risk:risk", text("which columns of a table identify persons, for the steward")),
         "request": (
             "sudare.cli.request:request",
             text("requests of data users for tailor-made tables, from draft to delivery"),

@@ -10,7 +10,14 @@ from typing import Any, Literal, Self
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms.kinds import ChoiceOf, ExactNumber, NameList, Seconds, Unfit, WholeNumber
 from sudare.methods.base import Method
-from sudare.methods.kanon.criteria import CriteriaList, Criterion, MinimumSize, Presence, read_criteria
+from sudare.methods.kanon.criteria import (
+    CriteriaList,
+    Criterion,
+    DistinctDiversity,
+    MinimumSize,
+    Presence,
+    read_criteria,
+)
 from sudare.methods.kanon.problem import SearchName
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.request import Request
@@ -291,7 +298,27 @@ class KAnonymityParameters(Method):
 
     def _all_criteria(self, unit: Unit | None) -> tuple[Criterion, ...]:
         """Put k, in rows of the unit, before the other criteria."""
-        return MinimumSize(k=self.guarantee(unit=unit).rows), *read_criteria(self.criteria)
+        return MinimumSize(k=self.guarantee(unit=unit).rows), *count_persons(read_criteria(self.criteria), unit)
+
+
+def count_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> tuple[Criterion, ...]:
+    """Ask for as many values as make sure that l persons have different ones, where a person may have several rows.
+
+    A person has at most m rows, so at most m values. Of m (l - 1) + 1 values, take one, leave out all of a person who
+    has it, and go on: l times. The other criteria count rows. Proof: proofs/kanon.md
+
+    >>> raised = count_persons(read_criteria(["l=3,disease"]), Unit(kind="person", column="id", max_rows=2))
+    >>> str(raised[0].describe())
+    'distinct l = 5 of disease'
+    """
+    if unit is None or unit.kind != "person" or unit.max_rows == 1:
+        return criteria
+    return tuple(
+        replace(criterion, l=unit.max_rows * (criterion.l - 1) + 1)
+        if isinstance(criterion, DistinctDiversity)
+        else criterion
+        for criterion in criteria
+    )
 
 
 def names_of_role(schema: Schema, role: str) -> tuple[str, ...]:

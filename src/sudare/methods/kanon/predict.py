@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 from sudare.methods.kanon.criteria import Criterion, read_criteria
 from sudare.methods.kanon.foresee_criteria import ForeseenCriteria, foresee_criteria
 from sudare.methods.kanon.history import Measurement
+from sudare.methods.kanon.kanonymity_parameters import count_persons
 from sudare.methods.kanon.nearby import MAX_VISITED, find_nearest, is_finer_option
 from sudare.methods.kanon.pairs import ForeseenClasses, PairCounts, chance_of_none
 from sudare.methods.kanon.power_law import HistoryLaw, fit_history_law
@@ -365,7 +366,9 @@ def predict(
     known = SchemaHistory(schema, history, pairs, rows=rows)
     k = request.require_k(k)
     least = ClassGuarantee(k=k, quasi=(), unit=schema.unit).rows
-    promise = AskedPromise(k=least, max_suppressed=max_suppressed, criteria=read_criteria(criteria))
+    promise = AskedPromise(
+        k=least, max_suppressed=max_suppressed, criteria=count_persons(read_criteria(criteria), schema.unit)
+    )
     answers = tuple(known.answer(option, promise) for option in request.options)
     nearest = tuple(
         () if answer.verdict in FEASIBLE else known.find_nearest(answer.option, promise) for answer in answers
