@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 TEXTS = {"sex": ["F", "M"], "job": ["none", "part", "full"]}
 
@@ -17,6 +17,10 @@ class Writer:
     def pick(self, *choices: str) -> str:
         return self.random.choice(choices)
 
+    def any_of(self, choices: Sequence[Callable[[], str]]) -> str:
+        """Write one of several things."""
+        return self.random.choice(choices)()
+
     def number(self) -> str:
         return str(self.random.choice([-4, -1, 0, 1, 2, 3, 5, 6, 7, 11, 12, 18, 24, 2.5]))
 
@@ -29,7 +33,7 @@ class Writer:
         if depth == 0 or self.random.random() < 0.4:
             return self.pick("age", "pay", "age", "pay", self.number())
         inner = lambda: self.numeric(depth - 1)  # noqa: E731
-        return self.random.choice(
+        return self.any_of(
             [
                 lambda: f"({inner()} + {inner()})",
                 lambda: f"({inner()} - {inner()})",
@@ -47,10 +51,10 @@ class Writer:
                 lambda: f"-{self.pick('age', 'pay')}",
                 lambda: "pay * pay",
             ]
-        )()
+        )
 
     def text(self) -> str:
-        return self.random.choice(
+        return self.any_of(
             [
                 lambda: "sex",
                 lambda: "job",
@@ -61,14 +65,14 @@ class Writer:
                 lambda: "COALESCE(sex, 'unknown')",
                 lambda: "CONCAT(sex, job)",
             ]
-        )()
+        )
 
     # --- conditions
 
     def condition(self, depth: int = 2) -> str:
         if depth > 0 and self.random.random() < 0.5:
             inner = lambda: self.condition(depth - 1)  # noqa: E731
-            return self.random.choice(
+            return self.any_of(
                 [
                     lambda: f"({inner()} AND {inner()})",
                     lambda: f"({inner()} OR {inner()})",
@@ -76,14 +80,14 @@ class Writer:
                     lambda: f"{inner()} AND {inner()} OR {inner()}",
                     lambda: f"({inner()}) IS {self.pick('TRUE', 'NOT TRUE', 'FALSE', 'NULL', 'NOT NULL')}",
                 ]
-            )()
+            )
         return self.simple()
 
     def simple(self) -> str:
         sign = self.pick("=", "<>", "<", "<=", ">", ">=")
         name = self.pick("sex", "job")
         values = TEXTS[name]
-        return self.random.choice(
+        return self.any_of(
             [
                 lambda: f"{self.pick('age', 'pay')} {sign} {self.number()}",
                 lambda: f"{self.number()} {sign} {self.pick('age', 'pay')}",
@@ -102,7 +106,7 @@ class Writer:
                 lambda: f"day + INTERVAL {self.pick('1', '2')} DAY {sign} {self.day()}",
                 lambda: f"sex IS {self.pick('', 'NOT ')}DISTINCT FROM 'F'",
             ]
-        )()
+        )
 
     # --- aggregates
 
@@ -121,11 +125,11 @@ class Writer:
             lambda: f"COUNT(*) FILTER (WHERE {self.condition(1)})",
             lambda: f"SUM({self.pick('age', 'pay')}) FILTER (WHERE {self.condition(1)})",
         ]
-        return self.random.choice(plain)()
+        return self.any_of(plain)
 
     def measure(self) -> str:
         first = self.aggregate()
-        return self.random.choice(
+        return self.any_of(
             [
                 lambda: first,
                 lambda: first,
@@ -135,10 +139,10 @@ class Writer:
                 lambda: f"CASE WHEN COUNT(*) > {self.pick('50', '400')} THEN COUNT(*) ELSE 0 END",
                 lambda: "COALESCE(SUM(pay), 0)",
             ]
-        )()
+        )
 
     def key(self) -> str:
-        return self.random.choice(
+        return self.any_of(
             [
                 lambda: "sex",
                 lambda: "job",
@@ -151,7 +155,7 @@ class Writer:
                 lambda: "age % 4",
                 lambda: "age + pay > 10",
             ]
-        )()
+        )
 
     # --- statements
 
@@ -171,7 +175,7 @@ class Writer:
         return f"SELECT {', '.join(items)} FROM view{where}{grouping}"
 
     def statement(self) -> str:
-        return self.random.choice(
+        return self.any_of(
             [
                 self.grouped,
                 self.grouped,
@@ -183,7 +187,7 @@ class Writer:
                 self.compared,
                 self.joined,
             ]
-        )()
+        )
 
     def shares(self) -> str:
         part = self.pick("", "PARTITION BY sex", "ORDER BY job")

@@ -40,6 +40,7 @@ from sudare.text import text
 
 MOST_POINTS = 2**18  # of one expression over several attributes
 MOST_STEPS = 20_000  # of one rounding function over an attribute
+SINGULAR = ("SQRT", "LN", "LOG", "LOG10", "LOG2", "POW", "POWER")
 FEW_VALUES = 4096  # an attribute of no more values is looked at value by value
 
 
@@ -247,6 +248,10 @@ def demand(node: Expression, axes: Axes, *, is_summed: bool = False) -> None:
             _demand_comparison("=", node.operand, value, axes)
     elif _has_steps(node):
         _demand_steps(node, axes)
+    elif (singular := _find_singular(node)) is not None:
+        _demand_zero(singular, axes)
+        for child in children(node):
+            demand(child, axes, is_summed=is_summed)
     elif isinstance(node, CaseWhen):
         for condition, value in node.branches:
             demand(condition, axes)
@@ -266,6 +271,30 @@ def _has_steps(node: Expression) -> bool:
     if isinstance(node, Call) and node.name not in ("IF", "IFF"):
         return not (node.name in FUNCTIONS and FUNCTIONS[node.name].is_smooth)
     return isinstance(node, Matching)
+
+
+def _find_singular(node: Expression) -> Expression | None:
+    """The operand that must not be 0: a divisor, or what a logarithm, root or power is of."""
+    if isinstance(node, Operation) and node.sign == "/":
+        return node.operands[1]
+    if isinstance(node, Call) and node.name in SINGULAR and node.arguments:
+        return node.arguments[0]
+    return None
+
+
+def _demand_zero(node: Expression, axes: Axes) -> None:
+    """Make 0 a point of its own where an expression can be 0, so that it is seen there."""
+    form = linear(node)
+    if form is not None and form.attribute is not None and form.slope != 0:
+        cells, zero = axes.answerer.cells(form.attribute), -form.shift / form.slope
+        if cells.step is not None:
+            axes.demand(form.attribute).cuts |= {zero, _after(zero, cells.step)}
+        elif cells.edges and cells.edges[0] <= zero <= cells.edges[-1]:
+            raise refuse(text("a division by what can be 0"), text("write NULLIF(..., 0) around it"))
+        return
+    for place in attributes_of(node):
+        if is_counted(axes.answerer.schema.attributes[place]):
+            axes.demand(place).every_value = True
 
 
 def _demand_steps(node: Expression, axes: Axes) -> None:

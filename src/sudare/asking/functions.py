@@ -304,12 +304,9 @@ def _last_day(arguments: Sequence[Vector]) -> Vector:
 
 
 def _make_parts() -> dict[str, ScalarFunction]:
-    names = (
-        "year quarter month week day dayofmonth dayofyear dayofweek weekday isodow weekofyear isoyear decade century"
-    )
     return {
         name.upper(): ScalarFunction(1, 1, lambda arguments, part=name: part_of_day(part, arguments[0]))  # type: ignore[misc]
-        for name in names
+        for name in PARTS
     }
 
 

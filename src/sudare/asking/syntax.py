@@ -11,7 +11,7 @@ from sudare.errors import ParameterError
 from sudare.text import Words, text
 
 MOST_CHARACTERS = 200_000
-DEEPEST = 100  # levels of parentheses, calls and queries inside each other
+DEEPEST = 30  # levels of parentheses, calls and queries inside each other
 MOST_OPERATORS = 200  # arithmetic signs in one chain, such as 1 + 2 + 3
 
 _TOKENS = re.compile(

@@ -1,0 +1,202 @@
+"""Statements as analysts write them, asked of a view of a made-up table: nearly all get intervals.
+
+`everyday.sql` was written beside the grammar, `blind.sql` after it, without a look at what it answers.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sudare.asking.answers import AnswerTable, Estimate
+from sudare.asking.parser import split_statements
+from sudare.counts import Counts
+from sudare.errors import ParameterError, SudareError
+from sudare.methods.view import OpenedView, View, open_view
+from sudare.methods.view.records import record_columns
+from sudare.noise import SeededRng
+from sudare.report.chart import draw_chart, write_chart, write_markdown
+from sudare.schema import Attribute, DateBins, NumberBins, Schema, Values
+from sudare.sources.records_sql import select_from_columns
+from sudare.testing import Tabled
+
+HERE = Path(__file__).parent
+SCHOOLS = ("9th", "11th", "HS-grad", "Some-college", "Bachelors", "Masters")
+SCHEMA = Schema(
+    name="adults",
+    attributes=(
+        Attribute(name="age", domain=NumberBins.of_width(15, 90, 5)),
+        Attribute(name="sex", domain=Values(("Female", "Male"))),
+        Attribute(name="education", domain=Values(SCHOOLS), missing=True),
+        Attribute(name="hours", domain=NumberBins.of_width(0, 80, 10)),
+        Attribute(name="gain", domain=NumberBins(tuple(map(Fraction, (0, 1, 1000, 5000, 20000, 100000))))),
+        Attribute(name="income", domain=Values(("<=50K", ">50K"))),
+        Attribute(name="day", domain=DateBins.of_width("2022-07-01", "2023-12-31", "1 month")),
+        Attribute(name='say "hi" 名前', domain=Values(("a'b", "c;d"))),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def view() -> OpenedView:
+    draw, rows = np.random.default_rng(5), 6000
+    age = draw.integers(0, 15, rows)
+    school = draw.integers(0, 6, rows)
+    rich = (draw.random(rows) < 0.1 + 0.1 * school).astype(int)
+    school[::40] = 6
+    hours, gain = draw.binomial(7, 0.5, rows), draw.choice(5, rows, p=[0.8, 0.05, 0.05, 0.05, 0.05])
+    columns = [age, draw.integers(0, 2, rows), school, hours, gain, rich, draw.integers(0, 18, rows)]
+    counts = Counts.from_columns(SCHEMA, np.column_stack([*columns, draw.integers(0, 2, rows)]))
+    return open_view(View(epsilon=2).publish(Tabled(counts), rng=SeededRng(5)))
+
+
+def has_interval(answer: AnswerTable) -> bool:
+    """Tell whether every number of an answer has an interval (a list of labels, or a rank, has none to have)."""
+    cells = [cell for row in answer.rows for cell in row]
+    numbers = [cell for cell in cells if isinstance(cell, Estimate)]
+    assert all(cell.has_interval or cell.reason is not None for cell in numbers)
+    assert all(cell.low <= cell.value <= cell.high for cell in numbers if cell.has_interval)
+    return bool(numbers) and all(cell.has_interval for cell in numbers)
+
+
+@pytest.mark.parametrize(("file", "least"), [("everyday.sql", 49), ("blind.sql", 27)])
+def test_nearly_all_everyday_statements_are_answered_with_an_interval(view: OpenedView, file: str, least: int) -> None:
+    answered, missed = 0, []
+    for statement in split_statements((HERE / file).read_text(encoding="utf-8")):
+        try:
+            is_answered = has_interval(view.sql(statement))
+        except SudareError as refusal:
+            is_answered = False
+            missed.append(f"{statement}: {refusal}")
+        answered += is_answered
+
+    assert answered >= least, missed
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT COUNT(*) FROM view WHERE " + "(" * 10_000 + "age > 3" + ")" * 10_000,
+        "SELECT COUNT(*) FROM view WHERE " + "NOT (" * 500 + "age > 3" + ")" * 500,
+        "SELECT COUNT(*) FROM view WHERE age > 1" + " + 1" * 5_000,
+        "SELECT COUNT(*) FROM view WHERE age IN (" + ", ".join(["20"] * 300_000) + ")",
+        "SELECT " + "x" * 1_000_000,
+        "SELECT COUNT(*) FROM view; DROP TABLE view",
+        "SELECT COUNT(*) FROM view TABLESAMPLE 10%",
+        "SELECT COUNT(*) FROM view WHERE age BETWEEN SYMMETRIC 50 AND 20",
+        "SELECT * FROM view PIVOT (COUNT(*) FOR sex IN ('Female'))",
+        "SELECT COUNT(*) FROM other.view",
+        "SELECT COUNT(*) FROM read_csv('x.csv')",
+        "SELECT COUNT(*) FROM view WHERE x.age > 3",
+        "SELECT COUNT(*) FROM view a JOIN view b ON a.age = b.age",
+        "SELECT AVG(age / hours) FROM view",
+        "SELECT LN(gain) FROM view",
+        "SELECT SUM(LN(hours)) FROM view",
+        "SELECT COUNT(*) FROM view WHERE education = 'Bachelor'",
+        "SELECT age, COUNT(*) FROM view",
+        "SELECT MEDIAN(sex) FROM view",
+        "SELECT COUNT(*) FROM view WHERE sex > 'A'",
+        "SELECT ROW_NUMBER() OVER () FROM view",
+        "WITH RECURSIVE t AS (SELECT 1) SELECT * FROM t",
+        "SELECT STRING_AGG(sex) FROM view",
+        "SELECT COUNT(*) FROM view LIMIT 1 PERCENT",
+        "SELECT COUNT(*) FROM view WHERE age > 3 \x00",
+        "SELECT COUNT(*) FROM view WHERE 'open",
+        "/* open SELECT COUNT(*) FROM view",
+        "",
+    ],
+)
+def test_what_is_hostile_or_unknown_is_refused_in_one_line(view: OpenedView, statement: str) -> None:
+    with pytest.raises(SudareError) as refused:
+        view.sql(statement)
+
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_names_with_quotes_comments_and_letters_of_any_script_are_read(view: OpenedView) -> None:
+    statement = """
+        -- a comment; with a semicolon
+        SELECT "say ""hi"" 名前" AS 名, COUNT(*) /* inside */ FROM view WHERE "say ""hi"" 名前" = 'a''b' GROUP BY 1
+    """
+    table = view.sql(statement)
+
+    assert table.columns == ("名", "count")
+    assert [row[0] for row in table.rows] == ["a'b"]
+
+
+def test_a_long_list_of_conditions_is_no_nesting(view: OpenedView) -> None:
+    terms = " OR ".join(f"age = {15 + number % 70}" for number in range(2000))
+    ((found,),) = view.sql(f"SELECT COUNT(*) FROM view WHERE {terms}").rows
+
+    assert isinstance(found, Estimate)
+
+
+def test_a_group_of_nobody_has_no_mean_and_a_division_by_zero_is_null(view: OpenedView) -> None:
+    ((mean, ratio),) = view.sql("SELECT AVG(age), 1 / COUNT(*) FROM view WHERE age < 20 AND age > 30").rows
+
+    assert (mean, ratio) == (None, None)
+
+
+def test_an_answer_with_a_condition_on_an_estimate_holds_for_both_ends_of_it(view: OpenedView) -> None:
+    ((found,),) = view.sql("SELECT COUNT(*) FROM view WHERE age > (SELECT AVG(age) FROM view)").rows
+    ((mean,),) = view.sql("SELECT AVG(age) FROM view").rows
+    assert isinstance(found, Estimate)
+    assert isinstance(mean, Estimate)
+    ends = [view.sql(f"SELECT COUNT(*) FROM view WHERE age > {end}").rows[0][0] for end in (mean.low, mean.high)]
+
+    assert all(isinstance(end, Estimate) and found.low <= end.low and end.high <= found.high for end in ends)
+
+
+def test_groups_of_two_views_are_joined_and_their_errors_add_up(view: OpenedView) -> None:
+    statement = (
+        "WITH a AS (SELECT sex, COUNT(*) AS n FROM view GROUP BY sex),"
+        " b AS (SELECT sex, COUNT(*) AS m FROM other GROUP BY sex)"
+        " SELECT a.sex, n - m AS gap FROM a JOIN b ON a.sex = b.sex"
+    )
+    gap = view.sql(statement, other=view).rows[0][1]
+    count = view.sql("SELECT sex, COUNT(*) FROM view GROUP BY sex").rows[0][1]
+    assert isinstance(gap, Estimate)
+    assert isinstance(count, Estimate)
+
+    assert gap.value == pytest.approx(0, abs=1e-6)
+    assert gap.noise_deviation == pytest.approx(math.sqrt(2) * count.noise_deviation)
+
+
+def test_pictures_and_tables_of_an_answer_show_every_row_and_its_interval(view: OpenedView) -> None:
+    answer = view.sql("SELECT education, COUNT(*) AS n FROM view GROUP BY 1 ORDER BY n DESC")
+    drawn, signs, table = draw_chart(answer), write_chart(answer), write_markdown(answer)
+
+    assert drawn.count('class="bar"') == drawn.count('class="reach"') == len(answer.rows) == 7
+    assert len(signs) == 9
+    assert table.count("\n| ") == 8
+    assert len(answer.to_columns()["n_low"]) == 7
+
+
+def test_a_chart_needs_a_number(view: OpenedView) -> None:
+    with pytest.raises(ParameterError, match="no estimated number"):
+        draw_chart(view.sql("SELECT DISTINCT sex FROM view"))
+
+
+def test_records_answer_any_select_and_reach_nothing_else(view: OpenedView) -> None:
+    columns = record_columns(view, rng=SeededRng(1), size=2000)
+    names, rows = select_from_columns("SELECT sex, MAD(age), SUM(weight) FROM view GROUP BY sex ORDER BY 1", columns)
+
+    assert names[0] == "sex"
+    assert [row[0] for row in rows] == ["Female", "Male"]
+    assert sum(row[2] for row in rows) == pytest.approx(view.stored.total)
+    for hostile in (
+        "SELECT * FROM read_text('/etc/hostname')",
+        "COPY view TO 'stolen.csv'",
+        "ATTACH 'x.db'",
+        "SET enable_external_access = true",
+        "SELECT 1; SELECT 2",
+        "SELECT * FROM columns",
+        "INSTALL httpfs",
+    ):
+        with pytest.raises(ParameterError):
+            select_from_columns(hostile, columns)
