@@ -32,7 +32,7 @@ class Writer:
     def numeric(self, depth: int = 2) -> str:
         if depth == 0 or self.random.random() < 0.4:
             return self.pick("age", "pay", "age", "pay", self.number())
-        inner = lambda: self.numeric(depth - 1)  # noqa: E731
+        inner: Callable[[], str] = lambda: self.numeric(depth - 1)  # noqa: E731
         return self.any_of(
             [
                 lambda: f"({inner()} + {inner()})",
@@ -71,7 +71,7 @@ class Writer:
 
     def condition(self, depth: int = 2) -> str:
         if depth > 0 and self.random.random() < 0.5:
-            inner = lambda: self.condition(depth - 1)  # noqa: E731
+            inner: Callable[[], str] = lambda: self.condition(depth - 1)  # noqa: E731
             return self.any_of(
                 [
                     lambda: f"({inner()} AND {inner()})",
