@@ -14,8 +14,10 @@ from sudare.methods.location.collector import estimate_people
 from sudare.methods.location.device_file import DeviceFile, RepeatUse, certify_law, hash_facts
 from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.location.hidden import HiddenMechanism
-from sudare.methods.location.near import build_near_mechanism, build_wide, find_expected_distance
+from sudare.methods.location.mechanism import Mechanism
+from sudare.methods.location.near import build_near_mechanism, build_wide, find_expected_distance, name_reports
 from sudare.methods.location.sampler import Sampler, make_hidden_sampler
+from sudare.methods.location.sharp import build_sharp_mechanism
 from sudare.noise import SeededRng
 from tests.unit.location_maps import MAPS
 from tests.unit.test_location_trust import PROVE, run_node
@@ -101,6 +103,31 @@ def test_a_wide_margin_keeps_the_promise_and_beats_clamped_planar_laplace() -> N
 
     assert certify_law(law).epsilon <= 0.002
     assert find_expected_distance(law, people) < 797
+
+
+@pytest.mark.parametrize("kind", ["sharp", "wide"])
+def test_large_maps_are_named_and_measured_within_windows_as_by_whole_tables(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = PlaneGrid(rows=12, columns=15, cell_height_metres=100, cell_width_metres=120)
+    people = np.random.default_rng(3).lognormal(0, 1, grid.size)
+    people /= people.sum()
+    cells = np.ones(grid.size, dtype=np.bool_)
+    cells[20:27] = False  # a lake, where nothing is told and nobody is
+    people = np.where(cells, people, 0) / people[cells].sum()
+
+    def build() -> Mechanism | HiddenMechanism:
+        if kind == "wide":
+            return build_wide(grid, Fraction("0.004"), people=people, inputs=cells, cells=cells)
+        return name_reports(build_sharp_mechanism(grid, Fraction("0.004"), cells=cells), people)
+
+    whole = build()
+    distance = find_expected_distance(whole, people)
+    monkeypatch.setattr("sudare.methods.location.hidden.MAX_MEASURED_BY_TABLE", 0)
+
+    assert find_expected_distance(whole, people) == pytest.approx(distance, rel=1e-7)
+    monkeypatch.setattr("sudare.methods.location.names.MAX_NAMED_BY_TABLE", 0)
+    assert distance <= find_expected_distance(build(), people) * (1 + 1e-9) <= distance * 1.01
 
 
 def test_floats_and_integers_draw_the_same_hidden_reports() -> None:

@@ -208,7 +208,9 @@ def measure_told(law: Mechanism, people: Reals) -> HiddenMeasures:
 
 
 def _measure(law: HiddenMechanism | Mechanism, names: Integers, sums: Reals, people: Reals) -> HiddenMeasures:
-    size = law.places.size
+    size, grid = law.places.size, law.places
+    if size > MAX_MEASURED_BY_TABLE and isinstance(grid, PlaneGrid) and has_one_cone(law):
+        return _measure_by_windows(law, grid, names, sums, people)
     largest = np.zeros(law.reports)
     mass, own, true, distance = (np.zeros(size) for _ in range(4))
     for block, terms in law.blocks():
@@ -221,6 +223,18 @@ def _measure(law: HiddenMechanism | Mechanism, names: Integers, sums: Reals, peo
         np.add.at(true, told, chances[told, np.arange(len(block))])
         for cell in np.unique(told).tolist():
             distance += chances[:, told == cell].sum(axis=1) * law.places.metres(cell)
+    return _collect_measures(law, people, largest, mass, own, true, distance)
+
+
+def _collect_measures(
+    law: HiddenMechanism | Mechanism,
+    people: Reals,
+    largest: Reals,
+    mass: Reals,
+    own: Reals,
+    true: Reals,
+    distance: Reals,
+) -> HiddenMeasures:
     inside = law.can_enter
     return HiddenMeasures(
         largest_posterior=np.minimum(largest[largest > 0], 1.0),
@@ -230,6 +244,71 @@ def _measure(law: HiddenMechanism | Mechanism, names: Integers, sums: Reals, peo
         told_mass=mass,
         expected_distance=float((people * distance).sum()),
     )
+
+
+MAX_MEASURED_BY_TABLE = 1_500  # cells; larger plane maps are measured within windows
+WINDOW_DECAYS = 26.0  # beyond so many times 1/beta lies less than 1e-9 of a report
+
+
+def has_one_cone(law: Mechanism | HiddenMechanism) -> bool:
+    """Tell whether every report is a single cone."""
+    return isinstance(law, Mechanism) or law.shapes == (((0, 0, 0),),)
+
+
+def place_reports(law: Mechanism | HiddenMechanism, grid: PlaneGrid) -> tuple[Integers, Integers]:
+    """Give row and column of every report; of hidden ones also beside the map."""
+    if isinstance(law, HiddenMechanism):
+        return law.columns[:, 1], law.columns[:, 2]
+    rows, columns = np.divmod(np.arange(grid.size), grid.columns)
+    return rows, columns
+
+
+def _measure_by_windows(
+    law: HiddenMechanism | Mechanism, grid: PlaneGrid, names: Integers, sums: Reals, people: Reals
+) -> HiddenMeasures:
+    """Measure reports of one cone one after another, each within a window of the map around it."""
+    sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
+    alpha = np.where(law.can_enter, 1 / sums, 0.0).reshape(grid.shape)
+    shares, people_map = alpha * people.reshape(grid.shape), people.reshape(grid.shape)
+    weights = law.columns[:, 3] / FULL_WEIGHT if isinstance(law, HiddenMechanism) else law.shares
+    rows, columns = place_reports(law, grid)
+    reach = [int(np.ceil(WINDOW_DECAYS / (law.beta * side))) for side in sides]
+    margin = [max(int(-part.min()), int(part.max()) - size + 1, 0) + size  # longest offsets, down and across
+              for part, size in zip((rows, columns), grid.shape, strict=True)]  # fmt: skip
+    metres = np.hypot(*np.meshgrid(*(np.arange(-far, far + 1) * side for far, side in zip(margin, sides, strict=True)),
+                                   indexing="ij"))  # fmt: skip
+    decay = np.exp(-law.beta * metres)
+    largest, distance = np.zeros(law.reports), np.zeros(grid.shape)
+    mass, own, true = (np.zeros(grid.size) for _ in range(3))
+    places = zip(rows.tolist(), columns.tolist(), names.tolist(), weights.tolist(), strict=True)
+    for report, (row, column, name, weight) in enumerate(places):
+        if not weight:
+            continue
+        window = _cut(row, reach[0], grid.rows), _cut(column, reach[1], grid.columns)
+        chances = weight * decay[_shift(window, (row, column), margin)]
+        joint, at = chances * shares[window], divmod(name, grid.columns)
+        total = float(joint.sum())
+        largest[report] = joint.max() / max(total, np.finfo(float).tiny)
+        distance[window] += chances * metres[_shift(window, at, margin)]
+        chance = weight * decay[at[0] - row + margin[0], at[1] - column + margin[1]] * alpha[at]
+        mass[name] += total
+        own[name] += chance * people_map[at]
+        true[name] += chance
+    return _collect_measures(law, people, largest, mass, own, true, (alpha * distance).reshape(-1))
+
+
+def _cut(place: int, reach: int, size: int) -> slice:
+    """Give the rows or columns of the map within reach of a place, which may be beside it."""
+    edge = min(max(place, 0), size - 1)
+    return slice(max(edge - reach, 0), min(edge + reach + 1, size))
+
+
+def _shift(window: tuple[slice, slice], place: tuple[int, int], margin: list[int]) -> tuple[slice, slice]:
+    """Give a window as offsets from a place, in a table whose middle is `margin`."""
+    first, second = (
+        slice(part.start - at + far, part.stop - at + far) for part, at, far in zip(window, place, margin, strict=True)
+    )
+    return first, second
 
 
 def certify_hidden(law: HiddenMechanism) -> float:

@@ -8,10 +8,12 @@ A maximum of functions whose logarithm has a slope of at most beta has that slop
 slope of log s, which is nearly 0: the weights solve  minimise c w  over w >= 0 with s = 1, where c(h) is the expected
 distance if h is told as the cell that is best for it. Naming is post-processing; the prior changes the distance and
 never the promise. New shapes are found by the dual of the programme: from a cone around a cell further cones are joined
-while the reduced cost falls. Maps of up to MAX_PROGRAMME_CELLS cells; larger ones are only renamed.
+while the reduced cost falls. Maps of up to MAX_PROGRAMME_CELLS cells; on larger ones level cones on a wide margin are
+named, which costs no programme.
 
 Source: optimal mechanisms by linear programming, Bordenabe, Chatzikokolakis, Palamidessi 2014; cones as columns and
-their joining are ours; tests/unit/test_location_near.py compares with the optimum of small maps.
+their joining are ours; tests/unit/test_location_near.py compares with the optimum of small maps, and
+benchmarks/location_near.py with the other modes and planar Laplace on many maps.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.hidden import HiddenMechanism, Shape, certify_hidden, measure_hidden, measure_told
 from sudare.methods.location.kernel import distance_table
 from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
-from sudare.methods.location.posterior import find_all_norms
+from sudare.methods.location.names import find_names
 from sudare.methods.location.sharp import (
     build_sharp_mechanism,
     calibrate_beta,
@@ -239,10 +241,11 @@ def build_near_mechanism(
         sharp = build_sharp_mechanism(places, epsilon, cells=cells)
         equal = calibrate_beta(places, epsilon, equal_weights(cells))
         candidates += [name_reports(law, people) for law in (sharp, equal)]
+        candidates += [sharp, equal]  # names on large maps are nearly best, and must never be worse than none
     if int(inputs.sum()) <= MAX_PROGRAMME_CELLS:
         solved = solve_near(places, epsilon, people=people, inputs=inputs, named=cells)
         candidates.append(_round_near(solved, epsilon, inputs=inputs, cells=cells))
-    elif isinstance(places, PlaneGrid) and places.size <= MAX_MARGIN_CELLS:
+    if isinstance(places, PlaneGrid) and places.size <= MAX_MARGIN_CELLS:
         candidates.append(build_wide(places, epsilon, people=people, inputs=inputs, cells=cells))
     kept = [law for law in candidates if is_kept(law, epsilon)]
     if not kept:
@@ -253,7 +256,6 @@ def build_near_mechanism(
 
 MAX_MARGIN_CELLS = 12_000  # of a map for which a wide margin is tried
 MARGIN_DECAYS = 3.0  # width of that margin, in units of 1/epsilon
-MAX_NAMED_BY_TABLE = 1_500  # cells up to which names are found by a table of distances
 
 
 def is_kept(law: Mechanism | HiddenMechanism, epsilon: Fraction) -> bool:
@@ -307,67 +309,13 @@ def build_wide(
         weights=equal_weights(cells),
         inputs=inputs,
     )
-    return replace(law, told=_name_by_search(law, people, np.flatnonzero(cells)))
+    return replace(law, told=find_names(law, people, np.flatnonzero(cells)))
 
 
 def name_reports(law: Mechanism, people: Reals) -> Mechanism:
     """Name every report by the cell of least expected distance for those who may have sent it: free post-processing."""
     named = np.flatnonzero(law.weights)
-    return replace(law, told=_name_by_search(law, people, named), _kernel=law._kernel)
-
-
-def _name_by_search(law: Mechanism | HiddenMechanism, people: Reals, named: Integers) -> Integers:
-    """Find for every report the cell r that minimises sum over x of people(x) P(y|x) d(x, r)."""
-    places, size = law.places, law.places.size
-    norms = law.sums() if isinstance(law, HiddenMechanism) else find_all_norms(law)
-    joint_weight = np.where(law.can_enter, people / norms, 0.0)
-    told = np.zeros(law.reports, dtype=np.int64)
-    is_small = size <= MAX_NAMED_BY_TABLE
-    table = distance_table(places)[:, named] if is_small else None
-    for block, terms in law.blocks():
-        joint = joint_weight[:, None] * terms
-        if table is not None:
-            told[block] = named[np.argmin(joint.T @ table, axis=1)]
-        elif isinstance(places, PlaneGrid):
-            told[block] = _find_medians(places, joint, named)
-        else:
-            told[block] = _climb_to_medians(places, joint, named)
-    return told
-
-
-def _find_medians(grid: PlaneGrid, joint: Reals, named: Integers) -> Integers:
-    """Find the geometric median of every column by Weiszfeld's steps, then the best named cell around it."""
-    rows, columns = np.divmod(np.arange(grid.size), grid.columns)
-    y, x = rows * float(grid.cell_height_metres), columns * float(grid.cell_width_metres)
-    masses = joint / np.maximum(joint.sum(axis=0), np.finfo(float).tiny)
-    at_y, at_x = y @ masses, x @ masses
-    for _ in range(WEISZFELD_STEPS):
-        pull = masses / np.maximum(np.hypot(y[:, None] - at_y, x[:, None] - at_x), 1e-3)
-        total = np.maximum(pull.sum(axis=0), np.finfo(float).tiny)
-        at_y, at_x = (y @ pull) / total, (x @ pull) / total
-    named_y, named_x = y[named], x[named]
-    best = np.empty(joint.shape[1], dtype=np.int64)
-    for column in range(joint.shape[1]):
-        near = np.argpartition(np.hypot(named_y - at_y[column], named_x - at_x[column]), min(8, len(named) - 1))[:9]
-        far = np.hypot(y[:, None] - named_y[near], x[:, None] - named_x[near])
-        best[column] = named[near[int(np.argmin(masses[:, column] @ far))]]
-    return best
-
-
-WEISZFELD_STEPS = 12
-
-
-def _climb_to_medians(places: Places, joint: Reals, named: Integers) -> Integers:
-    """Find a good cell of every column on a map without rows and columns: the best of the heaviest ones."""
-    best = np.empty(joint.shape[1], dtype=np.int64)
-    for column in range(joint.shape[1]):
-        heavy = named[np.argsort(-joint[named, column], kind="stable")[:CANDIDATES]]
-        costs = [float(joint[:, column] @ places.metres(int(cell))) for cell in heavy.tolist()]
-        best[column] = heavy[int(np.argmin(costs))]
-    return best
-
-
-CANDIDATES = 12  # cells that are tried for a name on a map without rows and columns
+    return replace(law, told=find_names(law, people, named), _kernel=law._kernel)
 
 
 def find_expected_distance(law: Mechanism | HiddenMechanism, people: Reals) -> float:
