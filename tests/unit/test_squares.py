@@ -19,6 +19,7 @@ from sudare.counts import Counts
 from sudare.demo.data import census_square, mesh_census
 from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.table import Table
+from sudare.methods.table import table as table_module
 from sudare.methods.table.asked import open_table
 from sudare.methods.table.estimates import TableFigures
 from sudare.methods.table.large import child_starts, measure_large, plan_halvings, plan_large
@@ -30,7 +31,9 @@ from sudare.methods.table.workload import choose_shares
 from sudare.noise import GaussianNoise, GeometricNoise, SeededRng
 from sudare.postprocess.least_squares import LeastSquares
 from sudare.postprocess.surroundings import project_in_metric, round_rows
-from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, Values
+from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, Unit, Values
+from sudare.verify.neighbours import make_map_schema
+from sudare.verify.replay import replay_method
 
 
 def grid(*sizes: int, **more: Any) -> Schema:
@@ -398,3 +401,20 @@ def test_an_empty_large_table_opens_few_nodes() -> None:
     levels = measure_large(Counts.build(schema, [], []), plan_halvings(schema), budget, rng=SeededRng(1))
 
     assert sum(level.opened.size for level in levels) < 50
+
+
+def test_halved_noise_of_squares_is_found_by_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> list[bool]:
+        return [result.holds for result in replay_method(Table(epsilon=1), schema=make_map_schema(Unit()), pairs=4)]
+
+    held = run()
+    whole = table_module.level_noises_of
+
+    def halved(shares: Any, budget: Any) -> Any:
+        first, *rest = whole(shares, budget)
+        return (GeometricNoise(scale=first.scale / 2), *rest)
+
+    monkeypatch.setattr(table_module, "level_noises_of", halved)
+
+    assert all(held)
+    assert not all(run())

@@ -65,6 +65,13 @@ def _make_attribute(dice: Dice, name: str) -> Attribute:
     return Attribute(name=name, domain=Values(values), hierarchy=TableHierarchy.from_paths(paths))
 
 
+def make_map_schema(unit: Unit) -> Schema:
+    """Make a schema of two lines of values: a map, squares of which a table measures."""
+    sides = enumerate((11, 40))
+    attributes = tuple(Attribute(name=f"a{at}", domain=NumberBins.of_width(0, size, 1)) for at, size in sides)
+    return Schema(name="replayed", unit=unit, attributes=attributes)
+
+
 def make_huge_schema(dice: Dice, unit: Unit) -> Schema:
     """Make a schema beyond every table that is held whole: 2**25 cells or so, of which nearly all are empty."""
     sizes = dice.choose(((6000, 6000), (40, 1000, 900)))

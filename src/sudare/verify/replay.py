@@ -27,7 +27,7 @@ from sudare.privacy import DifferentialPrivacy, Neighbours
 from sudare.privacy.currency import EPSILON
 from sudare.schema import Schema, Unit
 from sudare.text import Text, text
-from sudare.verify.neighbours import UNITS, Dice, TablePair, make_huge_schema, make_pair, make_schema
+from sudare.verify.neighbours import UNITS, Dice, TablePair, make_huge_schema, make_map_schema, make_pair, make_schema
 from sudare.verify.tape import Diverged, Steering, Tape
 
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
@@ -35,6 +35,7 @@ STEERINGS: tuple[Steering, ...] = ("drawn", "on", "off")
 AMOUNTS: Mapping[str, tuple[str, ...]] = {"epsilon": ("1/10", "1", "3", "20"), "rho": ("1/200", "1/2", "4", "30")}
 PAIRS = 4  # of small tables for every configuration
 HUGE_PAIRS = 1  # of huge ones, which take longer
+MAP_PAIRS = 1  # of maps
 SEED = 14
 
 
@@ -159,10 +160,10 @@ class _Trial:
         dice = Dice(seed)
         worst, tried, currency, name = Fraction(0), 0, self.currency, ""
         problem: Text | None = None
-        for number in range(pairs + HUGE_PAIRS * (self.schema is None)):
+        for number in range(pairs + (HUGE_PAIRS + MAP_PAIRS) * (self.schema is None)):
             method = self.make(dice.choose(self.amounts))
             name = method.name
-            schema = self._schema(dice, is_huge=number >= pairs)
+            schema = self._schema(dice, number - pairs)
             plan = plan_run(method, schema, self.relation)
             if plan is None:
                 continue
@@ -183,10 +184,13 @@ class _Trial:
             problem=problem,
         )
 
-    def _schema(self, dice: Dice, *, is_huge: bool) -> Schema:
+    def _schema(self, dice: Dice, beyond: int) -> Schema:
+        """Small schemas first, then huge ones, then maps."""
         if self.schema is not None:
             return self.schema
-        return make_huge_schema(dice, self.unit) if is_huge else make_schema(dice, self.unit)
+        if beyond < 0:
+            return make_schema(dice, self.unit)
+        return make_huge_schema(dice, self.unit) if beyond < HUGE_PAIRS else make_map_schema(self.unit)
 
 
 MOST_WHOLE_CELLS = (
