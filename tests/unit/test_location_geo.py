@@ -376,3 +376,16 @@ def test_a_map_without_latitudes_says_so() -> None:
     with pytest.raises(SchemaError, match="no latitudes"):
         geo.find_cell(grid, 35.0, 139.0)
     assert math.isclose(geo.mesh_bounds(geo.make_mesh_grid(1, south_west=(53, 39), shape=(1, 1)))[1], 53 / 1.5)
+
+
+def test_a_resolution_of_too_many_hexagons_is_refused_before_any_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    h3 = pytest.importorskip("h3")
+    monkeypatch.setattr(h3, "polygon_to_cells", lambda *_: pytest.fail("cells were made"))
+    (tmp_path / "map.toml").write_text(
+        '[grid]\nkind = "h3"\nresolution = 15\nbounds = [35.6, 139.6, 35.8, 139.9]\n', encoding="utf-8"
+    )
+
+    with pytest.raises(SchemaError, match="about"):
+        read_map(tmp_path / "map.toml")

@@ -194,6 +194,7 @@ def _read_hexagons(section: Mapping[str, Any], folder: Path) -> tuple[Places, Re
     h3, shapely = _require("h3", lambda: importlib.import_module("h3")), _import_shapely()
     south, west, north, east = _check_bounds(section["bounds"])
     ring = ((south, west), (south, east), (north, east), (north, west))
+    _check_resolution(h3, section["resolution"], (west, south, east, north))
     cells = sorted(h3.polygon_to_cells(h3.LatLngPoly(ring), section["resolution"]))
     if not 1 <= len(cells) <= MAX_HEXAGONS:
         raise SchemaError(
@@ -210,6 +211,25 @@ def _read_hexagons(section: Mapping[str, Any], folder: Path) -> tuple[Places, Re
     shapes = shapely.polygons([[(x, y) for y, x in h3.cell_to_boundary(cell)] for cell in cells])
     shares = shapely.area(shapely.intersection(shapes, land)) / shapely.area(shapes)
     return places, np.clip(np.where(shares >= ALL_LAND, 1.0, shares), 0.0, 1.0)
+
+
+MAX_HEXAGONS_MADE = 40 * MAX_HEXAGONS  # a list of about so many cells is made at most
+KILOMETRES_PER_DEGREE = 111.2
+
+
+def _check_resolution(h3: Any, resolution: int, bounds: Bounds) -> None:
+    """Refuse a resolution that would make far too many cells, before any is made."""
+    west, south, east, north = bounds
+    across = (east - west) * math.cos(math.radians((south + north) / 2))
+    expected = (north - south) * across * KILOMETRES_PER_DEGREE**2 / h3.average_hexagon_area(resolution, unit="km^2")
+    if expected > MAX_HEXAGONS_MADE:
+        raise SchemaError(
+            "resolution {resolution} would make about {cells} H3 cells within the bounds; choose a smaller one that"
+            " gives at most {most}",
+            resolution=resolution,
+            cells=int(expected),
+            most=MAX_HEXAGONS,
+        )
 
 
 def read_polygons(file: Path, *, bounds: Bounds, is_degrees: bool = True) -> Any:
