@@ -12,6 +12,7 @@ NAMES = (
     "ledger_server",
     "audit",
     "counting",
+    "drafts",
     "spark",
     "table_baselines",
     "kanon",

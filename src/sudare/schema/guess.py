@@ -195,6 +195,16 @@ def _guess_mesh(column: ColumnFacts) -> Guess | None:
     return _write_mesh(length, sorted({code[:4] for code in codes}), has_others=len(codes) < len(texts))
 
 
+def are_mesh_codes(texts: Collection[str], digits: int) -> bool:
+    """Tell whether nearly all texts are mesh codes of so many digits that lie in Japan.
+
+    >>> are_mesh_codes(["53394526", "53394527"], 8), are_mesh_codes(["99999999"], 8)
+    (True, False)
+    """
+    codes = [text for text in texts if len(text) == digits and _MESH.fullmatch(text) and _is_in_japan(text)]
+    return len(codes) >= SHARE_OF_CODES * len(texts)
+
+
 def _write_mesh(digits: int, area: Sequence[str], *, has_others: bool) -> Guess:
     keys = {"kind": '"mesh"', "level": str(DIGITS.index(digits) + 1), "area": write_list(area)}
     if has_others:

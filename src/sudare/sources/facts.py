@@ -7,6 +7,7 @@ spread; a column that turns out to have too many values is told as such.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sudare.schema.guess import find_type
+from sudare.schema.guess import are_mesh_codes, find_type
 from sudare.schema.mesh import MESH_TEXT
 from sudare.schema.office import find_number_format, read_japanese_day
 from sudare.schema.propose import MARKS, ColumnFacts, TableFacts
@@ -62,6 +63,7 @@ _TYPES: dict[Family, ValueType] = {
     "moment": "date",
     "other": "text",
 }
+_NUMBER_TEXT = re.compile(NUMBER_TEXT)
 _INTEGER = "-?(0|[1-9][0-9]{0,17})"
 _LEADING_ZERO = "[+-]?0[0-9].*"  # of a code, which stays text
 
@@ -338,8 +340,8 @@ def _find_mesh(engine: Engine, sketch: ColumnSketch, present: int) -> tuple[int,
     """Give the digits, the first-level codes and the number of other rows of a column that looks like mesh codes."""
     texts = sketch.sample_values
     digits = Counter(map(len, texts)).most_common(1)[0][0] if texts else 0
-    if sketch.column.family not in ("text", "integer") or digits < 6 or not all(text.isdecimal() for text in texts):
-        return None
+    if sketch.column.family not in ("text", "integer") or digits < 6 or not are_mesh_codes(texts, digits):
+        return None  # a look at all rows would cost as much as half a count
     text = cast(raw_column(sketch.column.column_id), "VARCHAR")
     is_code = all_of(
         matches_pattern(text, MESH_TEXT), exp.EQ(this=call("LENGTH", text.copy()), expression=literal(digits))
@@ -354,12 +356,13 @@ def _find_mesh(engine: Engine, sketch: ColumnSketch, present: int) -> tuple[int,
 def _find_tail(sketch: ColumnSketch) -> Fraction | None:
     """Give the number that a twentieth of the rows reach: of all rows where they were counted, else of the sample."""
     counts = sketch.counts or Counter(sketch.sample)
-    numbers = sorted((number, rows) for text, rows in counts.items() if isinstance(number := to_number(text), Fraction))
-    left = sum(rows for _, rows in numbers) / 20
-    for number, rows in reversed(numbers):
+    numbers = sorted((float(text), text, rows) for text, rows in counts.items() if _NUMBER_TEXT.fullmatch(text))
+    left = sum(rows for *_, rows in numbers) / 20
+    for _, text, rows in reversed(numbers):
         left -= rows
         if left <= 0:
-            return number
+            number = to_number(text)
+            return number if isinstance(number, Fraction) else None
     return None
 
 
