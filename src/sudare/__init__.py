@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sudare.methods.parameters import parameter
     from sudare.methods.registry import register
     from sudare.methods.table import Table
+    from sudare.methods.table.areas import Areas, sum_areas
     from sudare.methods.table.estimates import TableFigures
     from sudare.methods.table.maps import steward_map
     from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 # Names are loaded when first used, so that `import sudare` and `sudare --help` stay quick.
 _PUBLIC = {
     "AnswerTable": "sudare.methods.view",
+    "Areas": "sudare.methods.table.areas",
     "Attribute": "sudare.schema",
     "BudgetExceeded": "sudare.errors",
     "Certificate": "sudare.releases",
@@ -131,6 +133,7 @@ _PUBLIC = {
     "register": "sudare.methods.registry",
     "TableFigures": "sudare.methods.table.estimates",
     "steward_map": "sudare.methods.table.maps",
+    "sum_areas": "sudare.methods.table.areas",
     "use_language": "sudare.text",
     "verify_release": "sudare.verify.checks",
 }
@@ -145,6 +148,7 @@ _ROOMS = {
 
 __all__ = [
     "AnswerTable",
+    "Areas",
     "Attribute",
     "BudgetExceeded",
     "Certificate",
@@ -221,6 +225,7 @@ __all__ = [
     "propose_schema",
     "register",
     "steward_map",
+    "sum_areas",
     "testing",
     "use_language",
     "verify_release",
