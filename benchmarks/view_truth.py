@@ -19,6 +19,7 @@ import resource
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -28,11 +29,12 @@ import sudare as sd
 from sudare.counts import Counts
 from sudare.methods.view import OpenedView, View, open_view
 from sudare.noise import SeededRng
-from sudare.schema import NumberBins, Schema
+from sudare.schema import DateBins, NumberBins, Schema
+from sudare.schema.raw import to_date
 from sudare.sources import propose_schema
 
 SETS = ("adult", "metro", "electricity-normalized", "phoneme", "jm1")
-Column = np.ndarray  # of float64, or of texts
+Column = np.ndarray  # of float64, of days as int32, or of texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +90,12 @@ def read_table(path: Path, *, rows: int | None, seed: int = 7) -> RawTable:
 
 
 def _read_column(schema: Schema, name: str, texts: list[str]) -> Column:
-    if isinstance(schema.attribute(name).domain, NumberBins):
-        attribute = schema.attribute(name)
+    attribute = schema.attribute(name)
+    if isinstance(attribute.domain, NumberBins):
         return np.array([np.nan if attribute.means_missing(text) else float(text) for text in texts])
+    if isinstance(attribute.domain, DateBins):
+        days = [None if attribute.means_missing(text) else to_date(text) for text in texts]
+        return np.array([np.nan if day is None else day.toordinal() for day in days]).astype(np.int32)
     return np.array([text.strip() for text in texts], dtype=object)
 
 
@@ -129,6 +134,9 @@ def _ask(table: RawTable, kind: str, names: list[str], rng: np.random.Generator,
 
 def _condition(table: RawTable, name: str, rng: np.random.Generator) -> tuple[object, np.ndarray]:
     column = table.columns[name]
+    if column.dtype == np.int32:
+        low, high = (int(end) for end in np.sort(rng.choice(column, 2)))
+        return (date.fromordinal(low), date.fromordinal(high)), (column >= low) & (column <= high)
     if column.dtype != np.float64:
         values = table.schema.attribute(name).domain.labels(np.arange(table.schema.attribute(name).domain.size))
         value = str(rng.choice(column)) if rng.random() < 0.7 else str(rng.choice(values))
@@ -160,7 +168,8 @@ def ask(view: OpenedView, asked: Asked) -> tuple[float, float, float] | None:
 
 def _write(name: str, value: object) -> str:
     if isinstance(value, tuple):
-        return f'"{name}" BETWEEN {value[0]} AND {value[1]}'
+        low, high = (f"'{end}'" if isinstance(end, date) else end for end in value)
+        return f'"{name}" BETWEEN {low} AND {high}'
     values = value if isinstance(value, list) else [value]
     return f'"{name}" IN (' + ", ".join("'" + str(one).replace("'", "''") + "'" for one in values) + ")"
 

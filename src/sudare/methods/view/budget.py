@@ -37,6 +37,9 @@ MANY_ATTRIBUTES = 16  # with more than these
 LEAST_STRENGTH = Fraction(1, 10**6)
 FEWEST_BINS = 4
 MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would fit into a clique
+LONG_TABLE = 600  # cells: a longer table takes no more than MOST_WEIGHT_OF_LONG or a usual one, lest it ruin the others
+MOST_WEIGHT_OF_LONG = Fraction(4)
+MANY_FOR_PAIRS = 24  # attributes: with more, a pair needs no more signal than with these
 MOST_CHOICE_SHARE = 60  # of one choice; what choices do not need goes to the tables
 
 
@@ -247,7 +250,7 @@ def split_epsilon(method: str, epsilon: Fraction, *, records: float, sizes: Sequ
 
 def _split_for_few_pairs(epsilon: Fraction, d: int, known: float) -> BudgetSplit:
     """Few pairs, if they can be measured well and only those that stand out; or none at all."""
-    picks = min(1 if d <= FEW_ATTRIBUTES else d - 1, int(known / (SIGNAL_PER_PAIR * d * d)))
+    picks = min(1 if d <= FEW_ATTRIBUTES else d - 1, int(known / (SIGNAL_PER_PAIR * d * min(d, MANY_FOR_PAIRS))))
     forest = max(LEAST_PAIR_SHARE, 20 * math.ceil(PAIR_SIGNAL * TEN_THOUSAND / 20 / max(known, 1.0)))
     if not picks or forest > MOST_PAIR_SHARE:
         return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
@@ -293,7 +296,10 @@ def by_size(
     >>> by_size(Fraction(1), [1, 8, 8], root=3)
     [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
     """
-    return [amount * share for share in currency.reshare([_root(size, root) for size in sizes])]
+    weights = [_root(size, root) for size in sizes]
+    most = max(MOST_WEIGHT_OF_LONG, sorted(weights)[len(weights) // 2])
+    weights = [min(one, most) if size > LONG_TABLE else one for one, size in zip(weights, sizes, strict=True)]
+    return [amount * share for share in currency.reshare(weights)]
 
 
 def _root(size: int, root: Literal[2, 3]) -> Fraction:

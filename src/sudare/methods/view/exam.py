@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from sudare.methods.view.junction_tree import Factors
+from sudare.methods.view.residual import WeightedRecords
 from sudare.noise import CountNoise, Rng
 from sudare.noise.uniform import draw_below
 from sudare.schema.arrays import Codes, Integers, Reals
@@ -51,6 +52,10 @@ class Examined(Protocol):
     def shares(self) -> tuple[Reals, ...]:
         """The share of every leaf within its bin, (versions, leaves)."""
 
+    @property
+    def records(self) -> WeightedRecords | None:
+        """Records whose weights tell what the tree does not hold."""
+
     def doubt(self, attributes: Iterable[int]) -> float:
         """The model's variance of a count of these attributes, in units of p(1-p)."""
 
@@ -72,6 +77,8 @@ class Grid:
     def answer(self, view: Examined) -> Reals:
         """Answer all boxes, (versions, boxes)."""
         table = view.factors.joint(self.attributes)
+        if view.records is not None:
+            table = table + view.records.table(self.attributes)
         for axis, (attribute, part) in enumerate(zip(self.attributes, self.parts, strict=True)):
             bins, share = view.bins[attribute], view.shares[attribute]
             evidence = _add_up(3 * bins + part, share, 3 * table.shape[1 + axis])

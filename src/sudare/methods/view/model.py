@@ -33,9 +33,20 @@ from sudare.methods.view.grow import (
     plan_levels,
 )
 from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.methods.view.residual import (
+    PROBE_SHARE,
+    RECORDS,
+    RakedPairs,
+    does_pay,
+    draw_pair_grids,
+    passes_gate,
+    probe,
+)
+from sudare.methods.view.sampling import draw_bins
 from sudare.noise import Rng
+from sudare.noise.uniform import draw_below
 from sudare.postprocess import find_nearest_point
-from sudare.schema import Attribute, Schema
+from sudare.schema import Attribute, Schema, Values
 from sudare.schema.arrays import Codes, Integers, Reals
 
 
@@ -68,6 +79,20 @@ def value_order(attribute: Attribute) -> Codes:
         return codes
     keys = [hierarchy.lift(codes, level) for level in range(1, hierarchy.height + 1)]
     return np.lexsort((codes, *keys)).astype(np.int64)
+
+
+def is_long_list(cells: StartCells, wanted: int) -> bool:
+    """Tell whether values without order or hierarchy are merged by noisy frequency: neighbours in a list are not alike.
+
+    Frequent values then stand alone, in up to twice the bins, and rare ones share the last.
+    """
+    attribute = cells.attribute
+    return (
+        isinstance(attribute.domain, Values)
+        and not attribute.is_ordered
+        and attribute.hierarchy is None
+        and (attribute.size > 2 * wanted)
+    )
 
 
 # Which pairs of attributes are measured: chosen privately, by how far their table is from what the model says.
@@ -209,6 +234,7 @@ class FittedModel:
     factors: Factors
     earlier: Factors  # the model before the pairs marked `last` were measured
     leaves: tuple[GrownLeaves, ...] = ()
+    raked: RakedPairs | None = None  # all pairs that the tree does not hold, where measuring them pays
     exam: Fraction = Fraction(0)  # what is left for the exam of the finished view
     is_plain: bool = False  # the product: values are projected as they are
     is_blind: bool = False  # few or no pairs were looked at, so dependence between attributes may be anywhere
@@ -282,12 +308,16 @@ def _add_pairs(
     binned, d = Binned.of(table, measured.bins), len(table.cells)
     each = shares.choices / (shares.picks + shares.more)
     earlier = fit(measured, CliqueTree.alone(d))
-    growth = _Growth(binned, earlier, measured, budget)
+    growth = _Growth(binned, earlier, measured, budget, rng)
     sigma = budget.deviation(shares.forest, shares.picks)
     growth.choose(shares.picks, budget.choice(each), sigma, growth.joining, rng, caution=shares.caution)
     growth.measure(table, shares.forest, rng, last=not shares.more)
     earlier = growth.factors if shares.more else earlier
-    for _ in range(2 if shares.more else 0):
+    beyond = _look_beyond(growth, shares, each, budget, rng)
+    shares, raked = replace(shares, extras=shares.extras - beyond.spent), None
+    if beyond.pays:
+        raked = _measure_rest(growth, shares.extras + each * shares.more, budget, rng)
+    for _ in range(2 if shares.more and not beyond.pays else 0):
         picks = math.ceil(shares.more / 2)
         sigma = budget.deviation(shares.extras, shares.more)
         growth.choose(picks, budget.choice(each * shares.more / 2 / picks), sigma, growth.closing, rng)
@@ -297,17 +327,64 @@ def _add_pairs(
         tree=growth.tree,
         factors=growth.factors,
         earlier=earlier,
+        raked=raked,
         is_blind=shares.caution > 0,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """Whether all remaining pairs are worth measuring, and what finding out has cost."""
+
+    pays: bool
+    spent: Fraction = Fraction(0)
+
+
+def _look_beyond(growth: _Growth, shares: BudgetSplit, each: Fraction, budget: ViewBudget, rng: Rng) -> Beyond:
+    """Ask the public gate, then the probe, whether pairs beyond the tree pay: half of what extra pairs would get."""
+    rest = growth.unmeasured()
+    part = budget.amount * PROBE_SHARE
+    whole = shares.extras - part + each * shares.more
+    if not shares.more or not growth.measured.pairs or whole <= 0:
+        return Beyond(pays=False)
+    deviation, records = budget.deviation(whole, len(rest)), float(growth.factors.totals[0])
+    if not passes_gate(records, deviation):
+        return Beyond(pays=False)
+    margins = [growth.factors.of([place])[0] for place in range(len(growth.binned.widths))]
+    grids = draw_pair_grids(rest, margins, rng=rng)
+    units = probe(grids, growth.binned.table, growth.factors, deviation, part=part, budget=budget, rng=rng)
+    return Beyond(pays=does_pay(units, len(rest), shares.more), spent=part)
+
+
+def _measure_rest(growth: _Growth, part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
+    """Measure all pairs that no measured table holds, and draw the records that will be weighted."""
+    pairs = measure_pairs(growth.binned, growth.unmeasured(), part, budget, rng=rng)
+    return RakedPairs(
+        pairs=tuple(pairs),
+        bins=draw_bins(growth.factors, RECORDS, rng=rng),
+        widths=growth.binned.widths,
+        forest=tuple(pair.ends for pair in growth.measured.pairs),
+    )
+
+
+MOST_CANDIDATES = 20_000  # pairs that are looked at: each costs a pass over the table
+
+
+def list_candidates(attributes: int, rng: Rng) -> list[Ends]:
+    """All pairs of attributes, or, of very many, some chosen at random: public randomness."""
+    if attributes * (attributes - 1) // 2 <= MOST_CANDIDATES:
+        return list(itertools.combinations(range(attributes), 2))
+    firsts, seconds = (draw_below(attributes, MOST_CANDIDATES, rng=rng).tolist() for _ in range(2))
+    return sorted({(min(pair), max(pair)) for pair in zip(firsts, seconds, strict=True) if pair[0] != pair[1]})
 
 
 class _Growth:
     """The model as it grows, round by round."""
 
-    def __init__(self, binned: Binned, factors: Factors, measured: Measurements, budget: ViewBudget) -> None:
+    def __init__(self, binned: Binned, factors: Factors, measured: Measurements, budget: ViewBudget, rng: Rng) -> None:
         self.binned, self.factors, self.measured, self.budget = binned, factors, measured, budget
         self.tree = factors.tree
-        self.all = list(itertools.combinations(range(len(binned.widths)), 2))
+        self.all = list_candidates(len(binned.widths), rng)
         self.chosen: list[Ends] = []
         self.parts = list(range(len(binned.widths)))
         self.prices: dict[Ends, int] = {}
@@ -341,6 +418,11 @@ class _Growth:
             rng=rng,
             take=self._take,
         )
+
+    def unmeasured(self) -> list[Ends]:
+        """Pairs without a table of their own."""
+        known = {pair.ends for pair in self.measured.pairs}
+        return [ends for ends in self.all if ends not in known]
 
     def joining(self) -> list[Ends]:
         """Pairs that join two parts of the forest."""
@@ -397,6 +479,9 @@ def _with_bins(measured: Measurements, table: CellTable, epsilon: float) -> Meas
     bins: list[Codes] = []
     for one, one_way in zip(table.cells, measured.ones, strict=True):
         mass = find_nearest_point(one_way.values, total=total) if total > 0 else np.zeros(one.size)
+        if is_long_list(one, wanted):
+            bins.append(coarse_bins(mass, np.argsort(-one_way.values, kind="stable"), 2 * wanted))
+            continue
         order = value_order(one.attribute) if one.size == one.attribute.size else np.arange(one.size)
         bins.append(coarse_bins(mass, order, wanted))
     return replace(measured, bins=tuple(bins))

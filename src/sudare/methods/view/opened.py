@@ -17,8 +17,8 @@ from sudare.asking.protocol import AttributeCells, Moments, WeightBox
 from sudare.errors import ParameterError
 from sudare.methods.columns import coded as encode_column
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.junction_tree import reach
 from sudare.methods.view.published import view_of
+from sudare.methods.view.sampling import draw_bins
 from sudare.methods.view.tables import TableView
 from sudare.noise import Rng, system_rng
 from sudare.noise.public import draw_columns, draw_offsets
@@ -36,11 +36,12 @@ def sample_tables(view: TableView, size: int, *, rng: Rng, as_leaves: bool = Fal
     Uniforms are systematic: the records that share a parent cell are spread evenly over its children, so that sampling
     adds little to the error of the view.
     """
-    steps, widths = _order(view), [int(bins.max()) + 1 for bins in view.bins]
     for chunk in _chunks(size):
-        bins = np.zeros((chunk, len(view.schema.attributes)), dtype=np.int64)
-        for table, given, fresh in steps:
-            _extend(bins, table, given, fresh, widths, rng)
+        if view.records is None:
+            bins = draw_bins(view.factors, chunk, rng=rng)
+        else:  # systematic too: a record is taken as often as its weight says, rounded up or down
+            rows = draw_columns(np.zeros(chunk, dtype=np.int64), view.records.weights[None, :], rng=rng)
+            bins = view.records.bins[rows]
         yield _values(view, bins, rng, as_leaves=as_leaves)
 
 
@@ -53,45 +54,6 @@ def sample_blocks(view: BlockView, size: int, *, rng: Rng) -> Iterator[Codes]:
     for chunk in _chunks(size):
         rows = draw_columns(np.zeros(chunk, dtype=np.int64), mass[None, :], rng=rng)
         yield view.lows[rows] + draw_offsets(widths[rows], rng=rng)
-
-
-SamplingStep = tuple[
-    Reals, list[int], list[int]
-]  # table (given cells, fresh cells), attributes given, attributes drawn
-
-
-def _order(view: TableView) -> list[SamplingStep]:
-    """The cliques from the roots down, each as a table of what is new in it given what is known."""
-    tree, tables = view.factors.tree, view.factors.tables
-    near, seen = tree.neighbours(), set[int]()
-    steps: list[SamplingStep] = []
-    known: set[int] = set()
-    for root in range(len(tree.cliques)):
-        if root in seen:
-            continue
-        for place in reach(near, root):
-            seen.add(place)
-            clique = tree.cliques[place]
-            given = [attribute for attribute in clique if attribute in known]
-            fresh = [attribute for attribute in clique if attribute not in known]
-            if not fresh:
-                continue
-            axes = [clique.index(attribute) for attribute in (*given, *fresh)]
-            table = tables[place][0].transpose(axes)
-            rows = int(np.prod([table.shape[axis] for axis in range(len(given))], dtype=np.int64))
-            steps.append((table.reshape(rows, -1), given, fresh))
-            known |= set(fresh)
-    return steps
-
-
-def _extend(bins: Codes, table: Reals, given: list[int], fresh: list[int], widths: list[int], rng: Rng) -> None:
-    """Draw the fresh attributes of every row, given the known ones."""
-    row = np.zeros(len(bins), dtype=np.int64)
-    for attribute in given:
-        row = row * widths[attribute] + bins[:, attribute]
-    cell = draw_columns(row, table, rng=rng)
-    for attribute in reversed(fresh):
-        cell, bins[:, attribute] = np.divmod(cell, widths[attribute])
 
 
 def _values(view: TableView, bins: Codes, rng: Rng, *, as_leaves: bool) -> Codes:

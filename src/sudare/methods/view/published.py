@@ -15,6 +15,7 @@ from sudare.errors import ReleaseError
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import LeafAxis, declared_axis, find_ends, make_axis
+from sudare.methods.view.residual import WeightedRecords
 from sudare.methods.view.tables import TableView
 from sudare.releases import Coded, Frame, Release
 from sudare.schema import Attribute, NumberBins, Schema
@@ -46,7 +47,31 @@ def _table_frames(view: TableView) -> dict[str, Frame]:
     widths = [int(bins.max()) + 1 for bins in view.bins]
     if 0 < sum(a * b for a, b in itertools.combinations(widths, 2)) <= MOST_PAIR_CELLS:
         frames["pairs"] = _pairs(view)
+    if view.records is not None:
+        frames["records"] = _records(view.records, view.schema)
     return frames
+
+
+def _records(records: WeightedRecords, schema: Schema) -> Frame:
+    """Records as coarse bins, their weights, and how much raking changed these; version by version."""
+    columns: dict[str, NDArray[np.generic]] = {
+        f"bin_{name}": np.ascontiguousarray(records.bins[:, place]) for place, name in enumerate(schema.names)
+    }
+    columns["weight"] = records.weights
+    for version, change in enumerate(records.changes):
+        columns["change" if version == 0 else f"change_{version}"] = change
+    return Frame(columns)
+
+
+def _read_records(frame: Frame, schema: Schema, widths: Sequence[int], versions: int) -> WeightedRecords:
+    columns = frame.columns
+    bins = np.column_stack([numbers(columns[f"bin_{name}"]) for name in schema.names]).astype(np.int64)
+    if np.any(bins < 0) or np.any(bins >= np.array(widths)):
+        raise ReleaseError("the tables of the view do not fit its schema; the release is damaged")
+    changes = [numbers(columns["change" if version == 0 else f"change_{version}"]) for version in range(versions)]
+    return WeightedRecords(
+        bins=bins, weights=numbers(columns["weight"]), changes=np.stack(changes), widths=tuple(widths)
+    )
 
 
 def _values(view: TableView) -> Frame:
@@ -174,9 +199,12 @@ def _cells(view: TableView) -> Frame:
 def _pairs(view: TableView) -> Frame:
     """Every two attributes over their coarse bins, ready to be joined with the values."""
     factors, names = view.factors.only(0), np.array(view.schema.names, dtype=object)
+    records = None if view.records is None else view.records.only(0)
     parts = []
     for first, second in itertools.combinations(range(len(names)), 2):
         table = factors.joint([first, second])[0]
+        if records is not None:
+            table = np.maximum(table + records.table([first, second])[0], 0.0)
         rows, columns = np.indices(table.shape)
         size = table.size
         parts.append((np.full(size, first), np.full(size, second), rows.ravel(), columns.ravel(), table.ravel()))
@@ -218,6 +246,7 @@ def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, 
         factor=float(measures.get("model_factor", 1.0)),
         faint=tuple(np.split(numbers(values["hidden_variance"]), cuts)) if "hidden_variance" in values else (),
         floor=float(measures["floor_variance"]),
+        records=_read_records(frames["records"], schema, widths, versions) if "records" in frames else None,
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from sudare.asking.protocol import Moments
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
+from sudare.methods.view.residual import WeightedRecords
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
 
@@ -70,6 +71,7 @@ class TableView:
     faint: tuple[Reals, ...] = ()
     factor: float = 1.0
     floor: float = 0.0
+    records: WeightedRecords | None = None  # where pairs beyond the tree were measured
 
     @property
     def total(self) -> float:
@@ -118,12 +120,14 @@ class TableView:
                 continue
             others = {other: self._evidence(other, one.mean)[:1] for other, one in box.items() if other != axis}
             records = self.first.profile(axis, others)[self.bins[axis]] * self.shares[axis][0]
-            variance += float((records**2 + records) @ weights.inside) + float(records @ weights.drift) ** 2
+            variance += float((records**2 + np.abs(records)) @ weights.inside) + float(records @ weights.drift) ** 2
         return variance
 
     @cached_property
     def known_pairs(self) -> frozenset[tuple[int, int]]:
         """The pairs of attributes that a clique holds."""
+        if self.records is not None:
+            return frozenset(itertools.combinations(range(len(self.bins)), 2))
         cliques = self.factors.tree.cliques
         return frozenset(pair for clique in cliques for pair in itertools.combinations(clique, 2))
 
@@ -175,7 +179,11 @@ class TableView:
         return self.floor * math.sqrt(min(1.0, inside))
 
     def _answer(self, box: Mapping[int, Reals]) -> Reals:
-        return self.factors.answer({axis: self._evidence(axis, weights) for axis, weights in box.items()})
+        return self._answer_evidence({axis: self._evidence(axis, weights) for axis, weights in box.items()})
+
+    def _answer_evidence(self, evidence: Mapping[int, Reals]) -> Reals:
+        answers = self.factors.answer(evidence)
+        return answers if self.records is None else answers + self.records.answer(evidence)
 
     def _evidence(self, attribute: int, weights: Reals) -> Reals:
         """The mean weight of every bin, (versions, bins)."""
@@ -199,7 +207,9 @@ class TableView:
 
     def estimate(self) -> TableView:
         """The estimate alone: quicker where no interval is asked for."""
-        return replace(self, factors=self.factors.only(0), shares=tuple(share[:1] for share in self.shares))
+        records = None if self.records is None else self.records.only(0)
+        shares = tuple(share[:1] for share in self.shares)
+        return replace(self, factors=self.factors.only(0), shares=shares, records=records)
 
     def ranges(self, lows: Codes, highs: Codes) -> Reals:
         """Count boxes of codes without intervals."""
@@ -215,7 +225,7 @@ class TableView:
             for place in restricted:
                 if place not in prefix:
                     prefix[place] = self._prefixes(place)
-            answers[query] = self.factors.answer(
+            answers[query] = self._answer_evidence(
                 {place: prefix[place][high[place] + 1] - prefix[place][low[place]] for place in restricted}
             )
         return answers
@@ -255,6 +265,8 @@ class TableView:
         """Give the table of some attributes, declared value by declared value."""
         places = [self.schema.position(name) for name in names]
         table = self.first.joint(places)[0]
+        if self.records is not None:
+            table = np.maximum(table + self.records.only(0).table(places)[0], 0.0)
         for axis, place in enumerate(places):
             members = np.zeros((self.schema.sizes[place], self.widths[place]))
             np.add.at(members, (self.axes[place].codes, self.bins[place]), self.shares[place][0])

@@ -10,6 +10,7 @@ import numpy as np
 from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.model import FittedModel
+from sudare.methods.view.residual import WeightedRecords
 from sudare.noise import Rng
 from sudare.noise.public import add_laplace, add_normal
 from sudare.noise.uniform import draw_interval
@@ -138,6 +139,20 @@ def replicates(drawn: FittedModel, *, rng: Rng, size: int = REPLICATES) -> tuple
     return Factors(drawn.tree, tables), [np.stack(versions) for versions in zip(*shares, strict=True)]
 
 
+def weigh_records(drawn: FittedModel, factors: Factors, *, rng: Rng) -> WeightedRecords | None:
+    """The weights of the records of a view with pairs beyond its tree: the estimate's, and every replicate's."""
+    raked, widths = drawn.raked, drawn.measured.widths
+    if raked is None:
+        return None
+    plain, weights = raked.fit(factors.only(0), raked.pairs)
+    changes = [weights - plain]
+    for version in range(1, factors.versions):
+        noisy = raked.noised(weights, lambda table, variance: _add_noise(drawn.measured, table, variance, rng))
+        other, again = raked.fit(factors.only(version), noisy, start=weights)
+        changes.append(again - other)
+    return WeightedRecords(bins=raked.bins, weights=weights, changes=np.stack(changes), widths=widths)
+
+
 def share_leaves(
     drawn: FittedModel, factors: Factors, place: int, share: Reals, *, noisy: list[Reals] | None = None
 ) -> tuple[Reals, list[Reals]]:
@@ -196,6 +211,8 @@ def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
     is at least CHANCE times the number of records. Where hardly a pair was looked at, nothing private tells how
     dependent attributes are, and at least UNSEEN is supposed.
     """
+    if drawn.raked is not None:  # every pair was measured; what is left the exam tells
+        return SAMPLING_VARIANCE * float(drawn.factors.totals[0])
     judged = [pair for pair in drawn.measured.pairs if pair.last] or _weakest(drawn)
     total = float(drawn.earlier.totals[0])
     excesses = []

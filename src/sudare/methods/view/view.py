@@ -36,7 +36,13 @@ from sudare.methods.view.mondrian import costs, draw_blocks
 from sudare.methods.view.published import frames_of
 from sudare.methods.view.stops import stop_scale
 from sudare.methods.view.tables import TableView
-from sudare.methods.view.uncertainty import faint_noise, hidden_noise, model_error, replicates
+from sudare.methods.view.uncertainty import (
+    faint_noise,
+    hidden_noise,
+    model_error,
+    replicates,
+    weigh_records,
+)
 from sudare.noise import Rng, geometric_variance
 from sudare.noise.geometric import LARGEST_SCALE
 from sudare.privacy import Neighbours
@@ -276,6 +282,7 @@ class View(CurrencyMethod):
             faint=tuple(faint_noise(drawn, place, share[0]) for place, share in enumerate(shares)),
             tau_squared=model_error(drawn, rng=rng),
             floor=hidden_noise(drawn),
+            records=weigh_records(drawn, factors, rng=rng),
         )
         if drawn.exam:
             view = replace(view, factor=_examine(view, drawn, counts, plan.steps, rng))
