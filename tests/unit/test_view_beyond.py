@@ -60,7 +60,7 @@ def test_a_count_that_cuts_a_leaf_may_have_all_of_it_on_one_side() -> None:
     weights = declared_axis(AGE).weigh([(Fraction(20), Fraction(35), 1.0, 0.0, 0.0)])
 
     assert weights.mean[2:5].tolist() == [1.0, 0.5, 0.0]
-    assert weights.inside[2:5].tolist() == [0.0, pytest.approx(0.26), 0.0]
+    assert weights.inside[2:5].tolist() == [0.0, pytest.approx(0.3), 0.0]
 
 
 def test_a_sum_knows_the_numbers_of_a_leaf_up_to_its_width() -> None:
@@ -81,7 +81,8 @@ def test_a_schema_is_cut_to_its_grain_and_categories_stay() -> None:
     schema = Schema(name="x", attributes=(AGE, Attribute(name="sex", domain=Values(("f", "m")))))
     finer = cut_schema(schema)
 
-    assert finer is not None and finer.sizes == (100, 2)
+    assert finer is not None
+    assert finer.sizes == (100, 2)
     assert cut_schema(schema.select(["sex"])) is None
 
 
@@ -109,8 +110,10 @@ def test_ranges_that_end_inside_a_bin_hold_the_truth_and_declared_bins_alone_are
     coarse = open_view(View(epsilon=1).publish(Tabled(source.count()), rng=SeededRng(1))).count(age=(40, 44))
     true = int(((ages >= 40) & (ages <= 44)).sum())
 
-    assert fine.low <= true <= fine.high and fine.high - fine.low < 1_000
-    assert coarse.low <= true <= coarse.high and abs(coarse.value - true) > 5_000
+    assert fine.low <= true <= fine.high
+    assert fine.high - fine.low < 1_000
+    assert coarse.low <= true <= coarse.high
+    assert abs(coarse.value - true) > 5_000
 
 
 def test_a_view_with_leaves_is_read_back_from_its_files(tmp_path: object) -> None:
@@ -186,7 +189,8 @@ def test_pairs_beyond_the_tree_cost_what_is_promised_and_publish_nothing_of_the_
     pair = TablePair(first=table, second=other)
     loss, problem = replay_pair(method, plan, pair, seed=5)
 
-    assert problem is None and 0 < loss <= 1
+    assert problem is None
+    assert 0 < loss <= 1
     assert "records" in method.make(table, plan, rng=SeededRng(5)).frames
 
 

@@ -22,6 +22,7 @@ from sudare.schema.arrays import Codes, Reals
 from sudare.text import text
 
 MOST_UNITS = 2**17  # values of an attribute that are looked at one by one
+NEXT_TO_NOTHING = 1e-4  # of a cell: a narrower piece stands for the number it begins with
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 
@@ -109,6 +110,11 @@ def make_points(cells: AttributeCells, needs: AxisDemand, name: str) -> AxisPoin
     )
 
 
+def narrowest_piece(cells: AttributeCells) -> Fraction:
+    """How wide a piece is that stands for one number among numbers that lie anywhere."""
+    return (cells.edges[-1] - cells.edges[0]) / 10**8
+
+
 class _Pieces:
     """Pieces of cells [low, high), in multiples of the step where there is one."""
 
@@ -163,7 +169,10 @@ class _Pieces:
             size, shift = 1.0, 0.0
         else:
             size, shift = float(self.step), 0.5
-        middles = np.where(whole > 0, ((self.lows + self.highs) / 2 - shift) * size, self.middles[self.cells])
+        places = (self.lows + self.highs) / 2 - shift
+        if self.step is None:
+            places = np.where(widths < NEXT_TO_NOTHING * whole, self.lows, places)
+        middles = np.where(whole > 0, places * size, self.middles[self.cells])
         if not is_summed:
             return self.cells, shares, middles
         return self._spread(widths, shares, middles, size, shift)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.asking import vectors
-from sudare.asking.axes import Axes
+from sudare.asking.axes import Axes, narrowest_piece
 from sudare.asking.functions import FUNCTIONS, call_function, join_texts
 from sudare.asking.syntax import (
     AttributeColumn,
@@ -420,6 +420,8 @@ def _cut_at(sign: str, form: LinearForm, mark: Fraction, place: int, axes: Axes)
         sign = MIRRORED[sign]
     if step is None or sign in ("<", ">=", "=", "<>"):
         needs.cuts.add(cut)
+    if step is None and sign in ("<=", ">"):  # many records may lie at the end itself: a piece of next to no width
+        needs.cuts.add(cut + narrowest_piece(axes.answerer.cells(place)))
     if step is not None and sign in ("<=", ">", "=", "<>"):
         needs.cuts.add(_after(cut, step))
 

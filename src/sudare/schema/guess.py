@@ -59,6 +59,9 @@ _DAY = re.compile(r"(^|[_ .-])(date|day)([_ .-]|$)|日$|日付", re.IGNORECASE)
 _PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
 
 
+GRAINS = tuple(Fraction(step) for step in ("1", "0.5", "0.25", "0.1", "0.05", "0.01", "0.005", "0.001"))
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
     """What a source saw in one column.
@@ -307,8 +310,18 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     if _PLACE.search(column.name):
         note = text("Looks like a coordinate: others may know where somebody is. A mesh serves maps better.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
-    grain = {"grain": "1"} if is_whole else {}
+    multiple = Fraction(1) if is_whole else _find_grain(column)
+    grain = {} if multiple is None else {"grain": write_decimal(multiple)}
     return replace(guessed, keys=guessed.keys | grain | written)
+
+
+def _find_grain(column: ColumnFacts) -> Fraction | None:
+    """The largest usual step that all values are multiples of, where all of them are known."""
+    known = [to_number(value) for value in column.values or ()]
+    numbers = [number for number in known if isinstance(number, Fraction)]
+    if not numbers or len(numbers) < len(known):
+        return None
+    return next((step for step in GRAINS if all((number / step).denominator == 1 for number in numbers)), None)
 
 
 def _guess_number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:

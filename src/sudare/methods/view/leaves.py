@@ -23,7 +23,8 @@ from sudare.schema.arrays import Booleans, Codes, Reals
 # (low, high, c0, c1, c2): the weight c0 + c1 x + c2 x^2 of the numbers from low on and below high; None: no end
 WeightPiece = tuple[Fraction | None, Fraction | None, float, float, float]
 
-ALL_ON_ONE_SIDE = 0.26  # variance of a leaf that is cut: a deviation of 1/1.96, so 95 % reach all of it
+WHOLE = 1e-11  # of a leaf: less is the rounding of floats
+ALL_ON_ONE_SIDE = 0.3  # variance of a leaf that is cut: 1.96 deviations are 1.07, so 95 % reach all of it and its noise
 SUPPOSED_SHIFT = 0.25  # of the grain: numbers supposed to be whole may lie anywhere above, half a grain on average
 SHIFT_DEVIATION = 0.2  # of the grain: 95 % reach from whole numbers to numbers spread evenly
 MOST_FINE_CELLS = 100_100  # of one attribute: what a source is asked to tell apart
@@ -127,7 +128,7 @@ class LeafAxis:
         if isinstance(weights, np.ndarray):
             return LeafWeights.plain(weights[self.codes])
         mean, square = weights.mean, weights.square
-        is_cut = (square == mean) & (mean > 0) & (mean < 1)  # of a count: the weight is 0 or 1
+        is_cut = (np.abs(square - mean) < WHOLE) & (mean > WHOLE) & (mean < 1 - WHOLE)  # the weight is 0 or 1
         inside = np.where(is_cut, ALL_ON_ONE_SIDE, np.maximum(square - mean**2, 0.0))
         is_count = np.array_equal(square, mean)  # the weight of a value is 0 or 1: it has steps, and no slope
         return self._shift(mean, inside, np.zeros(self.counted) if is_count else self._slopes(mean))
@@ -215,7 +216,10 @@ def find_ends(attribute: Attribute) -> tuple[Fraction, ...] | None:
     if not isinstance(domain, NumberBins):
         return None
     edges, grain = domain.edges, find_grain(attribute)[0]
-    return edges if grain is None or domain.widest <= grain else (*edges[:-1], edges[-1] + grain)
+    if grain is None:
+        return edges
+    has_none = math.ceil(edges[-2] / grain) * grain >= edges[-1]  # the last edge is the only value of the last bin
+    return (*edges[:-1], edges[-1] + grain) if has_none or domain.widest > grain else edges
 
 
 def find_grain(attribute: Attribute) -> tuple[Fraction | None, bool]:
