@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike
 from sudare.noise.enclosure import Enclosure, exp_minus
 from sudare.noise.gaussian import (
     add_gaussian,
+    check_variance,
     gaussian_noise,
     gaussian_probability,
     gaussian_tail,
     gaussian_variance,
-    split_variance,
 )
 from sudare.noise.geometric import add_geometric, geometric_noise, geometric_tail, geometric_variance, split_scale
 from sudare.noise.laws import DiscreteGaussian, TwoSidedGeometric
@@ -157,7 +157,7 @@ class GaussianNoise:
 
     def check(self) -> None:
         """Refuse noise beyond 64 bits."""
-        split_variance(self.sigma_squared)
+        check_variance(self.sigma_squared)
 
     def add(self, values: ArrayLike, *, rng: Rng) -> Integers:
         """Add the noise to counts."""

@@ -145,6 +145,13 @@ class VarianceSplit:
         return _decide_flips(fine * (whole + fine), ends * (whole + ends), unit, exponent, words, rng)
 
 
+def check_variance(variance: Fraction) -> None:
+    """Refuse a variance that is not exact, or whose noise would not fit 64 bits."""
+    require_exact("variance", variance)
+    if variance > LARGEST_VARIANCE:
+        raise ParameterError("the noise has a standard deviation beyond 2**49; raise rho or epsilon")
+
+
 @functools.lru_cache(maxsize=128, typed=True)
 def split_variance(variance: Fraction) -> VarianceSplit:
     """Find how a variance is drawn: by one table up to a deviation of 512, else by a table of 128 to 256 and digits.
@@ -152,9 +159,7 @@ def split_variance(variance: Fraction) -> VarianceSplit:
     >>> split_variance(Fraction(1_000_000)).shift
     2
     """
-    require_exact("variance", variance)
-    if variance > LARGEST_VARIANCE:
-        raise ParameterError("the noise has a standard deviation beyond 2**49; raise rho or epsilon")
+    check_variance(variance)
     exact, shift = Fraction(variance), 0
     while exact > LARGEST_DIRECT_VARIANCE and exact > LARGEST_TOP_VARIANCE * 4**shift:
         shift += 1

@@ -34,8 +34,8 @@ RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
 STEERINGS: tuple[Steering, ...] = ("drawn", "on", "off")
 AMOUNTS: Mapping[str, tuple[str, ...]] = {"epsilon": ("1/10", "1", "3", "20"), "rho": ("1/200", "1/2", "4", "30")}
 PAIRS = 4  # of small tables for every configuration
-HUGE_PAIRS = 1  # of huge ones, which take longer
-MAP_PAIRS = 1  # of maps
+HUGE_PAIRS = 1  # of huge ones, which take longer: for both relations, the units in turn from form to form
+MAP_PAIRS = 1  # of maps, likewise
 SEED = 14
 
 
@@ -92,15 +92,17 @@ def replay_kind(
 
     With a schema that one is tried, with its unit; else small ones of all kinds, and huge ones.
     """
-    for choices in list_choices(kind):
+    units = UNITS if schema is None else (schema.unit,)
+    for form, choices in enumerate(list_choices(kind)):
         for currency in currencies_of(kind):
-            for relation, unit in itertools.product(RELATIONS, UNITS if schema is None else (schema.unit,)):
+            for (turn, relation), unit in itertools.product(enumerate(RELATIONS), units):
+                huge = HUGE_PAIRS if schema is None and unit == UNITS[(form + turn) % len(UNITS)] else 0
 
                 def make(amount: str, choices: Mapping[str, str] = choices, currency: str = currency) -> Method:
                     return kind(**{currency: amount}, **choices)
 
                 trial = _Trial(make, AMOUNTS[currency], relation, unit, schema, choices, currency)
-                yield trial.run(pairs, seed)
+                yield trial.run(pairs, seed, huge=huge)
 
 
 def replay_method(
@@ -112,7 +114,7 @@ def replay_method(
             continue
         for unit in UNITS if schema is None else (schema.unit,):
             trial = _Trial(lambda _: method, ("",), relation, unit, schema, {}, "")
-            yield trial.run(pairs, seed)
+            yield trial.run(pairs, seed, huge=HUGE_PAIRS * (schema is None))
 
 
 def list_choices(kind: type[Method], *, given: Mapping[str, Any] | None = None) -> Iterator[dict[str, str]]:
@@ -129,10 +131,17 @@ def list_choices(kind: type[Method], *, given: Mapping[str, Any] | None = None) 
     for words in itertools.product(*fields.values()):
         choices = dict(zip(fields, words, strict=True))
         try:
-            kind(**required, **choices)
+            method = kind(**required, **choices)
         except ParameterError:
             continue
-        yield choices
+        if all(_does_something(method, name) for name in choices):
+            yield choices
+
+
+def _does_something(method: Method, name: str) -> bool:
+    """Tell whether a parameter is used beside the others; one that is not is tried as its default alone."""
+    about = method.parameters()[name]
+    return about.is_used(method) or getattr(method, name) == about.default
 
 
 def currencies_of(kind: type[Method]) -> list[str]:
@@ -155,12 +164,12 @@ class _Trial:
     choices: Mapping[str, str]
     currency: str
 
-    def run(self, pairs: int, seed: int) -> ReplayResult:
+    def run(self, pairs: int, seed: int, *, huge: int = 0) -> ReplayResult:
         """Try pairs until one breaks the promise."""
         dice = Dice(seed)
         worst, tried, currency, name = Fraction(0), 0, self.currency, ""
         problem: Text | None = None
-        for number in range(pairs + (HUGE_PAIRS + MAP_PAIRS) * (self.schema is None)):
+        for number in range(pairs + huge + (MAP_PAIRS if huge else 0)):
             method = self.make(dice.choose(self.amounts))
             name = method.name
             schema = self._schema(dice, number - pairs)
@@ -229,11 +238,21 @@ def replay_tables(method: Method, plan: Plan, pair: TablePair, dice: Dice) -> tu
     return replay_pair(method, plan, pair, seed=seed, steering=steering)
 
 
+_NAMED: dict[tuple[Any, ...], bool] = {}
+
+
 def _draws_by_name(method: Method, plan: Plan, pair: TablePair, seed: int) -> bool:
-    """Tell whether a method names what its noise is about, so that the order of the filled cells does not matter."""
-    tape = Tape(seed, currency=EPSILON)
-    _run(method, pair.first, plan, WatchedRng(seed, witness=tape))
-    return tape.is_named
+    """Tell whether a method names what its noise is about, so that the order of the filled cells does not matter.
+
+    It is tried once for every form of a method and schema: which of its algorithms runs is known without the data.
+    """
+    words = (str(getattr(method, name)) for name, about in method.parameters().items() if about.choices)
+    form = (type(method), *words, plan.facts.sizes)
+    if form not in _NAMED:
+        tape = Tape(seed, currency=EPSILON)
+        _run(method, pair.first, plan, WatchedRng(seed, witness=tape))
+        _NAMED[form] = tape.is_named
+    return _NAMED[form]
 
 
 def replay_pair(
