@@ -113,6 +113,35 @@ def test_a_view_of_two_attributes_keeps_the_contract(
 
 
 @pytest.mark.parametrize(
+    ("method", "left_out"),
+    [(Microdata(rho="1/8"), 2), (Table(epsilon=1, delta="1e-9"), 3), (View(rho="1/8"), 3)],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_a_method_in_rho_keeps_the_contract(method: Any, left_out: int) -> None:
+    """No event refutes a promise in rho, so its noise is watched by the replay; records are of microdata alone."""
+    checked = check_method(method)
+
+    assert len(held(checked)) == PAID - left_out
+    reasons = {each.reason for each in checked if each.sentence.startswith("an audit")}
+    assert reasons == {"no event refutes a promise in rho; its noise is watched by the replay"}
+
+
+class WeakInRho(Microdata):
+    """Draws half the noise that its rho promises."""
+
+    def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
+        twice = with_fields(Microdata(rho=2 * plan.promise.amount), neighbours=plan.promise.neighbours)
+        return Microdata.make(self, counts, twice.plan(plan.facts, neighbours=plan.promise.neighbours), rng=rng)
+
+
+def test_half_the_noise_of_a_method_in_rho_is_found() -> None:
+    check = next(one for one in METHOD_CHECKS if one.__name__.startswith("a_replay"))
+
+    with pytest.raises(AssertionError, match=r"the loss is 2\.000000 times"):
+        check(Subject(method=WeakInRho(rho="1/8"), facts=schema_of(8, 8), runs=0, weaken=with_fields))
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {},

@@ -12,7 +12,9 @@ from sudare.errors import BudgetExceeded, NotConfirmed, ParameterError, Relation
 from sudare.forms.kinds import ChoiceOf, ExactNumber, WholeNumber
 from sudare.methods.differential import EpsilonMethod
 from sudare.noise import SeededRng
-from sudare.privacy import Guarantee, Ledger
+from sudare.privacy import Ledger
+from sudare.privacy.differential import DifferentialPrivacy
+from sudare.privacy.exact import write_exact
 from sudare.releases.certificate import tell_day
 from sudare.schema import Schema, Unit
 from sudare.testing.subject import (
@@ -59,7 +61,7 @@ def reason_against(check: Check, subject: Subject) -> str:
 
 def spends(subject: Subject) -> bool:
     """Tell whether the promise is paid for from a ledger."""
-    return isinstance(subject.method, EpsilonMethod) and isinstance(subject.promise, Guarantee)
+    return isinstance(subject.method, EpsilonMethod) and isinstance(subject.promise, DifferentialPrivacy)
 
 
 def takes_a_table(subject: Subject) -> bool:
@@ -97,18 +99,18 @@ def the_guarantee_is_known_before_any_data(subject: Subject) -> None:
             given = getattr(subject.method, name)
             require(given is None or str(given) == str(found[name]), f"the guarantee must tell {name} as it was given")
     if spends(subject):
-        _tells_epsilon_neighbours_and_unit(subject)
+        _tells_amount_neighbours_and_unit(subject)
 
 
-def _tells_epsilon_neighbours_and_unit(subject: Subject) -> None:
+def _tells_amount_neighbours_and_unit(subject: Subject) -> None:
     for relation in subject.relations:
         for unit in (Unit(), PERSON):
             found = subject.method.guarantee(unit=unit, neighbours=relation)
-            require(found.epsilon == Fraction(subject.method.epsilon), "the guarantee must have the method's epsilon")
+            require(found.amount == subject.amount, "the guarantee must have the amount that was given")
             require(found.neighbours == relation, f"the guarantee must be for {relation} neighbours when asked")
             require(found.unit == unit, "the guarantee must be for the unit that was asked for")
             words = found.describe().render("en")
-            require(str(found.epsilon) in words, "the statement must tell epsilon")
+            require(write_exact(found.amount) in words, "the statement must tell the amount")
             require(unit.describe().render("en") in words, "the statement must tell the unit")
 
 
@@ -196,7 +198,7 @@ def a_huge_sparse_domain_works_or_is_refused_before_any_spend(subject: Subject) 
 def a_ledger_without_budget_refuses_before_any_draw(subject: Subject) -> None:
     """No noise is drawn, and nothing is spent, when the budget does not last."""
     for relation in subject.relations:
-        with temporary_ledger(subject.epsilon / 2, neighbours=relation) as ledger:
+        with temporary_ledger(subject.amount / 2, neighbours=relation, currency=subject.currency) as ledger:
             _refused(subject.method, Tabled(even_table(subject.schema)), ledger, BudgetExceeded)
 
 
@@ -206,12 +208,12 @@ def the_spends_equal_the_guarantee(subject: Subject) -> None:
     for relation in subject.relations:
         promise = subject.method.guarantee(unit=subject.schema.unit, neighbours=relation)
         plan = subject.method.plan(subject.schema, neighbours=relation)
-        with temporary_ledger(ample(subject.epsilon), neighbours=relation) as ledger:
+        with temporary_ledger(ample(subject.amount), neighbours=relation, currency=subject.currency) as ledger:
             certificate = subject.publish(ledger=ledger).certificate
             entries = ledger.entries()
-            spent = {entry.purpose: entry.epsilon for entry in entries}
+            spent = {entry.purpose: entry.amount for entry in entries}
             total = sum(spent.values(), Fraction())
-            _same(total, promise.epsilon, "the spends of the ledger must add up to the promise")
+            _same(total, promise.amount, "the spends of the ledger must add up to the promise")
             _same(spent, dict(plan.parts), "the spends of the ledger must be those of the plan")
             _same(ledger.spent, promise.cost(relation), "the ledger must be charged what the promise costs")
             told = [tell_day(entry.to_dict()) for entry in entries]  # a time would tell how long it took
@@ -225,8 +227,8 @@ def the_spends_equal_the_guarantee(subject: Subject) -> None:
 def a_second_release_is_paid_for_too(subject: Subject) -> None:
     """Nothing is free the second time."""
     relation = subject.relations[0]
-    with temporary_ledger(ample(subject.epsilon), neighbours=relation) as ledger:
-        budget = 2 * subject.epsilon
+    with temporary_ledger(ample(subject.amount), neighbours=relation, currency=subject.currency) as ledger:
+        budget = 2 * subject.amount
         if budget <= ledger.budget:
             subject.publish(ledger=ledger)
             subject.publish(ledger=ledger)
@@ -235,14 +237,15 @@ def a_second_release_is_paid_for_too(subject: Subject) -> None:
 
 @only_if(spends, NO_LEDGER)
 def a_ledger_of_the_other_relation_is_charged_soundly_or_refused(subject: Subject) -> None:
-    """add/remove costs twice under replace-one; replace-one is no promise under add/remove."""
+    """add/remove costs a group of two under replace-one; replace-one is no promise under add/remove."""
     table = Tabled(even_table(subject.schema))
     method = with_fields(subject.method, neighbours="add-remove")
-    if 2 * subject.epsilon <= ample(subject.epsilon):
-        with temporary_ledger(ample(subject.epsilon), neighbours="replace") as ledger:
+    cost, currency = method.guarantee(neighbours="add-remove").cost("replace"), subject.currency
+    if cost <= ample(subject.amount):
+        with temporary_ledger(ample(subject.amount), neighbours="replace", currency=currency) as ledger:
             method.publish(table, ledger=ledger, rng=SeededRng(1))
-            _same(ledger.spent, 2 * subject.epsilon, "add/remove must cost twice in a ledger kept for replace-one")
-    with temporary_ledger(ample(subject.epsilon), neighbours="add-remove") as ledger:
+            _same(ledger.spent, cost, "add/remove must cost a group of two in a ledger kept for replace-one")
+    with temporary_ledger(ample(subject.amount), neighbours="add-remove", currency=currency) as ledger:
         _refused(with_fields(subject.method, neighbours="replace"), table, ledger, RelationMismatch)
 
 
@@ -258,7 +261,7 @@ def a_promise_without_epsilon_charges_no_ledger(subject: Subject) -> None:
 def _ledger(subject: Subject) -> contextlib.AbstractContextManager[Ledger]:
     if not spends(subject):
         return temporary_ledger(BUDGET, neighbours="replace")
-    return temporary_ledger(ample(subject.epsilon), neighbours=subject.relations[0])
+    return temporary_ledger(ample(subject.amount), neighbours=subject.relations[0], currency=subject.currency)
 
 
 def _refused(method: Any, source: Any, ledger: Ledger, kind: type[SudareError]) -> None:

@@ -204,10 +204,13 @@ def the_certificate_is_read_strictly(subject: Subject) -> None:
     require(certificate.method == subject.method.name, "the certificate must name the method")
     if not spends(subject):
         return
-    require(certificate.parameters.get("epsilon") == str(subject.epsilon), "the parameters must tell epsilon exactly")
+    name = subject.currency.name
+    told = [certificate.parameters.get(name), certificate.guarantee.get(name)]
+    require(str(subject.amount) in told, f"the certificate must tell {name} exactly")
     require(Schema.from_dict(certificate.schema) == subject.schema, "the certificate must hold the schema")
-    exact = with_fields(subject.method, epsilon="0.1").guarantee().to_dict()["epsilon"]
-    require(exact == "1/10", 'epsilon "0.1" must mean 1/10')
+    if getattr(subject.method, name, None) is not None:  # else it follows from epsilon at a delta
+        exact = with_fields(subject.method, **{name: "0.1"}).guarantee().to_dict()[name]
+        require(exact == "1/10", f'{name} "0.1" must mean 1/10')
 
 
 def a_finished_release_is_recognised(subject: Subject) -> None:

@@ -18,6 +18,7 @@ from sudare.counts import Counts
 from sudare.errors import SourceError
 from sudare.noise import Rng, SeededRng, system_rng
 from sudare.privacy import Ledger, Neighbours, Promise, Unrecorded
+from sudare.privacy.currency import EPSILON, Currency
 from sudare.releases import Release
 from sudare.schema import Attribute, Codes, Schema, Unit, Values
 from sudare.verify import Audit
@@ -119,9 +120,15 @@ class Subject:
         return found
 
     @property
-    def epsilon(self) -> Fraction:
-        """What the method promises, under differential privacy."""
-        return Fraction(self.method.guarantee().epsilon)
+    def amount(self) -> Fraction:
+        """What the method promises, under differential privacy, in the currency of its promise."""
+        return Fraction(self.method.guarantee().amount)
+
+    @property
+    def currency(self) -> Currency:
+        """What it counts in: epsilon, or rho."""
+        found: Currency = self.method.guarantee().currency
+        return found
 
     @property
     def relations(self) -> list[Neighbours]:
@@ -185,18 +192,19 @@ def _raise(out: memoryview) -> None:
 
 
 @contextlib.contextmanager
-def temporary_ledger(epsilon: Fraction, *, neighbours: Neighbours) -> Iterator[Ledger]:
+def temporary_ledger(amount: Fraction, *, neighbours: Neighbours, currency: Currency = EPSILON) -> Iterator[Ledger]:
     """A ledger with a budget, for as long as a check lasts."""
+    budget: dict[str, Any] = {currency.name: amount}
     with (
         tempfile.TemporaryDirectory() as place,
-        Ledger.create(Path(place) / "checked.ledger", epsilon=epsilon, neighbours=neighbours) as ledger,
+        Ledger.create(Path(place) / "checked.ledger", **budget, neighbours=neighbours) as ledger,
     ):
         yield ledger
 
 
-def ample(epsilon: Fraction) -> Fraction:
-    """A budget for several releases of this epsilon."""
-    return min(4 * epsilon, LARGEST_BUDGET)
+def ample(amount: Fraction) -> Fraction:
+    """A budget for several releases of this amount."""
+    return min(4 * amount, LARGEST_BUDGET)
 
 
 def with_fields(method: Any, **fields: Any) -> Any:
