@@ -36,6 +36,7 @@ from sudare.text import text
 
 T = TypeVar("T")
 
+MOST_DIGITS = 100  # of a number in a statement; more cannot be computed with as floats
 NULL = Literal("null", None)
 RESERVED = frozenset(
     [
@@ -427,6 +428,9 @@ class ExpressionParser:
             self.place += 1
             written = token.value.replace("_", "")
             kind = "number" if "e" in written.lower() else "decimal" if "." in written else "integer"
+            power = written.lower().partition("e")[2]
+            if len(written) > MOST_DIGITS or abs(int(power or 0)) > MOST_DIGITS:
+                raise refuse(text("a number of more than {most} digits", most=MOST_DIGITS))
             return Literal(kind, Fraction(written))
         if token.kind == "string":
             self.place += 1
