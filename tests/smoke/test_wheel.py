@@ -153,7 +153,7 @@ def test_a_view_answers_in_sql_with_intervals(published: Published, sudare: Suda
 
 
 def test_a_statement_that_a_view_cannot_answer_is_refused(published: Published, sudare: Sudare) -> None:
-    for asked in ("SELECT MEDIAN(age) FROM view", "SELECT COUNT(*) FROM other", "DROP TABLE view"):
+    for asked in ("SELECT age FROM view ORDER BY RANDOM()", "SELECT COUNT(*) FROM other", "DROP TABLE view"):
         refused = sudare("query", "view", asked)
 
         assert refused.code == 1, asked

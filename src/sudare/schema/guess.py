@@ -59,6 +59,7 @@ _DAY = re.compile(r"(^|[_ .-])(date|day)([_ .-]|$)|日$|日付", re.IGNORECASE)
 _PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
 
 
+MOST_GRAINED = 200  # different values of which all are known, whether a door reads them as texts or as floats
 GRAINS = tuple(Fraction(step) for step in ("1", "0.5", "0.25", "0.1", "0.05", "0.01", "0.005", "0.001"))
 
 
@@ -319,7 +320,7 @@ def _find_grain(column: ColumnFacts) -> Fraction | None:
     """The largest usual step that all values are multiples of, where all of them are known."""
     known = [to_number(value) for value in column.values or ()]
     numbers = [number for number in known if isinstance(number, Fraction)]
-    if not numbers or len(numbers) < len(known):
+    if not numbers or len(numbers) < len(known) or len(known) > MOST_GRAINED:
         return None
     return next((step for step in GRAINS if all((number / step).denominator == 1 for number in numbers)), None)
 

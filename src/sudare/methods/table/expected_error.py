@@ -29,8 +29,8 @@ from sudare.text import Text, text
 
 BIAS = "empty cells are published too high and large ones too low, since no count is below 0"
 BIAS_BESIDE = (
-    "counts: empty cells are published too high and large ones too low, since no count is below 0; the column unbiased"
-    " has no bias, and the errors told here are its errors"
+    "in the counts, empty cells are published too high and large ones too low, since no count is below 0; the column"
+    " unbiased has no bias, and the errors told here are its errors"
 )
 
 DrawTable = Callable[[Counts, Rng], Counts]

@@ -192,9 +192,7 @@ class View(CurrencyMethod):
         text("how the view is made"), default="model", old_names=("method",)
     )
     score: Literal["error", "spread"] = parameter(  # of cuts: the paper's, or |S_left - S * f|
-        text("how the cuts of blocks are scored (mondrian, hdpview)"),
-        default="error",
-        used_with={"algorithm": ("mondrian", "hdpview")},
+        text("how the cuts of blocks are scored (mondrian, hdpview)"), default="error"
     )
 
     # --- before the data --------------------------------------------------------------------------------------------
