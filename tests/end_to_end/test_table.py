@@ -12,7 +12,7 @@ import pytest
 import sudare as sd
 from sudare.demo.data import mesh_census
 from sudare.errors import ParameterError
-from sudare.methods.table.maps import PICTURE, steward_map
+from sudare.methods.table.maps import steward_map
 from sudare.report.maps import EMPTY
 from tests.end_to_end.conftest import Ran
 from tests.unit.test_geo_files import pixels_of
@@ -33,6 +33,8 @@ name = "sex"
 kind = "category"
 values = ["F", "M"]
 """
+
+PICTURE = "map.svg"
 
 
 def written(place: Path, *, more: str = "") -> int:

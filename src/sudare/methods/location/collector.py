@@ -110,7 +110,7 @@ def estimate_people(
     >>> made = DeviceFile(mechanism=law, epsilon_per_metre=Fraction(1, 50), tight_epsilon_per_metre=0.02,
     ...     repeat=RepeatUse())
     >>> found = estimate_people(made, np.array([600, 400])).cells
-    >>> bool(found.low[0] < found.people[0] < found.high[0]), round(float(found.people.sum()))
+    >>> bool(found.low[0] <= found.people[0] <= found.high[0]), round(float(found.people.sum()))
     (True, 1000)
     """
     if level not in LEVELS:
