@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -198,3 +199,28 @@ def test_a_long_list_of_values_takes_little_from_the_others() -> None:
     alone, beside = (by_size(Fraction(1), sizes) for sizes in ([10] * 12, [10] * 12 + [100_000] * 2))
 
     assert float(alone[0] / beside[0]) <= 1.2
+
+
+def test_the_scale_of_a_weight_is_the_scale_of_its_error() -> None:
+    """Detects a part of the error that forgets what the other attributes weigh: a mean under a condition had none."""
+    draw = np.random.default_rng(5)
+    ages, visits = draw.integers(15, 90, 20_000), draw.integers(0, 20, 20_000)
+    schema = Schema(
+        name="members",
+        attributes=(
+            Attribute(name="age", domain=NumberBins.of_width(15, 90, 5), grain=1),
+            Attribute(name="visits", domain=NumberBins.of_width(0, 20, 2), grain=1),
+        ),
+    )
+    counts = Counts.from_columns(schema, np.column_stack([(ages - 15) // 5, visits // 2]))
+    view = open_view(View(epsilon=1).publish(Tabled(counts), rng=SeededRng(3)))
+
+    sizes = [len(axis.codes) for axis in view.stored.axes]
+    stored = dataclasses.replace(view.stored, faint=tuple(np.full(size, 50.0) for size in sizes))
+    old = np.arange(sizes[0]) >= sizes[0] // 2
+    visited = np.arange(sizes[1], dtype=np.float64)
+
+    whole, scaled = (stored.moments([{0: old.astype(np.float64), 1: visited * scale}]) for scale in (1.0, 1e-3))
+
+    assert scaled.value == pytest.approx(whole.value * 1e-3)
+    assert scaled.noise == pytest.approx(whole.noise * 1e-6)

@@ -159,7 +159,8 @@ class TableView:
             others = math.prod(masses) / mass if mass > 0 else 0.0
             taken = float(faint @ weights.mean**2)
             left = float(faint @ (weights.mean == 0)) if weights.is_plain else taken
-            hidden += min(taken, left) * others
+            weight = _mean_square([one.mean for other, one in box.items() if other != axis]) if len(box) > 1 else 1.0
+            hidden += min(taken, left) * others * weight  # in the units of the sum, whatever the others weigh
         return hidden
 
     def _counts(self, attribute: int) -> Reals:
