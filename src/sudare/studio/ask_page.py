@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 from starlette.responses import Response
 
 from sudare.app import query
+from sudare.asking.answers import AnswerCell, AnswerTable, Estimate, show_cell
 from sudare.errors import ParameterError, SudareError
-from sudare.schema import Schema
+from sudare.releases.office import guard_formula
+from sudare.schema import NumberBins, Schema
 from sudare.studio.project import ReleaseFolder
 
 LEVEL = 0.95
@@ -47,15 +51,15 @@ def show_ask(visit: AskVisit) -> Response:
     statement = form.get("sql", "").strip()
     if "build" in form:
         statement = build_statement(schema, form)
-    rows, columns, error = [], [], ""
+    answer, error = None, ""
     if statement:
         try:
             answer = query(release.directory, statement, level=LEVEL, many=False)[0][1]
-            columns, rows = list(answer.columns), [list(row) for row in answer.rows][:MOST_BARS]
         except SudareError as refusal:
             error = str(refusal)
-    if rows and "download" in form:
-        return _download(columns, rows, form["download"])
+    if answer is not None and "download" in form:
+        return _download(answer, statement, form["download"])
+    rows = () if answer is None else answer.rows[:MOST_BARS]
     return visit.show(
         "ask.html",
         step="releases",
@@ -63,9 +67,10 @@ def show_ask(visit: AskVisit) -> Response:
         attributes=[_describe(schema, name) for name in schema.names],
         form=form,
         statement=statement,
-        columns=columns,
+        columns=[] if answer is None else answer.columns,
         rows=[_write_row(row) for row in rows],
         most=_find_most(rows),
+        notes=[] if answer is None else [str(note) for note in (*answer.notes, *answer.reasons)],
         error=error,
         status=400 if error else 200,
         command=shlex.join(["sudare", "query", release.directory.name, statement or "SELECT COUNT(*) FROM view"]),
@@ -73,12 +78,10 @@ def show_ask(visit: AskVisit) -> Response:
 
 
 def _describe(schema: Schema, name: str) -> dict[str, Any]:
-    import numpy as np
-
     attribute = schema.attribute(name)
     count = min(attribute.size, MOST_VALUES)
     labels = [str(label) for label in attribute.labels(np.arange(count))]
-    return {"name": name, "labels": labels, "is_number": type(attribute.domain).__name__ == "NumberBins"}
+    return {"name": name, "labels": labels, "is_number": isinstance(attribute.domain, NumberBins)}
 
 
 def build_statement(schema: Schema, form: Any) -> str:
@@ -121,64 +124,46 @@ def quote_value(value: str) -> str:
     return value if plain.isdecimal() and plain.isascii() else "'" + value.replace("'", "''") + "'"
 
 
-def _write_row(row: Sequence[Any]) -> list[dict[str, Any]]:
-    cells = []
+def _write_row(row: Sequence[AnswerCell]) -> list[dict[str, Any]]:
+    """Write the cells of a row; only a figure with an interval has one to be drawn."""
+    cells: list[dict[str, Any]] = []
     for cell in row:
-        if cell is None or isinstance(cell, str):
-            cells.append({"text": "" if cell is None else cell, "value": None})
-        elif hasattr(cell, "value"):
-            low, high = getattr(cell, "low", None), getattr(cell, "high", None)
-            reach = "" if low is None or high is None else f"{_number(low)} – {_number(high)}"
-            cells.append({"text": _number(cell.value), "value": cell.value, "low": low, "high": high, "range": reach})
+        if not isinstance(cell, Estimate):
+            cells.append({"text": show_cell(cell), "value": None})
+        elif not cell.has_interval:
+            cells.append({"text": str(cell), "value": cell.value, "low": None})
         else:
-            cells.append({"text": str(cell), "value": None})
+            reach = f"{cell.write('low')} – {cell.write('high')}"
+            cells.append(
+                {"text": cell.write("value"), "value": cell.value, "low": cell.low, "high": cell.high, "range": reach}
+            )
     return cells
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
-
-
-def _find_most(rows: Sequence[Sequence[Any]]) -> float:
+def _find_most(rows: Sequence[Sequence[AnswerCell]]) -> float:
     """Find the end of the scale that the bars are drawn on."""
-    highs = [
-        abs(value)
-        for row in rows
-        for cell in row
-        if hasattr(cell, "value")
-        for value in (cell.value, getattr(cell, "high", None))
-        if value is not None and abs(value) < float("inf")
-    ]
-    return max(highs, default=1.0) or 1.0
+    found = [cell for row in rows for cell in row if isinstance(cell, Estimate)]
+    ends = [abs(end) for cell in found for end in (cell.value, cell.high) if math.isfinite(end)]
+    return max(ends, default=1.0) or 1.0
 
 
-def _download(columns: Sequence[str], rows: Sequence[Sequence[Any]], kind: str) -> Response:
-    head = [name for column in columns for name in (column, f"{column} low", f"{column} high")]
-    flat = [
-        [part for cell in row for part in (
-            [cell.value, getattr(cell, "low", None), getattr(cell, "high", None)] if hasattr(cell, "value")
-            else ["" if cell is None else cell, "", ""])]
-        for row in rows
-    ]  # fmt: skip
+def _download(answer: AnswerTable, statement: str, kind: str) -> Response:
+    """Give the answer as a file, each figure with the ends of its interval."""
     if kind == "json":
-        content = json.dumps([dict(zip(head, row, strict=True)) for row in flat], ensure_ascii=False)
-        name = "answer.json"
+        content, name = json.dumps(answer.to_dict(statement), ensure_ascii=False), "answer.json"
     else:
+        columns = answer.to_columns()
         file = io.StringIO(newline="")
         writer = csv.writer(file)
-        writer.writerow([_defuse(cell) for cell in head])
-        writer.writerows([[_defuse(cell) for cell in row] for row in flat])
+        writer.writerow([guard_formula(name) for name in columns])
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow(["" if cell is None else guard_formula(cell) for cell in row])
         content, name = "\ufeff" + file.getvalue(), "answer.csv"
     return Response(
         content.encode(),
         media_type="application/octet-stream",
         headers={"content-disposition": f"attachment; filename={name}"},
     )
-
-
-def _defuse(cell: Any) -> Any:
-    """Keep a text from being taken for a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell[:1] else cell
 
 
 ROUTES = (
