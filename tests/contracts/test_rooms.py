@@ -59,9 +59,9 @@ ENGINES = {
     **dict.fromkeys(("pyspark", "py4j"), ("sources/spark.py",)),
     "sqlglot": ("sources/*",),
     "cryptography": ("noise/rng.py", "privacy/signatures.py"),
-    "sqlite3": ("privacy/ledger_file.py", "requests/store_file.py", "studio/project.py", "studio/desk/store.py"),
+    "sqlite3": ("privacy/ledger_file.py", "requests/store_file.py", "studio/project.py", "studio/desk/database.py"),
     **dict.fromkeys(("starlette", "uvicorn", "jinja2"), ("studio/*",)),
-    "psycopg": ("privacy/ledger_server.py", "sources/postgres.py"),
+    "psycopg": ("privacy/ledger_server.py", "sources/postgres.py", "studio/desk/database.py"),
     "numpy.random": ("demo/*", "noise/public.py"),  # never where a private value or a release is made
     "random": ("noise/*",),
     "os.urandom": ("noise/*", "privacy/chain.py", "privacy/spend.py", "privacy/ledger_file.py"),  # ids, and a pause

@@ -92,12 +92,12 @@ class Person:
 class Office:
     """A desk with one table on offer, and the steward's side of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, address: str | None = None) -> None:
         (folder / "clinic.toml").write_text(SCHEMA, encoding="utf-8")
         rows = "".join(f"{row % 100},{'FM'[row // 3 % 2]}\n" for row in range(4000))
         (folder / "clinic.csv").write_text("age,sex\n" + rows, encoding="utf-8")
         self.clock = Clock()
-        self.store = DeskStore.create(folder / "desk")
+        self.store = DeskStore.create(folder / "desk", address=address)
         self.store.clock = self.clock
         schema = Schema.read(folder / "clinic.toml")
         self.requests = RequestStore.create(folder / "requests.db", schema, TablePolicy(k=5))
@@ -311,7 +311,7 @@ def test_sessions_end_and_are_kept_as_hashes(office: Office) -> None:
 
 def test_an_invitation_works_once_and_for_a_week(office: Office) -> None:
     code = invite(office.store, "A", "user", actor="-")
-    assert code.encode() not in office.store.file.read_bytes()
+    assert code.encode() not in (office.store.folder / "desk.db").read_bytes()
     accept(office.store, code, PASSWORD)
 
     with pytest.raises(ParameterError, match="invitation"):
@@ -337,11 +337,12 @@ def test_a_line_taken_out_of_the_record_is_found(office: Office) -> None:
     for number in range(5):
         office.store.note("A", "did", str(number))
     assert office.store.verify() == 5
-    with pytest.raises(sqlite3.Error), office.store.connect() as rows:
-        rows.execute("DELETE FROM audit WHERE seq = 3")
+    with pytest.raises(sqlite3.Error), office.store.work() as rows:
+        rows.run("DELETE FROM audit WHERE seq = 3")
 
-    with office.store.connect() as rows:
-        rows.executescript("DROP TRIGGER audit_kept; DELETE FROM audit WHERE seq = 3;")
+    with office.store.work() as rows:
+        rows.run("DROP TRIGGER audit_kept")
+        rows.run("DELETE FROM audit WHERE seq = 3")
 
     with pytest.raises(RequestError, match="line 3"):
         office.store.verify()
@@ -362,7 +363,7 @@ def test_the_cookie_is_for_this_site_over_tls_alone(office: Office) -> None:
 
     assert all(word in cookie for word in ("httponly", "secure", "samesite=strict"))
     assert person.get("/").url.path == "/login"
-    assert stat.S_IMODE(office.store.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((office.store.folder / "desk.db").stat().st_mode) == 0o600
 
 
 def test_forms_of_other_sites_and_other_hosts_are_refused(office: Office) -> None:

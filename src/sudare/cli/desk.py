@@ -50,12 +50,18 @@ def _open(folder: Path) -> DeskStore:
 @click.command(cls=Worded, help=text("Make the folder of a desk. Prints an invitation for its first steward."))
 @folder_argument
 @option("--steward", required=True, metavar="NAME", help=text("name of the steward"))
-def create(folder: Path, steward: str) -> None:
+@option(
+    "--store",
+    "address",
+    metavar="ADDRESS",
+    help=text("PostgreSQL database that keeps the rows: postgresql://USER@HOST/DATABASE (default: a file in FOLDER)"),
+)
+def create(folder: Path, steward: str, address: str | None) -> None:
     """Make it."""
     from sudare.studio.desk.accounts import invite as make_invitation
     from sudare.studio.desk.store import DeskStore
 
-    store = DeskStore.create(folder)
+    store = DeskStore.create(folder, address=address)
     code = make_invitation(store, steward, "steward", actor="-")
     click.echo(say("invitation of {name}, for a week: {code} (enter it at /invited)", name=steward, code=code))
 
@@ -104,12 +110,19 @@ def offer(folder: Path, store_file: Path, about: str) -> None:
     help=text("host name by which others reach the desk through the proxy; may be repeated"),
 )
 @option("--behind-proxy", is_flag=True, help=text("a proxy in front of the desk speaks TLS and tells the address"))
-def serve(folder: Path, port: int, names: tuple[str, ...], behind_proxy: bool) -> None:
+@option(
+    "--listen",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help=text("address to listen on; another than the loopback only behind a proxy, as in a container"),
+)
+def serve(folder: Path, port: int, names: tuple[str, ...], behind_proxy: bool, listen: str) -> None:
     """Serve until Ctrl-C."""
     _open(folder)
     from sudare.studio.desk.server import serve_desk
 
-    serve_desk(folder, port=port, names=names, behind_proxy=behind_proxy, tell=click.echo)
+    serve_desk(folder, port=port, names=names, behind_proxy=behind_proxy, listen=listen, tell=click.echo)
 
 
 @click.command(

@@ -25,15 +25,15 @@ OPENER = """<!doctype html><html lang="{language}"><meta charset="utf-8"><title>
 """
 
 
-def bind_port(port: int) -> socket.socket:
-    """Take a port of this computer alone; 0 takes a free one.
+def bind_port(port: int, listen: str = HOST) -> socket.socket:
+    """Take a port, of this computer alone unless another address is named; 0 takes a free one.
 
     Error: ParameterError if it is taken.
     """
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, so that answers do not wait
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        bound.bind((HOST, port))
+        bound.bind((listen, port))
     except (OSError, OverflowError):
         bound.close()
         raise ParameterError(

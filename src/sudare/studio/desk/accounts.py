@@ -62,14 +62,11 @@ def invite(store: DeskStore, name: str, role: str, *, actor: str) -> str:
     if not name.strip() or len(name) > 80 or not name.isprintable():
         raise ParameterError("name ({name}) must be a line of at most 80 characters", name=name[:80])
     code = secrets.token_urlsafe(24)
-    with store.connect() as rows:
-        taken = rows.execute("SELECT 1 FROM account WHERE name = ?", (name,)).fetchone()
-        if taken is not None:
+    with store.work() as rows:
+        if rows.find("SELECT name FROM account WHERE name = ?", name) is not None:
             raise ParameterError("there is an account named {name} already", name=name)
-        rows.execute(
-            "INSERT INTO invitation VALUES (?, ?, ?, ?)",
-            (_fingerprint(code), name, role, store.clock() + INVITATION_SECONDS),
-        )
+        ends = store.clock() + INVITATION_SECONDS
+        rows.run("INSERT INTO invitation VALUES (?, ?, ?, ?)", _fingerprint(code), name, role, ends)
     store.note(actor, "invited", f"{role} {name}")
     return code
 
@@ -81,15 +78,14 @@ def accept(store: DeskStore, code: str, password: str) -> str:
     """
     check_new_password(password)
     hashed = hash_password(password)
-    with store.connect() as rows:
-        rows.execute("BEGIN IMMEDIATE")
-        found = rows.execute("SELECT * FROM invitation WHERE hash = ?", (_fingerprint(code),)).fetchone()
+    with store.work(alone=True) as rows:
+        found = rows.find("SELECT * FROM invitation WHERE hash = ?", _fingerprint(code))
         if found is None or found["ends"] < store.clock():
             raise ParameterError("this invitation is unknown, used or older than a week; ask for another")
-        rows.execute("DELETE FROM invitation WHERE hash = ?", (found["hash"],))
-        rows.execute(
-            "INSERT INTO account VALUES (?, ?, ?, 'active', ?)", (found["name"], found["role"], hashed, store.today)
-        )
+        rows.run("DELETE FROM invitation WHERE hash = ?", found["hash"])
+        if rows.find("SELECT name FROM account WHERE name = ?", found["name"]) is not None:
+            raise ParameterError("there is an account named {name} already", name=found["name"])
+        rows.run("INSERT INTO account VALUES (?, ?, ?, 'active', ?)", found["name"], found["role"], hashed, store.today)
     store.note(found["name"], "accepted")
     return _begin(store, found["name"])
 
@@ -102,12 +98,13 @@ def log_in(store: DeskStore, name: str, password: str, *, address: str) -> str:
     subjects = (f"name {name}", f"from {address}")
     if any(_count_failures(store, subject) >= MOST_FAILURES for subject in subjects):
         raise ParameterError("too many wrong passwords; wait a quarter of an hour")
-    with store.connect() as rows:
-        found = rows.execute("SELECT * FROM account WHERE name = ? AND state = 'active'", (name,)).fetchone()
+    with store.work() as rows:
+        found = rows.find("SELECT * FROM account WHERE name = ? AND state = 'active'", name)
     hashed = _NOBODY if found is None else found["password"]
     if not is_password(password[:MOST_LENGTH], hashed) or found is None:
-        with store.connect() as rows:
-            rows.executemany("INSERT INTO failure VALUES (?, ?)", [(subject, store.clock()) for subject in subjects])
+        with store.work() as rows:
+            for subject in subjects:
+                rows.run("INSERT INTO failure VALUES (?, ?)", subject, store.clock())
         store.note(name if found is not None else "-", "wrong password")
         raise ParameterError("name or password is wrong")
     store.note(name, "entered")
@@ -115,16 +112,16 @@ def log_in(store: DeskStore, name: str, password: str, *, address: str) -> str:
 
 
 def _count_failures(store: DeskStore, subject: str) -> int:
-    with store.connect() as rows:
-        rows.execute("DELETE FROM failure WHERE at < ?", (store.clock() - FAILURE_SECONDS,))
-        return int(rows.execute("SELECT count(*) FROM failure WHERE subject = ?", (subject,)).fetchone()[0])
+    with store.work() as rows:
+        rows.run("DELETE FROM failure WHERE at < ?", store.clock() - FAILURE_SECONDS)
+        return len(rows.list("SELECT at FROM failure WHERE subject = ?", subject))
 
 
 def _begin(store: DeskStore, name: str) -> str:
     session, now = secrets.token_urlsafe(32), store.clock()
-    with store.connect() as rows:
-        rows.execute("DELETE FROM session WHERE made < ? OR used < ?", (now - SESSION_SECONDS, now - IDLE_SECONDS))
-        rows.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (_fingerprint(session), name, now, now))
+    with store.work() as rows:
+        rows.run("DELETE FROM session WHERE made < ? OR used < ?", now - SESSION_SECONDS, now - IDLE_SECONDS)
+        rows.run("INSERT INTO session VALUES (?, ?, ?, ?)", _fingerprint(session), name, now, now)
     return session
 
 
@@ -133,23 +130,23 @@ def find_account(store: DeskStore, session: str) -> DeskAccount | None:
     if not session:
         return None
     now = store.clock()
-    with store.connect() as rows:
-        found = rows.execute(
+    with store.work() as rows:
+        found = rows.find(
             "SELECT account.name, role, made, used, hash FROM session JOIN account ON account.name = session.account"
             " WHERE hash = ? AND state = 'active'",
-            (_fingerprint(session),),
-        ).fetchone()
+            _fingerprint(session),
+        )
         if found is None or now - found["made"] > SESSION_SECONDS or now - found["used"] > IDLE_SECONDS:
             return None
         if now - found["used"] > 60:  # a write for every answer would make the desk slow
-            rows.execute("UPDATE session SET used = ? WHERE hash = ?", (now, found["hash"]))
+            rows.run("UPDATE session SET used = ? WHERE hash = ?", now, found["hash"])
     return DeskAccount(name=found["name"], role=found["role"])
 
 
 def log_out(store: DeskStore, session: str) -> None:
     """End a session."""
-    with store.connect() as rows:
-        rows.execute("DELETE FROM session WHERE hash = ?", (_fingerprint(session),))
+    with store.work() as rows:
+        rows.run("DELETE FROM session WHERE hash = ?", _fingerprint(session))
 
 
 def _fingerprint(secret: str) -> str:

@@ -26,7 +26,7 @@ from sudare.requests import RequestStore, StoredRequest, answer_request
 from sudare.requests.desk import ask_request, draft_request, read_verdicts, refuse_request, withdraw_request
 from sudare.requests.store import describe_state
 from sudare.schema import Attribute, NumberBins, Schema
-from sudare.studio.ask_page import show_ask
+from sudare.studio.ask_page import find_asked_name, show_ask
 from sudare.studio.desk.accounts import DeskAccount
 from sudare.studio.desk.store import DeskStore
 from sudare.studio.project import ReleaseFolder
@@ -134,7 +134,8 @@ def show_catalogue(visit: DeskVisit) -> Response:
         requests = visit.verdicts.open(visit.store, name)
         tables.append({"name": name, "about": about, "policy": str(requests.policy.describe()),
                        "columns": [_describe(attribute) for attribute in _wanted(requests.schema)]})  # fmt: skip
-    return visit.show("desk/catalogue.html", step="catalogue", tables=tables, releases=visit.project.releases())
+    return visit.show("desk/catalogue.html", step="catalogue", tables=tables, releases=visit.project.releases(),
+                      find_asked_name=find_asked_name)  # fmt: skip
 
 
 def _wanted(schema: Schema) -> list[Attribute]:

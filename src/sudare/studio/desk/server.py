@@ -139,13 +139,19 @@ def make_desk(store: DeskStore, *, hosts: list[str], behind_proxy: bool = False)
 
 
 def serve_desk(
-    folder: Path, *, port: int, names: tuple[str, ...], behind_proxy: bool, tell: Callable[[str], None]
+    folder: Path,
+    *,
+    port: int,
+    names: tuple[str, ...],
+    behind_proxy: bool,
+    tell: Callable[[str], None],
+    listen: str = HOST,
 ) -> None:
-    """Run the desk until it is stopped."""
-    if names and not behind_proxy:
+    """Run the desk until it is stopped; on another address than the loopback only behind a proxy."""
+    if (names or listen != HOST) and not behind_proxy:
         raise ParameterError("a desk that others reach stands behind a proxy that speaks TLS; say --behind-proxy")
     store = DeskStore(folder)
-    with bind_port(port) as bound:
+    with bind_port(port, listen) as bound:
         number = bound.getsockname()[1]
         hosts = list(names) or [f"{name}:{number}" for name in (HOST, "localhost")]
         settings = uvicorn.Config(
@@ -156,5 +162,5 @@ def serve_desk(
             proxy_headers=False,
             timeout_graceful_shutdown=3,
         )
-        tell(say("the desk runs at {address}; Ctrl-C ends it", address=f"http://{HOST}:{number}"))
+        tell(say("the desk runs at {address}; Ctrl-C ends it", address=f"http://{listen}:{number}"))
         uvicorn.Server(settings).run(sockets=[bound])

@@ -1,56 +1,32 @@
 """What the desk keeps: accounts, sessions, public tables, work to be done, and an append-only record of what was done.
 
-The record is a chain of hashes, as a ledger is; triggers forbid to change or remove a line of it.
+The record is a chain of hashes, as a ledger is; triggers forbid to change or remove a line of it. Rows are kept in a
+file of the folder, or on a PostgreSQL server that a file of the folder names (`database.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
-import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from sudare.atomic import replace_file
 from sudare.errors import ParameterError, RequestError
+from sudare.studio.desk.database import DeskDatabase, FileDatabase, Row, Rows, ServerDatabase
 from sudare.text import Readable, Words, current_language, languages
 
 FORMAT = 1
+FILE, ADDRESS = "desk.db", "desk.address"  # in the folder: the rows, or where they are kept
 BEGIN = "0" * 64  # the hash before the first line of the record
 Role = Literal["user", "steward", "auditor"]
 ROLES: tuple[Role, ...] = ("user", "steward", "auditor")
-TABLES = """
-CREATE TABLE IF NOT EXISTS format (version INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS account (
-  name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL, state TEXT NOT NULL, created TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS invitation (
-  hash TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, ends REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS session (
-  hash TEXT PRIMARY KEY, account TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS failure (subject TEXT NOT NULL, at REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS public_table (name TEXT PRIMARY KEY, requests TEXT NOT NULL, about TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS asked (
-  account TEXT NOT NULL, name TEXT NOT NULL, day TEXT NOT NULL, form TEXT NOT NULL,
-  PRIMARY KEY (account, name, day, form)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS message (
-  seq INTEGER PRIMARY KEY, name TEXT NOT NULL, request TEXT NOT NULL, at TEXT NOT NULL, actor TEXT NOT NULL,
-  words TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS task (
-  id TEXT PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, request TEXT NOT NULL, version INTEGER,
-  actor TEXT NOT NULL, reason TEXT NOT NULL, state TEXT NOT NULL, told TEXT NOT NULL DEFAULT '', made REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS audit (
-  seq INTEGER PRIMARY KEY, at TEXT NOT NULL, actor TEXT NOT NULL, kind TEXT NOT NULL, object TEXT NOT NULL,
-  before TEXT NOT NULL, hash TEXT NOT NULL);
-CREATE TRIGGER IF NOT EXISTS audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END;
-CREATE TRIGGER IF NOT EXISTS audit_kept BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END;
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,46 +63,41 @@ class DeskTask:
 
 
 class DeskStore:
-    """One file of SQLite in the folder of the desk; every thread has a connection of its own."""
+    """The rows of a desk, and its folder with the releases and deliveries."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.folder = folder.resolve()
-        self.file = self.folder / "desk.db"
         self.clock = clock
-        self._open = threading.local()
-        if not self.file.exists():
-            raise RequestError("{folder} is no folder of a desk; make one with `sudare desk create`", folder=folder)
-        with self.connect() as store:
-            (known,) = store.execute("SELECT max(version) FROM format").fetchone()
+        self.database = _open_database(self.folder)
+        with self.work() as rows:
+            found = rows.find("SELECT max(version) AS version FROM format")
+        known = None if found is None else found["version"]
         if known != FORMAT:
-            raise RequestError("{file} was written by another version ({version})", file=self.file, version=known)
+            raise RequestError("{folder} was written by another version ({version})", folder=folder, version=known)
 
     @classmethod
-    def create(cls, folder: Path) -> DeskStore:
-        """Make the folder of a desk; one that is there is refused."""
+    def create(cls, folder: Path, *, address: str | None = None) -> DeskStore:
+        """Make the folder of a desk, its rows in a file or in the database of an address; one that is there is refused.
+
+        Error: RequestError.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / "desk.db"
-        try:
-            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            raise RequestError("{folder} is the folder of a desk already", folder=folder) from None
-        store = sqlite3.connect(file)
-        store.executescript("PRAGMA journal_mode=WAL;" + TABLES)
-        store.execute("INSERT INTO format VALUES (?)", (FORMAT,))
-        store.commit()
-        store.close()
+        if (folder / FILE).exists() or (folder / ADDRESS).exists():
+            raise RequestError("{folder} is the folder of a desk already", folder=folder)
+        database: DeskDatabase
+        if address is None:
+            database = FileDatabase.create(folder / FILE)
+        else:
+            database = ServerDatabase.create(address)
+            replace_file(folder / ADDRESS, address + "\n")
+            (folder / ADDRESS).chmod(0o600)
+        with database.work() as rows:
+            rows.run("INSERT INTO format VALUES (?)", FORMAT)
         return cls(folder)
 
-    @contextmanager
-    def connect(self) -> Iterator[sqlite3.Connection]:
-        """Open the store for one piece of work; it is kept whole or not at all. A thread keeps its connection."""
-        store: sqlite3.Connection | None = getattr(self._open, "store", None)
-        if store is None:
-            store = self._open.store = sqlite3.connect(self.file, timeout=30)
-            store.row_factory = sqlite3.Row
-            store.execute("PRAGMA synchronous=NORMAL")
-        with store:
-            yield store
+    def work(self, *, alone: bool = False) -> AbstractContextManager[Rows]:
+        """Begin a piece of work with the rows; it is kept whole or not at all."""
+        return self.database.work(alone=alone)
 
     @property
     def today(self) -> str:
@@ -137,18 +108,17 @@ class DeskStore:
 
     def note(self, actor: str, kind: str, what: str = "") -> None:
         """Add a line to the record."""
-        with self.connect() as store:
-            store.execute("BEGIN IMMEDIATE")
-            row = store.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+        with self.work(alone=True) as rows:
+            row = rows.find("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
             seq, before = (1, BEGIN) if row is None else (row["seq"] + 1, row["hash"])
             at = datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="seconds")
             line = (seq, at, actor, kind, what, before)
-            store.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?)", (*line, _hash(line)))
+            rows.run("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?)", *line, _hash(line))
 
     def record(self, most: int = 500) -> list[AuditLine]:
         """Give the last lines of the record, the newest first."""
-        with self.connect() as store:
-            rows = store.execute("SELECT * FROM audit ORDER BY seq DESC LIMIT ?", (most,)).fetchall()
+        with self.work() as rows:
+            found = rows.list("SELECT * FROM audit ORDER BY seq DESC LIMIT ?", most)
         return [
             AuditLine(
                 seq=row["seq"],
@@ -158,7 +128,7 @@ class DeskStore:
                 object=row["object"],
                 hash=row["hash"],
             )
-            for row in rows
+            for row in found
         ]
 
     def verify(self) -> int:
@@ -167,8 +137,8 @@ class DeskStore:
         Error: RequestError that names the first line that does not fit.
         """
         before, count = BEGIN, 0
-        with self.connect() as store:
-            for row in store.execute("SELECT * FROM audit ORDER BY seq"):
+        with self.work() as rows:
+            for row in rows.list("SELECT * FROM audit ORDER BY seq"):
                 line = (row["seq"], row["at"], row["actor"], row["kind"], row["object"], row["before"])
                 if row["seq"] != count + 1 or row["before"] != before or row["hash"] != _hash(line):
                     raise RequestError("the record of the desk was changed: line {line} does not fit", line=count + 1)
@@ -179,16 +149,20 @@ class DeskStore:
 
     def add_table(self, name: str, requests: Path, about: str) -> None:
         """Offer a table: the store of its requests, and a line about it."""
-        with self.connect() as store:
-            store.execute(
-                "INSERT OR REPLACE INTO public_table VALUES (?, ?, ?)", (name, str(requests.resolve()), about)
+        with self.work() as rows:
+            rows.run(
+                "INSERT INTO public_table VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
+                " SET requests = excluded.requests, about = excluded.about",
+                name,
+                str(requests.resolve()),
+                about,
             )
 
     def tables(self) -> dict[str, tuple[Path, str]]:
         """List the tables on offer: the store of their requests, and what is said about them."""
-        with self.connect() as store:
-            rows = store.execute("SELECT * FROM public_table ORDER BY name").fetchall()
-        return {row["name"]: (Path(row["requests"]), row["about"]) for row in rows}
+        with self.work() as rows:
+            found = rows.list("SELECT * FROM public_table ORDER BY name")
+        return {row["name"]: (Path(row["requests"]), row["about"]) for row in found}
 
     def count_form(self, account: str, name: str, form: Mapping[str, Any], *, most: int) -> int:
         """Count a form that is judged; the same form is counted once a day. Gives how many were counted today.
@@ -196,69 +170,66 @@ class DeskStore:
         Error: ParameterError beyond `most`.
         """
         key = hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
-        with self.connect() as store:
+        with self.work(alone=True) as rows:
             day = self.today
-            store.execute("BEGIN IMMEDIATE")
-            counted = store.execute(
-                "SELECT count(*), max(form = ?) FROM asked WHERE account = ? AND name = ? AND day = ?",
-                (key, account, name, day),
-            ).fetchone()
-            if counted[1]:
-                return int(counted[0])
-            if counted[0] >= most:
+            asked = rows.list("SELECT form FROM asked WHERE account = ? AND name = ? AND day = ?", account, name, day)
+            if any(row["form"] == key for row in asked):
+                return len(asked)
+            if len(asked) >= most:
                 raise ParameterError("{count} answers a day. Send the request and the steward will answer.", count=most)
-            store.execute("INSERT INTO asked VALUES (?, ?, ?, ?)", (account, name, day, key))
-            return int(counted[0]) + 1
+            rows.run("INSERT INTO asked VALUES (?, ?, ?, ?)", account, name, day, key)
+            return len(asked) + 1
 
     def count_asked(self, name: str) -> dict[str, int]:
         """Count the forms that each data user has had judged, ever."""
-        with self.connect() as store:
-            rows = store.execute(
+        with self.work() as rows:
+            found = rows.list(
                 "SELECT account, count(DISTINCT form) AS forms FROM asked WHERE name = ?"
                 " GROUP BY account ORDER BY account",
-                (name,),
-            ).fetchall()
-        return {row["account"]: row["forms"] for row in rows}
+                name,
+            )
+        return {row["account"]: row["forms"] for row in found}
 
     # --- messages and work --------------------------------------------------------------------------------------------
 
     def say(self, name: str, request: str, actor: str, words: str) -> None:
         """Add a message to a request."""
         at = self.today
-        with self.connect() as store:
-            store.execute(
+        with self.work() as rows:
+            rows.run(
                 "INSERT INTO message (name, request, at, actor, words) VALUES (?, ?, ?, ?, ?)",
-                (name, request, at, actor, words),
+                name,
+                request,
+                at,
+                actor,
+                words,
             )
 
-    def messages(self, name: str, request: str) -> list[sqlite3.Row]:
+    def messages(self, name: str, request: str) -> list[Row]:
         """Give the messages of a request, the oldest first."""
-        with self.connect() as store:
-            return store.execute(
-                "SELECT at, actor, words FROM message WHERE name = ? AND request = ? ORDER BY seq", (name, request)
-            ).fetchall()
+        with self.work() as rows:
+            return rows.list(
+                "SELECT at, actor, words FROM message WHERE name = ? AND request = ? ORDER BY seq", name, request
+            )
 
     def add_task(self, kind: str, name: str, request: str, *, version: int | None, actor: str, reason: str) -> str:
         """Leave a piece of work to the steward's worker."""
         key = secrets.token_urlsafe(9)
-        with self.connect() as store:
-            store.execute(
+        with self.work() as rows:
+            rows.run(
                 "INSERT INTO task (id, kind, name, request, version, actor, reason, state, made)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', ?)",
-                (key, kind, name, request, version, actor, reason, self.clock()),
+                *(key, kind, name, request, version, actor, reason, self.clock()),
             )
         return key
 
     def take_task(self, name: str) -> DeskTask | None:
         """Take the oldest piece of work of a table."""
-        with self.connect() as store:
-            store.execute("BEGIN IMMEDIATE")
-            row = store.execute(
-                "SELECT * FROM task WHERE name = ? AND state = 'waiting' ORDER BY made LIMIT 1", (name,)
-            ).fetchone()
+        with self.work(alone=True) as rows:
+            row = rows.find("SELECT * FROM task WHERE name = ? AND state = 'waiting' ORDER BY made LIMIT 1", name)
             if row is None:
                 return None
-            store.execute("UPDATE task SET state = 'running' WHERE id = ?", (row["id"],))
+            rows.run("UPDATE task SET state = 'running' WHERE id = ?", row["id"])
             return _read_task(row)
 
     def end_task(self, key: str, state: str, told: Sequence[Words]) -> None:
@@ -266,21 +237,31 @@ class DeskStore:
         lines = {
             code: [line.render(code) if isinstance(line, Readable) else line for line in told] for code in languages()
         }
-        with self.connect() as store:
-            store.execute(
-                "UPDATE task SET state = ?, told = ? WHERE id = ?", (state, json.dumps(lines, ensure_ascii=False), key)
+        with self.work() as rows:
+            rows.run(
+                "UPDATE task SET state = ?, told = ? WHERE id = ?", state, json.dumps(lines, ensure_ascii=False), key
             )
 
     def tasks(self, name: str, request: str) -> list[DeskTask]:
         """Give the work for a request, the newest first."""
-        with self.connect() as store:
-            rows = store.execute(
-                "SELECT * FROM task WHERE name = ? AND request = ? ORDER BY made DESC", (name, request)
-            ).fetchall()
-        return [_read_task(row) for row in rows]
+        with self.work() as rows:
+            found = rows.list("SELECT * FROM task WHERE name = ? AND request = ? ORDER BY made DESC", name, request)
+        return [_read_task(row) for row in found]
 
 
-def _read_task(row: sqlite3.Row) -> DeskTask:
+def _open_database(folder: Path) -> DeskDatabase:
+    """Open the rows of a desk: its file, or the server that its file of an address names.
+
+    Error: RequestError if the folder is no desk's.
+    """
+    if (folder / FILE).exists():
+        return FileDatabase(folder / FILE)
+    if (folder / ADDRESS).exists():
+        return ServerDatabase((folder / ADDRESS).read_text(encoding="utf-8").strip())
+    raise RequestError("{folder} is no folder of a desk; make one with `sudare desk create`", folder=folder)
+
+
+def _read_task(row: Row) -> DeskTask:
     return DeskTask(**{name: row[name] for name in DeskTask.__dataclass_fields__})
 
 
