@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sqlite3
 import time
@@ -221,3 +222,32 @@ def test_the_pages_speak_japanese(ready: tuple[Browser, str]) -> None:
         page = studio.get(path)
         assert 'lang="ja"' in page.text
         assert "スキーマ" in page.text
+
+
+def test_a_table_is_asked_by_point_and_click_and_on_a_map(ready: tuple[Browser, str]) -> None:
+    studio, table = ready
+    studio.post(f"{table}/method/table", {"epsilon": "2", "by": "age,town"})
+    release = publish(studio, table, "counts")
+    assert f"{release}/ask" in studio.get(release).text
+
+    answer = studio.post(f"{release}/ask", {"build": "1", "measure": "count", "group": "age", "group2": "town"})
+    total = studio.post(f"{release}/ask", {"sql": "SELECT SUM(count) FROM cells WHERE age >= 30"})
+
+    towns, tiles = (
+        {"Aoi", "Kita", "Minami"},
+        re.findall(r"<title>([^<]+)</title><rect class=\"tile-(\d)\"", answer.text),
+    )
+    assert {words.split("・")[1].split(":")[0] for words, _ in tiles} == towns
+    assert len({shade for _, shade in tiles}) > 1
+    assert "across: age; from the bottom up: town" in read(answer)
+    assert total.status_code == 200
+    assert 'class="tiles"' not in total.text
+    assert "sudare query counts" in read(total)
+
+
+def test_a_release_that_cannot_be_asked_says_so(ready: tuple[Browser, str]) -> None:
+    studio, table = ready
+    studio.post(f"{table}/method/kanon", {"k": "3"})
+    release = publish(studio, table, "groups")
+    assert f"{release}/ask" not in studio.get(release).text
+    assert "cannot be asked" in read(studio.get(f"{release}/ask"))

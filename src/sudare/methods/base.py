@@ -179,6 +179,7 @@ class Method(metaclass=Renaming):
     takes: ClassVar[Takes] = "counts"
     preview_rows: ClassVar[Literal["", "number", "range"]] = ""
     extra_files: ClassVar[tuple[ExtraFile, ...]] = ()
+    asked_as: ClassVar[str] = ""  # the name in FROM by which SQL asks its releases; empty: they cannot be asked
     publish_help: ClassVar[Text | None] = None  # the sentence of `sudare publish NAME --help`
     preview_help: ClassVar[Text | None] = None
 

@@ -1,4 +1,4 @@
-"""Ask a published view by point and click or in SQL: every answer with its interval, as bars."""
+"""Ask a published view or table by point and click or in SQL: every answer with its interval, as bars and on maps."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from typing import Any, Protocol
 import numpy as np
 from starlette.responses import Response
 
-from sudare.app import query
 from sudare.asking.answers import AnswerCell, AnswerTable, Estimate, show_cell
 from sudare.errors import ParameterError, SudareError
+from sudare.methods.registry import find_method
+from sudare.methods.view.questions import open_asked
+from sudare.releases import Release
 from sudare.releases.office import guard_formula
 from sudare.schema import NumberBins, Schema
+from sudare.studio.ask_map import draw_tiles
 from sudare.studio.project import ReleaseFolder
+from sudare.text import say
 
 LEVEL = 0.95
 MOST_BARS = 200
@@ -42,39 +46,82 @@ class AskVisit(Protocol):
 def show_ask(visit: AskVisit) -> Response:
     """The builder, the statement, the answer."""
     release = visit.project.release(visit.path["release"])
-    if release.certificate.method != "view":
+    asked_as = find_asked_name(release.certificate.method)
+    if not asked_as:
         raise ParameterError(
-            "only a view can be asked; this release was made by {method}", method=release.certificate.method
+            "a release made by {method} cannot be asked; its files are on its page", method=release.certificate.method
         )
-    schema = Schema.from_dict(release.certificate.schema)
+    opened = open_asked(Release.load(release.directory))
     form = visit.form
     statement = form.get("sql", "").strip()
     if "build" in form:
-        statement = build_statement(schema, form)
+        statement = build_statement(opened.schema, form, asked_as)
     answer, error = None, ""
     if statement:
         try:
-            answer = query(release.directory, statement, level=LEVEL, many=False)[0][1]
+            answer = opened.sql(statement, level=LEVEL)
         except SudareError as refusal:
             error = str(refusal)
     if answer is not None and "download" in form:
         return _download(answer, statement, form["download"])
-    rows = () if answer is None else answer.rows[:MOST_BARS]
     return visit.show(
         "ask.html",
         step="releases",
         release=release,
-        attributes=[_describe(schema, name) for name in schema.names],
+        attributes=[_describe(opened.schema, name) for name in opened.schema.names],
         form=form,
         statement=statement,
-        columns=[] if answer is None else answer.columns,
-        rows=[_write_row(row) for row in rows],
-        most=_find_most(rows),
-        notes=[] if answer is None else [str(note) for note in (*answer.notes, *answer.reasons)],
         error=error,
         status=400 if error else 200,
-        command=shlex.join(["sudare", "query", release.directory.name, statement or "SELECT COUNT(*) FROM view"]),
+        **_show_answer(answer, opened.schema),
+        **_write_same(release.directory.name, statement or f"SELECT COUNT(*) FROM {asked_as}", asked_as),
     )
+
+
+def find_asked_name(method: str) -> str:
+    """The name by which SQL asks the releases of a method; empty where they cannot be asked."""
+    try:
+        return find_method(method).asked_as
+    except SudareError:
+        return ""  # of a package that is not here
+
+
+def _show_answer(answer: AnswerTable | None, schema: Schema) -> dict[str, Any]:
+    """What the page shows of an answer: rows with bars, a map where it has places, and what must be known."""
+    if answer is None:
+        return {"columns": [], "rows": [], "most": 1.0, "notes": [], "tiles": None, "more": 0}
+    rows = answer.rows[:MOST_BARS]
+    return {
+        "columns": answer.columns,
+        "rows": [_write_row(row) for row in rows],
+        "most": _find_most(rows),
+        "notes": [str(note) for note in (*answer.notes, *answer.reasons, *_warn_wide(answer))],
+        "tiles": draw_tiles(answer, schema),
+        "more": len(answer.rows) - len(rows),
+    }
+
+
+def _warn_wide(answer: AnswerTable) -> list[str]:
+    """Say how many answers have a range that is wider than half of them."""
+    found = [cell for row in answer.rows for cell in row if isinstance(cell, Estimate) and cell.has_interval]
+    wide = sum(cell.high - cell.low > abs(cell.value) / 2 for cell in found)
+    if not wide or len(answer.rows) < 2:
+        return []
+    return [say("{count} answers have a range over half their value. Group neighbours.", count=wide)]
+
+
+def _write_same(directory: str, statement: str, asked_as: str) -> dict[str, str]:
+    """The command and the Python lines that ask the same."""
+    opener = {"view": f'sd.open_view("{directory}")'}.get(asked_as)
+    lines = [f"view = {opener}", f"view.sql({statement!r})"] if opener else [
+        "import subprocess",
+        f"subprocess.run({['sudare', 'query', directory, statement, '--json']!r}, check=True)",
+    ]  # fmt: skip
+    first = ["import sudare as sd"] if opener else []
+    return {
+        "command": shlex.join(["sudare", "query", directory, statement]),
+        "python": "\n".join([*first, *lines]),
+    }
 
 
 def _describe(schema: Schema, name: str) -> dict[str, Any]:
@@ -84,11 +131,12 @@ def _describe(schema: Schema, name: str) -> dict[str, Any]:
     return {"name": name, "labels": labels, "is_number": isinstance(attribute.domain, NumberBins)}
 
 
-def build_statement(schema: Schema, form: Any) -> str:
+def build_statement(schema: Schema, form: Any, asked_as: str) -> str:
     """Write the statement that the fields describe; names and values are quoted, never pasted."""
-    measure, group = form.get("measure", "count"), form.get("group", "")
+    measure = form.get("measure", "count")
     names = set(schema.names)
-    columns = [quote_name(group)] if group in names else []
+    groups = dict.fromkeys(form.get(field, "") for field in ("group", "group2"))
+    columns = [quote_name(group) for group in groups if group in names]
     target = form.get("of", "")
     if measure in ("sum", "avg") and target in names:
         chosen = f"{measure.upper()}({quote_name(target)})"
@@ -99,10 +147,10 @@ def build_statement(schema: Schema, form: Any) -> str:
         column, sign, value = (form.get(f"{part}{number}", "") for part in ("where", "sign", "value"))
         if column in names and value.strip() and sign in ("=", "<", ">=", "<>"):
             conditions.append(f"{quote_name(column)} {sign} {quote_value(value.strip())}")
-    statement = f"SELECT {', '.join([*columns, chosen])} FROM view"
+    statement = f"SELECT {', '.join([*columns, chosen])} FROM {asked_as}"
     if conditions:
         statement += " WHERE " + " AND ".join(conditions)
-    return statement + (f" GROUP BY {columns[0]}" if columns else "")
+    return statement + (f" GROUP BY {', '.join(columns)}" if columns else "")
 
 
 def quote_name(name: str) -> str:

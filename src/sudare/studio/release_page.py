@@ -19,6 +19,7 @@ from sudare.privacy.exact import write_exact
 from sudare.privacy.signatures import find_key
 from sudare.releases import Release
 from sudare.releases.office import export_release
+from sudare.studio.ask_page import find_asked_name
 from sudare.studio.project import StoredRelease
 from sudare.studio.publish_page import framed_page
 from sudare.studio.web import Visit, go
@@ -77,7 +78,7 @@ def show_release(visit: Visit) -> Response:
         is_new=visit.query.get("new") == "1",
         statement=str(release.certificate.statement),
         words=release.certificate.words(),
-        is_askable=release.certificate.method == "view",
+        is_askable=bool(find_asked_name(release.certificate.method)),
         files=sorted(release.certificate.payload),
         others=[other for other in visit.project.releases() if other.id != release.id],
         checks=[],

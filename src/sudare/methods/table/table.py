@@ -79,6 +79,7 @@ class Table(CurrencyMethod):
 
     name: ClassVar[str] = "table"
     summary: ClassVar[Text] = summary_of("table")
+    asked_as = "cells"
     title: ClassVar[Text] = text("Published counts (table), differential privacy")
     publish_help: ClassVar[Text] = text("Publish counts of DATA over all cells, with sums over regions.")
     preview_help: ClassVar[Text] = text(

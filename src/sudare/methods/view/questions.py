@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from sudare.asking.answers import AnswerTable
+from sudare.asking.answers import LEVEL, AnswerTable
 from sudare.asking.parser import split_statements
 from sudare.asking.statement import ask_statement
 from sudare.methods.view.opened import open_view
 from sudare.releases import Release
+from sudare.schema import Schema
 
 
 def split_questions(statements: str, *, many: bool) -> list[str]:
@@ -28,14 +29,26 @@ def ask_directory(
     release = Release.load(directory)
     asked = split_questions(statements, many=many)
     if release.certificate.method != "view" and not others:
-        opened = _open_other(release)
+        opened = open_asked(release)
         return [(statement, opened.sql(statement, level=level)) for statement in asked]
     views = {"view": open_view(release), **{name: open_view(place) for name, place in (others or {}).items()}}
     return [(statement, ask_statement(statement, views, level=level)) for statement in asked]
 
 
-def _open_other(release: Release) -> Any:
-    """Open a release of another method for questions; one that cannot be asked is refused as no view."""
+class AskedRelease(Protocol):
+    """A release that is open for questions."""
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes it can be asked about."""
+
+    def sql(self, statement: str, *, level: float = LEVEL) -> AnswerTable:
+        """Answer one SELECT."""
+
+
+def open_asked(release: Release) -> AskedRelease:
+    """Open a release for questions in SQL; one that cannot be asked is refused as no view."""
     from sudare.methods.registry import method_of
 
-    return getattr(method_of(release.certificate), "open_release", open_view)(release)
+    opened: AskedRelease = getattr(method_of(release.certificate), "open_release", open_view)(release)
+    return opened

@@ -181,6 +181,7 @@ class View(CurrencyMethod):
 
     name: ClassVar[str] = "view"
     summary: ClassVar[Text] = summary_of("view")
+    asked_as = "view"
     title: ClassVar[Text] = text("A view that answers counts (view), differential privacy")
     publish_help: ClassVar[Text] = text(
         "Publish a compact view of DATA that answers any count, under epsilon-differential privacy."
