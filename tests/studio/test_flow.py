@@ -222,6 +222,7 @@ def test_the_pages_speak_japanese(ready: tuple[Browser, str]) -> None:
         page = studio.get(path)
         assert 'lang="ja"' in page.text
         assert "スキーマ" in page.text
+    studio.post("/language", {"language": "en"})
 
 
 def test_a_table_is_asked_by_point_and_click_and_on_a_map(ready: tuple[Browser, str]) -> None:
@@ -251,3 +252,20 @@ def test_a_release_that_cannot_be_asked_says_so(ready: tuple[Browser, str]) -> N
     release = publish(studio, table, "groups")
     assert f"{release}/ask" not in studio.get(release).text
     assert "cannot be asked" in read(studio.get(f"{release}/ask"))
+
+
+def test_errors_stand_beside_sizes_of_an_earlier_release_and_never_of_the_table(ready: tuple[Browser, str]) -> None:
+    studio, table = ready
+    chosen = {"need": "queries", "rows": "900", "epsilon": "1"}
+    studio.post(f"{table}/choose", chosen)
+    name = publish(studio, table, "sizes").removeprefix("/r/")
+
+    page = studio.post(f"{table}/choose", {**chosen, "sizes": name})
+    even = studio.post(f"{table}/choose", {**chosen, "sizes": "even"})
+    halved = studio.post(f"{table}/choose", {**chosen, "epsilon": "1/2", "sizes": "even"})
+
+    assert "the release sizes" in read(page)
+    assert len(re.findall(r'class="reach" d="M', page.text)) == 3  # towns: the middle attribute
+    assert even.text.count('<td class="n">300</td>') == 3
+    errors = [float(re.findall(r"\(± ([\d,]+)\)", read(each))[0].replace(",", "")) for each in (even, halved)]
+    assert errors[1] > 1.4 * errors[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -21,7 +21,8 @@ from sudare.methods.registry import find_method, method_entries
 from sudare.privacy import Ledger
 from sudare.privacy.exact import write_exact
 from sudare.schema import Schema
-from sudare.studio.project import StudioTable
+from sudare.studio.project import StoredRelease, StudioTable
+from sudare.studio.sizes import AnswerSizes, find_sizes, list_askable
 from sudare.studio.web import Visit, go, tell
 
 STOPS = ("1/20", "1/10", "1/4", "1/2", "1", "2", "4")  # of epsilon; docs/how-to/choosing-epsilon.md
@@ -89,7 +90,7 @@ def show_choose(visit: Visit) -> Response:
 def change_answers(visit: Visit) -> Response:
     """Keep the answers and show what they lead to."""
     table = visit.table()
-    kept = ("need", "rows", "truthful", "hide_number", "epsilon", "k")
+    kept = ("need", "rows", "truthful", "hide_number", "epsilon", "k", "sizes")
     answers = {name: visit.form[name].strip() for name in kept if visit.form.get(name, "").strip()}
     if answers.get("need") != table.answers.get("need") or answers.get("truthful") != table.answers.get("truthful"):
         answers.pop("epsilon", None)
@@ -107,6 +108,7 @@ def _show(visit: Visit, table: StudioTable, given: Mapping[str, Any]) -> Respons
             advice, stops = _advise(Schema.read(table.schema_file), table, given)
         except SudareError as refusal:
             error = str(refusal)
+    releases = list_askable(visit.project, table)
     chosen = None if advice is None else str(given.get(advice.name) or advice.choice.parameters.get(advice.name, ""))
     return visit.show(
         "choose.html",
@@ -116,7 +118,8 @@ def _show(visit: Visit, table: StudioTable, given: Mapping[str, Any]) -> Respons
         advice=advice,
         stops=stops,
         chosen=chosen,
-        chosen_stop=next((stop for stop in stops if stop.value == chosen), None),
+        sizes=_show_sizes(table, given, releases, next((stop for stop in stops if stop.value == chosen), None)),
+        size_sources=releases,
         budget=read_budget(table),
         useful=round(100 * USEFUL),
         others=[(name, str(entry.describe())) for name, entry in method_entries().items()],
@@ -124,6 +127,17 @@ def _show(visit: Visit, table: StudioTable, given: Mapping[str, Any]) -> Respons
         command=_write_command(table, given),
         tell=tell,
     )
+
+
+def _show_sizes(
+    table: StudioTable, given: Mapping[str, Any], releases: Sequence[StoredRelease], stop: Setting | None
+) -> AnswerSizes | None:
+    """The sizes of answers beside the error at the setting that is chosen; None where an error is not known."""
+    rows = str(given.get("rows", "")).replace(",", "")
+    if stop is None or stop.share is None or not rows.isdecimal():
+        return None
+    wish = str(given.get("sizes", ""))
+    return find_sizes(Schema.read(table.schema_file), releases, wish=wish, rows=int(rows), share=stop.share)
 
 
 def _write_command(table: StudioTable, given: Mapping[str, Any]) -> str:
