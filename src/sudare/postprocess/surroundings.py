@@ -190,10 +190,11 @@ def _box(grid: Reals, reach: int) -> Reals:
     return grid
 
 
-def expect_from_neighbours(noisy: Reals, base: Reals, rings: tuple[Reals, Reals], *, variance: float) -> Reals:
+def expect_from_neighbours(noisy: Reals, base: Reals, rings: tuple[Reals, Reals], *, variance: Reals) -> Reals:
     """Weigh the share by area and the two rings by least squares on the noisy cells, in classes of like share.
 
-    The noise of a cell is no part of its own expectation, so the fit is not drawn to it.
+    The noise of a cell is no part of its own expectation, so the fit is not drawn to it. `variance` is that of the
+    noise of every cell.
     """
     features = np.stack([base, *(np.where(np.isnan(ring), base, ring) for ring in rings)], axis=1)
     classes = max(1, min(WEIGHT_CLASSES, base.size // LEAST_WEIGHED))
@@ -205,7 +206,7 @@ def expect_from_neighbours(noisy: Reals, base: Reals, rings: tuple[Reals, Reals]
     for place in range(classes):
         chosen = number[sample] == place
         x, y = features[sample][chosen], noisy[sample][chosen]
-        scaled = x / (variance + base[sample][chosen] ** 2)[:, None]
+        scaled = x / (variance[sample][chosen] + base[sample][chosen] ** 2)[:, None]
         gram = scaled.T @ x
         ridge = 1e-9 * max(float(np.trace(gram)), 1e-12) * np.eye(3)
         found[place] = np.maximum(np.linalg.solve(gram + ridge, scaled.T @ y), 0.0) if x.size else (1.0, 0.0, 0.0)

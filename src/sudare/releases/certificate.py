@@ -235,6 +235,8 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                     "Standard deviation of the sum over a region, by its number of cells: {errors}.", errors=errors
                 )
                 yield key, sentence
+            case "region_standard_deviation_by_density":
+                yield key, _describe_densities(value)
             case "levels" if any("sigma_squared" in level for level in value):
                 yield key, _describe_gaussian_levels(value)
             case "levels" if len(value) == 1:
@@ -249,6 +251,20 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, sentence
             case "bias":
                 yield key, Text(str(value))
+
+
+def _describe_densities(errors: Mapping[str, Any]) -> Text:
+    thin, dense = (
+        ", ".join(f"{cells}: {error:.1f}" for cells, error in errors[name].items()) for name in ("thin", "dense")
+    )
+    return text(
+        "The noise of cells follows the noisy density of the squares around them. The same where squares hold less than"
+        " {low} records a cell: {thin}; and where they hold {high} or more: {dense}.",
+        low=f"{errors['thin_below']:g}",
+        high=f"{errors['dense_from']:g}",
+        thin=thin,
+        dense=dense,
+    )
 
 
 def _describe_gaussian_levels(levels: Sequence[Mapping[str, Any]]) -> Text:

@@ -172,6 +172,7 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable:
         noisy=tuple(values),
         total=int(noisy[order[0]]),
         total_variance=0.0 if total_noise is None else total_noise.variance,
+        rule=method.rule_of(plan.facts, plan.steps),
     )
 
 

@@ -16,7 +16,7 @@ from sudare.methods.budget import CountBudget
 from sudare.methods.figures import ShownPreview
 from sudare.methods.table.haar import wavelet_noise
 from sudare.methods.table.large import large_noises
-from sudare.methods.table.levels import LeafLayout
+from sudare.methods.table.levels import DensityRule, LeafLayout
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.squares import SquareLayout
 from sudare.methods.table.tree import level_noises, table_tree
@@ -25,6 +25,7 @@ from sudare.methods.tree.possible import KeySet
 from sudare.noise import CountNoise, Rng, SeededRng
 from sudare.noise.uniform import draw_below
 from sudare.schema import Schema
+from sudare.schema.arrays import Reals
 from sudare.text import Text, text
 
 BIAS = "empty cells are published too high and large ones too low, since no count is below 0"
@@ -146,6 +147,44 @@ BAD_SHARE = 0.5  # of the published cells: from here on advice is given
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DensityErrors:
+    """Errors of regions, as in a preview, where squares are thin and where they are dense; by records in a cell."""
+
+    thin_below: float
+    dense_from: float
+    thin: tuple[tuple[int, float], ...]
+    dense: tuple[tuple[int, float], ...]
+
+    def lines(self) -> list[Text]:
+        """Tell it in two lines."""
+        return [
+            text(
+                "where squares hold less than {bound} records a cell: {errors} (standard deviation by number of cells)",
+                bound=f"{self.thin_below:g}",
+                errors=_list_errors(self.thin),
+            ),
+            text(
+                "where squares hold {bound} records a cell or more: {errors} (standard deviation by number of cells)",
+                bound=f"{self.dense_from:g}",
+                errors=_list_errors(self.dense),
+            ),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {
+            "thin_below": self.thin_below,
+            "dense_from": self.dense_from,
+            "thin": {str(size): round(error, 3) for size, error in self.thin},
+            "dense": {str(size): round(error, 3) for size, error in self.dense},
+        }
+
+
+def _list_errors(regions: tuple[tuple[int, float], ...]) -> str:
+    return ", ".join(f"{cells}: {deviation:.1f}" for cells, deviation in regions)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TablePreview(ShownPreview):
     """Expected error before anything is spent.
 
@@ -160,6 +199,7 @@ class TablePreview(ShownPreview):
     total_standard_deviation: float
     trials: tuple[Trial, ...] = ()
     is_unbiased: bool = False  # figures without bias are published beside the table
+    by_density: DensityErrors | None = None  # where the noise of cells follows the density of squares
 
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
@@ -174,7 +214,8 @@ class TablePreview(ShownPreview):
                 if cells == 1
                 else text("a region of {cells} cells: standard deviation {deviation}", cells=cells, deviation=off)
             )
-        return [*found, *(trial.describe() for trial in self.trials)]
+        densities = [] if self.by_density is None else self.by_density.lines()
+        return [*found, *densities, *(trial.describe() for trial in self.trials)]
 
     def advice(self) -> Text | None:
         """Say what to do when most published cells will be noise."""
@@ -197,6 +238,8 @@ class TablePreview(ShownPreview):
             "bias": BIAS_BESIDE if self.is_unbiased else BIAS,
             "total_standard_deviation": round(self.total_standard_deviation, 6),
         }
+        if self.by_density is not None:
+            told["region_standard_deviation_by_density"] = self.by_density.to_dict()
         if self.trials:
             told["made_up_tables"] = [one.to_dict() for one in self.trials]
         return told
@@ -231,35 +274,48 @@ def foresee_large(schema: Schema, budget: CountBudget) -> TablePreview:
 
 
 @lru_cache(maxsize=16)
-def foresee_levels(layout: LeafLayout, noises: tuple[CountNoise, ...], budget: CountBudget) -> TablePreview:
+def foresee_levels(
+    layout: LeafLayout, noises: tuple[CountNoise, ...], budget: CountBudget, rule: DensityRule | None = None
+) -> TablePreview:
     """Compute the preview of measured levels: errors of unbiased figures, of regions anywhere on the map.
 
-    A table without a map is looked at by single cells, and by the groups of its levels.
+    A table without a map is looked at by single cells, and by the groups of its levels. Where density decides on the
+    noise of cells, the errors are those of squares that are neither thin nor dense, and those of the others beside.
     """
     total = 0.0 if budget.total_noise is None else math.sqrt(budget.total_noise.variance)
-    variances = [noise.variance for noise in noises]
     held = layout.possible_cells
     levels = tuple((int((cells > 0).sum()), noise) for cells, noise in zip(held, noises, strict=True))
-    if isinstance(layout, SquareLayout):
-        sides = [2**power for power in range(MOST_SIDE_POWER + 1) if 4**power <= len(layout.rows)]
-        parts = [draw_cells(layout), *(draw_boxes(layout, side, side) for side in sides[1:])]
-        errors = standard_errors([measure_energy(part, layout) for part in parts], layout, variances)
-        regions = tuple((side * side, float(error)) for side, error in zip(sides, errors, strict=True))
-    else:
-        nodes = [draw_nodes(layout, level) for level in range(len(layout.sizes) - 1)]
-        parts = [part for part in nodes if part.leaves.size]
-        errors = standard_errors(
-            [measure_energy(part, layout) for part in (draw_cells(layout), *parts)], layout, variances
-        )
-        sizes = [1, *(round(float(np.median(np.bincount(part.numbers)))) for part in parts)]
-        regions = tuple(sorted(dict(zip(sizes, map(float, errors), strict=True)).items()))
+    sizes, energies = _look_at(layout)
+
+    def errors_of(given: tuple[CountNoise, ...]) -> tuple[tuple[int, float], ...]:
+        errors = standard_errors(energies, layout, [noise.variance for noise in given])
+        return tuple(sorted(dict(zip(sizes, map(float, errors), strict=True)).items()))
+
+    by_density = None
+    if rule is not None:
+        above = noises[: rule.level + 1]
+        thin, dense = (errors_of((*above, *own)) for own in (rule.noises[0], rule.noises[-1]))
+        by_density = DensityErrors(thin_below=rule.bounds[0], dense_from=rule.bounds[1], thin=thin, dense=dense)
     return TablePreview(
         cells=layout.schema.possible_size,
-        regions=regions,
+        regions=errors_of(noises),
         levels=levels,
         total_standard_deviation=total,
         is_unbiased=True,
+        by_density=by_density,
     )
+
+
+def _look_at(layout: LeafLayout) -> tuple[list[int], list[Reals]]:
+    """Choose regions to tell the error of: how many cells they have, and what of them lies between the levels."""
+    if isinstance(layout, SquareLayout):
+        sides = [2**power for power in range(MOST_SIDE_POWER + 1) if 4**power <= len(layout.rows)]
+        parts = [draw_cells(layout), *(draw_boxes(layout, side, side) for side in sides[1:])]
+        return [side * side for side in sides], [measure_energy(part, layout) for part in parts]
+    nodes = [draw_nodes(layout, level) for level in range(len(layout.sizes) - 1)]
+    parts = [part for part in nodes if part.leaves.size]
+    sizes = [1, *(round(float(np.median(np.bincount(part.numbers)))) for part in parts)]
+    return sizes, [measure_energy(part, layout) for part in (draw_cells(layout), *parts)]
 
 
 def _tree_levels(schema: Schema, budget: CountBudget) -> tuple[tuple[int, CountNoise], ...]:

@@ -6,6 +6,7 @@ together (`tree.py`). Both number the cells as leaves of a tree, which is all th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -14,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget, plan
 from sudare.methods.table.squares import SquareLayout, fits_squares, lay_out
 from sudare.methods.table.tree import DENSE_CELLS, Visited, level_weights, table_tree
@@ -21,7 +23,14 @@ from sudare.methods.tree import Tree
 from sudare.noise import CountNoise
 from sudare.privacy import DifferentialPrivacy
 from sudare.schema import Schema
-from sudare.schema.arrays import Booleans, Codes
+from sudare.schema.arrays import Booleans, Codes, Integers
+
+# Records in a cell, in deviations of plain noise, below which a square is thin and from which on it is dense. Chosen on
+# the made-up census (seed 5), clustered (41) and sparse maps (43, 44), with the parts in `squares.py`.
+DENSITY_BOUNDS = (0.3, 6.0)
+CLASSES = 3  # thin, middle, dense
+MIDDLE = 1
+BETWEEN_CLASSES = "|"
 
 
 class LeafLayout(Protocol):
@@ -139,10 +148,124 @@ def plan_levels(guarantee: DifferentialPrivacy, shares: tuple[Fraction, ...]) ->
     return plan(guarantee, sums_share=1 - shares[-1], level_weights=weights[:-1] or (1,))
 
 
-def level_noises_of(shares: tuple[Fraction, ...], budget: CountBudget) -> tuple[CountNoise, ...]:
-    """Give the noise of every level, from the largest sums to the cells."""
+def level_parts_of(shares: tuple[Fraction, ...], budget: CountBudget) -> tuple[Fraction, ...]:
+    """Give the part of the promise of every level, from the largest sums to the cells."""
     if budget.sums_part is None:
-        return (budget.cells_noise,)
+        return (budget.cells_part,)
     sums = budget.sums_part
     upper = budget.guarantee.currency.reshare(whole_weights(shares)[:-1])
-    return (*(budget.noise(sums * share) for share in upper), budget.cells_noise)
+    return (*(sums * share for share in upper), budget.cells_part)
+
+
+def level_noises_of(shares: tuple[Fraction, ...], budget: CountBudget) -> tuple[CountNoise, ...]:
+    """Give the noise of every level, from the largest sums to the cells."""
+    return tuple(budget.noise(part) for part in level_parts_of(shares, budget))
+
+
+# --- what noisy density decides --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelShares:
+    """The shares of all levels in pure epsilon: the same everywhere, or those of thin, middle and dense squares.
+
+    Where they are divided by density, the classes share their first levels, the last of which decides.
+    """
+
+    by_class: tuple[tuple[Fraction, ...], ...]
+
+    @property
+    def middle(self) -> tuple[Fraction, ...]:
+        """The shares of squares that are neither thin nor dense."""
+        return self.by_class[MIDDLE if len(self.by_class) == CLASSES else 0]
+
+    @property
+    def deciding_level(self) -> int | None:
+        """The last level that all classes share; None where density decides nothing."""
+        differs = [len(set(shares)) > 1 for shares in zip(*self.by_class, strict=True)]
+        return differs.index(True) - 1 if any(differs) else None
+
+    def write(self) -> tuple[str, ...]:
+        """Write the share of every level; those of thin, middle and dense squares with strokes between.
+
+        >>> LevelShares(by_class=((Fraction(1, 2), Fraction(1, 2)),)).write()
+        ('1/2', '1/2')
+        """
+        levels = zip(*self.by_class, strict=True)
+        return tuple(
+            BETWEEN_CLASSES.join(map(str, shares if len(set(shares)) > 1 else shares[:1])) for shares in levels
+        )
+
+
+def read_shares(written: tuple[str, ...], layout: LeafLayout) -> LevelShares:
+    """Read shares of levels: positive numbers that add up to 1; on a map also three for a level, by class."""
+    levels = len(layout.sizes)
+    try:
+        parts = [tuple(Fraction(part) for part in level.split(BETWEEN_CLASSES)) for level in written]
+    except (ValueError, ZeroDivisionError):
+        parts = []
+    known = {1, CLASSES} if isinstance(layout, SquareLayout) else {1}
+    is_fit = len(parts) == levels and {len(part) for part in parts} <= known
+    number = max((len(part) for part in parts), default=1)
+    by_class = tuple(tuple(part[place % len(part)] for part in parts) for place in range(number)) if is_fit else ()
+    is_fit &= all(sum(shares) == 1 and min(shares) > 0 for shares in by_class)
+    if not is_fit or (number > 1 and len(parts[0]) > 1):
+        raise ParameterError(
+            "shares ({written}) must be {levels} positive numbers that add up to 1, from the largest sums to the cells;"
+            " below the first level of a map there may be three, for thin, middle and dense squares, as 1/4|1/8|1/50",
+            written=", ".join(written),
+            levels=levels,
+        )
+    return LevelShares(by_class=by_class)
+
+
+def divide_by_density(layout: LeafLayout, shares: tuple[Fraction, ...]) -> LevelShares:
+    """Divide what is left below the squares of the third level from the cells by their density, on a map that has one.
+
+    Where cells are thin their own figures say little, and sums of some of them more; where they are dense every cell
+    has something to say, and sums of few of them need no figure of their own.
+    """
+    if not isinstance(layout, SquareLayout) or len(layout.map_sides) < 3 or shares != layout.weights:
+        return LevelShares(by_class=(shares,))
+    level = len(layout.map_sides) - 2
+    rest = sum(shares[level:], Fraction(0))
+    finer = rest - shares[level]
+    by_class = [
+        (*shares[:level], rest * part, *(share * rest * (1 - part) / finer for share in shares[level + 1 :]))
+        for part in (layout.thin_part, shares[level] / rest, layout.dense_part)
+    ]
+    return LevelShares(by_class=tuple(by_class))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityRule:
+    """How the noisy sums of the squares of a level decide on the noise below them: thin, middle and dense squares.
+
+    `bounds` are records in a cell. `noises[c]` are those of a square of class c, from the level below `level` on. All
+    classes cost the same, so that the promise does not depend on what is decided.
+    """
+
+    level: int
+    bounds: tuple[float, float]
+    noises: tuple[tuple[CountNoise, ...], ...]
+
+    def classify(self, noisy: Integers, cells: Codes) -> Codes:
+        """Tell the class of every square of the level by its noisy sum and its possible cells."""
+        classes: Codes = np.searchsorted(np.array(self.bounds), noisy / np.maximum(cells, 1), side="right")
+        return classes
+
+
+def find_density_rule(shares: LevelShares, budget: CountBudget) -> DensityRule | None:
+    """Give the noise below thin, middle and dense squares; None where density decides nothing."""
+    level = shares.deciding_level
+    if level is None:
+        return None
+    parts = level_parts_of(shares.middle, budget)[level + 1 :]
+    rest, currency = sum(parts, Fraction(0)), budget.guarantee.currency
+    plain = math.sqrt(budget.noise(budget.guarantee.amount).variance)
+    low, high = (float(f"{bound * plain:.2g}") for bound in DENSITY_BOUNDS)  # short, so that all machines agree
+    divided = [
+        parts if place == MIDDLE else tuple(rest * part for part in currency.reshare(whole_weights(own[level + 1 :])))
+        for place, own in enumerate(shares.by_class)
+    ]
+    return DensityRule(level=level, bounds=(low, high), noises=tuple(tuple(map(budget.noise, own)) for own in divided))

@@ -13,6 +13,7 @@ the unbiased figures where places are thin, and biased there: both are published
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.methods.budget import LARGEST_TOTAL
-from sudare.methods.table.levels import LeafLayout, TreeLayout
+from sudare.methods.table.levels import DensityRule, LeafLayout, TreeLayout
 from sudare.methods.table.squares import SquareLayout
 from sudare.methods.table.tree import Visited
 from sudare.noise import CountNoise, GaussianNoise, Rng
@@ -35,10 +36,10 @@ from sudare.postprocess.surroundings import (
     project_in_metric,
     round_rows,
 )
-from sudare.schema.arrays import Booleans, Integers, Reals
+from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 
 # Chosen on the made-up census (seeds 5 and 6), clustered, sparse and spiky maps at epsilon 1/10 and 1.
-KEPT_DEVIATIONS = 0.15  # of noise: a cell that is expected to hold less becomes 0
+KEPT_DEVIATIONS = (0.08, 0.15, 0.3)  # of noise: a cell that is expected to hold less becomes 0; by class of density
 GIANT_DEVIATIONS = 20.0  # of noise: with such a cell in the row, what the others look like tells nothing
 AREA_PART = 0.02  # of the expectation of a cell that is spread evenly over its square
 # Standard errors that hold 96 of 100: a little more than is told, since sums of few noises are not quite normal.
@@ -48,13 +49,17 @@ LEAST_WEIGHT = 1e-6  # of the variance of the noise, in the metric of a row
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeasuredTable:
-    """The noisy sums of all levels of a layout, as published: `noisy[l]` of the nodes of level l."""
+    """The noisy sums of all levels of a layout, as published: `noisy[l]` of the nodes of level l.
+
+    `noises` are those of all levels; below the level of `rule`, where there is one, those of its classes.
+    """
 
     layout: LeafLayout
     noises: tuple[CountNoise, ...]
     noisy: tuple[Integers, ...]
     total: int
     total_variance: float
+    rule: DensityRule | None = None
 
     @property
     def published_total(self) -> int:
@@ -73,24 +78,58 @@ class MeasuredTable:
     @cached_property
     def squares(self) -> LeastSquares:
         """Least squares over all levels; nodes without a possible cell are held at 0."""
-        held = self.layout.possible_cells
-        variances = [np.where(cells > 0, noise.variance, 0.0) for cells, noise in zip(held, self.noises, strict=True)]
+        held = enumerate(self.layout.possible_cells)
         return LeastSquares(
             parents=self.layout.parents,
             noisy=[values.astype(np.float64) for values in self.noisy],
-            variances=variances,
+            variances=[np.where(cells > 0, self.variances(level), 0.0) for level, cells in held],
             total=float(self.total),
             total_variance=self.total_variance,
         )
 
+    @cached_property
+    def classes(self) -> Codes | None:
+        """The class of every square of the level that decides on the noise below it."""
+        if self.rule is None:
+            return None
+        return self.rule.classify(self.noisy[self.rule.level], self.layout.possible_cells[self.rule.level])
+
+    def noises_by_class(self, level: int) -> tuple[CountNoise, ...]:
+        """The noises of a level, one for every class."""
+        if self.rule is None or level <= self.rule.level:
+            return (self.noises[level],)
+        return tuple(noises[level - self.rule.level - 1] for noises in self.rule.noises)
+
+    def classes_of(self, level: int, nodes: Codes | None = None) -> Codes:
+        """The place in `noises_by_class` of every node of a level, or of some of them."""
+        if nodes is None:
+            nodes = np.arange(self.layout.sizes[level])
+        if self.rule is None or level <= self.rule.level or self.classes is None:
+            return np.zeros(len(nodes), dtype=np.int64)
+        return self.classes[nodes // (self.layout.sizes[level] // self.layout.sizes[self.rule.level])]
+
+    def variances(self, level: int) -> Reals:
+        """The variance of every noisy sum of a level."""
+        variances = np.array([noise.variance for noise in self.noises_by_class(level)])
+        found: Reals = variances[self.classes_of(level)]
+        return found
+
 
 def measure_levels(
-    counts: Counts, layout: LeafLayout, noises: Sequence[CountNoise], *, total: int, total_variance: float, rng: Rng
+    counts: Counts,
+    layout: LeafLayout,
+    noises: Sequence[CountNoise],
+    *,
+    total: int,
+    total_variance: float,
+    rng: Rng,
+    rule: DensityRule | None = None,
 ) -> MeasuredTable:
     """Add noise to the sums of every level: the only step that sees the data.
 
     Guarantee: what the noises cost together, if `total` is public or already noisy. A unit changes the sums of a level
-    by no more than it changes the cells. Proof: proofs/squares.md
+    by no more than it changes the cells. Noisy sums of one level may decide which of several noises of the same cost
+    the sums below get. Proof: proofs/squares.md
     """
     exact = np.zeros(layout.sizes[-1], dtype=np.int64)
     exact[layout.leaves(counts.columns())] = counts.values
@@ -98,15 +137,19 @@ def measure_levels(
     for level in range(len(layout.sizes) - 1, 0, -1):  # floats hold these sums exactly: totals are below 2^52
         added = np.bincount(layout.parents[level], weights=sums[-1], minlength=layout.sizes[level - 1])
         sums.append(added.astype(np.int64))
-    noisy = []
-    for level, (values, noise) in enumerate(zip(sums[::-1], noises, strict=True)):
-        is_possible = layout.possible_cells[level] > 0
-        measured = np.zeros(values.size, dtype=np.int64)
-        measured[is_possible] = noise.add(values[is_possible], rng=rng)
-        noisy.append(measured)
-    return MeasuredTable(
-        layout=layout, noises=tuple(noises), noisy=tuple(noisy), total=total, total_variance=total_variance
+    noisy: list[Integers] = []
+    found = MeasuredTable(
+        layout=layout, noises=tuple(noises), noisy=(), total=total, total_variance=total_variance, rule=rule
     )
+    for level, values in enumerate(sums[::-1]):
+        classes, measured = found.classes_of(level), np.zeros(values.size, dtype=np.int64)
+        for number, noise in enumerate(found.noises_by_class(level)):
+            chosen = np.flatnonzero((layout.possible_cells[level] > 0) & (classes == number))
+            if chosen.size:
+                measured[chosen] = noise.add(values[chosen], rng=rng)
+        noisy.append(measured)
+        found = dataclasses.replace(found, noisy=tuple(noisy))
+    return found
 
 
 # --- the published table --------------------------------------------------------------------------------------------
@@ -171,13 +214,26 @@ def _estimate_rows(
     consistent = rows.consistent()
     if level == 0 or (0 < layout.sides[level] != 1):
         return project_in_metric(consistent, rows.weights, rows.totals)
-    noise = measured.noises[level]
-    is_open = rows.weights > 0
+    classes = measured.classes_of(level, active * rows.values.shape[1])
+    noises = measured.noises_by_class(level)
     if layout.sides[level] == 1:
-        expected = _expect_on_map(layout, level, rows, consistent, active, above, variance=noise.variance)
+        variance = np.array([noise.variance for noise in noises])[classes]
+        expected = _expect_on_map(layout, level, rows, consistent, active, above, variance=variance)
     else:
         expected = _expect_in_cells(measured.squares.estimates[level], layout, level, rows, active)
-    deviation = math.sqrt(noise.variance)
+    point = np.empty_like(consistent)
+    for number, noise in enumerate(noises):
+        chosen = np.flatnonzero(classes == number)
+        if chosen.size:
+            part = rows.take(chosen)
+            kept = KEPT_DEVIATIONS[number if len(noises) > 1 else 1]
+            point[chosen] = _combine_rows(part, consistent[chosen], expected[chosen], noise, kept)
+    return point
+
+
+def _combine_rows(rows: _Rows, consistent: Reals, expected: Reals, noise: CountNoise, kept: float) -> Reals:
+    """Combine cells with their expectations; rows with a giant are projected plainly."""
+    is_open, deviation = rows.weights > 0, math.sqrt(noise.variance)
     found = combine(
         np.where(is_open, consistent, 0.0).ravel(),
         np.where(is_open, expected, 0.0).ravel(),
@@ -186,7 +242,7 @@ def _estimate_rows(
     )
     mean, spread = found.mean.reshape(consistent.shape), found.variance.reshape(consistent.shape)
     largest = mean.max(axis=1, keepdims=True)
-    is_kept = is_open & (mean >= np.minimum(KEPT_DEVIATIONS * deviation, 0.999 * largest))
+    is_kept = is_open & (mean >= np.minimum(kept * deviation, 0.999 * largest))
     weights = np.where(is_kept, spread + LEAST_WEIGHT * noise.variance, 0.0)
     is_giant = np.where(is_open, consistent, 0.0).max(axis=1) > GIANT_DEVIATIONS * deviation
     point = np.empty_like(consistent)
@@ -203,7 +259,7 @@ def _expect_on_map(
     active: Integers,
     above: Integers,
     *,
-    variance: float,
+    variance: Reals,
 ) -> Reals:
     """Expect the cells of squares from the densities around: between squares, and in two rings of neighbours."""
     side = layout.sides[level - 1]
@@ -223,7 +279,8 @@ def _expect_on_map(
     base *= (rows.totals / base.sum(axis=1))[:, None]
     rings = grid.ring_means(consistent[is_open])
     expected = np.zeros_like(base)
-    expected[is_open] = expect_from_neighbours(consistent[is_open], base[is_open], rings, variance=variance)
+    noise = np.broadcast_to(variance[:, None], base.shape)[is_open]
+    expected[is_open] = expect_from_neighbours(consistent[is_open], base[is_open], rings, variance=noise)
     expected *= (rows.totals / expected.sum(axis=1))[:, None]
     return expected
 

@@ -19,14 +19,20 @@ from numpy.typing import NDArray
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema
 from sudare.schema.arrays import Booleans, Codes
 
-# Sides of squares in cells and shares of pure epsilon, large to small. Chosen on the made-up census (seeds 5 and 6) and
-# on clustered and sparse maps: the geometric mean of errors over cells, squares, irregular regions and rectangles is
-# flat near them (benchmarks/table_regions.py). More than three levels pay only where large squares are asked for.
+# Sides of squares in cells and shares of pure epsilon, large to small, in squares that are neither thin nor dense.
+# Chosen on the made-up census (seeds 5 and 6) and on clustered and sparse maps (41, 43, 44): the geometric mean of
+# errors over cells, squares, irregular regions and rectangles is flat near them (benchmarks/table_regions.py). More
+# levels pay only where large squares are asked for.
 SMALL_MAP = ((32, 8, 1), (4, 4, 12))
-MESH = {2: ((4, 1), (2, 3)), 3: ((20, 5, 1), (1, 1, 2)), 4: ((20, 5, 1), (1, 1, 2)), 5: ((40, 8, 1), (1, 1, 2)),
-        6: ((40, 8, 1), (1, 1, 2))}  # fmt: skip
+MESH_WEIGHTS = (27, 31, 62)
+MESH = {2: ((4, 1), (2, 3)), 3: ((20, 5, 1), MESH_WEIGHTS), 4: ((20, 5, 1), MESH_WEIGHTS),
+        5: ((40, 8, 1), MESH_WEIGHTS), 6: ((40, 8, 1), MESH_WEIGHTS)}  # fmt: skip
+# Of what is left below the third level from the cells, the part of the squares between, where it is thin or dense.
+THIN_PART = Fraction(9, 20)
+DENSE_PART_OF_MESH, DENSE_PART_OF_MAP, DENSE_PART_OF_LARGE_MAP = Fraction(3, 100), Fraction(1, 8), Fraction(23, 100)
 SMALL_MAP_SIDE = 256  # a longer side gets squares of a half and a quarter of it too
-TOP_SHARES = (Fraction(9, 100), Fraction(8, 100))  # of these two
+TOP_SHARES = (Fraction(12, 200), Fraction(15, 200))  # of these two
+INNER_SHARES = (Fraction(39, 200), Fraction(37, 200), Fraction(124, 200))  # of what is left below them
 FIRST_LEVEL_SHARE = Fraction(1, 10)  # of the 80 km squares of a mesh, where it has several
 LEAST_SIDE = 8  # values of an ordered attribute that make it a side of a map
 MOST_OTHERS = 256  # combinations of other attributes in one cell of a map
@@ -76,6 +82,18 @@ class SquareLayout:
         """The node above each node, by level; the first level hangs on the root."""
         first = np.zeros(self.sizes[0], dtype=np.int64)
         return (first, *(np.arange(below) // (below // above) for above, below in itertools.pairwise(self.sizes)))
+
+    @property
+    def thin_part(self) -> Fraction:
+        """Of what is left below the third level from the cells, the part of the squares between where it is thin."""
+        return THIN_PART
+
+    @property
+    def dense_part(self) -> Fraction:
+        """The same where it is dense."""
+        if len(self.space) == 1:
+            return DENSE_PART_OF_MESH
+        return DENSE_PART_OF_MAP if len(self.map_sides) == len(SMALL_MAP[0]) else DENSE_PART_OF_LARGE_MAP
 
     def leaves(self, columns: Codes) -> Codes:
         """Find the leaves of cells (m, attributes)."""
@@ -202,10 +220,9 @@ def map_levels(longest: int) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
     while between[-1] > 4 * sides[0]:
         between.append(max(between[-1] // 4, sides[0] * 2))
     tops = (half, *between)
-    rest = 1 - sum(TOP_SHARES) * Fraction(len(tops), 2)
+    shares = tuple(TOP_SHARES[min(place, 1)] for place in range(len(tops)))
     # the middle levels also serve what lies between them, so they keep more of what is left than the cells do
-    inner = tuple(rest * share for share in (Fraction(20, 100), Fraction(19, 100), Fraction(61, 100)))
-    return (*tops, *sides), (*(TOP_SHARES[0] if not place else TOP_SHARES[1] for place in range(len(tops))), *inner)
+    return (*tops, *sides), (*shares, *((1 - sum(shares)) * share for share in INNER_SHARES))
 
 
 # --- how leaves are numbered ----------------------------------------------------------------------------------------

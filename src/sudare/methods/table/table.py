@@ -26,7 +26,17 @@ from sudare.methods.table.expected_error import TablePreview, foresee, foresee_l
 from sudare.methods.table.frames import COUNT, MARGIN, UNBIASED, frames, map_files
 from sudare.methods.table.haar import check_wavelet_schema
 from sudare.methods.table.large import grow_large, is_opened_by_halves, large_noises, plan_large
-from sudare.methods.table.levels import LeafLayout, find_layout, level_noises_of, plan_levels
+from sudare.methods.table.levels import (
+    DensityRule,
+    LeafLayout,
+    LevelShares,
+    divide_by_density,
+    find_density_rule,
+    find_layout,
+    level_noises_of,
+    plan_levels,
+    read_shares,
+)
 from sudare.methods.table.maps import picture_files
 from sudare.methods.table.measured import MeasuredTable, measure_levels, repair
 from sudare.methods.table.morton import CellOrder
@@ -108,7 +118,7 @@ class Table(CurrencyMethod):
     shares: tuple[str, ...] | None = parameter(
         text(
             "shares of the promise by level, from the largest sums to the cells (default: those that serve the"
-            " workload)"
+            " workload; on a map by the noisy density of squares)"
         ),
         kind=NameList(example='["1/4", "1/4", "1/2"]'),
         default=None,
@@ -211,11 +221,11 @@ class Table(CurrencyMethod):
 
     def check(self, counts: Counts, plan: Plan) -> None:
         """Refuse what could only fail after the spend."""
-        check_counts(counts, plan.facts, plan.steps, self.noises_of(plan.facts, plan.steps))
+        check_counts(counts, plan.facts, plan.steps, self._all_noises(plan.facts, plan.steps))
 
     def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
         """Draw the table; its cells, sums and maps are published, and the noisy sums they were made of."""
-        check_counts(counts, counts.schema, plan.steps, self.noises_of(counts.schema, plan.steps))
+        check_counts(counts, counts.schema, plan.steps, self._all_noises(counts.schema, plan.steps))
         drawn = self._draw(counts, plan.steps, rng)
         tables = frames(drawn.table, drawn.measured)
         maps = map_files(drawn.table, drawn.measured)
@@ -229,7 +239,7 @@ class Table(CurrencyMethod):
         It does not spend; `publish` does so first. Audits call it many times.
         """
         budget = self._budget(counts.schema, neighbours)
-        check_counts(counts, counts.schema, budget, self.noises_of(counts.schema, budget))
+        check_counts(counts, counts.schema, budget, self._all_noises(counts.schema, budget))
         return self._draw(counts, budget, rng).table
 
     def summarise(self, made: Made, *, out: Path) -> Summary:
@@ -275,7 +285,8 @@ class Table(CurrencyMethod):
     def _draw(self, counts: Counts, budget: CountBudget, rng: Rng) -> DrawnTable:
         layout = self.layout_of(counts.schema)
         if layout is not None:
-            return draw_levels(counts, layout, self.noises_of(counts.schema, budget), budget, rng=rng)
+            noises, rule = self.noises_of(counts.schema, budget), self.rule_of(counts.schema, budget)
+            return draw_levels(counts, layout, noises, budget, rng=rng, rule=rule)
         total = measure_total(counts, budget, rng=rng)
         if self.is_large(counts.schema):
             return DrawnTable(table=grow_large(counts, budget, total=total, rng=rng))
@@ -291,17 +302,19 @@ class Table(CurrencyMethod):
         """Tell whether a table is opened by halves where people are: it is too large to visit every cell."""
         return self.algorithm == "squares" and self.layout_of(schema) is None and is_opened_by_halves(schema)
 
-    def _shares(self, schema: Schema) -> tuple[Fraction, ...]:
+    def _shares(self, schema: Schema) -> LevelShares | None:
         layout = self.layout_of(schema)
         if layout is None:
-            return ()
+            return None
         if self.shares is None:
-            return choose_shares(FOCUS_WORKLOADS[self.focus] or self.workload, layout)
-        return read_shares(self.shares, len(layout.sizes))
+            workload = FOCUS_WORKLOADS[self.focus] or self.workload
+            shares = choose_shares(workload, layout)
+            return divide_by_density(layout, shares) if workload == MIX else LevelShares(by_class=(shares,))
+        return read_shares(self.shares, layout)
 
     def _decided(self, schema: Schema) -> dict[str, object]:
         shares = self._shares(schema)
-        return {"shares": tuple(map(str, shares))} if shares else {}
+        return {} if shares is None else {"shares": shares.write()}
 
     def _foresee(self, schema: Schema, budget: CountBudget) -> TablePreview:
         layout = self.layout_of(schema)
@@ -309,15 +322,25 @@ class Table(CurrencyMethod):
             return foresee_large(schema, budget)
         if layout is None:
             return foresee("wavelet" if self.algorithm == "wavelet" else "tree", schema, budget)
-        return foresee_levels(layout, self.noises_of(schema, budget), budget)
+        return foresee_levels(layout, self.noises_of(schema, budget), budget, self.rule_of(schema, budget))
 
     def noises_of(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
-        """The noise of all levels."""
-        if self.layout_of(schema) is not None:
-            return level_noises_of(self._shares(schema), budget)
+        """The noise of all levels; on a map, of squares that are neither thin nor dense."""
+        shares = self._shares(schema)
+        if shares is not None:
+            return level_noises_of(shares.middle, budget)
         if self.is_large(schema):
             return tuple(noise for _, noise in large_noises(schema, budget))
         return tuple(noise for _, noise in foresee(self.algorithm, schema, budget).levels)
+
+    def rule_of(self, schema: Schema, budget: CountBudget) -> DensityRule | None:
+        """How noisy density decides on the noise of cells; None where it decides nothing."""
+        shares = self._shares(schema)
+        return None if shares is None else find_density_rule(shares, budget)
+
+    def _all_noises(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
+        rule = self.rule_of(schema, budget)
+        return (*self.noises_of(schema, budget), *(noise for own in (rule.noises if rule else ()) for noise in own))
 
     def _chosen(self, schema: Schema) -> Schema:
         chosen = self.select(schema)
@@ -338,8 +361,9 @@ class Table(CurrencyMethod):
 
     def _budget(self, schema: Schema, neighbours: Neighbours | None) -> CountBudget:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
-        if self.layout_of(schema) is not None:
-            return plan_levels(promise, self._shares(schema))
+        shares = self._shares(schema)
+        if shares is not None:
+            return plan_levels(promise, shares.middle)
         if self.is_large(schema):
             return plan_large(schema, promise)
         return plan(promise, is_sparse=True) if self.algorithm == "wavelet" else plan_tree(schema, promise, self.focus)
@@ -354,7 +378,13 @@ class DrawnTable:
 
 
 def draw_levels(
-    counts: Counts, layout: LeafLayout, noises: tuple[CountNoise, ...], budget: CountBudget, *, rng: Rng
+    counts: Counts,
+    layout: LeafLayout,
+    noises: tuple[CountNoise, ...],
+    budget: CountBudget,
+    *,
+    rng: Rng,
+    rule: DensityRule | None = None,
 ) -> DrawnTable:
     """Measure all levels and make one table of them.
 
@@ -364,26 +394,11 @@ def draw_levels(
     if budget.total_noise is not None:
         total = int(budget.total_noise.add(np.array([counts.total], dtype=np.int64), rng=rng)[0])
         variance = budget.total_noise.variance
-    measured = measure_levels(counts, layout, noises, total=total, total_variance=variance, rng=rng)
+    measured = measure_levels(counts, layout, noises, total=total, total_variance=variance, rng=rng, rule=rule)
     leaves = repair(measured, rng=rng)
     kept = np.flatnonzero(leaves)
     codes = counts.schema.radix.encode(layout.columns(kept))
     return DrawnTable(table=Counts.build(counts.schema, codes, leaves[kept]), measured=measured)
-
-
-def read_shares(written: tuple[str, ...], levels: int) -> tuple[Fraction, ...]:
-    """Read shares of levels: positive numbers that add up to 1."""
-    try:
-        shares = tuple(Fraction(part) for part in written)
-    except (ValueError, ZeroDivisionError):
-        shares = ()
-    if len(shares) != levels or sum(shares) != 1 or any(share <= 0 for share in shares):
-        raise ParameterError(
-            "shares ({written}) must be {levels} positive numbers that add up to 1, from the largest sums to the cells",
-            written=", ".join(written),
-            levels=levels,
-        )
-    return shares
 
 
 def check_counts(counts: Counts, schema: Schema, budget: CountBudget, noises: Iterable[CountNoise]) -> None:
