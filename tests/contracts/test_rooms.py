@@ -76,11 +76,12 @@ ENGINES = {
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py",)),
     "python_calamine": ("sources/excel.py",),
     "xlsxwriter": ("releases/office.py",),
+    "sklearn": ("compare/task.py",),
     "osmium": ("methods/location/roads.py",),
     "vl_convert": ("methods/location/estimate_files.py", "report/*"),
 }
 BY_NAME = {"methods/registry.py"}  # imports a method by the name that its entry gives: a package may bring it
-LATE = ("scipy", "rich")  # slow to import: only inside functions
+LATE = ("scipy", "sklearn", "rich")  # slow to import: only inside functions
 FILES = {"errors", "scratch", "atomic", "app", "__main__"}  # rooms of one file
 DOORS = {"cli", "studio", "testing", "__main__"}  # the only rooms that may use the public names of `import sudare`
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sudare.methods.kanon.compare import count_values
-from sudare.methods.kanon.page import draw_lattice, list_lattice
+from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.lattice_picture import DrawnNode, draw_nodes
 from sudare.releases import Coded
 from sudare.releases.columns import read_codes, read_numbers
 from sudare.report.page import render_page
@@ -17,6 +18,7 @@ from sudare.report.shapes import Listing, Marginal, Section
 from sudare.report.svg import draw_bars, draw_columns, draw_heat_map, draw_lines
 from sudare.schema import Attribute, NumberBins, TableHierarchy, Values
 from sudare.text import languages
+from tests.unit.kanon_tables import halving
 
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5))
 FRUIT = Attribute(
@@ -110,11 +112,22 @@ def test_a_large_map_is_drawn_in_blocks_and_a_blank_stays_blank() -> None:
     assert max(rows) == 99
 
 
-def test_a_lattice_shows_every_node_and_rings_the_chosen_one() -> None:
-    drawn = draw_lattice(list_lattice({"sex": 1, "age": 3}, (0, 2)))
+def test_a_lattice_shows_every_node_by_its_labels_and_rings_the_chosen_one() -> None:
+    lattice = Lattice((halving("sex", 1), halving("age", 3)))
+    drawn = draw_nodes(lattice, [DrawnNode(node=node, is_chosen=node == (0, 2)) for node in lattice.nodes()])
 
-    assert drawn.count('class="node"') == 8
+    assert drawn.count('rx="5" class="step"') == 8
     assert drawn.count('class="chosen"') == 1
+    assert "age: age/1/0, age/1/1" in drawn
+    assert "0,2" not in drawn
+
+
+def test_a_lattice_too_wide_for_cards_shows_dots_that_name_their_levels() -> None:
+    lattice = Lattice(tuple(halving(name, 2) for name in "abcd"))
+    drawn = draw_nodes(lattice, [DrawnNode(node=node, is_kept=sum(node) > 3) for node in lattice.nodes()])
+
+    assert drawn.count("<circle") == 81
+    assert "a: left out, b: left out" in drawn
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,14 @@ app = LazyGroup(
             text("tell from a history whether a tailor-made request can be met"),
         ),
         "risk": ("sudare.cli.risk:risk", text("which columns of a table identify persons, for the steward")),
+        "lattice": (
+            "sudare.cli.lattice:lattice",
+            text("the ways to generalise a table, what each level costs, for the steward"),
+        ),
+        "utility": (
+            "sudare.cli.lattice:utility",
+            text("how well a column is predicted from a release and from its table, for the steward"),
+        ),
         "request": (
             "sudare.cli.request:request",
             text("requests of data users for tailor-made tables, from draft to delivery"),

@@ -10,6 +10,7 @@ recode, local, top_down, mondrian  classes and labels: levels, levels by value, 
 relabel                  the recodings put together, and the last check
 request, approve         tailor-made requests, and the first option that keeps the promise
 history, predict         what was measured of a table, and what that says of a request
+choices, lattice_picture what every level costs, and pictures of it
 risk, compare, page      risk and loss beside the truth, and the page about a release
 """
 

@@ -37,6 +37,7 @@ class ClassComparison(TruthComparison):
 
     classes: Mapping[str, Any]
     lattice: Mapping[str, Any] | None = None
+    attributes: tuple[Attribute, ...] = ()  # the quasi-identifiers of the true table, with their hierarchies
 
 
 def check_true_schema(release: Release, declared: Schema | None) -> Schema:
@@ -63,7 +64,9 @@ def compare_release(release: Release, truth: Countable) -> ClassComparison:
     suppressed_rows = before.rows - after.rows
     loss = _measure_losses(truth.schema, columns, release.certificate.measures.get("levels") or {}, suppressed_rows)
     risk = BeforeAfter(before=before, after=after, suppressed_rows=suppressed_rows, loss=loss)
-    return ClassComparison(classes=risk.to_dict(), lattice=_measure_lattice(release, counts, quasi))
+    attributes = tuple(truth.schema.attribute(name) for name in quasi)
+    lattice = _measure_lattice(release, counts, quasi)
+    return ClassComparison(classes=risk.to_dict(), lattice=lattice, attributes=attributes)
 
 
 def _measure_lattice(release: Release, counts: Counts, quasi: Sequence[str]) -> dict[str, Any] | None:

@@ -37,6 +37,17 @@ def describe_grouping(grouping: Grouping) -> Text:
     return text("{name} {how}", name=name, how=_describe_short(grouping, is_alone=False))
 
 
+def describe_level(attribute: Attribute, level: int) -> Text:
+    """Say in a few words what a level of a hierarchy publishes: "5-year groups", "8 groups such as Kanto"."""
+    grouping = Grouping(attribute, level)
+    if grouping.size == 1:
+        return text("left out")
+    has_names = _find_period(grouping) is None and _find_width(grouping) is None
+    return (
+        join_items(_list_labels(grouping)) if has_names and grouping.size <= MAX_LISTED else _describe_short(grouping)
+    )
+
+
 def describe_option(option: RequestOption) -> Text:
     """Say how all attributes are grouped."""
     return join_items(describe_grouping(grouping) for grouping in option.values())

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sudare.counts import Countable, Counts
 from sudare.counts.relabelling import Recodable
@@ -16,7 +16,7 @@ from sudare.methods.base import CountedRows, Expected, Made, Method, OpenTable, 
 from sudare.methods.certify import describe_difference
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
-from sudare.methods.kanon.criteria import read_criteria
+from sudare.methods.kanon.criteria import Criterion, read_criteria
 from sudare.methods.kanon.history import History
 from sudare.methods.kanon.joint import EARLIER, EarlierClasses, add_earlier, check_joint, forget_earlier
 from sudare.methods.kanon.kanonymity_parameters import KAnonymityParameters, names_of_role
@@ -57,6 +57,9 @@ from sudare.releases.claims import CheckedClaim
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema, Unit
 from sudare.text import Text, Words, join_clauses, text
+
+if TYPE_CHECKING:
+    from sudare.methods.kanon.choices import Choices
 
 # --- the method ------------------------------------------------------------------------------------------------------
 
@@ -340,15 +343,7 @@ class KAnonymity(KAnonymityParameters):
         weights = self.read_weights(quasi)
         if not self._searches_levels:
             return self._recode_by_class(pieces, check_classes, weights, unit=unit, is_k_alone=len(criteria) == 1)
-        problem = Problem(
-            tuples=Tuples.of(counts, quasi, sensitive, population=register),
-            lattice=Lattice.of(counts.schema, quasi),
-            criteria=criteria,
-            quality=self._weigh(weights),
-            max_suppressed=self.share,
-            deadline_seconds=self.deadline_seconds,
-            progress=progress,
-        )
+        problem = self._make_problem(counts, quasi, sensitive, criteria, register=register, progress=progress)
         node = self.read_levels(quasi, problem.lattice.heights)
         return recode_by_search(
             pieces,
@@ -358,6 +353,47 @@ class KAnonymity(KAnonymityParameters):
             by_value=self.recoding == "value",
             local=self.local,
         )
+
+    def _make_problem(
+        self,
+        counts: Counts,
+        quasi: tuple[str, ...],
+        sensitive: tuple[str, ...],
+        criteria: tuple[Criterion, ...],
+        *,
+        register: Counts | None = None,
+        progress: Callable[[SearchProgress], None] | None = None,
+    ) -> Problem:
+        return Problem(
+            tuples=Tuples.of(counts, quasi, sensitive, population=register),
+            lattice=Lattice.of(counts.schema, quasi),
+            criteria=criteria,
+            quality=self._weigh(self.read_weights(quasi)),
+            max_suppressed=self.share,
+            deadline_seconds=self.deadline_seconds,
+            progress=progress,
+        )
+
+    def list_choices(self, source: Recodable, *, register: Counts | None = None, task: str | None = None) -> Choices:
+        """Measure what each level of each quasi-identifier would cost. For the steward: nothing is published.
+
+        With a `task`, a column to be predicted from the quasi-identifiers, also how well that goes for the best ways.
+        """
+        from sudare.methods.kanon.choices import measure_choices, measure_tasks
+
+        if not self._searches_levels or self.local or self.levels is not None:
+            raise ParameterError("levels are compared for recoding full; leave out levels, local and other recodings")
+        plan = self.plan(self.facts_of(source), register=register)
+        steps: KAnonymitySteps = plan.steps
+        target = [] if task is None else [source.schema.attribute(task).name]
+        if set(target) & set(steps.quasi):
+            raise ParameterError("the task {name} is a quasi-identifier; name a column that is none", name=task)
+        counts = source.count(tuple(dict.fromkeys([*steps.quasi, *steps.sensitive, *target])))
+        problem = self._make_problem(
+            counts, steps.quasi, steps.sensitive, self._all_criteria(plan.facts.unit), register=register
+        )
+        choices = measure_choices(problem)
+        return measure_tasks(choices, Pieces.of(counts, steps.quasi, target), problem) if target else choices
 
     def _recode_by_class(
         self,

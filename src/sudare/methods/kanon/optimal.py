@@ -24,7 +24,7 @@ import numpy as np
 
 from sudare.methods.kanon.check import NodeCheck, NodeChecker, score_tolerance
 from sudare.methods.kanon.criteria import MinimumSize
-from sudare.methods.kanon.lattice import Lattice, Node
+from sudare.methods.kanon.lattice import Lattice, Node, is_finer
 from sudare.methods.kanon.power_law import find_nearest, fit_power_law, list_coarsest
 from sudare.methods.kanon.problem import SearchResult
 
@@ -52,11 +52,13 @@ class ExcludedNodes:
 
 
 class OpenBoxes:
-    """The open boxes of one search, the one of least bound first."""
+    """The open boxes of one search, the one of least bound first; the whole lattice, or the nodes between two."""
 
-    def __init__(self, checker: NodeChecker) -> None:
+    def __init__(self, checker: NodeChecker, *, low: Node | None = None, high: Node | None = None) -> None:
         self.checker = checker
         self.lattice: Lattice = checker.problem.lattice
+        self.low = self.lattice.bottom if low is None else low
+        self.high = self.lattice.heights if high is None else high
         self.measure = checker.measure
         self.excluded = ExcludedNodes(len(self.lattice.heights))
         self.heap: list[tuple[float, int, Node, Node]] = []  # bound, number of the box, low, high
@@ -84,13 +86,14 @@ class OpenBoxes:
 
     def descend(self) -> None:
         """Walk down from the top to a local optimum: a good score to prune by from the start."""
-        current: NodeCheck | None = self.check(self.lattice.heights)
+        current: NodeCheck | None = self.check(self.high)
         while current is not None and not self.checker.is_past_deadline:
             current = self._find_better_below(current)
 
     def _find_better_below(self, current: NodeCheck) -> NodeCheck | None:
         """Find the first finer neighbour that is better, the most promising ones first."""
-        for node in sorted(self.lattice.finer(current.node), key=self.measure.lower_bound):
+        within = (node for node in self.lattice.finer(current.node) if is_finer(self.low, node))
+        for node in sorted(within, key=self.measure.lower_bound):
             if self._may_win(self.measure.lower_bound(node), node) and not self.checker.is_past_deadline:
                 checked = self.check(node)
                 if checked.is_feasible and checked.score < current.score:
@@ -121,9 +124,9 @@ class OpenBoxes:
     # --- the proof ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with the whole lattice as one box."""
-        self.check(self.lattice.heights)
-        self._push(self.lattice.bottom, self.lattice.heights)
+        """Begin with all nodes as one box."""
+        self.check(self.high)
+        self._push(self.low, self.high)
 
     def run(self) -> bool:
         """Open boxes until none can hold anything better, or time is up; tell whether the best is proven."""
@@ -179,7 +182,7 @@ class OpenBoxes:
         if self.excluded.cover(high) or self.check(high).excludes_finer:
             return
         loss = self.checker.certain_loss(high)
-        least = self.measure.bound_with_loss(self.lattice.bottom, loss)
+        least = self.measure.bound_with_loss(self.low, loss)
         if least > self.best_score + score_tolerance(self.best_score):
             self.excluded.add(high)  # what is lost here is lost in all finer nodes, and costs more than the best does
             return
@@ -209,6 +212,23 @@ def find_optimum(checker: NodeChecker, *, seeds: tuple[Node, ...] = (), algorith
     boxes.start()
     is_optimal = boxes.run()
     return _make_result(checker, algorithm=algorithm, lower_bound=boxes.lower_bound, is_optimal=is_optimal)
+
+
+def find_best_between(checker: NodeChecker, low: Node, high: Node) -> tuple[NodeCheck | None, bool]:
+    """Find the best of the nodes between two, and tell whether that is proven (or, without one, that there is none).
+
+    Checks of earlier searches are used again, so the checker must score every feasible node (`is_exact`).
+    """
+    checker.best = None
+    for known in checker.checks.values():
+        if known.is_feasible and is_finer(low, known.node) and is_finer(known.node, high):
+            checker.best = known if checker.prefers(known.score, known.node) else checker.best
+    boxes = OpenBoxes(checker, low=low, high=high)
+    if checker.best is None:
+        boxes.descend()
+    boxes.start()
+    is_proven = boxes.run()
+    return checker.best, is_proven
 
 
 def _make_result(checker: NodeChecker, *, algorithm: str, lower_bound: float, is_optimal: bool) -> SearchResult | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -10,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from sudare.methods.kanon.compare import MAX_SHOWN_NODES, ClassComparison
+from sudare.methods.kanon.compare import ClassComparison
+from sudare.methods.kanon.grouping_words import describe_level
+from sudare.methods.kanon.lattice import Lattice
+from sudare.methods.kanon.lattice_picture import DrawnNode, draw_nodes
 from sudare.methods.kanon.risk import CLASS_SIZE_BINS
 from sudare.releases import Coded, Release
 from sudare.releases.columns import find_frame, number_combinations, read_labels
 from sudare.report.frames import describe_marginals, show_label
 from sudare.report.shapes import Listing, Marginal, Picture, ReportPage, Section, TruthComparison, write_number
-from sudare.report.svg import draw_bars, escape, wrap_svg, write_text
+from sudare.report.svg import draw_bars
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers
-from sudare.text import Text, Words, join_items, join_sentences, text
-
-WIDTH, LAYER, MARGIN = 720, 66, 30  # of the drawing of a lattice, in units: across, from level to level, around
-LETTER = 6.8  # units of a digit
+from sudare.text import Text, Words, join_sentences, text
 
 
 def describe_page(release: Release, *, title: Text, truth: TruthComparison | None = None) -> ReportPage:
@@ -158,105 +157,50 @@ def _describe_losses(classes: Mapping[str, Any]) -> Section:
 
 
 def _describe_levels(release: Release, truth: ClassComparison | None) -> Iterator[Section]:
-    """Describe the chosen levels in the lattice of all, and which nodes keep k if the steward gave the truth."""
+    """Describe the chosen levels; where the steward gave the truth, in the lattice of all with which nodes keep k."""
     levels: Mapping[str, int] = release.certificate.measures.get("levels") or {}
     if not levels:
         return
     schema = Schema.from_dict(release.certificate.schema)
-    heights = {name: level + schema.attribute(name).height for name, level in levels.items() if name in schema.names}
+    published = {name: schema.attribute(name) for name in levels if name in schema.names}
     listing = Listing(
         title=text("levels"),
-        head=(text("attribute"), text("chosen level"), text("top of the hierarchy")),
-        rows=[(name, str(levels[name]), str(height)) for name, height in heights.items()],
+        head=(text("attribute"), text("published as"), text("chosen level"), text("top of the hierarchy")),
+        rows=[
+            (name, describe_level(attribute, 0), str(levels[name]), str(levels[name] + attribute.height))
+            for name, attribute in published.items()
+        ],
     )
-    measured = None if truth is None else truth.lattice
     parts: list[Picture | Listing] = [listing]
-    if math.prod(height + 1 for height in heights.values()) <= MAX_SHOWN_NODES and len(heights) > 1:
-        lattice = measured or list_lattice(heights, tuple(levels[name] for name in heights))
-        title = text("lattice of {names}", names=", ".join(heights))
-        words = _explain_lattice(lattice, is_measured=measured is not None)
-        parts.append(Picture(title=title, draw=partial(draw_lattice, lattice), words=words, is_wide=True))
-    yield Section(title=text("Levels"), parts=tuple(parts), is_secret=measured is not None)
+    is_measured = truth is not None and truth.lattice is not None
+    if truth is not None and truth.lattice is not None and len(levels) > 1:
+        lattice, nodes = Lattice(truth.attributes), [_read_node(node) for node in truth.lattice["nodes"]]
+        title = text("lattice of {names}", names=", ".join(lattice.names))
+        words = _explain_lattice(nodes)
+        parts.append(Picture(title=title, draw=partial(draw_nodes, lattice, nodes), words=words, is_wide=True))
+    yield Section(title=text("Levels"), parts=tuple(parts), is_secret=is_measured)
 
 
-def _explain_lattice(lattice: Mapping[str, Any], *, is_measured: bool) -> Text:
-    if not is_measured:
-        return text("Finest at the bottom; a step up generalises one attribute by one level. Ringed: published.")
+def _read_node(node: Mapping[str, Any]) -> DrawnNode:
+    return DrawnNode(
+        node=tuple(node["levels"]),
+        words=(f"k = {node['k']}",),
+        is_kept=node["kept"],
+        is_chosen=node["chosen"],
+        step=node["step"],
+        is_start=node["start"],
+    )
+
+
+def _explain_lattice(nodes: Sequence[DrawnNode]) -> Text:
     words = [
         text(
-            "Finest at the bottom; a step up generalises one attribute by one level. Filled: every class has k rows,"
-            " nothing left out. Ringed: published."
+            "Finest at the bottom; a step up generalises one attribute by one level. Marked in colour: every class has"
+            " k rows, nothing left out. Ringed: published."
         )
     ]
-    if any(node.get("step") for node in lattice["nodes"]):
+    if any(node.step for node in nodes):
         words.append(text("Numbers: the order in which the search checked the nodes."))
-    if any(node.get("start") for node in lattice["nodes"]):
+    if any(node.is_start for node in nodes):
         words.append(text("In a square: the node that the power law predicted as a start."))
     return join_sentences(words)
-
-
-def list_lattice(heights: Mapping[str, int], chosen: Sequence[int]) -> dict[str, Any]:
-    """List the nodes and edges of a lattice as public facts know them: the structure, and what was chosen.
-
-    >>> len(list_lattice({"sex": 1, "age": 2}, (0, 1))["edges"])
-    7
-    """
-    nodes = list(itertools.product(*(range(height + 1) for height in heights.values())))
-    edges = [
-        [list(node), [*node[:axis], node[axis] + 1, *node[axis + 1 :]]]
-        for node in nodes
-        for axis, height in enumerate(heights.values())
-        if node[axis] < height
-    ]
-    entries = [{"levels": list(node), "height": sum(node), "chosen": node == tuple(chosen)} for node in nodes]
-    return {"names": list(heights), "nodes": entries, "edges": edges}
-
-
-def draw_lattice(lattice: Mapping[str, Any]) -> str:
-    """Draw a lattice: every node a dot, the finest at the bottom, the chosen one ringed.
-
-    Nodes that know whether they keep the promise are filled if they do. Where the search is known, nodes are numbered
-    in the order of the checks, and the node that a prediction began with has a square around it.
-    """
-    nodes, names = lattice["nodes"], ", ".join(lattice["names"])
-    layers: dict[int, list[Mapping[str, Any]]] = {}
-    for node in nodes:
-        layers.setdefault(node["height"], []).append(node)
-    tall = MARGIN * 2 + LAYER * max(layers) + 14
-    place = {
-        tuple(node["levels"]): (WIDTH * (at + 1) / (len(layer) + 1), tall - MARGIN - 14 - LAYER * height)
-        for height, layer in layers.items()
-        for at, node in enumerate(layer)
-    }
-    edges = "".join(
-        f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"
-        for (x, y), (u, v) in ((place[tuple(fine)], place[tuple(coarse)]) for fine, coarse in lattice["edges"])
-    )
-    widths = {height: WIDTH / (len(layer) + 1) - 6 for height, layer in layers.items()}  # for the words of a node
-    dots = "".join(_draw_node(node, *place[tuple(node["levels"])], widths[node["height"]]) for node in nodes)
-    title = text("lattice of {names}", names=names)
-    return wrap_svg(WIDTH, tall, title, f'<path d="{edges}" class="edge"/>{dots}')
-
-
-def _draw_node(node: Mapping[str, Any], x: float, y: float, width: float) -> str:
-    levels = ",".join(map(str, node["levels"]))
-    kind = "node" if "kept" not in node else "node kept" if node["kept"] else "node lost"
-    full: Words = levels if "k" not in node else f"{levels}: k = {node['k']}"
-    full = full if node.get("step") is None else join_items([full, text("check {number}", number=node["step"])])
-    ring = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="12" class="chosen"/>' if node["chosen"] else ""
-    dot = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.5" class="{kind}"><title>{escape(full)}</title></circle>'
-    below = [levels, *([f"k={node['k']}"] if "k" in node else [])]
-    words = "".join(
-        write_text(x, y + 24 + 13 * row, line, anchor="middle", kind="quiet" if row else "ink")
-        for row, line in enumerate(below)
-        if len(line) * LETTER <= width
-    )
-    return ring + _draw_check(node, x, y) + dot + words
-
-
-def _draw_check(node: Mapping[str, Any], x: float, y: float) -> str:
-    """Draw when the search looked at the node, and whether it began there."""
-    square = f'<rect x="{x - 14:.1f}" y="{y - 14:.1f}" width="28" height="28" class="chosen" stroke-dasharray="4 3"/>'
-    aside = 17 if node.get("start") else 13
-    number = "" if node.get("step") is None else write_text(x + aside, y - 9, str(node["step"]), kind="quiet")
-    return (square if node.get("start") else "") + number
