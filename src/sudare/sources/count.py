@@ -77,15 +77,19 @@ def _sort_cells(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
 # too.
 
 
+LISTED_PERSONS = "sudare_listed_persons"
+"""The table of the persons (`person`) with more rows (`n`) than the limit, and of the rows of nobody."""
+
+
 def select_dropped_rows(column: Column, *, max_rows: int, salt: bytes) -> exp.Query:
-    """Select the identities of the rows beyond `max_rows` of their person, as column v.
+    """Select the identities of the rows beyond `max_rows` of their person, as column v; after `count_over_limit`.
 
     Only persons with too many rows are sorted, so the work follows how many those are.
     """
     key = f"SUBSTRING(SHA256(CONCAT('{salt.hex()}:', CAST(n.{ROW} AS VARCHAR))), 1, 16)"
     return _parse_query(f"""
         WITH numbered AS (SELECT {column.column_id} AS person, {ROW} FROM {NUMBERED_ROWS}),
-        over_limit AS (SELECT person FROM numbered GROUP BY person HAVING COUNT(*) > {max_rows:d}),
+        over_limit AS (SELECT person FROM {LISTED_PERSONS} WHERE n > {max_rows:d}),
         ranked AS (
             SELECT n.{ROW}, ROW_NUMBER() OVER (PARTITION BY n.person ORDER BY {key}, n.{ROW}) AS rank_
             FROM numbered AS n JOIN over_limit ON over_limit.person = n.person
@@ -108,14 +112,21 @@ class RowLimit:
 
 
 def count_over_limit(engine: Engine, column: Column, *, max_rows: int) -> RowLimit:
-    """Count rows, the persons with more than `max_rows` of them, and the rows that are too many, in one pass."""
+    """Count rows, the persons with more than `max_rows` of them, and the rows that are too many.
+
+    Persons are added up once: those above the limit, and rows of nobody, are kept as a table for `select_dropped_rows`.
+    """
     is_unowned = "person IS NULL" + (" OR person = ''" if column.family == "text" else "")
-    query = _parse_query(f"""
+    listed = f"""
         WITH people AS (SELECT {column.column_id} AS person, COUNT(*) AS n FROM {ROWS} GROUP BY {column.column_id})
-        SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) AS all_rows, COUNT(*) FILTER (WHERE n > {max_rows:d}) AS persons,
+        SELECT person, n FROM people WHERE n > {max_rows:d} OR {is_unowned}
+    """
+    engine.keep(LISTED_PERSONS, _parse_query(listed))
+    query = _parse_query(f"""
+        SELECT (SELECT COUNT(*) FROM {ROWS}) AS all_rows, COUNT(*) FILTER (WHERE n > {max_rows:d}) AS persons,
             CAST(COALESCE(SUM(CASE WHEN n > {max_rows:d} THEN n - {max_rows:d} END), 0) AS BIGINT) AS too_many,
             CAST(COALESCE(SUM(CASE WHEN {is_unowned} THEN n END), 0) AS BIGINT) AS unowned
-        FROM people
+        FROM {LISTED_PERSONS}
     """)
     result = engine.arrays(query)
     rows, persons, too_many, unowned = (int(result[name][0]) for name in ("all_rows", "persons", "too_many", "unowned"))
