@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import itertools
 import json
 import os
@@ -357,15 +358,42 @@ def test_a_text_file_is_read_as_it_stands_or_refused(cluster: SparkCluster, driv
     folder.mkdir()
     with (folder / "good.csv").open("w", newline="", encoding="utf-8-sig") as out:
         csv.writer(out, delimiter=";").writerows([["x;y", "z"], *((text, 1) for text in texts), ["", 2]])
-    (folder / "cp932.csv").write_bytes("x;y,z\n髙,1\n".encode("cp932"))
+    (folder / "late.csv").write_bytes(b"x;y,z\n" + b"7,1\n" * 100_000 + "髙,1\n".encode("cp932"))
     (folder / "short.csv").write_text("x;y,z\n7,1\n7\n")
 
     with sd.open(f"{cluster.url}{folder}/good.csv", schema, spill_directory=cluster.folder) as source:
         assert source.count().dense().tolist() == [1, 1, 1, 1, 1]
     with pytest.raises(SourceError, match="cannot be read as utf-8"):
-        sd.open(f"{cluster.url}{folder}/cp932.csv", schema, spill_directory=cluster.folder)
+        sd.open(f"{cluster.url}{folder}/late.csv", schema, spill_directory=cluster.folder)
     with pytest.raises(SourceError, match="cannot be split into columns"):
         sd.open(f"{cluster.url}{folder}/short.csv", schema, spill_directory=cluster.folder)
+
+
+def test_text_files_of_offices_are_read_as_on_this_machine(cluster: SparkCluster, driver: Any) -> None:
+    """Other orders, delimiters, blank names, folders that name columns, packed and in CP932: all in one table."""
+    folder = cluster.folder / "offices"
+    for year, name, lines in (
+        ("2023", "a.csv", "区,年齢,\n北,30,x\n南,40,y\n"),
+        ("2024", "b.txt", "年齢|column 3|区\n50|z|北\n60|z|北\n"),
+        ("2024", "c.csv.gz", '区,年齢,column 3\n"南",30,\n'),
+    ):
+        (folder / f"year={year}").mkdir(parents=True, exist_ok=True)
+        data = lines.encode("cp932")
+        (folder / f"year={year}" / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    schema = Schema(
+        name="wards",
+        attributes=(
+            Attribute(name="区", domain=Values(("北", "南"))),
+            Attribute(name="column 3", domain=Values(("x", "y", "z")), missing=True),
+            Attribute(name="year", domain=Values(("2023", "2024"))),
+        ),
+    )
+    with sd.open(str(folder), schema) as source:
+        expected = source.count()
+
+    with sd.open(f"{cluster.url}{folder}", schema, spill_directory=cluster.folder) as source:
+        assert source.count() == expected
+    assert expected.total == 5
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

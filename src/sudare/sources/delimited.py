@@ -11,7 +11,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from sudare.sources.office import SUMS, Head, LeftOut, find_head, is_blank, is_w
 from sudare.text import Text
 
 DELIMITERS = (",", "\t", ";", "|")
-_SAMPLE_CHARACTERS = 1 << 18  # of the beginning of a file, by which the delimiter is chosen
+SAMPLE_CHARACTERS = 1 << 18  # of the beginning of a file, by which the delimiter is chosen
 _SAMPLE_HEAD = 200  # records in which the line of names is sought
 
 
@@ -42,11 +42,17 @@ def read_layout(path: Path, encoding: str, *, original: Path | None = None) -> L
 
     Error: SourceError if the file is empty, has no first line of names, or names a column twice.
     """
-    named = original or path
     with open_bytes(path) as file:
         codec = "utf-8-sig" if encoding == "utf-8" else encoding
         with io.TextIOWrapper(file, encoding=codec, newline="") as decoded:
-            text = decoded.read(_SAMPLE_CHARACTERS)
+            return judge_layout(decoded.read(SAMPLE_CHARACTERS), named=original or path)
+
+
+def judge_layout(text: str, *, named: object) -> Layout:
+    """Find the delimiter and the names in the beginning of a file.
+
+    Error: as `read_layout`.
+    """
     if not text.strip():
         raise SourceError(
             "{file} is empty; a table needs at least a first line with the names of its columns", file=named
@@ -118,7 +124,7 @@ def is_well_quoted(text: str, layout: Layout) -> bool:
 
 def _cut_last_line(text: str) -> str:
     """Leave out the last line of a sample, which may be cut."""
-    return text if len(text) < _SAMPLE_CHARACTERS else text[: text.rfind("\n") + 1] or text
+    return text if len(text) < SAMPLE_CHARACTERS else text[: text.rfind("\n") + 1] or text
 
 
 def _read_records(text: str, delimiter: str, most: int = 50) -> list[list[str]]:
@@ -144,14 +150,23 @@ def _rate_evenness(records: list[list[str]]) -> tuple[bool, float, int]:
 
 # --- lines above the names and below the rows -------------------------------------------------------------------------
 
-_TAIL_BYTES = 1 << 16  # of the end of a file, in which totals are sought
+TAIL_BYTES = 1 << 16  # of the end of a file, in which totals are sought
 _TAIL_RECORDS = 3
 
 
 def has_other_lines(path: Path) -> bool:
     """Tell whether a UTF-8 file must be written anew: a title above the names, a total at the end, mixed line ends."""
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as decoded:
-        sample = decoded.read(_SAMPLE_CHARACTERS)
+        sample = decoded.read(SAMPLE_CHARACTERS)
+    return find_other_lines(sample, lambda: _read_tail(path))
+
+
+def find_other_lines(sample: str, read_tail: Callable[[], str]) -> bool:
+    """Tell whether the beginning and the end of a file hold lines that are no rows, or lines with different ends.
+
+    >>> find_other_lines("a,b\\n1,2\\n", lambda: "3,4\\n合計,6\\n")
+    True
+    """
     layout = find_layout(sample)
     records = [record for record in _read_records(_cut_last_line(sample), layout.delimiter) if record]
     if not records:
@@ -161,7 +176,7 @@ def has_other_lines(path: Path) -> bool:
     usual = Counter(filled[1:] or filled).most_common(1)[0][0]
     if width > 2 and (len(records[0]) < width or filled[0] <= usual / 2):
         return True
-    tail = _read_tail(path)
+    tail = read_tail()
     return _has_both_endings(sample, tail) or _ends_in_sum(tail, layout.delimiter)
 
 
@@ -176,9 +191,9 @@ def _read_tail(path: Path) -> str:
     tail = b""
     with open_bytes(path) as file:
         if path.suffix.lower() != ".gz":
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        while chunk := file.read(_TAIL_BYTES):
-            tail = (tail + chunk)[-_TAIL_BYTES:]
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+        while chunk := file.read(TAIL_BYTES):
+            tail = (tail + chunk)[-TAIL_BYTES:]
     return tail.decode("utf-8", "replace").partition("\n")[2]
 
 
@@ -196,7 +211,7 @@ def rewrite_rows(path: Path, out: Path, *, original: Path, lines: tuple[int, int
     Error: SourceError naming the line of a row that has more or fewer fields than there are names.
     """
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as decoded:
-        sample = decoded.read(_SAMPLE_CHARACTERS)
+        sample = decoded.read(SAMPLE_CHARACTERS)
     delimiter = find_layout(sample).delimiter
     records: list[list[str]] = _read_records(_cut_last_line(sample), delimiter, most=_SAMPLE_HEAD)
     head = find_head(records, file=original, lines=lines)

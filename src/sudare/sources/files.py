@@ -141,7 +141,7 @@ _LONGEST_LINE = 16 << 20  # bytes; DuckDB leaves out a last line that does not f
 TRIED_ENCODINGS = ("utf-8", "cp932")
 """Encodings of a file without a byte order mark, in this order: the first that fits every byte."""
 
-_BYTE_ORDER_MARKS = (
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -149,7 +149,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 # Bytes that Windows does not use; Python's codec lets them pass as these characters.
-_NOT_CP932 = re.compile("[\x80\xa0\uf8f1-\uf8f3]")
+NOT_CP932 = re.compile("[\x80\xa0\uf8f1-\uf8f3]")
 _CONVINCING = 8  # characters beyond ASCII before the first fault: so many are not UTF-8 by chance
 # In an office "Shift_JIS" means what Windows writes: with circled digits, wave dashes and the many forms of names.
 _NAMES_OF_CP932 = {
@@ -212,7 +212,7 @@ def find_encoding(path: Path, encoding: str | None = None) -> str:
 def _read_mark(path: Path) -> tuple[str, ...] | None:
     with open_bytes(path) as file:
         start = file.read(4)
-    return next(((name,) for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), None)
+    return next(((name,) for mark, name in BYTE_ORDER_MARKS if start.startswith(mark)), None)
 
 
 class EncodingFault(NamedTuple):
@@ -239,7 +239,7 @@ def _find_fault(path: Path, name: str) -> EncodingFault | None:
                 return EncodingFault(_find_line(path, offset, error.encoding), is_convincing)
             except UnicodeError:  # UTF-16 without its mark
                 return EncodingFault(1, False)
-            stray = _NOT_CP932.search(text) if name == "cp932" else None
+            stray = NOT_CP932.search(text) if name == "cp932" else None
             if stray is not None:
                 return EncodingFault(_find_line(path, before, name) + text.count("\n", 0, stray.start()), False)
             is_plain = not decoder.getstate()[0]

@@ -36,11 +36,11 @@ from sqlglot import exp
 
 from sudare.errors import ParameterError, SourceError
 from sudare.sources.base import Progress
-from sudare.sources.delimited import DELIMITERS
 from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS, Column, Family, Lookup
 from sudare.sources.spark_dialect import SparkDialect
 from sudare.sources.spark_jobs import SparkJobs
 from sudare.sources.spark_storage import SparkAddress, SparkStorage, escape_pattern, list_hosts, refuse_scratch
+from sudare.sources.spark_text import TEXT_ENDINGS, find_text_files
 from sudare.text import Words, text
 
 # --- reaching a cluster ---------------------------------------------------------------------------------------------
@@ -64,6 +64,7 @@ _SETTINGS = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # code=007 in a folder's name is not 7
     "spark.sql.files.ignoreCorruptFiles": "false",  # no row is lost in silence
     "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.legacy.javaCharsets": "true",  # CP932 and EUC-JP are read too
 }
 
 
@@ -189,6 +190,11 @@ _ARROW_TYPES = {
     "day": pyarrow.date32(),
     "moment": pyarrow.timestamp("us"),
 }
+_KINDS = {
+    **dict.fromkeys(TEXT_ENDINGS, "text"),
+    **dict.fromkeys((".parquet", ".pq", ""), "parquet"),
+    ".orc": "orc",
+}
 _PLAIN_NODES = {"Project", "Filter", "SubqueryAlias"}  # each row of the plan is one row of its file
 _INDEX_BITS = 31  # of a row in its file; the other 32 are for the file
 _SEEDS = tuple(range(8))  # of the hash of a file's name: one under which all names differ is taken
@@ -199,7 +205,7 @@ _SPREAD_KEYS = 1 << 21  # a lookup of more keys is not sent to every worker
 class SparkEngine:
     """A Spark cluster over a path, a table or a DataFrame. See `engine.Engine` for its verbs."""
 
-    has_named_columns = True
+    has_named_columns = True  # but the first line of a text file might be a row
 
     def __init__(
         self,
@@ -254,31 +260,30 @@ class SparkEngine:
         return self._jobs.run(lambda: self._read_path(address.path, encoding))
 
     def _read_path(self, path: str, encoding: str | None) -> Any:
-        """Read files by the ending of the first; what is not named otherwise is Parquet."""
-        pattern, ending, is_alone = self._storage.find_files(path)
-        if ending in (".csv", ".tsv", ".txt"):
-            return self._read_text_files(pattern, encoding)
+        """Read files by their ending; a name without one, as writers of lakes give parts, is Parquet.
+
+        Error: SourceError if they are of several kinds, or of one that is not read here.
+        """
+        files = self._storage.find_files(path)
+        kinds = {_KINDS.get(file.ending) for file in files}
+        kind = kinds.pop()
+        if kinds:
+            raise SourceError("{data} matches files of several kinds; read one kind at a time", data=self.name)
+        if kind is None:
+            raise SourceError(
+                "{file} is of a kind that is not read on Spark; save it as .parquet, .orc, .csv, .tsv or .txt, or read"
+                " it on this machine",
+                file=next(file for file in files if file.ending not in _KINDS).name,
+            )
+        if kind == "text":
+            found = find_text_files(self._storage, files, encoding)
+            self._text_encoding, self.has_named_columns = found.codec, False
+            return found.read(self._session, self._storage.find_root(path))
         if encoding is not None:
             raise ParameterError("encoding ({encoding}) is for text files; leave it out", encoding=encoding)
-        if ending == ".orc":
-            return self._session.read.option("mergeSchema", not is_alone).orc(pattern)
-        return self._session.read.option("mergeSchema", not is_alone).parquet(pattern)
-
-    def _read_text_files(self, pattern: str, encoding: str | None) -> Any:
-        """Read delimited text, every column as text; a line that does not fit is an error, not a row with holes."""
-        self._text_encoding = encoding or "utf-8"
-        first = self._session.read.option("encoding", self._text_encoding).text(pattern).head()
-        line = first[0] if first is not None else ""
-        headers = {sep: next(csv.reader([line], delimiter=sep), []) for sep in DELIMITERS}
-        delimiter = max(DELIMITERS, key=lambda sep: len(headers[sep]))
-        names = headers[delimiter]
-        if not all(names) or not names or len(set(names)) < len(names):
-            raise SourceError("the first line of {data} must name every column, each once", data=self.name)
-        options = {
-            "header": True, "sep": delimiter, "quote": '"', "escape": '"', "multiLine": True,
-            "mode": "FAILFAST", "enforceSchema": False, "nullValue": "", "encoding": self._text_encoding,
-        }  # fmt: skip
-        return self._session.read.options(**options).csv(pattern)
+        read = self._session.read.option("mergeSchema", len(files) > 1)
+        pattern = self._storage.find_pattern(path)
+        return read.orc(pattern) if kind == "orc" else read.parquet(pattern)
 
     def _take_rows(self, frame: Any) -> tuple[Any, Any]:
         """Give the rows under Sudare's own names, without and with their place: plain Parquet, or a copy made once."""

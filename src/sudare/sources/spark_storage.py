@@ -75,6 +75,39 @@ def refuse_scratch(directory: str) -> SourceError:
 _ROW_GROUP_BYTES = 128 << 20
 _MOST_PADDING = 8 << 20  # bytes before a row group, as Parquet's own writers allow
 _COPY_BYTES = 1 << 20  # at a time
+_SKIP_BYTES = 1 << 30  # at a time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredFile:
+    """A file on the storage of a cluster: its address there, and its length in bytes."""
+
+    address: str
+    length: int
+
+    @property
+    def name(self) -> str:
+        """Its name in messages, without the file system of one machine."""
+        return self.address.removeprefix("file:")
+
+    @property
+    def pattern(self) -> str:
+        """The pattern that means this file alone."""
+        return escape_pattern(self.address)
+
+    @property
+    def is_packed(self) -> bool:
+        """Tell whether it is packed as gzip."""
+        return self.address.lower().endswith(".gz")
+
+    @property
+    def ending(self) -> str:
+        """Tell the ending that says of which kind it is.
+
+        >>> StoredFile(address="/lake/a.CSV.gz", length=1).ending
+        '.csv'
+        """
+        return Path(self.address.lower().removesuffix(".gz")).suffix
 
 
 class SparkStorage:
@@ -102,26 +135,78 @@ class SparkStorage:
         place = self._jvm.org.apache.hadoop.fs.Path(path)
         return place, place.getFileSystem(self._hadoop_conf())
 
-    def find_files(self, path: str) -> tuple[str, str, bool]:
-        """Give a path as the pattern that means it, the ending of its first file, and whether that is the only one.
+    def find_files(self, path: str) -> tuple[StoredFile, ...]:
+        """List the files of a path or a pattern in the order of their names, but not what writers leave beside them.
 
-        Error: SourceError if there is no file.
+        Error: SourceError if there is none.
         """
         place, files = self._locate(path)
-        is_there = files.exists(place)
-        matches = [files.getFileStatus(place)] if is_there else list(files.globStatus(place) or ())
-        names: list[str] = []
+        matches = [files.getFileStatus(place)] if files.exists(place) else list(files.globStatus(place) or ())
+        listed: list[StoredFile] = []
         for match in matches:
+            above = str(match.getPath().getParent() or match.getPath())
             found = files.listFiles(match.getPath(), True)
-            while found.hasNext() and len(names) < 2:
-                name = found.next().getPath().getName()
-                names += [name] if not name.startswith(("_", ".")) else []
-        if not names:
+            while found.hasNext():
+                status = found.next()
+                stored = StoredFile(address=str(status.getPath()), length=int(status.getLen()))
+                parts = stored.address.removeprefix(above).split("/")
+                listed += [] if any(part.startswith(("_", ".")) and "=" not in part for part in parts) else [stored]
+        if not listed:
             raise SourceError(
                 "there is no {data}, or the cluster cannot see it; give a path that all workers share", data=self.name
             )
-        pattern = escape_pattern(path) if is_there else path
-        return pattern, Path(names[0].lower().removesuffix(".gz")).suffix, len(names) == 1
+        return tuple(sorted(listed, key=lambda stored: stored.address))
+
+    def find_pattern(self, path: str) -> str:
+        """Give the pattern that means a path; one that is no path is a pattern already."""
+        place, files = self._locate(path)
+        return escape_pattern(path) if files.exists(place) else path
+
+    def find_root(self, path: str) -> str:
+        """Give the folder below which names of folders tell columns: a path itself, or what a pattern begins with."""
+        place, files = self._locate(path)
+        if files.exists(place):
+            return path if files.getFileStatus(place).isDirectory() else str(place.getParent())
+        return re.split(r"[*?\[{]", path)[0].rpartition("/")[0] or "/"
+
+    def find_charset(self, name: str) -> str:
+        """Give the name of an encoding as Java knows it.
+
+        Error: SourceError if it knows none.
+        """
+        if not self._jvm.java.nio.charset.Charset.isSupported(name):
+            raise SourceError(
+                "encoding ({encoding}) is not one that Spark reads; write the files as UTF-8", encoding=name
+            )
+        return str(self._jvm.java.nio.charset.Charset.forName(name).name())
+
+    def _open(self, file: StoredFile) -> Any:
+        place, files = self._locate(file.address)
+        stream = files.open(place)
+        return self._jvm.java.util.zip.GZIPInputStream(stream) if file.is_packed else stream
+
+    def read_head(self, file: StoredFile, most: int) -> bytes:
+        """Read the first bytes of a file, unpacking .gz."""
+        stream = self._open(file)
+        try:
+            return bytes(stream.readNBytes(most))
+        finally:
+            stream.close()
+
+    def read_tail(self, file: StoredFile, most: int) -> bytes:
+        """Read the last bytes of a file; a packed one is unpacked twice, once to learn its length."""
+        length = file.length
+        if file.is_packed:
+            length, stream = 0, self._open(file)
+            while skipped := int(stream.skip(_SKIP_BYTES)):
+                length += skipped
+            stream.close()
+        stream = self._open(file)
+        try:
+            stream.skipNBytes(max(0, length - most))
+            return bytes(stream.readNBytes(most))
+        finally:
+            stream.close()
 
     # --- a directory of our own ---------------------------------------------------------------------------------
 
