@@ -1,0 +1,17 @@
+SELECT SUM(price * quantity) AS revenue FROM orders;
+SELECT strftime(ordered, '%Y-%m') AS month, SUM(price) AS revenue, COUNT(*) AS orders, SUM(price) / COUNT(*) AS basket FROM orders GROUP BY month ORDER BY month;
+SELECT category, SUM(price) AS revenue, SUM(price) * 100 / SUM(SUM(price)) OVER () AS percent FROM orders GROUP BY category ORDER BY revenue DESC;
+SELECT prefecture, category, COUNT(*) AS n, RANK() OVER (PARTITION BY prefecture ORDER BY COUNT(*) DESC) AS r FROM orders GROUP BY prefecture, category ORDER BY prefecture, r;
+SELECT category, COUNT(*) AS n, SUM(CASE WHEN returned = 'yes' THEN 1 ELSE 0 END) AS back, 100.0 * SUM(CASE WHEN returned = 'yes' THEN 1 ELSE 0 END) / COUNT(*) AS back_pct FROM orders GROUP BY category HAVING COUNT(*) > 50 ORDER BY back_pct DESC;
+SELECT payment, COUNT(*) FILTER (WHERE returned = 'yes') AS back, COUNT(*) FILTER (WHERE returned = 'no') AS kept FROM orders GROUP BY payment;
+SELECT CASE WHEN price < 1000 THEN '1 under 1,000' WHEN price < 5000 THEN '2 1,000-4,999' WHEN price < 10000 THEN '3 5,000-9,999' ELSE '4 10,000 and more' END AS price_band, COUNT(*) AS n, AVG(quantity) AS items FROM orders GROUP BY 1 ORDER BY 1;
+SELECT date_trunc('quarter', ordered) AS q, payment, COUNT(*) AS n FROM orders WHERE prefecture IN ('Tokyo', 'Osaka') GROUP BY ALL ORDER BY q, n DESC;
+SELECT category, MEDIAN(price) AS typical, AVG(price) AS mean, AVG(price) - MEDIAN(price) AS skew FROM orders GROUP BY category;
+SELECT prefecture, SUM(quantity) AS items FROM orders GROUP BY prefecture ORDER BY items DESC LIMIT 5;
+WITH monthly AS (SELECT date_trunc('month', ordered) AS m, SUM(price) AS revenue FROM orders GROUP BY 1) SELECT m, revenue, revenue - LAG(revenue) OVER (ORDER BY m) AS change FROM monthly ORDER BY m;
+WITH monthly AS (SELECT date_trunc('month', ordered) AS m, COUNT(*) AS n FROM orders GROUP BY 1) SELECT m, SUM(n) OVER (ORDER BY m) AS running FROM monthly ORDER BY m;
+SELECT AVG(n) AS mean_per_prefecture FROM (SELECT prefecture, COUNT(*) AS n FROM orders GROUP BY prefecture) t;
+SELECT COUNT(*) FROM orders WHERE category NOT IN ('books', 'food') AND price BETWEEN 2500 AND 7500;
+SELECT category, COUNT(DISTINCT prefecture) AS prefectures FROM orders GROUP BY category;
+SELECT prefecture FROM orders GROUP BY prefecture HAVING SUM(price) > (SELECT SUM(price) * 0.2 FROM orders);
+SELECT category, payment, SUM(price) AS revenue FROM orders GROUP BY GROUPING SETS ((category, payment), (category), ());

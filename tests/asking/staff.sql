@@ -1,0 +1,16 @@
+SELECT department, gender, AVG(salary) AS mean_salary, COUNT(*) AS n FROM staff GROUP BY department, gender ORDER BY department, gender;
+SELECT department, AVG(salary) FILTER (WHERE gender = 'woman') / AVG(salary) FILTER (WHERE gender = 'man') AS pay_ratio FROM staff GROUP BY department;
+SELECT department, quantile_cont(salary, 0.25) AS q1, MEDIAN(salary) AS q2, quantile_cont(salary, 0.75) AS q3 FROM staff GROUP BY department;
+SELECT grade, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY grade) AS up_to FROM staff GROUP BY grade ORDER BY grade;
+SELECT YEAR(hired) AS year, COUNT(*) AS hired, COUNT(*) FILTER (WHERE has_left = 'yes') AS gone, COUNT(*) FILTER (WHERE has_left = 'yes') / COUNT(*) AS turnover FROM staff GROUP BY YEAR(hired) ORDER BY year;
+SELECT COUNT(*) FROM staff WHERE overtime > 45 AND has_left = 'no';
+SELECT department, CORR(overtime, salary) FROM staff GROUP BY department;
+SELECT department, AVG(overtime) AS mean_overtime, STDDEV_SAMP(overtime) AS sd_overtime FROM staff WHERE grade >= 3 GROUP BY department HAVING AVG(overtime) > 10 ORDER BY 2 DESC;
+SELECT s.department, s.n, s.n * 1.0 / t.total AS share FROM (SELECT department, COUNT(*) AS n FROM staff GROUP BY department) s CROSS JOIN (SELECT COUNT(*) AS total FROM staff) t;
+SELECT gender, AVG(salary * 12) AS yearly, SUM(salary * 12) AS bill FROM staff WHERE has_left = 'no' GROUP BY gender;
+SELECT CASE WHEN overtime = 0 THEN 'none' WHEN overtime <= 20 THEN 'some' WHEN overtime <= 45 THEN 'much' ELSE 'too much' END AS load, COUNT(*) AS n, COUNT(*) FILTER (WHERE has_left = 'yes') AS gone FROM staff GROUP BY 1 ORDER BY n DESC;
+SELECT DISTINCT department FROM staff ORDER BY department;
+SELECT department, MAX(n) AS largest FROM (SELECT department, grade, COUNT(*) AS n FROM staff GROUP BY department, grade) GROUP BY department;
+SELECT a.department, a.n AS staff_2024, b.n AS staff_2025, b.n - a.n AS growth FROM (SELECT department, COUNT(*) AS n FROM staff GROUP BY department) a JOIN (SELECT department, COUNT(*) AS n FROM staff_2025 GROUP BY department) b ON a.department = b.department ORDER BY growth DESC;
+SELECT COUNT(*) AS n, AVG(2025 - YEAR(hired)) AS tenure FROM staff WHERE department = 'Sales' OR department LIKE 'IT%';
+SELECT ROUND(salary, -5) AS band, COUNT(*) FROM staff GROUP BY band ORDER BY band;

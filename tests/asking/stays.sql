@@ -1,0 +1,17 @@
+SELECT COUNT(*) AS stays FROM stays WHERE admitted >= DATE '2024-04-01' AND admitted < DATE '2025-04-01';
+SELECT date_trunc('month', admitted) AS month, COUNT(*) AS stays, AVG(days) AS mean_days FROM stays GROUP BY 1 ORDER BY 1;
+SELECT ward, COUNT(*) AS n, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS pct FROM stays GROUP BY ward ORDER BY n DESC;
+SELECT ward, outcome, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER (PARTITION BY ward) AS share FROM stays GROUP BY ward, outcome ORDER BY ward, share DESC;
+SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'senior' END AS band, COUNT(*) AS n, MEDIAN(days) AS median_days FROM stays GROUP BY band;
+SELECT ward, COUNT(*) FILTER (WHERE outcome = 'died') * 100.0 / COUNT(*) AS death_rate FROM stays GROUP BY ward HAVING COUNT(*) >= 100 ORDER BY death_rate DESC LIMIT 3;
+SELECT sex, AVG(CASE WHEN outcome = 'home' THEN 1.0 ELSE 0 END) AS home_rate FROM stays GROUP BY sex;
+SELECT COALESCE(ward, 'all wards') AS ward, COALESCE(sex, 'both') AS sex, COUNT(*) FROM stays GROUP BY ROLLUP (ward, sex);
+SELECT sex, outcome, COUNT(*) AS n FROM stays GROUP BY CUBE (sex, outcome) ORDER BY sex, outcome;
+WITH long AS (SELECT * FROM stays WHERE days >= 14) SELECT ward, COUNT(*) AS long_stays, SUM(cost) AS cost FROM long GROUP BY ward ORDER BY cost DESC;
+WITH per_ward AS (SELECT ward, COUNT(*) AS n, SUM(cost) AS total FROM stays GROUP BY ward) SELECT ward, total / n AS cost_per_stay, RANK() OVER (ORDER BY total / n DESC) AS place FROM per_ward ORDER BY place;
+SELECT quantile_cont(cost, 0.9) AS p90, quantile_cont(cost, 0.5) AS p50 FROM stays WHERE ward LIKE '%surgery%';
+SELECT EXTRACT(year FROM admitted) AS y, EXTRACT(month FROM admitted) AS m, COUNT(*) FROM stays WHERE EXTRACT(year FROM admitted) = 2024 GROUP BY y, m ORDER BY y, m;
+SELECT ward, STDDEV(cost) AS spread, MIN(cost), MAX(cost) FROM stays GROUP BY ward;
+SELECT COUNT(DISTINCT ward) AS wards FROM stays WHERE sex = 'F' AND age > 80;
+SELECT 'emergency' AS kind, COUNT(*) AS n FROM stays WHERE emergency = 'yes' UNION ALL SELECT 'planned', COUNT(*) FROM stays WHERE emergency = 'no' ORDER BY n;
+SELECT age / 10 * 10 AS decade, SUM(days) AS bed_days FROM stays WHERE emergency = 'yes' GROUP BY 1 ORDER BY 1;
