@@ -26,6 +26,7 @@ NAMES = (
     "microdata_scaling",
     "location",
     "view",
+    "view_sql",
     "view_blocks",
     "location_reports",
     "choose",

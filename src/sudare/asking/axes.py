@@ -12,17 +12,21 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sudare.asking.protocol import Answerer, AttributeCells
+from sudare.asking.protocol import Answerer, AttributeCells, AxisWeight
 from sudare.asking.syntax import refuse
 from sudare.schema.arrays import Codes, Reals
 from sudare.text import text
 
 MOST_UNITS = 2**17  # values of an attribute that are looked at one by one
 NEXT_TO_NOTHING = 1e-4  # of a cell: a narrower piece stands for the number it begins with
+KEPT_ATTRIBUTES = 512  # of opened releases, whose cells are kept as floats from one statement to the next
+MOST_WEIGHED = 4096  # weights that a statement keeps
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 
@@ -57,6 +61,7 @@ class Axes:
         self.answerer = answerer
         self.demands: dict[int, AxisDemand] = {}
         self._points: dict[int, AxisPoints] = {}
+        self._weighed: dict[tuple[int, int], tuple[NDArray[Any], AxisWeight]] = {}
         self.memo: dict[Any, Any] = {}  # weights of expressions, for all groups of a statement
 
     def demand(self, attribute: int) -> AxisDemand:
@@ -76,21 +81,29 @@ class Axes:
         codes: Codes = self.answerer.cells(attribute).codes[self.points(attribute).cells]
         return codes
 
-    def weigh(self, attribute: int, weights: Reals) -> tuple[Reals, Reals]:
-        """The mean of weights of points, and of their squares, cell by cell."""
+    def weigh(self, attribute: int, weights: NDArray[Any]) -> AxisWeight:
+        """The mean of weights of points, and of their squares, cell by cell; groups that share weights share them."""
+        known = self._weighed.get((attribute, id(weights)))
+        if known is None:
+            if len(self._weighed) >= MOST_WEIGHED:
+                self._weighed.clear()
+            known = weights, self._weigh(attribute, np.asarray(weights, dtype=float))  # the array is kept: its id is
+            self._weighed[attribute, id(weights)] = known
+        return known[1]
+
+    def _weigh(self, attribute: int, weights: Reals) -> AxisWeight:
         points, size = self.points(attribute), self.answerer.cells(attribute).codes.size
         if points.size == size:
-            return weights, weights**2
+            return AxisWeight.exactly(weights)
         mean = np.bincount(points.cells, weights=points.shares * weights, minlength=size).astype(np.float64)
         square = np.bincount(points.cells, weights=points.shares * weights**2, minlength=size).astype(np.float64)
-        return mean, square
+        return AxisWeight(mean, square)
 
 
 def make_points(cells: AttributeCells, needs: AxisDemand, name: str) -> AxisPoints:
     """Cut the cells of an attribute as a statement needs them."""
-    counted, rest = cells.counted, cells.codes.size - cells.counted
-    if not counted:
-        return AxisPoints(np.arange(rest), np.ones(rest), np.full(rest, np.nan))
+    if not cells.counted or not (needs.every_value or needs.is_summed or needs.cuts):
+        return _whole_points(cells)
     pieces = _Pieces(cells)
     if needs.every_value:
         if cells.step is None:
@@ -101,10 +114,23 @@ def make_points(cells: AttributeCells, needs: AxisDemand, name: str) -> AxisPoin
         pieces.cut_everywhere(name)
     else:
         pieces.cut(needs.cuts)
-    found = pieces.points(is_summed=needs.is_summed)
-    none = np.arange(counted, counted + rest)
+    return _with_rest(cells, pieces.points(is_summed=needs.is_summed))
+
+
+@lru_cache(maxsize=KEPT_ATTRIBUTES)
+def _whole_points(cells: AttributeCells) -> AxisPoints:
+    """One point a cell: what most statements need of most attributes, so it is kept from one to the next."""
+    if cells.counted:
+        return _with_rest(cells, _Pieces(cells).points(is_summed=False))
+    size = cells.codes.size
+    return AxisPoints(np.arange(size), np.ones(size), np.full(size, np.nan))
+
+
+def _with_rest(cells: AttributeCells, found: tuple[Codes, Reals, Reals]) -> AxisPoints:
+    """The points of numbers or days, then other and missing values."""
+    counted, rest = cells.counted, cells.codes.size - cells.counted
     return AxisPoints(
-        np.concatenate([found[0], none]),
+        np.concatenate([found[0], np.arange(counted, counted + rest)]),
         np.concatenate([found[1], np.ones(rest)]),
         np.concatenate([found[2], np.full(rest, np.nan)]),
     )
@@ -115,17 +141,21 @@ def narrowest_piece(cells: AttributeCells) -> Fraction:
     return (cells.edges[-1] - cells.edges[0]) / 10**8
 
 
+@lru_cache(maxsize=KEPT_ATTRIBUTES)
+def _mark_edges(cells: AttributeCells) -> tuple[list[Fraction], Reals, Reals]:
+    """The edges of cells in multiples of the step, exactly and as floats, and the middles of cells."""
+    step = cells.step
+    marks = [edge if step is None else Fraction(math.ceil(edge / step)) for edge in cells.edges]
+    middles = [float(low + high) / 2 for low, high in zip(cells.edges, cells.edges[1:], strict=False)]
+    return marks, np.array([float(mark) for mark in marks]), np.array(middles)
+
+
 class _Pieces:
     """Pieces of cells [low, high), in multiples of the step where there is one."""
 
     def __init__(self, cells: AttributeCells) -> None:
-        step = cells.step
-        self.step = step
-        self.marks = [edge if step is None else Fraction(math.ceil(edge / step)) for edge in cells.edges]
-        self.edges = np.array([float(mark) for mark in self.marks])
-        self.middles = np.array(
-            [float(low + high) / 2 for low, high in zip(cells.edges, cells.edges[1:], strict=False)]
-        )
+        self.step = cells.step
+        self.marks, self.edges, self.middles = _mark_edges(cells)
         self.cells = np.arange(len(self.marks) - 1)
         self.lows, self.highs = self.edges[:-1], self.edges[1:]
 

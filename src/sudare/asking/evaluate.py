@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.asking import vectors
 from sudare.asking.axes import Axes, narrowest_piece
@@ -46,7 +44,19 @@ FEW_VALUES = 4096  # an attribute of no more values is looked at value by value
 
 def attributes_of(expression: Expression) -> tuple[int, ...]:
     """The attributes that an expression depends on, in the order of the schema."""
-    return tuple(sorted({node.attribute for node in walk(expression) if isinstance(node, AttributeColumn)}))
+    if type(expression) is AttributeColumn:
+        return (expression.attribute,)
+    if type(expression) is Literal:
+        return ()
+    found: set[int] = set()
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if type(node) is AttributeColumn:
+            found.add(node.attribute)
+        elif type(node) is not Literal:
+            stack.extend(children(node))
+    return tuple(sorted(found))
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
@@ -80,22 +90,24 @@ class PointGrid:
 
     def column(self, place: int) -> Vector:
         """An attribute, along its axis."""
-        attribute, points, codes = (
-            self.axes.answerer.schema.attributes[place],
-            self.axes.points(place),
-            self.axes.codes(place),
-        )
+        known = self.axes.memo.get(("column", place))
+        if known is None:
+            known = self.axes.memo["column", place] = self._column(place)
+        if len(self.attributes) == 1:
+            return known
         shape = [-1 if place == other else 1 for other in self.attributes]
+        codes = None if known.codes is None else known.codes.reshape(shape)
+        return Vector(known.kind, known.data.reshape(shape), known.null.reshape(shape), known.attribute, codes)
+
+    def _column(self, place: int) -> Vector:
+        attribute, points = self.axes.answerer.schema.attributes[place], self.axes.points(place)
+        codes = self.axes.codes(place)
         if is_counted(attribute):
             kind = "date" if isinstance(attribute.domain, DateBins) else self._kind(place)
-            data: NDArray[Any] = points.values
-            null = np.isnan(points.values)
-        else:
-            labels = attribute.labels(codes)
-            kind, data = "text", labels
-            missing = attribute.missing_code
-            null = codes == missing if missing is not None else np.zeros(codes.size, dtype=bool)
-        return Vector(kind, data.reshape(shape), null.reshape(shape), attribute, codes.reshape(shape))
+            return Vector(kind, points.values, np.isnan(points.values), attribute, codes)
+        missing = attribute.missing_code
+        null = codes == missing if missing is not None else np.zeros(codes.size, dtype=bool)
+        return Vector("text", attribute.labels(codes), null, attribute, codes)
 
     def _kind(self, place: int) -> str:
         step = self.axes.answerer.cells(place).step

@@ -38,72 +38,17 @@ T = TypeVar("T")
 
 MOST_DIGITS = 100  # of a number in a statement; more cannot be computed with as floats
 NULL = Literal("null", None)
-RESERVED = frozenset(
-    [
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "LIMIT",
-        "OFFSET",
-        "UNION",
-        "INTERSECT",
-        "EXCEPT",
-        "ON",
-        "USING",
-        "JOIN",
-        "INNER",
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "CROSS",
-        "NATURAL",
-        "AND",
-        "OR",
-        "NOT",
-        "IN",
-        "IS",
-        "BETWEEN",
-        "LIKE",
-        "ILIKE",
-        "CASE",
-        "WHEN",
-        "THEN",
-        "ELSE",
-        "END",
-        "AS",
-        "WITH",
-        "DISTINCT",
-        "ALL",
-        "ASC",
-        "DESC",
-        "OVER",
-        "FILTER",
-        "QUALIFY",
-        "WINDOW",
-        "TABLESAMPLE",
-        "PIVOT",
-        "UNPIVOT",
-        "LATERAL",
-        "NULLS",
-        "FETCH",
-        "FOR",
-        "VALUES",
-        "ASOF",
-        "POSITIONAL",
-        "SEMI",
-        "ANTI",
-        "COLLATE",
-        "ESCAPE",
-        "GLOB",
-        "SIMILAR",
-        "INTO",
-        "RETURNING",
-        "SAMPLE",
-    ]
-)
+RESERVED = frozenset([
+    "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "UNION", "INTERSECT", "EXCEPT", "ON",
+    "USING", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "AND", "OR", "NOT", "IN", "IS",
+    "BETWEEN", "LIKE", "ILIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "WITH", "DISTINCT", "ALL", "ASC",
+    "DESC", "OVER", "FILTER", "QUALIFY", "WINDOW", "TABLESAMPLE", "PIVOT", "UNPIVOT", "LATERAL", "NULLS", "FETCH",
+    "FOR", "VALUES", "ASOF", "POSITIONAL", "SEMI", "ANTI", "COLLATE", "ESCAPE", "GLOB", "SIMILAR", "INTO",
+    "RETURNING", "SAMPLE",
+])  # fmt: skip
+PLAIN_KINDS = frozenset(["number", "string", "quoted", "name"])
+AFTER_SIGNS = frozenset(["=", "==", "<>", "!=", "<", "<=", ">", ">=", ",", ")", ";"])
+AFTER_WORDS = frozenset(["AND", "OR", "BETWEEN", "IN", "IS", "LIKE", "NOT", "FROM", "GROUP", "ORDER", "THEN", "ELSE"])
 COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 TYPES = {
     **dict.fromkeys(
@@ -122,6 +67,7 @@ class ExpressionParser:
     def __init__(self, statement: str) -> None:
         self.source = statement
         self.tokens = split_words(statement)
+        self.words = [token.word for token in self.tokens]
         self.place = 0
         self.depth = 0
 
@@ -159,7 +105,8 @@ class ExpressionParser:
 
     def take(self, *words: str) -> bool:
         """Take these words if they all come next."""
-        if any(self.peek(ahead).word != word for ahead, word in enumerate(words)):
+        here = self.words[self.place : self.place + len(words)]
+        if here[0] != words[0] or tuple(here) != words:
             return False
         self.place += len(words)
         return True
@@ -366,6 +313,11 @@ class ExpressionParser:
 
     def concatenation(self) -> Expression:
         """Read what || joins."""
+        token, after = self.tokens[self.place], self.peek()
+        if (token.kind in PLAIN_KINDS and token.word not in RESERVED) and (
+            after.value in AFTER_SIGNS if after.kind == "sign" else after.word in AFTER_WORDS or after.kind == "end"
+        ):
+            return self.primary()  # a value or a column by itself, as most are: no operator can follow
         return self.left_chain(("||",), self.sum)
 
     def sum(self) -> Expression:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sudare.asking.axes import Axes
 from sudare.asking.evaluate import PointGrid, attributes_of, evaluate
-from sudare.asking.protocol import AxisWeight, Moments
+from sudare.asking.protocol import Moments
 from sudare.asking.syntax import Expression, Operation
 from sudare.asking.vectors import as_condition
 from sudare.errors import ParameterError
@@ -171,7 +171,7 @@ def ask(axes: Axes, boxes: Sequence[PointBox]) -> Moments:
         return Moments(value=0.0, noise=0.0, model=0.0)
     weighted = []
     for box in boxes:
-        weighted.append({place: AxisWeight(*axes.weigh(place, np.asarray(w, dtype=float))) for place, w in box.items()})
+        weighted.append({place: axes.weigh(place, weights) for place, weights in box.items()})
     return axes.answerer.moments(weighted)
 
 

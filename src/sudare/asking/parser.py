@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 
 from sudare.asking.expressions import RESERVED, ExpressionParser
 from sudare.asking.syntax import (
@@ -26,6 +27,7 @@ UNFORESEEN_TABLES = frozenset(
 )
 
 
+@lru_cache(maxsize=256)
 def parse(statement: str) -> Query:
     """Read one statement; ParameterError names what is not answered.
 

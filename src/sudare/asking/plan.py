@@ -143,9 +143,10 @@ def _position(key: Expression, size: int) -> int | None:
 
 
 def _find_name(name: str, names: Sequence[str]) -> int | None:
-    exact = [place for place, other in enumerate(names) if other == name]
-    folded = exact or [place for place, other in enumerate(names) if other.casefold() == name.casefold()]
-    return folded[0] if folded else None
+    if name in names:
+        return names.index(name)
+    wanted = name.casefold()
+    return next((place for place, other in enumerate(names) if other.casefold() == wanted), None)
 
 
 # --- one SELECT -------------------------------------------------------------------------------------------------------
@@ -178,17 +179,16 @@ class SelectPlanner:
     def _over_records(self, table: RecordTable) -> Table:
         alias = self.select.table.alias
         columns = table.columns
-        items = _expand(self.select.items, list(columns), [alias])
+        known = list(columns)
+        items = _expand(self.select.items, known, [alias])
         aliases = {item.alias.casefold(): item.expression for item in items if item.alias}
         depth = [0]
 
         def find(name: Name) -> Expression:
             if name.table and name.table.casefold() != alias.casefold():
                 raise ParameterError("there is no table {name}; ask FROM {known}", name=name.table, known=alias)
-            place = _find_name(name.name, list(columns))
-            if place is not None:
-                return list(columns.values())[place]
-            return self._alias(name, aliases, depth, find, list(columns))
+            place = _find_name(name.name, known)
+            return self._alias(name, aliases, depth, find, known) if place is None else columns[known[place]]
 
         where = table.where
         if self.select.where is not None:

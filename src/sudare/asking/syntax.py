@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from sudare.errors import ParameterError
 from sudare.text import Words, text
@@ -25,19 +26,17 @@ _TOKENS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A word, a sign, a number or a text of a statement. `kind`: name, quoted, number, string, sign or end."""
+class Token(NamedTuple):
+    """A word, a sign, a number or a text of a statement. `kind`: name, quoted, number, string, sign or end.
+
+    `word` is the word in capitals if it is not quoted, else nothing.
+    """
 
     kind: str
     value: str
     start: int
     stop: int
-
-    @property
-    def word(self) -> str:
-        """The word in capitals if it is not quoted, else nothing."""
-        return self.value.upper() if self.kind == "name" else ""
+    word: str = ""
 
 
 def split_words(statement: str) -> list[Token]:
@@ -59,7 +58,8 @@ def split_words(statement: str) -> list[Token]:
             if kind in ("string", "quoted"):
                 mark = "'" if kind == "string" else '"'
                 value = value.replace(mark * 2, mark)
-            tokens.append(Token(kind, value, match.start(), match.end()))
+            word = value.upper() if kind == "name" else ""
+            tokens.append(Token(kind, value, match.start(), match.end(), word))
         place = match.end()
     tokens.append(Token("end", "", len(statement), len(statement)))
     return tokens
@@ -305,6 +305,8 @@ class Query:
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """The expressions directly inside one; queries are not entered."""
+    if isinstance(node, Literal | AttributeColumn | Slot | Name):
+        return ()
     if isinstance(node, Operation):
         return node.operands
     if isinstance(node, Membership):
@@ -325,6 +327,8 @@ def children(node: Expression) -> tuple[Expression, ...]:
 
 def rebuild(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """The same expression with everything directly inside it changed; queries are not entered."""
+    if isinstance(node, Literal | AttributeColumn):
+        return node
     if isinstance(node, Operation):
         return Operation(node.sign, tuple(change(operand) for operand in node.operands))
     if isinstance(node, Membership):

@@ -140,6 +140,12 @@ def _trace(before: dict[int, int], place: int) -> list[int]:
 # The fitted model: calibrated tables of the cliques, and what follows from them by sums and products.
 
 
+MOST_JOINT_CELLS = 2**17  # of a table, all versions, over attributes that are asked about again
+MOST_KEPT_CELLS = 2**22  # of all such tables together: 34 MB
+EVERY: frozenset[int] = frozenset()
+Message = tuple[Reals, Clique]  # weights, (versions, values, ...), of these attributes
+
+
 @dataclass(frozen=True, slots=True)
 class CliqueStep:
     """One clique of a plan: its table given the separator above, and the cliques below whose messages it takes."""
@@ -162,6 +168,7 @@ class Factors:
     tables: tuple[Reals, ...]
     _plans: dict[frozenset[int], list[list[CliqueStep]]] = field(default_factory=dict)
     _reduced: dict[Any, Reals] = field(default_factory=dict)
+    _asked: dict[frozenset[int], int] = field(default_factory=dict)  # how often; for EVERY, cells that are kept
 
     @property
     def versions(self) -> int:
@@ -171,9 +178,10 @@ class Factors:
     @property
     def totals(self) -> Reals:
         """The number of records, version by version."""
-        table = self.tables[0]
-        sums: Reals = table.reshape(table.shape[0], -1).sum(axis=1)
-        return sums
+        if "totals" not in self._reduced:
+            table = self.tables[0]
+            self._reduced["totals"] = table.reshape(table.shape[0], -1).sum(axis=1)
+        return self._reduced["totals"]
 
     def only(self, version: int) -> Factors:
         """One version by itself."""
@@ -192,19 +200,44 @@ class Factors:
         totals = self.totals
         if not evidence:
             return totals
+        kept = self._keep_joint(frozenset(evidence))
+        if kept is not None:
+            return _weigh_all(*kept, evidence)
         result = totals
         for steps in self._plan(frozenset(evidence)):
-            messages: dict[int, Reals] = {}
+            messages: dict[int, Message] = {}
             for step in steps:
                 messages[step.node] = self._message(step, messages, evidence)
-            part = messages[steps[-1].node]
+            part = messages[steps[-1].node][0]
             result = result * part / np.where(totals > 0, totals, 1.0)
         return result
+
+    def _keep_joint(self, attributes: frozenset[int]) -> Message | None:
+        """The table of attributes that are asked about again: kept, since questions come back to the same ones."""
+        key = ("joint", attributes)
+        if key not in self._reduced:
+            asked = self._asked[attributes] = self._asked.get(attributes, 0) + 1
+            if asked < 2 and len(attributes) > 1:
+                return None
+            cells = self.versions * math.prod(self._width(attribute) for attribute in attributes)
+            if cells > MOST_JOINT_CELLS or self._asked.get(EVERY, 0) + cells > MOST_KEPT_CELLS:
+                return None
+            self._asked[EVERY] = self._asked.get(EVERY, 0) + cells
+            self._reduced[key] = self.joint(sorted(attributes))
+        return self._reduced[key], tuple(sorted(attributes))
+
+    def _width(self, attribute: int) -> int:
+        node = next(place for place, clique in enumerate(self.tree.cliques) if attribute in clique)
+        return int(self.tables[node].shape[1 + self.tree.cliques[node].index(attribute)])
 
     def profile(self, attribute: int, evidence: Mapping[int, Reals]) -> Reals:
         """Count the records of every bin of an attribute, weighted by the evidence of others; version 0 alone."""
         totals = self.totals
         rest = frozenset(evidence) - {attribute}
+        kept = self._keep_joint(rest | {attribute})
+        if kept is not None:
+            line: Reals = _weigh_all(*kept, {other: evidence[other] for other in rest})[0]
+            return line
         result, scalar = np.zeros(0), 1.0
         for steps in self._plan(rest | {attribute}):
             messages: dict[int, tuple[Reals, Clique]] = {}
@@ -252,14 +285,15 @@ class Factors:
             table = table / np.where(totals > 0, totals, 1.0).reshape((-1,) + (1,) * len(axes))
         return _einsum([(table, axes)], tuple(attributes))
 
-    def _message(self, step: CliqueStep, messages: Mapping[int, Reals], evidence: Mapping[int, Reals]) -> Reals:
-        seps = [(messages[child], self.tree.separator((child, step.node))) for child in step.below]
-        needed = {attribute for _, sep in seps for attribute in sep} | set(step.own) | set(step.above)
-        axes = tuple(sorted(needed))
-        table = self._given(step.node, axes, step.above)
-        for attribute in step.own:
-            seps.append((evidence[attribute], (attribute,)))
-        return _einsum([(table, axes), *seps], step.above)
+    def _message(self, step: CliqueStep, messages: Mapping[int, Message], evidence: Mapping[int, Reals]) -> Message:
+        """What a clique tells the next one: weights of attributes they share, of all of them only where needed."""
+        factors = [messages[child] for child in step.below]
+        factors += [(evidence[attribute], (attribute,)) for attribute in step.own]
+        needed = {attribute for _, own in factors for attribute in own}
+        if len(factors) == 1 and needed <= set(step.above):
+            return factors[0]  # the clique's table, given what is shared, sums to 1
+        axes = tuple(sorted(needed | set(step.above)))
+        return _contract(self._given(step.node, axes, step.above), axes, factors, step.above), step.above
 
     def _kept(
         self, step: CliqueStep, tables: Mapping[int, tuple[Reals, Clique]], wanted: frozenset[int]
@@ -353,3 +387,48 @@ def _einsum(operands: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:
         inputs += [table, [0, *(label[attribute] for attribute in axes)]]
     result: Reals = np.einsum(*inputs, [0, *(label[attribute] for attribute in out)], optimize=len(operands) > 3)
     return result
+
+
+def _contract(table: Reals, axes: Clique, factors: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:
+    """What `_einsum` gives where every factor is over attributes of the table, by matrix products: many times quicker.
+
+    Attributes that only one factor weighs go first, each by one product; what is left is small.
+    """
+    left = list(axes)
+    uses = [attribute for _, own in factors for attribute in own]
+    rest: list[tuple[Reals, Clique]] = []
+    for factor, own in factors:
+        if len(own) > 1 or own[0] in out or uses.count(own[0]) > 1:
+            rest.append((factor, own))
+            continue
+        table = _sum_out(table, 1 + left.index(own[0]), factor)
+        left.remove(own[0])
+    for factor, own in rest:
+        shape = [1] * table.ndim
+        for size, place in zip(factor.shape, (0, *(1 + left.index(attribute) for attribute in own)), strict=True):
+            shape[place] = size
+        table = table * factor.reshape(shape)  # attributes stand in one order in both
+    gone = tuple(1 + place for place, attribute in enumerate(left) if attribute not in out)
+    table = table.sum(axis=gone) if gone else table
+    kept = [attribute for attribute in left if attribute in out]
+    return table if tuple(kept) == out else table.transpose([0, *(1 + kept.index(attribute) for attribute in out)])
+
+
+def _sum_out(table: Reals, axis: int, weights: Reals) -> Reals:
+    """Weigh one axis of a table and sum over it; `weights` are (versions, values)."""
+    shape = table.shape
+    if axis == table.ndim - 1:
+        summed = np.matmul(table.reshape(shape[0], -1, shape[axis]), weights[:, :, None])
+    else:
+        flat = table.reshape(shape[0], math.prod(shape[1:axis]), shape[axis], -1)
+        summed = np.matmul(weights[:, None, None, :], flat)
+    reshaped: Reals = summed.reshape(summed.shape[0], *shape[1:axis], *shape[axis + 1 :])
+    return reshaped
+
+
+def _weigh_all(table: Reals, axes: Clique, weights: Mapping[int, Reals]) -> Reals:
+    """Weigh attributes of a table and sum over them; the others stay."""
+    for place in range(len(axes) - 1, -1, -1):
+        if axes[place] in weights:
+            table = _sum_out(table, 1 + place, weights[axes[place]])
+    return table

@@ -89,15 +89,14 @@ class TableView:
         squares, hidden, inside = 0.0, 0.0, 0.0
         restricted: set[int] = set()
         for plain in boxes:
-            box = {axis: self._weights(axis, weights) for axis, weights in plain.items()}
-            answers = self._answer({axis: weights.mean for axis, weights in box.items()})
+            box = {axis: self._prepare(axis, weights) for axis, weights in plain.items()}
+            answers = self._answer_evidence({axis: one.evidence for axis, one in box.items()})
             sums = sums + answers
-            is_plain = all(weights.is_plain for weights in box.values())
-            squared = answers if is_plain else self._answer({a: one.mean**2 + one.inside for a, one in box.items()})
-            squares += float(squared[0])
+            is_plain = all(one.is_plain for one in box.values())
+            squares += float(answers[0]) if is_plain else self._estimate({a: one.squares for a, one in box.items()})
             hidden = max(hidden, self._hidden_in(box, float(answers[0]) if is_plain else 0.0))
             inside += self._inside(box)
-            restricted |= {axis for axis, weights in box.items() if np.ptp(weights.mean) > 0}
+            restricted |= {axis for axis, one in box.items() if one.is_restricting}
         noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
         records = max(self.total, 1.0)
         spread = max(0.0, squares / records - (float(sums[0]) / records) ** 2)
@@ -109,17 +108,28 @@ class TableView:
             replicates=self.factors.versions - 1,
         )
 
-    def _weights(self, axis: int, weights: Reals | LeafWeights | MeanWeights) -> LeafWeights:
-        return self.axes[axis].read(weights)
+    def _prepare(self, axis: int, weights: Reals | LeafWeights | MeanWeights) -> PreparedAxis:
+        """What follows from the weights of one attribute; kept, since groups share most of their attributes."""
+        found = self._prepared.get((axis, id(weights)))
+        if found is None:
+            if len(self._prepared) >= MOST_PREPARED:
+                self._prepared.clear()
+            found = self._prepared[axis, id(weights)] = PreparedAxis(self, axis, weights)
+        return found
 
-    def _inside(self, box: Mapping[int, LeafWeights]) -> float:
+    @cached_property
+    def _prepared(self) -> dict[tuple[int, int], PreparedAxis]:
+        return {}
+
+    def _inside(self, box: Mapping[int, PreparedAxis]) -> float:
         """The variance for not knowing where in its leaf a record lies, leaf by leaf, and what all leaves share."""
         variance = 0.0
-        for axis, weights in box.items():
-            if not weights.inside.any() and not weights.drift.any():
+        for axis, one in box.items():
+            if one.is_even:
                 continue
-            others = {other: self._evidence(other, one.mean)[:1] for other, one in box.items() if other != axis}
+            others = {other: two.evidence[:1] for other, two in box.items() if other != axis}
             records = self.first.profile(axis, others)[self.bins[axis]] * self.shares[axis][0]
+            weights = one.weights
             variance += float((records**2 + np.abs(records)) @ weights.inside) + float(records @ weights.drift) ** 2
         return variance
 
@@ -143,30 +153,35 @@ class TableView:
         unknown = sum(pair not in self.known_pairs for pair in pairs) / len(pairs)
         return self.total + self.tau_squared * (HELD_PAIR_ERROR + (1 - HELD_PAIR_ERROR) * unknown)
 
-    def _hidden_in(self, box: Mapping[int, LeafWeights], held: float) -> float:
+    def _hidden_in(self, box: Mapping[int, PreparedAxis], held: float) -> float:
         records = max(self.total, 1.0)
-        masses = [float(self._counts(axis) @ (weights.mean != 0)) / records for axis, weights in box.items()]
-        least = self._hidden(masses, held / records) * _mean_square([weights.mean for weights in box.values()])
+        masses = [one.mass for one in box.values()]
+        least = (
+            self._hidden(masses, held / records) * _multiply(one.mean_square for one in box.values()) if box else 0.0
+        )
         return max(least, self._faint_in(box, masses))
 
-    def _faint_in(self, box: Mapping[int, LeafWeights], masses: Sequence[float]) -> float:
+    def _faint_in(self, box: Mapping[int, PreparedAxis], masses: Sequence[float]) -> float:
         """What faint leaves hide: those that a question takes, or those it leaves out where that is less."""
         if not self.faint:
             return 0.0
         hidden = 0.0
-        for (axis, weights), mass in zip(box.items(), masses, strict=True):
-            faint = self.faint[axis]
-            others = math.prod(masses) / mass if mass > 0 else 0.0
-            taken = float(faint @ weights.mean**2)
-            left = float(faint @ (weights.mean == 0)) if weights.is_plain else taken
-            weight = _mean_square([one.mean for other, one in box.items() if other != axis]) if len(box) > 1 else 1.0
-            hidden += min(taken, left) * others * weight  # in the units of the sum, whatever the others weigh
+        for axis, one in box.items():
+            others = math.prod(masses) / one.mass if one.mass > 0 else 0.0
+            weight = _multiply(two.mean_square for other, two in box.items() if other != axis)
+            hidden += one.faint * others * weight  # in the units of the sum, whatever the others weigh
         return hidden
 
-    def _counts(self, attribute: int) -> Reals:
+    def count_leaves(self, attribute: int) -> Reals:
         """How many records every leaf of an attribute has."""
-        counts: Reals = self.first.of([attribute])[0, self.bins[attribute]] * self.shares[attribute][0]
-        return counts
+        if attribute not in self._leaf_counts:
+            bins = self.first.of([attribute])[0, self.bins[attribute]]
+            self._leaf_counts[attribute] = bins * self.shares[attribute][0]
+        return self._leaf_counts[attribute]
+
+    @cached_property
+    def _leaf_counts(self) -> dict[int, Reals]:
+        return {}
 
     def _hidden(self, masses: Sequence[float], share: float) -> float:
         """The least variance of a count: that of the rarest attribute's values, less where few of them lie in the box.
@@ -179,16 +194,25 @@ class TableView:
         inside = max(math.prod(masses), share) / rarest if rarest > 0 else 1.0
         return self.floor * math.sqrt(min(1.0, inside))
 
-    def _answer(self, box: Mapping[int, Reals]) -> Reals:
-        return self._answer_evidence({axis: self._evidence(axis, weights) for axis, weights in box.items()})
-
     def _answer_evidence(self, evidence: Mapping[int, Reals]) -> Reals:
         answers = self.factors.answer(evidence)
         return answers if self.records is None else answers + self.records.answer(evidence)
 
-    def _evidence(self, attribute: int, weights: Reals) -> Reals:
+    def _estimate(self, evidence: Mapping[int, Reals]) -> float:
+        """The estimate alone, of evidence of version 0."""
+        found = float(self.first.answer(evidence)[0])
+        return found if self._first_records is None else found + float(self._first_records.answer(evidence)[0])
+
+    @cached_property
+    def _first_records(self) -> WeightedRecords | None:
+        return None if self.records is None else self.records.only(0)
+
+    def weigh_bins(self, attribute: int, weights: Reals, *, only_first: bool = False) -> Reals:
         """The mean weight of every bin, (versions, bins)."""
         share = self.shares[attribute]
+        if only_first:
+            sums = np.bincount(self.bins[attribute], weights=share[0] * weights, minlength=self.widths[attribute])
+            return sums.astype(np.float64, copy=False)[None, :]
         cells = self._places[attribute]
         versions, width = share.shape[0], self.widths[attribute]
         sums = np.bincount(cells, weights=(share * weights).ravel(), minlength=versions * width)
@@ -258,7 +282,7 @@ class TableView:
 
     def _cumulate(self, attribute: int) -> Reals:
         """What share of the records lies below each declared code of an attribute."""
-        counts = np.bincount(self.axes[attribute].codes, self._counts(attribute), self.schema.sizes[attribute])
+        counts = np.bincount(self.axes[attribute].codes, self.count_leaves(attribute), self.schema.sizes[attribute])
         cumulated: Reals = np.concatenate([[0.0], np.cumsum(counts)]) / max(self.total, 1.0)
         return cumulated
 
@@ -276,7 +300,56 @@ class TableView:
         return whole
 
 
-def _mean_square(weights: Sequence[Reals]) -> float:
-    """The mean square weight of the values that a box weighs at all; 0 for the box of everybody."""
-    squares = [one[one != 0] ** 2 for one in weights]
-    return float(np.prod([square.mean() if square.size else 0.0 for square in squares])) if squares else 0.0
+MOST_PREPARED = 128  # weights of attributes that are kept from one box to the next
+
+
+class PreparedAxis:
+    """The weights of one attribute of a box, and what the errors need of them, each worked out once."""
+
+    def __init__(self, view: TableView, axis: int, given: Reals | LeafWeights | MeanWeights) -> None:
+        self.view, self.axis = view, axis
+        self.given = given  # kept, so that its identity stays its own
+        self.weights = view.axes[axis].read(given)
+        mean = self.weights.mean
+        self.is_even = not self.weights.inside.any() and not self.weights.drift.any()
+        self.is_plain = self.is_even and bool(((mean == 0) | (mean == 1)).all())
+
+    @cached_property
+    def is_restricting(self) -> bool:
+        """Tell whether some values weigh more than others."""
+        return bool(self.weights.mean.min() < self.weights.mean.max())
+
+    @cached_property
+    def evidence(self) -> Reals:
+        """The mean weight of every bin in every version."""
+        return self.view.weigh_bins(self.axis, self.weights.mean)
+
+    @cached_property
+    def squares(self) -> Reals:
+        """The mean square weight of every bin, in the estimate alone."""
+        if self.is_plain:
+            return self.evidence[:1]
+        return self.view.weigh_bins(self.axis, self.weights.mean**2 + self.weights.inside, only_first=True)
+
+    @cached_property
+    def mass(self) -> float:
+        """The share of the records that weigh anything."""
+        held = float(self.view.count_leaves(self.axis) @ (self.weights.mean != 0))
+        return held / max(self.view.total, 1.0)
+
+    @cached_property
+    def mean_square(self) -> float:
+        """The mean square weight of the values that weigh anything."""
+        weighed = self.weights.mean[self.weights.mean != 0]
+        return float((weighed**2).mean()) if weighed.size else 0.0
+
+    @cached_property
+    def faint(self) -> float:
+        """What the faint leaves that are taken hide, or those left out where that is less."""
+        faint, mean = self.view.faint[self.axis], self.weights.mean
+        taken = float(faint @ mean**2)
+        return min(taken, float(faint @ (mean == 0))) if self.is_plain else taken
+
+
+def _multiply(numbers: Iterable[float]) -> float:
+    return float(math.prod(numbers))
