@@ -27,6 +27,14 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 PATIENCE = 240_000  # milliseconds for a page on a busy machine
+MOST_SHIFT = 0.02  # of a page that nobody touches; web.dev/articles/cls
+WIDTHS = (390, 600, 768, 1024, 1280, 1920)
+FITS = "document.documentElement.scrollWidth <= window.innerWidth"
+SHIFTS = """window.shift = 0; window.shifted = [];
+new PerformanceObserver(list => { for (const each of list.getEntries()) if (!each.hadRecentInput) {
+  window.shift += each.value;
+  window.shifted.push([each.value, ...each.sources.map(one => one.node && (one.node.id || one.node.className))]);
+} }).observe({type: "layout-shift", buffered: true});"""
 HOSTILE = '<img src=x onerror="window.hit=1">'
 
 
@@ -71,6 +79,7 @@ def open_browser(driver: Any, *, language: str, width: int, scheme: str) -> Any:
     context = browser.new_context(
         locale=language, viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
     )
+    context.add_init_script(SHIFTS)
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     page.faults = []
@@ -80,10 +89,20 @@ def open_browser(driver: Any, *, language: str, width: int, scheme: str) -> Any:
 
 
 def look(page: Any) -> None:
-    """See that a page has no fault that axe knows, and no bar below."""
+    """See that a page has no fault that axe knows, has not moved by itself, and has no bar below at any width."""
     found = axe.Axe().run(page, options={"iframes": False})
     assert found.violations_count == 0, found.generate_report()
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), page.url
+    assert page.evaluate("window.shift") < MOST_SHIFT, (page.url, page.evaluate("window.shifted"))
+    size = page.viewport_size
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": size["height"]})
+        assert page.evaluate(FITS), (page.url, width)
+    page.set_viewport_size(size)
+    page.emulate_media(media="print")
+    assert page.evaluate(FITS), page.url
+    assert not page.locator(".btn:visible, nav:visible").count(), page.url
+    page.emulate_media(media="screen")
+    page.evaluate("() => { window.shift = 0; window.shifted = []; }")
 
 
 @pytest.mark.parametrize(("language", "width", "scheme"), [("ja-JP", 1280, "light"), ("en-US", 390, "dark")])

@@ -22,11 +22,13 @@ from typing import Any, Literal
 from sudare.errors import ParameterError, SudareError
 from sudare.privacy import Ledger
 from sudare.privacy.spend import new_release_id
+from sudare.scratch import hold_name
 from sudare.studio.project import Project, StudioTable
 from sudare.text import Text, current_language, text, use_language
 
 JobKind = Literal["draft", "check", "publish", "compare"]
 ENDED = ("done", "failed", "stopped", "interrupted")
+START_SECONDS = 120.0  # in which a worker begins, on the slowest machine
 PAUSE = 0.2  # seconds between two notes of how far a job is
 
 
@@ -43,6 +45,7 @@ class Job:
     pid: int | None
     result: Mapping[str, Any]
     message: str
+    made: float
 
     @property
     def is_running(self) -> bool:
@@ -61,8 +64,20 @@ class Jobs:
     def _end_orphans(self) -> None:
         """Note the jobs whose process died with the last studio; one that is still at work ends by itself."""
         for job in self._select("state = 'running'"):
-            if job.pid is None or not _is_alive(job.pid):
+            if not self._is_at_work(job):
                 end_job(self.project, job.id, "interrupted")
+
+    def _is_at_work(self, job: Job) -> bool:
+        """Tell whether the worker of a job lives; after a restart of the machine its number may be another's."""
+        if job.pid is None or not _is_alive(job.pid):
+            return False
+        if time.time() - job.made < START_SECONDS:
+            return True  # it may not hold its name yet
+        holder = hold_name(name_worker(self.project, job.id))
+        if holder is None:
+            return True
+        holder.remove()
+        return False
 
     def start(self, kind: JobKind, table: StudioTable, fields: Mapping[str, Any]) -> str:
         """Start a job.
@@ -126,6 +141,7 @@ class Jobs:
                 pid=row["pid"],
                 result=json.loads(row["result"] or "{}"),
                 message=row["message"] or "",
+                made=row["made"],
             )
             for row in rows
         ]
@@ -168,6 +184,11 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
+def name_worker(project: Project, key: str) -> Path:
+    """The name that the worker of a job holds as long as it lives."""
+    return project.folder / f"job-{key}"
+
+
 def end_job(
     project: Project, key: str, state: str, *, message: str = "", result: Mapping[str, Any] | None = None
 ) -> None:
@@ -191,7 +212,7 @@ def run_job(folder: Path, key: str, address: str, place: str, language: str) -> 
         row = store.execute("SELECT kind, source, fields FROM job WHERE id = ?", (key,)).fetchone()
     table, fields = project.table(row["source"]), json.loads(row["fields"])
     work = {"draft": draft_schema, "check": check_table, "publish": publish_table, "compare": compare_release}
-    with use_language(language):
+    with use_language(language), hold_name(name_worker(project, key)) or contextlib.nullcontext():
         try:
             result = work[row["kind"]](project, table, address, fields, Path(place), _note_progress(project, key))
         except KeyboardInterrupt:

@@ -16,6 +16,7 @@ from sudare.sources import is_address
 from sudare.sources.files import find_files
 from sudare.sources.look import read_first_lines
 from sudare.studio.project import StudioTable
+from sudare.studio.safety import MOST_UPLOAD_BYTES
 from sudare.studio.web import Visit, find_reader_language, go, read_folder
 from sudare.text import text, use_language
 
@@ -28,7 +29,20 @@ PREFIX = "upload-"
 
 def show_home(visit: Visit) -> Response:
     """The first page: choose a table, or go on with one."""
-    return visit.show("table.html", step="table", tables=visit.project.tables(), endings=ENDINGS, typed="")
+    return _show_tables(visit, typed="")
+
+
+def _show_tables(visit: Visit, *, typed: str, error: str = "") -> Response:
+    return visit.show(
+        "table.html",
+        step="table",
+        tables=visit.project.tables(),
+        endings=ENDINGS,
+        most=MOST_UPLOAD_BYTES,
+        typed=typed,
+        error=error,
+        status=400 if error else 200,
+    )
 
 
 def add_by_path(visit: Visit) -> Response:
@@ -38,10 +52,7 @@ def add_by_path(visit: Visit) -> Response:
         address = typed if is_address(typed) else str(_check_file(typed))
         return go(f"/t/{visit.project.add_table(address)}/header")
     except SudareError as error:
-        tables = visit.project.tables()
-        return visit.show(
-            "table.html", step="table", tables=tables, endings=ENDINGS, typed=typed, error=str(error), status=400
-        )
+        return _show_tables(visit, typed=typed, error=str(error))
 
 
 def _check_file(typed: str) -> Path:
