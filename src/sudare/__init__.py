@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sudare.methods.parameters import parameter
     from sudare.methods.registry import register
     from sudare.methods.table import Table
-    from sudare.methods.table.areas import Areas, sum_areas
+    from sudare.methods.table.areas import sum_areas
     from sudare.methods.table.estimates import TableFigures
     from sudare.methods.table.maps import steward_map
     from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from sudare.privacy.signatures import PublicKey, SigningKey, create_keys
     from sudare.releases import Certificate, Coded, Frame, Release
     from sudare.requests import RequestStore, TablePolicy, VerdictFile
-    from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins, Schema, Unit, Values
+    from sudare.schema import Areas, Attribute, DateBins, Impossible, MeshCells, NumberBins, Schema, Unit, Values
     from sudare.schema import hierarchy_rules as hierarchies
     from sudare.schema.mesh import measure_mesh_cell
     from sudare.schema.propose import SchemaDraft
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 # Names are loaded when first used, so that `import sudare` and `sudare --help` stay quick.
 _PUBLIC = {
     "AnswerTable": "sudare.methods.view",
-    "Areas": "sudare.methods.table.areas",
+    "Areas": "sudare.schema.areas",
     "Attribute": "sudare.schema",
     "BudgetExceeded": "sudare.errors",
     "Certificate": "sudare.releases",

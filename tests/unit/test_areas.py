@@ -10,10 +10,11 @@ import pytest
 from sudare.counts import Counts
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.table import Table
-from sudare.methods.table.areas import NO_AREA, Areas, sum_areas
+from sudare.methods.table.areas import sum_areas
 from sudare.methods.table.estimates import TableFigures
 from sudare.noise import SeededRng
-from sudare.schema import Attribute, MeshCells, Schema, Values
+from sudare.schema import Areas, Attribute, MeshCells, Schema, Values
+from sudare.schema.areas import NO_AREA
 from sudare.testing import Tabled
 
 CELLS = MeshCells(level=3, area=("5339",))

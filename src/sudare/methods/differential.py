@@ -143,7 +143,8 @@ class CurrencyMethod(EpsilonMethod):
 
 def check_facts(counts: Counts, schema: Schema) -> None:
     """Refuse counts over other facts than those promised for, before anything is spent."""
-    if counts.schema is not schema and counts.schema.fingerprint != schema.fingerprint:
+    declared, counted = schema.without_areas, counts.schema.without_areas  # areas are no part of the cells
+    if counted is not declared and counted.fingerprint != declared.fingerprint:
         raise SourceError("the source counts over another schema than it declares; it cannot be trusted")
     if schema.impossible and bool(schema.is_impossible(counts.columns()).any()):
         raise DomainError("rows fall in combinations declared impossible; see `sudare schema check`")

@@ -117,6 +117,12 @@ class LeastSquares:
         """The standard errors of `estimates`."""
         return [np.sqrt(np.maximum(variances, 0.0)) for variances in self._downward[1]]
 
+    @property
+    def spreads(self) -> tuple[list[Reals], list[Reals]]:
+        """By level: w of its nodes, and the sum of w below each node of the level above (the root for level 0)."""
+        _, w, _, sums_w = self._upward
+        return w, sums_w
+
     def before_sharing(self, level: int) -> tuple[Reals, Reals]:
         """The estimates of the nodes of a level from their own measurement and those below, and their variances."""
         z, w, _, _ = self._upward

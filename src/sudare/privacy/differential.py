@@ -19,7 +19,7 @@ from sudare.privacy.conversion import epsilon_at_delta
 from sudare.privacy.currency import DEFAULT_DELTA, EPSILON, RHO, Currency, read_amount
 from sudare.privacy.exact import Number, exact_delta, exact_epsilon, exact_rho, write_exact
 from sudare.schema.unit import Unit
-from sudare.text import Text, text
+from sudare.text import Text, join_sentences, text
 
 Neighbours = Literal["replace", "add-remove"]
 
@@ -81,6 +81,7 @@ class DifferentialPrivacy(ABC):
     currency: ClassVar[Currency]
     neighbours: Neighbours
     unit: Unit
+    exact: tuple[str, ...]  # numbers of the table that are published as they are, about which nothing is promised
 
     @property
     @abstractmethod
@@ -146,7 +147,8 @@ class DifferentialPrivacy(ABC):
                                    left=self.unit.describe(), right=other.unit.describe())  # fmt: skip
         relation: Neighbours = "replace" if "replace" in (self.neighbours, other.neighbours) else "add-remove"
         total = self.cost(relation, kept.currency) + other.cost(relation, kept.currency)
-        return dataclasses.replace(kept.with_amount(total), neighbours=relation)  # type: ignore[type-var]
+        exact = tuple(dict.fromkeys((*self.exact, *other.exact)))
+        return dataclasses.replace(kept.with_amount(total), neighbours=relation, exact=exact)  # type: ignore[type-var]
 
     def implies(self, other: DifferentialPrivacy) -> bool:
         """Tell whether whoever keeps this promise keeps the other one too.
@@ -159,7 +161,23 @@ class DifferentialPrivacy(ABC):
             cost = self.cost(other.neighbours, other.currency)
         except RelationMismatch:
             return False
-        return self.unit.protects_the_same(other.unit) and cost <= other.amount
+        is_for_all = set(self.exact) <= set(other.exact)
+        return is_for_all and self.unit.protects_the_same(other.unit) and cost <= other.amount
+
+    def _state(self, words: Text) -> Text:
+        """Add to a promise what it does not cover."""
+        if not self.exact:
+            return words
+        left_out = text(
+            "These numbers are published exactly as they are in the table, and nothing is promised about them: {names}."
+            " The promise compares tables that agree in them; for two such tables that differ by several such changes"
+            " it holds as for a group of as many.",
+            names=", ".join(self.exact),
+        )
+        return join_sentences([words, left_out])
+
+    def _exact_facts(self) -> dict[str, Any]:
+        return {"exact": list(self.exact)} if self.exact else {}
 
     def _change(self) -> Text:
         """Say what one of two neighbouring tables has and the other has not."""
@@ -189,10 +207,12 @@ class Guarantee(DifferentialPrivacy):
     epsilon: Fraction
     neighbours: Neighbours
     unit: Unit
+    exact: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact_epsilon(self.epsilon))
         check_neighbours(self.neighbours)
+        _check_exact(self.exact)
 
     @property
     def amount(self) -> Fraction:
@@ -206,7 +226,7 @@ class Guarantee(DifferentialPrivacy):
 
     def with_amount(self, amount: Fraction) -> Guarantee:
         """Promise another epsilon to the same unit for the same neighbours."""
-        return Guarantee(epsilon=amount, neighbours=self.neighbours, unit=self.unit)
+        return dataclasses.replace(self, epsilon=amount)
 
     def describe(self) -> Text:
         """State the promise in one line, its factor rounded up.
@@ -214,7 +234,7 @@ class Guarantee(DifferentialPrivacy):
         >>> str(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit()).describe())[:56]
         'Differential privacy with epsilon = 1 for a row: replaci'
         """
-        return text(
+        words = text(
             "Differential privacy with epsilon = {epsilon} for {unit}: {change} changes the probability of "
             "every possible output by a factor of at most {factor} (exp({epsilon}), rounded up).",
             epsilon=self.epsilon,
@@ -222,6 +242,7 @@ class Guarantee(DifferentialPrivacy):
             change=self._change(),
             factor=_exp_rounded_up(self.epsilon),
         )
+        return self._state(words)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the promise as JSON-able facts, and in words for those who read no JSON.
@@ -234,6 +255,7 @@ class Guarantee(DifferentialPrivacy):
             "epsilon": str(self.epsilon),
             "neighbours": self.neighbours,
             "unit": self.unit.to_dict(),
+            **self._exact_facts(),
             "statement": write_statement(self.describe()),
         }
 
@@ -245,11 +267,11 @@ class Guarantee(DifferentialPrivacy):
         >>> Guarantee.from_dict(promise.to_dict()) == promise
         True
         """
-        odd = {"epsilon", "neighbours", "unit"} ^ (set(facts) - {"statement"})
+        odd = {"epsilon", "neighbours", "unit"} ^ (set(facts) - {"statement", "exact"})
         if odd or not isinstance(facts["unit"], Mapping):
             raise ParameterError("a guarantee must have epsilon, neighbours, unit and nothing else")
         unit = Unit.from_dict(facts["unit"])
-        return cls(epsilon=facts["epsilon"], neighbours=facts["neighbours"], unit=unit)
+        return cls(epsilon=facts["epsilon"], neighbours=facts["neighbours"], unit=unit, exact=_read_exact(facts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -273,11 +295,13 @@ class ConcentratedGuarantee(DifferentialPrivacy):
     neighbours: Neighbours
     unit: Unit
     delta: Fraction = DEFAULT_DELTA
+    exact: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", exact_rho(self.rho))
         object.__setattr__(self, "delta", exact_delta(self.delta))
         check_neighbours(self.neighbours)
+        _check_exact(self.exact)
 
     @property
     def amount(self) -> Fraction:
@@ -291,7 +315,7 @@ class ConcentratedGuarantee(DifferentialPrivacy):
 
     def with_amount(self, amount: Fraction) -> ConcentratedGuarantee:
         """Promise another rho to the same unit for the same neighbours."""
-        return ConcentratedGuarantee(rho=amount, neighbours=self.neighbours, unit=self.unit, delta=self.delta)
+        return dataclasses.replace(self, rho=amount)
 
     def describe(self) -> Text:
         """State the promise in one line, its epsilon rounded up.
@@ -299,7 +323,7 @@ class ConcentratedGuarantee(DifferentialPrivacy):
         >>> str(ConcentratedGuarantee(rho=Fraction(1, 100), neighbours="replace", unit=Unit()).describe())[:63]
         'Concentrated differential privacy with rho = 1/100 for a row, w'
         """
-        return text(
+        words = text(
             "Concentrated differential privacy with rho = {rho} for {unit}, which implies epsilon = {epsilon} (rounded"
             " up) at delta = {delta}: {change} changes the probability of every possible set of outputs by a factor of"
             " at most {factor} (exp({epsilon}), rounded up), and by at most {delta} beyond that factor.",
@@ -310,6 +334,7 @@ class ConcentratedGuarantee(DifferentialPrivacy):
             change=self._change(),
             factor=_exp_rounded_up(self.epsilon_at_delta),
         )
+        return self._state(words)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the promise as JSON-able facts, and in words for those who read no JSON.
@@ -324,6 +349,7 @@ class ConcentratedGuarantee(DifferentialPrivacy):
             "epsilon_at_delta": str(self.epsilon_at_delta),
             "neighbours": self.neighbours,
             "unit": self.unit.to_dict(),
+            **self._exact_facts(),
             "statement": write_statement(self.describe()),
         }
 
@@ -335,19 +361,35 @@ class ConcentratedGuarantee(DifferentialPrivacy):
         >>> ConcentratedGuarantee.from_dict(promise.to_dict()) == promise
         True
         """
-        odd = {"rho", "delta", "epsilon_at_delta", "neighbours", "unit"} ^ (set(facts) - {"statement"})
+        odd = {"rho", "delta", "epsilon_at_delta", "neighbours", "unit"} ^ (set(facts) - {"statement", "exact"})
         if odd or not isinstance(facts["unit"], Mapping):
             raise ParameterError(
                 "a concentrated guarantee must have rho, delta, epsilon_at_delta, neighbours, unit and nothing else"
             )
         unit = Unit.from_dict(facts["unit"])
-        promise = cls(rho=facts["rho"], delta=facts["delta"], neighbours=facts["neighbours"], unit=unit)
+        given = {name: facts[name] for name in ("rho", "delta", "neighbours")}
+        promise = cls(**given, unit=unit, exact=_read_exact(facts))
         if facts["epsilon_at_delta"] != str(promise.epsilon_at_delta):
             raise ParameterError(
                 "epsilon_at_delta of the guarantee must be {epsilon}, which follows from rho and delta",
                 epsilon=promise.epsilon_at_delta,
             )
         return promise
+
+
+def _check_exact(names: tuple[str, ...]) -> None:
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise ParameterError("exact must name the numbers that are published as they are, each once")
+
+
+def _read_exact(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read which numbers are published exactly; an entry that names none is refused."""
+    if "exact" not in facts:
+        return ()
+    names = facts["exact"]
+    if not isinstance(names, list) or not names:
+        raise ParameterError("exact must name the numbers that are published as they are, each once")
+    return tuple(names)
 
 
 def promise_privacy(

@@ -38,11 +38,19 @@ LEGEND = 64  # units below the maps
 
 
 def draw_error_map(
-    cells: MeshCells, codes: Codes, people: Integers, margins: Reals, *, title: Words, notes: Sequence[Words] = ()
+    cells: MeshCells,
+    codes: Codes,
+    people: Integers,
+    margins: Reals,
+    *,
+    title: Words,
+    notes: Sequence[Words] = (),
+    is_of_areas: bool = False,
 ) -> str:
     """Draw published cells and, beside them, their margins of error in per cent of them; this picture may leave.
 
-    `codes` and `people` are the published cells, `margins[code]` the margin of every cell of the area.
+    `codes` and `people` are the published cells, `margins[code]` the margin of every cell of the area. With
+    `is_of_areas` every cell has the numbers of the area that it lies in.
     """
     every = np.arange(cells.size, dtype=np.int64)
     counts = np.zeros(cells.size, dtype=np.int64)
@@ -54,15 +62,17 @@ def draw_error_map(
     tall = WIDTH * grid.height / (grid.width * measure_aspect(cells))
     width, height = 3 * MARGIN + 2 * WIDTH, TOP + tall + LEGEND + BOTTOM
     is_hatched = (counts > 0) & (margins > counts)
+    shown = text("people per area, published") if is_of_areas else text("people per cell, published")
     panels = [
-        _place_panel(0, text("people per cell, published"), grid.paint(every, left.paint(counts)), tall),
+        _place_panel(0, shown, grid.paint(every, left.paint(counts)), tall),
         _place_hatch(grid, every, is_hatched, tall),
         _place_panel(
             1, text("margin of error, % of the published number"), grid.paint(every, right.paint(errors)), tall
         ),
     ]
     legends = [left.draw(MARGIN, TOP + tall + 14), right.draw(2 * MARGIN + WIDTH, TOP + tall + 14)]
-    lines = _write_notes([_tell_margins(margins), *_explain(is_hatched), *notes], TOP + tall + LEGEND)
+    told = _explain_areas(margins) if is_of_areas else [_tell_margins(margins), *_explain(is_hatched)]
+    lines = _write_notes([*told, *notes], TOP + tall + LEGEND)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:.0f}" '
         f'viewBox="0 0 {width} {height:.0f}" role="img"><title>{escape(title)}</title>'
@@ -171,6 +181,16 @@ def _explain(is_hatched: Booleans) -> list[Words]:
         text("The true number of a cell lies within its margin of error of the unbiased figure in 95 of 100 cases."),
         text("Hatched: the margin of error exceeds the published number ({share} of all cells).", share=f"{share:.0%}"),
         text("Pale: 0 was published; the true number may be up to the margin of error."),
+    ]
+
+
+def _explain_areas(margins: Reals) -> list[Words]:
+    shown = np.ceil(margins[margins > 0]).astype(np.int64)
+    ends = (int(shown.min()), int(shown.max())) if len(shown) else (0, 0)
+    return [
+        text("Margin of error of an area: {low} to {high} people.", low=f"{ends[0]:,}", high=f"{ends[1]:,}"),
+        text("The true number of an area lies within its margin of error of the unbiased figure in 95 of 100 cases."),
+        text("Hatched: the margin of error exceeds the published number. Every cell has the colour of its area."),
     ]
 
 

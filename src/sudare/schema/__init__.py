@@ -1,5 +1,6 @@
 """Public facts about a table, declared before anyone looks at it."""
 
+from sudare.schema.areas import Areas
 from sudare.schema.arrays import Codes
 from sudare.schema.attribute import MISSING_LABEL, OTHER_LABEL, Attribute, Outside, Role
 from sudare.schema.bins import DateBins, NumberBins
@@ -14,6 +15,7 @@ from sudare.schema.unit import Unit
 __all__ = [
     "MISSING_LABEL",
     "OTHER_LABEL",
+    "Areas",
     "Attribute",
     "Codes",
     "DateBins",

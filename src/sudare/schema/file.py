@@ -27,6 +27,8 @@ from sudare.forms.kinds import (
     find_near,
 )
 from sudare.forms.textfile import read_lines
+from sudare.schema.area_file import read_areas
+from sudare.schema.areas import RULES as AREA_RULES
 from sudare.schema.attribute import Attribute
 from sudare.schema.domain import DateBins, Domain, MeshCells, NumberBins, Values
 from sudare.schema.hierarchy import TableHierarchy
@@ -213,6 +215,23 @@ IDENTIFIER: Keys = {
         kind=ChoiceOf(("identifier",)), required=True, help=text("a column that is never published needs no kind")
     ),
 }
+AREAS: Keys = {
+    "file": Key(
+        kind=FilePath(example='"municipalities.csv"'),
+        required=True,
+        help=text("a CSV (cell, area of every level, perhaps its share), or polygons in GeoJSON"),
+    ),
+    "rule": Key(
+        kind=ChoiceOf(AREA_RULES, example='"largest"'),
+        help=text(
+            "cells on a border: whole to the area with the largest share, to the one with the centre, or split by share"
+        ),
+    ),
+    "levels": Key(
+        kind=ListOf(AnyText(), example='["municipality", "prefecture"]'),
+        help=text("the columns or properties that are levels of areas (default: all)"),
+    ),
+}
 
 
 def _pick_attribute(written: Mapping[str, Any]) -> str:
@@ -259,6 +278,12 @@ FORM = FileForm(
             ),
             help=text("A combination that cannot occur, such as a married child; public knowledge, never counted"),
         ),
+        TableForm(
+            name="areas",
+            many=True,
+            keys=AREAS,
+            help=text("Areas that cells lie in, such as municipalities and prefectures; several divisions may overlap"),
+        ),
     ),
 )
 
@@ -267,7 +292,7 @@ def json_schema() -> dict[str, Any]:
     """Give the JSON schema of the file, for editors.
 
     >>> sorted(json_schema()["properties"])
-    ['attribute', 'impossible', 'sudare', 'unit']
+    ['areas', 'attribute', 'impossible', 'sudare', 'unit']
     """
     return write_json_schema(FORM)
 
@@ -299,6 +324,10 @@ def read_schema(path: str | Path) -> Schema:
     if impossible:
         with filled.list_tables("impossible")[-1].blame(error=SchemaError):
             _ = schema.possible_size  # refuses combinations that leave nothing
+    for table in filled.list_tables("areas"):
+        with table.blame("file", error=SchemaError):
+            division = read_areas(table.path("file"), schema, rule=table["rule"], levels=table["levels"] or None)
+            schema = schema.with_areas(division)
     return schema
 
 

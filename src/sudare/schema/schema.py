@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import NotConfirmed, SchemaError, SudareError
+from sudare.schema.areas import Areas, check_areas
 from sudare.schema.arrays import Booleans
 from sudare.schema.attribute import Attribute
 from sudare.schema.domain import DateBins, Domain, MeshCells, NumberBins, Values
@@ -34,6 +35,7 @@ Facts = dict[str, Any]
 
 def schema_to_dict(schema: Schema) -> Facts:
     """Write a schema as facts, values and hierarchies inside."""
+    areas = {"areas": [division.to_dict() for division in schema.areas]} if schema.areas else {}
     return {
         "schema": VERSION,
         "name": schema.name,
@@ -42,6 +44,7 @@ def schema_to_dict(schema: Schema) -> Facts:
         "attributes": [_attribute_to_dict(attribute) for attribute in schema.attributes],
         "identifiers": list(schema.identifiers),
         "impossible": [{name: _write_runs(codes) for name, codes in box.values} for box in schema.impossible],
+        **areas,
     }
 
 
@@ -55,7 +58,8 @@ def schema_from_dict(facts: Mapping[str, Any]) -> Schema:
             known=VERSION,
         )
     try:
-        _refuse_unknown_facts(facts, "schema", "name", "origin", "unit", "attributes", "identifiers", "impossible")
+        known = ("schema", "name", "origin", "unit", "attributes", "identifiers", "impossible", "areas")
+        _refuse_unknown_facts(facts, *known)
         return Schema(
             name=facts["name"],
             origin=facts["origin"],
@@ -63,6 +67,7 @@ def schema_from_dict(facts: Mapping[str, Any]) -> Schema:
             attributes=tuple(_attribute_from_dict(attribute) for attribute in facts["attributes"]),
             identifiers=tuple(facts["identifiers"]),
             impossible=tuple(_impossible_from_dict(box) for box in facts["impossible"]),
+            areas=tuple(Areas.from_dict(division) for division in facts.get("areas", ())),
         )
     except SchemaError:
         raise
@@ -216,14 +221,16 @@ class Schema:
     identifiers: tuple[str, ...] = ()
     impossible: tuple[Impossible, ...] = ()
     origin: Origin = "declared"
+    areas: tuple[Areas, ...] = ()
 
     def __post_init__(self) -> None:
-        for field in ("attributes", "identifiers", "impossible"):
+        for field in ("attributes", "identifiers", "impossible", "areas"):
             object.__setattr__(self, field, tuple(getattr(self, field)))
         if self.origin not in get_args(Origin):
             raise SchemaError('origin ({origin}) must be "declared", "inferred" or "confirmed"', origin=self.origin)
         self._check_names()
         self._check_impossible()
+        check_areas(self.areas, self.attributes)
 
     def _check_names(self) -> None:
         names = (*self.names, *self.identifiers)
@@ -296,12 +303,13 @@ class Schema:
     def select(self, names: Sequence[str]) -> Schema:
         """Keep some attributes, in the order asked for.
 
-        An impossible combination is kept if every attribute that it restricts is kept.
+        An impossible combination is kept if every attribute that it restricts is kept; areas likewise.
         """
         attributes = tuple(self.attribute(name) for name in names)
         sizes = dict(zip(self.names, self.sizes, strict=True))
         boxes = tuple(box for box in merge_boxes(self.impossible, sizes) if set(box.names) <= set(names))
-        return replace(self, attributes=attributes, impossible=boxes)
+        areas = tuple(division for division in self.areas if set(division.attributes) <= set(names))
+        return replace(self, attributes=attributes, impossible=boxes, areas=areas)
 
     def coarsen(self, levels: Mapping[str, int]) -> Schema:
         """See attributes at levels of their hierarchies.
@@ -312,7 +320,18 @@ class Schema:
             self.attribute(name)
         attributes = tuple(attribute.coarsen(levels.get(attribute.name, 0)) for attribute in self.attributes)
         boxes = coarsen_boxes(self.impossible, self.attributes, levels)
-        return replace(self, attributes=attributes, impossible=boxes)
+        coarser = {name for name, level in levels.items() if level}
+        areas = tuple(division for division in self.areas if not coarser & set(division.attributes))
+        return replace(self, attributes=attributes, impossible=boxes, areas=areas)
+
+    def with_areas(self, *areas: Areas) -> Schema:
+        """Declare further divisions of cells into areas."""
+        return replace(self, areas=(*self.areas, *areas))
+
+    @property
+    def without_areas(self) -> Schema:
+        """The same table, no areas declared."""
+        return replace(self, areas=()) if self.areas else self
 
     def is_impossible(self, columns: NDArray[np.integer]) -> Booleans:
         """Tell which rows of codes (m, d) an impossible combination covers."""
@@ -379,6 +398,15 @@ def list_claims(schema: Schema) -> list[Text]:
     for attribute in schema.attributes:
         claims += [_claim_domain(attribute), *_claim_reading(attribute)]
     claims += [text("declared impossible: {names} together", names=", ".join(box.names)) for box in schema.impossible]
+    claims += [
+        text(
+            "areas of {names}: {levels} (cells on a border by the rule {rule})",
+            names=", ".join(division.attributes),
+            levels=", ".join(division.levels),
+            rule=division.rule,
+        )
+        for division in schema.areas
+    ]
     return claims
 
 

@@ -1,6 +1,8 @@
 """A table that was published with its noisy sums, opened for questions in SQL: every sum of cells has its interval.
 
     SELECT SUM(count) FROM cells WHERE x >= 16 AND x < 100 AND y < 40
+    SELECT municipality, SUM(count) FROM areas WHERE prefecture = 'Tokyo' GROUP BY municipality
+    SELECT mesh_2, SUM(count) FROM levels GROUP BY mesh_2
 
 The answers are the unbiased figures of least squares, with the exact variance of their noise. Where a condition cuts
 through a cell, its people are taken to lie evenly in it, and what that leaves open is added to the interval.
@@ -10,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -19,33 +22,74 @@ from sudare.asking.answers import LEVEL, AnswerTable
 from sudare.asking.protocol import AttributeCells, AxisWeight, Moments, WeightBox, find_step
 from sudare.errors import ParameterError
 from sudare.methods.table.estimates import TableFigures
-from sudare.methods.table.frames import COUNT
+from sudare.methods.table.linked import find_groups
+from sudare.methods.table.margins import COUNT
 from sudare.methods.table.measured import NORMAL_FACTOR
 from sudare.releases import Release
-from sudare.schema import Attribute, DateBins, NumberBins, Schema
+from sudare.schema import MISSING_LABEL, Attribute, DateBins, NumberBins, Schema, Values
 from sudare.schema.arrays import Codes, Reals
 
-CELLS = "cells"
+CELLS, AREAS, LEVELS = "cells", "areas", "levels"
 _TEXTS = re.compile(r"""('(?:[^']|'')*')""")  # of a statement: nothing inside them is a name
 _SUM = re.compile(rf"""\bSUM\s*\(\s*(?:\w+\s*\.\s*)?(?:"{COUNT}"|{COUNT})\s*\)""", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpenedTable:
-    """What a data user asks: `FROM cells`, with `SUM(count)` or `COUNT(*)` for the number of records."""
+    """What a data user asks, with `SUM(count)` or `COUNT(*)` for the number of records.
+
+    `FROM cells` knows the attributes, `FROM areas` also the levels of declared areas, `FROM levels` also the levels of
+    hierarchies and of the mesh, as `mesh_1`, `mesh_2`, ... `pieces` are what is summed: leaves with their codes by
+    attribute, and the share of a leaf where areas split it.
+    """
 
     figures: TableFigures
+    schema: Schema
+    pieces: tuple[Codes, Codes, Reals]
 
-    @property
-    def schema(self) -> Schema:
-        """The attributes it can be asked about."""
-        return self.figures.schema
+    @classmethod
+    def of_cells(cls, figures: TableFigures) -> OpenedTable:
+        """The cells by their own attributes."""
+        leaves, columns = figures.cells
+        return cls(figures=figures, schema=figures.schema, pieces=(leaves, columns, np.ones(len(leaves))))
+
+    @classmethod
+    def of_groups(cls, figures: TableFigures, names: Sequence[str]) -> OpenedTable:
+        """The cells also by groups: levels of areas, or of hierarchies (`mesh:1`, asked as `mesh_1`)."""
+        own = figures.schema.names
+        groups = find_groups(figures.schema, figures.measured.layout, (*own, *names))
+        more = [
+            Attribute(name=column.name.replace(":", "_"), domain=Values(tuple(map(_show, column.labels))))
+            for column in groups.columns[len(own) :]
+        ]
+        schema = replace(figures.schema.without_areas, attributes=(*figures.schema.attributes, *more))
+        shares = np.ones(len(groups.leaves)) if groups.weights is None else groups.weights
+        return cls(figures=figures, schema=schema, pieces=(groups.leaves, groups.keys[groups.groups], shares))
 
     def sql(self, statement: str, *, level: float = LEVEL) -> AnswerTable:
-        """Answer one SELECT from `cells`."""
+        """Answer one SELECT from `cells`, `areas` or `levels`."""
         from sudare.asking.statement import ask_statement
 
-        return ask_statement(self._count_records(statement), {CELLS: self}, level=level)
+        named = statement.casefold()
+        sources = {CELLS: self}
+        if AREAS in named and (areas := self.areas) is not None:
+            sources[AREAS] = areas
+        if LEVELS in named and (levels := self.levels) is not None:
+            sources[LEVELS] = levels
+        return ask_statement(self._count_records(statement), sources, level=level)
+
+    @cached_property
+    def areas(self) -> OpenedTable | None:
+        """What is asked `FROM areas`; None where none are declared."""
+        names = [level for division in self.schema.areas for level in division.levels]
+        return self.of_groups(self.figures, names) if names else None
+
+    @cached_property
+    def levels(self) -> OpenedTable | None:
+        """What is asked `FROM levels`; None without hierarchies, or where an attribute has the name of a level."""
+        names = [f"{one.name}:{level}" for one in self.schema.attributes for level in _list_levels(one)]
+        is_free = not {name.replace(":", "_") for name in names} & set(self.schema.names)
+        return self.of_groups(self.figures, names) if names and is_free else None
 
     def _count_records(self, statement: str) -> str:
         """Write COUNT(*) for the sum of the column of counts, unless an attribute has its name."""
@@ -77,7 +121,7 @@ class OpenedTable:
 
     def _weigh(self, boxes: Sequence[WeightBox]) -> tuple[Codes, Reals, Reals]:
         """The leaves that weigh anything, their weights, and the means of squared weights inside them."""
-        leaves, columns = self.figures.cells
+        leaves, columns, shares = self.pieces
         total, square = np.zeros(len(leaves)), np.zeros(len(leaves))
         for box in boxes:
             inside = np.arange(len(leaves))
@@ -88,10 +132,25 @@ class OpenedTable:
                 codes = columns[inside, attribute]
                 mean *= _mean(weight)[codes]
                 squared *= weight.square[codes] if isinstance(weight, AxisWeight) else _mean(weight)[codes] ** 2
-            total[inside] += mean
-            square[inside] += squared
+            total[inside] += mean * shares[inside]
+            square[inside] += squared * shares[inside]
         kept = np.flatnonzero((total != 0) | (square != 0))
-        return leaves[kept], total[kept], square[kept]
+        if bool((shares == 1).all()):
+            return leaves[kept], total[kept], square[kept]
+        whole, place = np.unique(leaves[kept], return_inverse=True)  # the pieces of a leaf count together
+        sums = (np.bincount(place, weights=one[kept]).astype(np.float64) for one in (total, square))
+        return whole, *sums  # type: ignore[return-value]
+
+
+def _show(label: str | None) -> str:
+    return MISSING_LABEL if label is None else str(label)
+
+
+def _list_levels(attribute: Attribute) -> range:
+    """The levels of a hierarchy below the one that holds all values."""
+    top = attribute.height
+    is_one = attribute.hierarchy is not None and attribute.hierarchy.size(top) == 1
+    return range(1, top + (not is_one))
 
 
 def _mean(weight: AxisWeight | Reals) -> Reals:
@@ -120,4 +179,4 @@ def open_table(release: Release) -> OpenedTable:
     """
     if release.certificate.method != "table":
         raise ParameterError("the release was made by {method}; it is not a table", method=release.certificate.method)
-    return OpenedTable(figures=TableFigures.load(release))
+    return OpenedTable.of_cells(TableFigures.load(release))

@@ -12,23 +12,31 @@ cases.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.recheck import rebuild
-from sudare.methods.table.frames import COUNT, MEASUREMENTS
+from sudare.methods.table.frames import MEASUREMENTS
+from sudare.methods.table.link_plan import read_given
+from sudare.methods.table.linked import MeasuredSums, TableSpec, find_partition, link, measured_specs
+from sudare.methods.table.margins import COUNT
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Certificate, Frame, Release
 from sudare.releases.columns import find_frame, read_codes, read_numbers
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers, Reals
+
+if TYPE_CHECKING:
+    from sudare.methods.base import Plan
+    from sudare.methods.table.table import Table
 
 MOST_NOISY = 2**62
 
@@ -153,7 +161,10 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable:
     if layout is None or set(frame.columns) != {"level", "node", "noisy"}:
         raise ReleaseError("the noisy sums do not belong to the promise of this release; get it again")
     levels, nodes, noisy = (_read_whole(frame, name) for name in ("level", "node", "noisy"))
+    specs = method.specs_of(plan.facts)
+    own = [find_partition(plan.facts, layout, spec.names) for spec in measured_specs(specs)]
     expected = [np.zeros(1, dtype=np.int64), *(np.flatnonzero(cells > 0) for cells in layout.possible_cells)]
+    expected += [np.arange(len(groups.keys)) for groups in own]
     order = np.lexsort((nodes, levels))
     starts = np.cumsum([0, *(len(each) for each in expected)])
     is_whole = len(nodes) == starts[-1] and all(
@@ -163,10 +174,10 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable:
     if not is_whole:
         raise ReleaseError("noisy sums are missing, or listed twice; the release is damaged, get it again")
     values = [np.zeros(size, dtype=np.int64) for size in layout.sizes]
-    for level, held in enumerate(expected[1:], start=1):
+    for level, held in enumerate(expected[1 : len(values) + 1], start=1):
         values[level - 1][held] = noisy[order[starts[level] : starts[level + 1]]]
     total_noise = plan.steps.total_noise
-    return MeasuredTable(
+    measured = MeasuredTable(
         layout=layout,
         noises=method.noises_of(plan.facts, plan.steps),
         noisy=tuple(values),
@@ -174,6 +185,24 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable:
         total_variance=0.0 if total_noise is None else total_noise.variance,
         rule=method.rule_of(plan.facts, plan.steps),
     )
+    if not (specs or plan.facts.areas):
+        return measured
+    more = [noisy[order[low:high]] for low, high in itertools.pairwise(starts[len(values) + 1 :].tolist())]
+    return link(measured, plan.facts, specs, _read_sums(method, plan, specs, more))
+
+
+def _read_sums(method: Table, plan: Plan, specs: Sequence[TableSpec], more: Sequence[Integers]) -> list[MeasuredSums]:
+    """The sums of further tables; those that others published must be theirs."""
+    left = iter(method.table_noises_of(plan.facts, plan.steps))
+    found = []
+    for spec, noisy in zip(measured_specs(specs), more, strict=True):
+        given = read_given(plan.steps.given) if spec.is_exact else None
+        if given is not None and not np.array_equal(given, noisy):
+            raise ReleaseError(
+                "the exact totals are not those of the certificate; the release is damaged, get it again"
+            )
+        found.append(MeasuredSums(spec=spec, noise=None if spec.is_exact else next(left), noisy=noisy))
+    return found
 
 
 def _read_whole(frame: Frame, name: str) -> Integers:

@@ -17,6 +17,7 @@ from sudare.methods.figures import ShownPreview
 from sudare.methods.table.haar import wavelet_noise
 from sudare.methods.table.large import large_noises
 from sudare.methods.table.levels import DensityRule, LeafLayout
+from sudare.methods.table.link_plan import TableError
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.squares import SquareLayout
 from sudare.methods.table.tree import level_noises, table_tree
@@ -200,6 +201,7 @@ class TablePreview(ShownPreview):
     trials: tuple[Trial, ...] = ()
     is_unbiased: bool = False  # figures without bias are published beside the table
     by_density: DensityErrors | None = None  # where the noise of cells follows the density of squares
+    tables: tuple[TableError, ...] = ()  # errors of further tables and of areas
 
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
@@ -215,7 +217,8 @@ class TablePreview(ShownPreview):
                 else text("a region of {cells} cells: standard deviation {deviation}", cells=cells, deviation=off)
             )
         densities = [] if self.by_density is None else self.by_density.lines()
-        return [*found, *densities, *(trial.describe() for trial in self.trials)]
+        tables = [one.describe() for one in self.tables]
+        return [*found, *densities, *tables, *(trial.describe() for trial in self.trials)]
 
     def advice(self) -> Text | None:
         """Say what to do when most published cells will be noise."""
@@ -240,6 +243,8 @@ class TablePreview(ShownPreview):
         }
         if self.by_density is not None:
             told["region_standard_deviation_by_density"] = self.by_density.to_dict()
+        if self.tables:
+            told["tables"] = [one.to_dict() for one in self.tables]
         if self.trials:
             told["made_up_tables"] = [one.to_dict() for one in self.trials]
         return told

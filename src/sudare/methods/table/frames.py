@@ -7,7 +7,6 @@ squares over all noisy sums. The true number lies within `margin` of `unbiased` 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,36 +15,25 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.methods.columns import coded
+from sudare.methods.table.area_frames import linked_frames
+from sudare.methods.table.linked import LinkedTable
+from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED, Margins
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Coded, Frame
 from sudare.releases.geo import write_geojson, write_geoparquet
 from sudare.schema import Attribute, MeshCells
 from sudare.schema.arrays import Codes, Integers, Reals
 
-COUNT, UNBIASED, MARGIN = "count", "unbiased", "margin"
 MEASUREMENTS = "measurements"
-DECIMALS = 2
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Margins:
-    """Unbiased figures with their margins, as columns."""
-
-    unbiased: Reals
-    margin: Reals
-
-    @property
-    def columns(self) -> dict[str, Reals]:
-        """By name; margins are rounded up."""
-        scale = 10.0**DECIMALS
-        return {UNBIASED: np.round(self.unbiased, DECIMALS) + 0.0, MARGIN: np.ceil(self.margin * scale) / scale}
 
 
 def frames(table: Counts, measured: MeasuredTable | None = None) -> dict[str, Frame]:
-    """Tables of the release: `cells`, `rollups` with the sums of every declared level, and `measurements`."""
+    """Tables of the release: `cells`, `rollups` with the sums of every declared level, `areas`, and `measurements`."""
     found = {"cells": _cells(table, measured)}
     if any(each.height for each in table.schema.attributes):
         found["rollups"] = _rollups(table, measured)
+    if isinstance(measured, LinkedTable):
+        found |= linked_frames(table, measured)
     if measured is not None:
         found[MEASUREMENTS] = list_measurements(measured)
     return found
@@ -124,6 +112,8 @@ def list_measurements(measured: MeasuredTable) -> Frame:
     for cells, noisy in zip(measured.layout.possible_cells, measured.noisy, strict=True):
         held = np.flatnonzero(cells > 0)
         parts.append((held, noisy[held]))
+    if isinstance(measured, LinkedTable):  # levels behind the cells: further tables, by group
+        parts += [(np.arange(len(sums.noisy)), sums.noisy) for sums in measured.sums]
     levels = np.concatenate([np.full(nodes.size, level) for level, (nodes, _) in enumerate(parts)])
     return Frame(
         {

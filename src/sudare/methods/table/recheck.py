@@ -11,7 +11,10 @@ from sudare.errors import ReleaseError
 from sudare.forms.jsontext import read_json
 from sudare.methods.recheck import find_table
 from sudare.methods.table.estimates import read_measurements
-from sudare.methods.table.frames import COUNT, MARGIN, MEASUREMENTS, UNBIASED, cell_margins, count_on_map, frames
+from sudare.methods.table.frames import MEASUREMENTS, cell_margins, count_on_map, frames
+from sudare.methods.table.link_recheck import recheck_linked
+from sudare.methods.table.linked import LinkedTable
+from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Certificate, Frame
 from sudare.releases.claims import CheckedClaim
@@ -42,6 +45,8 @@ def recheck_sums(certificate: Certificate, directory: Path) -> list[CheckedClaim
         claims.append(_compare_rollups(read_frame(find_table(certificate, directory, "rollups")), expected["rollups"]))
     if (on_map := count_on_map(table)) is not None:
         claims.append(_compare_maps(on_map, certificate, directory))
+    if isinstance(measured, LinkedTable):
+        claims += recheck_linked(certificate, directory, table, measured, expected)
     return claims
 
 

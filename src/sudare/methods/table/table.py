@@ -15,15 +15,16 @@ import numpy as np
 
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
-from sudare.forms.kinds import NameList, TextLine
-from sudare.methods.base import Expected, Made, Payload, Plan, Progress, Summary
+from sudare.forms.kinds import FilePath, NameList, TextLine
+from sudare.methods.base import Expected, Made, OpenTable, Payload, Plan, Progress, Summary
 from sudare.methods.budget import CountBudget, measure_total, plan
 from sudare.methods.differential import CurrencyMethod, check_facts
 from sudare.methods.figures import as_estimates, write_figure
-from sudare.methods.parameters import parameter
+from sudare.methods.parameters import ExtraFile, parameter
 from sudare.methods.registry import summary_of
+from sudare.methods.table.area_files import area_files
 from sudare.methods.table.expected_error import TablePreview, foresee, foresee_large, foresee_levels, simulate
-from sudare.methods.table.frames import COUNT, MARGIN, UNBIASED, frames, map_files
+from sudare.methods.table.frames import frames, map_files
 from sudare.methods.table.haar import check_wavelet_schema
 from sudare.methods.table.large import grow_large, is_opened_by_halves, large_noises, plan_large
 from sudare.methods.table.levels import (
@@ -37,20 +38,33 @@ from sudare.methods.table.levels import (
     plan_levels,
     read_shares,
 )
+from sudare.methods.table.link_plan import (
+    LinkedBudget,
+    choose_specs,
+    foresee_tables,
+    join_shares,
+    plain_workload,
+    read_given,
+    read_totals,
+    take_exact,
+)
+from sudare.methods.table.link_repair import repair_linked
+from sudare.methods.table.linked import NOT_GIVEN, LinkedTable, TableSpec, link, measure_sums
 from sudare.methods.table.maps import picture_files
+from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
 from sudare.methods.table.measured import MeasuredTable, measure_levels, repair
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.possible_halves import check_boxes
-from sudare.methods.table.tree import Focus, grow_table, plan_tree, tree_fits
+from sudare.methods.table.tree import DENSE_CELLS, Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import draw_wavelet
 from sudare.methods.table.workload import MIX, choose_shares
 from sudare.noise import CountNoise, Rng
-from sudare.privacy import Neighbours
+from sudare.privacy import Ledger, Neighbours
 from sudare.releases import Certificate, Release
 from sudare.releases.claims import CheckedClaim
 from sudare.releases.frame import check_names
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
-from sudare.schema import Schema
+from sudare.schema import Areas, Schema, Unit
 from sudare.text import Text, Words, join_clauses, text
 
 if TYPE_CHECKING:
@@ -96,6 +110,17 @@ class Table(CurrencyMethod):
         "Show the expected error of cells and regions of a table, from the schema alone."
     )
     preview_rows = "range"
+    extra_files = (
+        ExtraFile(
+            kind=FilePath(example='"municipalities.csv"'),
+            name="areas",
+            metavar="FILE",
+            help=text(
+                "areas of the cells, such as municipalities: a CSV (cell, area of every level) or polygons in GeoJSON;"
+                " several files with commas"
+            ),
+        ),
+    )
 
     algorithm: TableAlgorithm = parameter(
         text(
@@ -125,6 +150,52 @@ class Table(CurrencyMethod):
         metavar="NUMBERS",
         used_with={"algorithm": ("squares",)},
     )
+    tables: tuple[str, ...] | None = parameter(
+        text(
+            "further tables of this release by attributes and areas, with their shares of the promise, such as"
+            " municipality=1/4,municipality*age; or a CSV file (table, share)"
+        ),
+        kind=NameList(example='["municipality=1/4", "municipality*age"]'),
+        default=None,
+        metavar="LIST",
+        used_with={"algorithm": ("squares",)},
+    )
+    exact: tuple[str, ...] | None = parameter(
+        text(
+            "numbers that are published exactly: total, or a level of areas. They come from others (totals), or from"
+            " the table (exact-from-data)"
+        ),
+        kind=NameList(example='["prefecture"]'),
+        default=None,
+        metavar="NAMES",
+        used_with={"algorithm": ("squares",)},
+    )
+    totals: tuple[str, ...] | None = parameter(
+        text("exact numbers that others have published: a CSV file (level, area, count)"),
+        kind=NameList(example='["totals.csv"]'),
+        default=None,
+        metavar="FILE",
+        used_with={"algorithm": ("squares",)},
+    )
+    exact_from_data: bool = parameter(
+        text("take exact numbers from the table itself: nothing is promised about them, and the certificate says so"),
+        default=False,
+        used_with={"exact_from_data": ("True",)},
+    )
+    area_rule: str | None = parameter(
+        text("cells on a border: largest (whole to the largest share), centre (polygons) or split (by share)"),
+        kind=TextLine(example='"largest"'),
+        default=None,
+        metavar="RULE",
+        is_certified=False,
+    )
+    area_levels: tuple[str, ...] | None = parameter(
+        text("the columns or properties of the area file that are levels of areas (default: all)"),
+        kind=NameList(example='["municipality", "prefecture"]'),
+        default=None,
+        metavar="NAMES",
+        is_certified=False,
+    )
     focus: Focus = parameter(
         text("what should be most accurate in a tree: single cells, sums over regions, or both"), default="regions"
     )
@@ -137,12 +208,38 @@ class Table(CurrencyMethod):
             raise ParameterError("workload and shares belong to algorithm squares; leave them out, or use it")
         if self.workload != MIX and self.focus != "regions":
             raise ParameterError("focus and workload say the same twice; give one of them")
+        if self.algorithm != "squares" and (self.tables or self.exact):
+            raise ParameterError("further tables and exact numbers need algorithm squares; leave them out, or use it")
+        if bool(self.exact) != (self.exact_from_data or self.totals is not None):
+            raise ParameterError(
+                "exact numbers need a source, and a source needs exact: give totals (published by others), or"
+                " exact-from-data, which takes them from the table and leaves them without any promise"
+            )
+        if self.exact_from_data and self.totals is not None:
+            raise ParameterError("exact numbers come from totals or from the table; give one of the two")
 
     # --- before the data --------------------------------------------------------------------------------------------
 
-    def plan(self, schema: Schema, *, neighbours: Neighbours | None = None) -> Plan:
-        """Split epsilon over the levels; a domain that cannot be published is refused."""
-        chosen = self._chosen(schema)
+    def guarantee(self, *, unit: Unit | None = None, neighbours: Neighbours | None = None) -> Any:
+        """Tell the promise; numbers that are taken exactly from the table are named in it."""
+        promise = super().guarantee(unit=unit, neighbours=neighbours)
+        return dataclasses.replace(promise, exact=self.exact or ()) if self.exact_from_data else promise
+
+    def open_extra(self, name: str, path: Path | str, facts: Schema, *, open_table: OpenTable) -> tuple[Areas, ...]:
+        """Read area files; several are written with commas."""
+        files = [part.strip() for part in str(path).split(",")]
+        return tuple(Areas.read(file, facts, rule=self.area_rule, levels=self.area_levels) for file in files)
+
+    def warn(self, facts: Schema, *, ledger: Ledger | None = None, areas: tuple[Areas, ...] = ()) -> list[Text]:
+        """Say it loudly where the promise leaves something out."""
+        if not self.exact_from_data:
+            return []
+        names = ", ".join(self.exact or ())
+        return [text("published exactly as in the table, without any promise: {names}", names=names)]
+
+    def plan(self, schema: Schema, *, neighbours: Neighbours | None = None, areas: tuple[Areas, ...] = ()) -> Plan:
+        """Split epsilon over the levels and further tables; a domain that cannot be published is refused."""
+        chosen = self._chosen(schema.with_areas(*areas))
         budget = self._budget(chosen, neighbours)
         return Plan(
             promise=budget.guarantee,
@@ -222,16 +319,17 @@ class Table(CurrencyMethod):
     def check(self, counts: Counts, plan: Plan) -> None:
         """Refuse what could only fail after the spend."""
         check_counts(counts, plan.facts, plan.steps, self._all_noises(plan.facts, plan.steps))
+        check_given(counts, plan.steps)
 
     def make(self, counts: Counts, plan: Plan, *, rng: Rng) -> Payload:
         """Draw the table; its cells, sums and maps are published, and the noisy sums they were made of."""
-        check_counts(counts, counts.schema, plan.steps, self._all_noises(counts.schema, plan.steps))
-        drawn = self._draw(counts, plan.steps, rng)
+        self.check(counts, plan)
+        declared = Counts(plan.facts, counts.codes, counts.values, counts.total)
+        drawn = self._draw(declared, plan.steps, rng)
         tables = frames(drawn.table, drawn.measured)
         maps = map_files(drawn.table, drawn.measured)
-        return Payload(
-            frames=tables, files={**maps, **picture_files(tables["cells"], drawn.table.schema, drawn.measured)}
-        )
+        pictures = picture_files(tables["cells"], drawn.table.schema, drawn.measured)
+        return Payload(frames=tables, files={**maps, **pictures, **area_files(tables, drawn.measured)})
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> Counts:
         """Turn private counts into the published table: the step that the promise is about.
@@ -285,8 +383,10 @@ class Table(CurrencyMethod):
     def _draw(self, counts: Counts, budget: CountBudget, rng: Rng) -> DrawnTable:
         layout = self.layout_of(counts.schema)
         if layout is not None:
-            noises, rule = self.noises_of(counts.schema, budget), self.rule_of(counts.schema, budget)
-            return draw_levels(counts, layout, noises, budget, rng=rng, rule=rule)
+            schema, rule = counts.schema, self.rule_of(counts.schema, budget)
+            noises, more = self.noises_of(schema, budget), self.table_noises_of(schema, budget)
+            specs = self.specs_of(schema)
+            return draw_levels(counts, layout, noises, budget, specs=specs, more=more, rng=rng, rule=rule)
         total = measure_total(counts, budget, rng=rng)
         if self.is_large(counts.schema):
             return DrawnTable(table=grow_large(counts, budget, total=total, rng=rng))
@@ -307,14 +407,29 @@ class Table(CurrencyMethod):
         if layout is None:
             return None
         if self.shares is None:
-            workload = FOCUS_WORKLOADS[self.focus] or self.workload
+            workload = plain_workload(FOCUS_WORKLOADS[self.focus] or self.workload, schema)
             shares = choose_shares(workload, layout)
             return divide_by_density(layout, shares) if workload == MIX else LevelShares(by_class=(shares,))
         return read_shares(self.shares, layout)
 
+    def specs_of(self, schema: Schema) -> tuple[TableSpec, ...]:
+        """The further tables of a release."""
+        layout = self.layout_of(schema)
+        if layout is None:
+            return ()
+        return choose_specs(self.tables, FOCUS_WORKLOADS[self.focus] or self.workload, self.exact or (), schema, layout)
+
     def _decided(self, schema: Schema) -> dict[str, object]:
-        shares = self._shares(schema)
-        return {} if shares is None else {"shares": shares.write()}
+        layout, shares = self.layout_of(schema), self._shares(schema)
+        if layout is None or shares is None:
+            return {}
+        decided: dict[str, object] = {"shares": shares.write()}
+        specs = [spec for spec in self.specs_of(schema) if not spec.is_exact]
+        if specs or self.tables is not None:
+            decided["tables"] = tuple(map(str, specs))
+        if self.totals is not None:
+            decided["totals"] = tuple(map(str, read_totals(self.totals, self.exact or (), schema, layout) or ()))
+        return decided
 
     def _foresee(self, schema: Schema, budget: CountBudget) -> TablePreview:
         layout = self.layout_of(schema)
@@ -322,28 +437,57 @@ class Table(CurrencyMethod):
             return foresee_large(schema, budget)
         if layout is None:
             return foresee("wavelet" if self.algorithm == "wavelet" else "tree", schema, budget)
-        return foresee_levels(layout, self.noises_of(schema, budget), budget, self.rule_of(schema, budget))
+        noises, more = self.noises_of(schema, budget), self.table_noises_of(schema, budget)
+        preview = foresee_levels(layout, noises, budget, self.rule_of(schema, budget))
+        specs = self.specs_of(schema)
+        if not specs and not schema.areas:
+            return preview
+        known = 0.0 if budget.total_noise is None else budget.total_noise.variance
+        return dataclasses.replace(preview, tables=foresee_tables(layout, schema, specs, noises, more, known))
+
+    def _joined_shares(self, schema: Schema) -> LevelShares | None:
+        """The shares of further tables, then those of all levels."""
+        shares = self._shares(schema)
+        if shares is None:
+            return None
+        specs = self.specs_of(schema)
+        return LevelShares(by_class=tuple(join_shares(own, specs) for own in shares.by_class))
+
+    def table_noises_of(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
+        """The noise of the further tables that are measured."""
+        layout, shares = self.layout_of(schema), self._joined_shares(schema)
+        return () if shares is None or layout is None else level_noises_of(shares.middle, budget)[: -len(layout.sizes)]
 
     def noises_of(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
         """The noise of all levels; on a map, of squares that are neither thin nor dense."""
-        shares = self._shares(schema)
-        if shares is not None:
-            return level_noises_of(shares.middle, budget)
+        layout, shares = self.layout_of(schema), self._joined_shares(schema)
+        if shares is not None and layout is not None:
+            return level_noises_of(shares.middle, budget)[-len(layout.sizes) :]
         if self.is_large(schema):
             return tuple(noise for _, noise in large_noises(schema, budget))
         return tuple(noise for _, noise in foresee(self.algorithm, schema, budget).levels)
 
     def rule_of(self, schema: Schema, budget: CountBudget) -> DensityRule | None:
         """How noisy density decides on the noise of cells; None where it decides nothing."""
-        shares = self._shares(schema)
-        return None if shares is None else find_density_rule(shares, budget)
+        shares, layout = self._joined_shares(schema), self.layout_of(schema)
+        if shares is None or layout is None:
+            return None
+        rule = find_density_rule(shares, budget)
+        tables = len(shares.middle) - len(layout.sizes)
+        return None if rule is None else dataclasses.replace(rule, level=rule.level - tables)
 
     def _all_noises(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
         rule = self.rule_of(schema, budget)
-        return (*self.noises_of(schema, budget), *(noise for own in (rule.noises if rule else ()) for noise in own))
+        dense = [noise for own in (rule.noises if rule else ()) for noise in own]
+        return (*self.table_noises_of(schema, budget), *self.noises_of(schema, budget), *dense)
 
     def _chosen(self, schema: Schema) -> Schema:
         chosen = self.select(schema)
+        if self.layout_of(chosen) is None and (chosen.areas or self.tables or self.exact):
+            raise ParameterError(
+                "areas, further tables and exact numbers need algorithm squares, and a table of at most {most} cells",
+                most=DENSE_CELLS,
+            )
         check_names((*chosen.names, COUNT, *((UNBIASED, MARGIN) if self.algorithm == "squares" else ())))
         if chosen.size > MOST_CELLS:
             raise ParameterError("the domain has more than 1e300 cells; publish fewer attributes")
@@ -361,9 +505,12 @@ class Table(CurrencyMethod):
 
     def _budget(self, schema: Schema, neighbours: Neighbours | None) -> CountBudget:
         promise = self.guarantee(unit=schema.unit, neighbours=neighbours)
-        shares = self._shares(schema)
-        if shares is not None:
-            return plan_levels(promise, shares.middle)
+        shares, layout = self._joined_shares(schema), self.layout_of(schema)
+        if shares is not None and layout is not None:
+            budget = plan_levels(promise, shares.middle)
+            given = read_totals(self.totals, self.exact or (), schema, layout)
+            is_known = bool(self.exact) and (given is None or NOT_GIVEN not in given)
+            return take_exact(budget, given=given, is_total_exact=is_known)
         if self.is_large(schema):
             return plan_large(schema, promise)
         return plan(promise, is_sparse=True) if self.algorithm == "wavelet" else plan_tree(schema, promise, self.focus)
@@ -383,22 +530,43 @@ def draw_levels(
     noises: tuple[CountNoise, ...],
     budget: CountBudget,
     *,
+    specs: tuple[TableSpec, ...] = (),
+    more: tuple[CountNoise, ...] = (),
     rng: Rng,
     rule: DensityRule | None = None,
 ) -> DrawnTable:
-    """Measure all levels and make one table of them.
+    """Measure all levels and further tables, and make one table of them.
 
-    Guarantee: what the noises of the total and of all levels cost together. Proof: proofs/squares.md
+    Guarantee: what the noises of the total, of all levels and of all tables cost together. Proof: proofs/squares.md,
+    proofs/areas.md
     """
-    total, variance = counts.total, 0.0
+    given = budget.given if isinstance(budget, LinkedBudget) else None
+    known = budget.given_total if isinstance(budget, LinkedBudget) else None
+    total, variance = counts.total if known is None else known, 0.0
     if budget.total_noise is not None:
         total = int(budget.total_noise.add(np.array([counts.total], dtype=np.int64), rng=rng)[0])
         variance = budget.total_noise.variance
     measured = measure_levels(counts, layout, noises, total=total, total_variance=variance, rng=rng, rule=rule)
-    leaves = repair(measured, rng=rng)
+    if specs or counts.schema.areas:
+        sums = measure_sums(counts, layout, counts.schema, specs, more, given=read_given(given), rng=rng)
+        measured = link(measured, counts.schema, specs, sums)
+    leaves = repair_linked(measured, rng=rng) if isinstance(measured, LinkedTable) else repair(measured, rng=rng)
     kept = np.flatnonzero(leaves)
     codes = counts.schema.radix.encode(layout.columns(kept))
     return DrawnTable(table=Counts.build(counts.schema, codes, leaves[kept]), measured=measured)
+
+
+def check_given(counts: Counts, budget: CountBudget) -> None:
+    """Refuse totals of others that contradict the number of records where that is public anyway."""
+    known = budget.given_total if isinstance(budget, LinkedBudget) else None
+    is_public = budget.guarantee.neighbours == "replace" and budget.rows == 1
+    if known is not None and is_public and known != counts.total:
+        raise ParameterError(
+            "the totals add up to {known}, but the table has {total} records, which replace-one publishes; give totals"
+            " of the same people, or use neighbours add-remove",
+            known=known,
+            total=counts.total,
+        )
 
 
 def check_counts(counts: Counts, schema: Schema, budget: CountBudget, noises: Iterable[CountNoise]) -> None:
