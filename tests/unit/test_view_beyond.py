@@ -61,7 +61,7 @@ def test_a_count_that_cuts_a_leaf_may_have_all_of_it_on_one_side() -> None:
     weights = declared_axis(AGE).weigh([(Fraction(20), Fraction(35), 1.0, 0.0, 0.0)])
 
     assert weights.mean[2:5].tolist() == [1.0, 0.5, 0.0]
-    assert weights.inside[2:5].tolist() == [0.0, pytest.approx(0.3), 0.0]
+    assert weights.inside[2:5].tolist() == [0.0, pytest.approx(0.34), 0.0]
 
 
 def test_a_sum_knows_the_numbers_of_a_leaf_up_to_its_width() -> None:
@@ -96,8 +96,8 @@ def test_few_records_are_measured_by_declared_bins_and_many_by_the_grain() -> No
     assert (few.size, many.size) == (10, 100)
 
 
-@pytest.mark.parametrize("grain", ["0", "-1", "x"])
-def test_a_grain_must_be_a_number_above_0(grain: str) -> None:
+@pytest.mark.parametrize("grain", ["-0.5", "-1", "x"])
+def test_a_grain_must_be_a_number_of_0_or_more(grain: str) -> None:
     with pytest.raises(SchemaError, match="grain"):
         Attribute(name="age", domain=NumberBins.of_width(0, 100, 10), grain=grain)  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -27,6 +27,7 @@ MOST_UNITS = 2**17  # values of an attribute that are looked at one by one
 NEXT_TO_NOTHING = 1e-4  # of a cell: a narrower piece stands for the number it begins with
 KEPT_ATTRIBUTES = 512  # of opened releases, whose cells are kept as floats from one statement to the next
 MOST_WEIGHED = 4096  # weights that a statement keeps
+POINT_CELL = Fraction(1, 10**8)  # of all numbers: a narrower cell holds one number, the one it begins with
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 
@@ -47,9 +48,13 @@ class AxisPoints:
 
 @dataclass(slots=True)
 class AxisDemand:
-    """What a statement needs of an attribute: cuts, all values one by one, or points for sums."""
+    """What a statement needs of an attribute: cuts, all values one by one, or points for sums.
+
+    `is_between`: it is compared with a number between the multiples of its step.
+    """
 
     cuts: set[Fraction] = field(default_factory=set)
+    is_between: bool = False
     every_value: bool = False
     is_summed: bool = False
 
@@ -104,6 +109,8 @@ def make_points(cells: AttributeCells, needs: AxisDemand, name: str) -> AxisPoin
     """Cut the cells of an attribute as a statement needs them."""
     if not cells.counted or not (needs.every_value or needs.is_summed or needs.cuts):
         return _whole_points(cells)
+    if cells.is_supposed and needs.is_between and not needs.every_value:
+        cells = replace(cells, step=None)
     pieces = _Pieces(cells)
     if needs.every_value:
         if cells.step is None:
@@ -136,9 +143,14 @@ def _with_rest(cells: AttributeCells, found: tuple[Codes, Reals, Reals]) -> Axis
     )
 
 
-def narrowest_piece(cells: AttributeCells) -> Fraction:
-    """How wide a piece is that stands for one number among numbers that lie anywhere."""
-    return (cells.edges[-1] - cells.edges[0]) / 10**8
+def narrowest_piece(cells: AttributeCells, value: Fraction) -> Fraction:
+    """How wide the piece is that stands for one number among numbers that lie anywhere: next to nothing of its cell.
+
+    A cell that is itself next to nothing holds one number, and the piece is all of it.
+    """
+    cell = min(max(bisect_right(cells.edges, value) - 1, 0), cells.counted - 1)
+    width = cells.edges[cell + 1] - cells.edges[cell]
+    return width if width < (cells.edges[-1] - cells.edges[0]) * POINT_CELL else width / 10**6
 
 
 @lru_cache(maxsize=KEPT_ATTRIBUTES)
@@ -195,22 +207,24 @@ class _Pieces:
         widths = self.highs - self.lows
         whole = (self.edges[1:] - self.edges[:-1])[self.cells]
         shares = np.where(whole > 0, widths / np.where(whole > 0, whole, 1.0), 1.0)
+        places = (self.lows + self.highs) / 2 - (0.0 if self.step is None else 0.5)
         if self.step is None:
-            size, shift = 1.0, 0.0
-        else:
-            size, shift = float(self.step), 0.5
-        places = (self.lows + self.highs) / 2 - shift
-        if self.step is None:
-            places = np.where(widths < NEXT_TO_NOTHING * whole, self.lows, places)
-        middles = np.where(whole > 0, places * size, self.middles[self.cells])
+            one_number = np.maximum(NEXT_TO_NOTHING * whole, float(POINT_CELL) * (self.edges[-1] - self.edges[0]))
+            places = np.where(widths < one_number, self.lows, places)
+        middles = np.where(whole > 0, self._read(places), self.middles[self.cells])
         if not is_summed:
             return self.cells, shares, middles
-        return self._spread(widths, shares, middles, size, shift)
+        return self._spread(widths, shares, middles)
 
-    def _spread(
-        self, widths: Reals, shares: Reals, middles: Reals, size: float, shift: float
-    ) -> tuple[Codes, Reals, Reals]:
+    def _read(self, places: Reals) -> Reals:
+        """The numbers at multiples of the step: divided once, so that 39 tenths are the double of 3.9."""
+        step = Fraction(1) if self.step is None else self.step
+        numbers: Reals = places * float(step.numerator) / float(step.denominator)
+        return numbers
+
+    def _spread(self, widths: Reals, shares: Reals, middles: Reals) -> tuple[Codes, Reals, Reals]:
         """Several points a piece: all its values where they are few, else those of Gauss."""
+        size = 1.0 if self.step is None else float(self.step)
         few = (widths <= POINTS) if self.step is not None else np.zeros(widths.size, dtype=bool)
         counts = np.where(few, np.maximum(widths, 1), POINTS).astype(np.int64)
         owner = np.repeat(np.arange(widths.size), counts)
@@ -220,7 +234,7 @@ class _Pieces:
         values = np.where(
             wide,
             middles[owner] + _NODES[gauss] * widths[owner] * size / 2,
-            middles[owner] + (rank - (counts[owner] - 1) / 2) * size,
+            np.where(counts[owner] > 1, self._read(self.lows[owner] + rank), middles[owner]),
         )
         weights = np.where(wide, _WEIGHTS[gauss] / 2, 1.0 / counts[owner])
         return self.cells[owner], shares[owner] * weights, values

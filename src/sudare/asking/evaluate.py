@@ -430,10 +430,12 @@ def _cut_at(sign: str, form: LinearForm, mark: Fraction, place: int, axes: Axes)
         _check_value(cut, place, axes)
     if form.slope < 0:
         sign = MIRRORED[sign]
-    if step is None or sign in ("<", ">=", "=", "<>"):
+    cells = axes.answerer.cells(place)
+    needs.is_between = needs.is_between or (step is not None and (cut / step).denominator > 1)
+    if step is None or cells.is_supposed or sign in ("<", ">=", "=", "<>"):
         needs.cuts.add(cut)
-    if step is None and sign in ("<=", ">"):  # many records may lie at the end itself: a piece of next to no width
-        needs.cuts.add(cut + narrowest_piece(axes.answerer.cells(place)))
+    if (step is None or cells.is_supposed) and sign in ("<=", ">"):  # many records may lie at the end itself
+        needs.cuts.add(cut + narrowest_piece(cells, cut))
     if step is not None and sign in ("<=", ">", "=", "<>"):
         needs.cuts.add(_after(cut, step))
 

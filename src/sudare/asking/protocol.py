@@ -25,13 +25,15 @@ class AttributeCells:
     """The finest parts of an attribute that counts are known for, in order; other and missing values come last.
 
     `edges` are those of the cells that hold numbers or days, [edges[i], edges[i + 1]), and there are none for labels.
-    Values are multiples of `step`, or lie anywhere if it is None. `codes` are the values of the schema: several cells
+    Values are multiples of `step`, or lie anywhere if it is None. A step that is only supposed (all edges are whole
+    numbers) holds for questions whose numbers are its multiples. `codes` are the values of the schema: several cells
     may be parts of one bin.
     """
 
     codes: Codes
     edges: tuple[Fraction, ...] = ()
     step: Fraction | None = None
+    is_supposed: bool = False
 
     @property
     def counted(self) -> int:
@@ -135,7 +137,9 @@ def find_step(attribute: Attribute) -> Fraction | None:
         return Fraction(1)
     if not isinstance(domain, NumberBins):
         return None
-    return attribute.grain or (Fraction(1) if domain.is_whole else None)
+    if attribute.grain is not None:
+        return attribute.grain or None
+    return Fraction(1) if domain.is_whole else None
 
 
 def find_edges(attribute: Attribute) -> tuple[Fraction, ...]:

@@ -39,7 +39,7 @@ class Attribute:
     A hierarchy over the declared values alone is completed: "(other)" and "(missing)" become branches of their own, or
     join a single "*" on top. A mesh has its hierarchy by itself. `from_data` tells that the values or the range were
     read off the data: a steward confirmed them, and certificates say so. `grain` declares that numbers are its
-    multiples (1: whole numbers; 1000: thousands), so that nothing lies between them.
+    multiples (1: whole numbers; 1000: thousands), so that nothing lies between them; 0: they lie anywhere.
 
     >>> age = Attribute(name="age", domain=Values(("young", "old"), is_ordered=True), missing=True)
     >>> age.size, age.encode("old"), age.encode(None), age.labels(np.array([0, 2])).tolist()
@@ -232,8 +232,11 @@ def _read_grain(grain: object, domain: Domain) -> Fraction:
     number = grain if isinstance(grain, Fraction) else to_number(grain)
     if not isinstance(domain, NumberBins):
         raise SchemaError("grain is for numbers only; take it out")
-    if not isinstance(number, Fraction) or number <= 0:
-        raise SchemaError("grain ({grain}) must be a number above 0, such as 1 or 0.5", grain=grain)
+    if not isinstance(number, Fraction) or number < 0:
+        raise SchemaError(
+            "grain ({grain}) must be a number above 0, such as 1 or 0.5, or 0 for numbers that lie anywhere",
+            grain=grain,
+        )
     return number
 
 

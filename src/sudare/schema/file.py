@@ -174,7 +174,7 @@ NUMBER: Keys = {
     ),
     "grain": Key(
         kind=PlainNumber(example="1"),
-        help=text("all numbers are multiples of this: 1 for whole numbers, 1000 for thousands"),
+        help=text("all numbers are multiples of this: 1 for whole numbers, 1000 for thousands; 0: they lie anywhere"),
     ),
     "hierarchy": TREE,
 }

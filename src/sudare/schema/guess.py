@@ -312,7 +312,7 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
         note = text("Looks like a coordinate: others may know where somebody is. A mesh serves maps better.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
     multiple = Fraction(1) if is_whole else _find_grain(column)
-    grain = {} if multiple is None else {"grain": write_decimal(multiple)}
+    grain = {"grain": "0" if multiple is None else write_decimal(multiple)}
     return replace(guessed, keys=guessed.keys | grain | written)
 
 

@@ -81,11 +81,28 @@ class BinEdges:
         return all(_is_short(edge) for edge in self.bins.edges)
 
     @cached_property
-    def steps(self) -> tuple[int, int, int] | None:
-        """(A, B, C) with edge i = (A + i C) / B in integers, if bins are equally wide; else None."""
-        if self.bins.uniform is None:
+    def sliver(self) -> int | None:
+        """The place of one edge without which all bins are equally wide: where a bin of next to no width ends."""
+        edges = self.bins.edges
+        if self.bins.uniform is not None or len(edges) < _MOST_BINS_BY_TREE:
             return None
-        start, width = self.bins.uniform
+        gaps = [high - low for low, high in pairwise(edges)]
+        place = gaps.index(min(gaps)) + 1
+        others = NumberBins((*edges[:place], *edges[place + 1 :])) if 0 < place < len(edges) - 1 else self.bins
+        return place if others.uniform is not None else None
+
+    @cached_property
+    def even(self) -> NumberBins:
+        """The bins without the sliver."""
+        edges, place = self.bins.edges, self.sliver
+        return self.bins if place is None else NumberBins((*edges[:place], *edges[place + 1 :]))
+
+    @cached_property
+    def steps(self) -> tuple[int, int, int] | None:
+        """(A, B, C) with edge i = (A + i C) / B in integers, if bins are equally wide but for a sliver; else None."""
+        if self.even.uniform is None:
+            return None
+        start, width = self.even.uniform
         below = math.lcm(start.denominator, width.denominator)
         return int(start * below), below, int(width * below)
 
@@ -95,7 +112,7 @@ class BinEdges:
         if self.steps is None or not self.is_short or self.bins.size <= _MOST_BINS_BY_TREE:
             return False
         start, below, step = self.steps
-        return max(abs(start), abs(start + self.bins.size * step), below) < _LARGEST_EXACT
+        return max(abs(start), abs(start + self.even.size * step), below) < _LARGEST_EXACT
 
     @property
     def has_sql(self) -> bool:
@@ -139,7 +156,7 @@ def _encode_integers(encoder: ColumnEncoder, edges: BinEdges) -> SqlCode:
     low, high = math.ceil(edges.bins.edges[0]), math.floor(edges.bins.edges[-1])
     inside = exp.Between(this=encoder.value(), low=literal(low), high=literal(high))
     clamped = _clamp(encoder, encoder.value, low, high, size)
-    if edges.steps is not None and _fits_int64(edges.steps, low, high):
+    if edges.sliver is None and edges.steps is not None and _fits_int64(edges.steps, low, high):
         return encoder.encode_range((inside, _divide(encoder, edges.steps, high, size)), last=clamped)
     if high - low < MOST_LOOKUP_KEYS:
         join = Join(lookup=_list_bins(encoder, edges, low, high), key=encoder.value())
@@ -206,6 +223,9 @@ def _encode_doubles(
     if edges.is_arithmetic:
         stages.append({encoder.derived_id("guess"): choose([(inside.copy(), _guess_bin(edges, number))])})
         code = _correct_guess(encoder, edges, number)
+        if edges.sliver is not None:
+            is_beyond = exp.GTE(this=number(), expression=literal(edges.floors[edges.sliver]))
+            code = exp.Add(this=code, expression=choose([(is_beyond, literal(1))], literal(0)))
     else:
         code = bisect(number, edges.floors[1:-1])
     clamped = _clamp(encoder, number, low, high, edges.bins.size)
@@ -244,7 +264,11 @@ def _is_tied(edges: BinEdges, number: DerivedValue) -> Expression:
         return is_in(number(), [float(edge) for edge in edges.bins.edges])
     position = _find_position(edges, number)
     gap = call("ABS", exp.Sub(this=position.copy(), expression=call("ROUND", position)))
-    return exp.LT(this=gap, expression=literal(_NEAR_AN_EDGE))
+    is_near: Expression = exp.LT(this=gap, expression=literal(_NEAR_AN_EDGE))
+    if edges.sliver is not None:
+        tied = is_in(number(), [float(edges.bins.edges[edges.sliver])])
+        is_near = exp.paren(exp.Or(this=is_near, expression=tied))
+    return is_near
 
 
 def _find_position(edges: BinEdges, number: DerivedValue) -> Expression:
@@ -269,11 +293,11 @@ def _correct_guess(encoder: ColumnEncoder, edges: BinEdges, number: DerivedValue
 
     lower = exp.Sub(this=encoder.derived_column("guess"), expression=literal(1))
     upper = exp.Add(this=encoder.derived_column("guess"), expression=literal(1))
-    is_not_last = exp.LT(this=encoder.derived_column("guess"), expression=literal(edges.bins.size - 1))
+    is_not_last = exp.LT(this=encoder.derived_column("guess"), expression=literal(edges.even.size - 1))
     is_more = all_of(is_not_last, exp.GTE(this=number(), expression=find_edge(1)))
     is_less = exp.LT(this=number(), expression=find_edge(0))
     corrected = choose([(is_less, lower), (is_more, upper)], encoder.derived_column("guess"))
-    return call("LEAST", corrected, literal(edges.bins.size - 1))
+    return call("LEAST", corrected, literal(edges.even.size - 1))
 
 
 # --- days -----------------------------------------------------------------------------------------------------------

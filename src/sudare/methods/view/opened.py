@@ -117,7 +117,7 @@ class OpenedView:
         if attribute not in self.known:
             axis = self.stored.axes[attribute]
             edges = (*axis.lows, axis.highs[-1]) if axis.lows else ()
-            self.known[attribute] = AttributeCells(axis.codes, edges, axis.grain)
+            self.known[attribute] = AttributeCells(axis.codes, edges, axis.grain, axis.is_supposed)
         return self.known[attribute]
 
     def moments(self, boxes: Sequence[WeightBox]) -> Moments:

@@ -1,0 +1,108 @@
+"""Questions for single numbers, and for numbers that lie anywhere: many records may stand at one place."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sudare as sd
+from sudare.methods.view import OpenedView, View, open_view
+from sudare.methods.view.leaves import cut_schema, zero_end
+from sudare.noise import SeededRng
+from sudare.schema import Attribute, NumberBins, Schema
+from sudare.sources import propose_schema
+
+ROWS = 4_000
+
+
+def publish_numbers(folder: Path, texts: list[str], attribute: Attribute) -> OpenedView:
+    """Publish a view of one column of numbers at an epsilon at which every heap is plain to see."""
+    table = folder / "numbers.csv"
+    table.write_text("\n".join([attribute.name, *texts]) + "\n", encoding="utf-8")
+    schema = Schema(name="numbers", attributes=(attribute,))
+    with sd.open(table, schema) as source:
+        return open_view(View(epsilon=20, neighbours="add-remove").publish(source, rng=SeededRng(5)))
+
+
+def test_what_is_exactly_0_is_counted_by_itself_among_numbers_without_a_grain(tmp_path: Path) -> None:
+    wet = np.random.default_rng(1).random(ROWS // 4) * 40 + 0.001
+    texts = ["0"] * (3 * ROWS // 4) + [repr(float(amount)) for amount in wet]
+    view = publish_numbers(
+        tmp_path, texts, Attribute(name="rain", domain=NumberBins.of_width(0, 50, 5), grain=Fraction(0))
+    )
+
+    found = view.count(rain=(0, 0))
+
+    assert found.low <= 3_000 <= found.high
+    assert found.high - found.low < 20
+
+
+def test_a_number_between_tenths_is_found_at_its_tenth(tmp_path: Path) -> None:
+    texts = ["3.9"] * 700 + ["0.7"] * 300 + ["6.3"] * 1000
+    domain = NumberBins.of_width(0, 10, 1)
+    view = publish_numbers(tmp_path, texts, Attribute(name="wind", domain=domain, grain=Fraction(1, 10)))
+
+    counts = [view.count(wind=(value, value)).value for value in ("3.9", "0.7", "6.3")]
+
+    assert counts == pytest.approx([700, 300, 1000], abs=15)
+
+
+def test_whole_edges_do_not_make_numbers_whole_once_a_question_lies_between(tmp_path: Path) -> None:
+    texts = ["11.84"] * 2_000 + [repr(i / 1000) for i in range(2_000)]
+    view = publish_numbers(tmp_path, texts, Attribute(name="score", domain=NumberBins.of_width(0, 60, 5)))
+
+    found = view.count(score=("10.3", "11.9"))
+
+    assert found.inside_deviation > 0
+    assert found.low <= 2_000 <= found.high
+
+
+def test_0_has_a_cell_only_where_numbers_lie_anywhere() -> None:
+    anywhere = Attribute(name="x", domain=NumberBins.of_width(-5, 5, 1), grain=Fraction(0))
+    whole = Attribute(name="y", domain=NumberBins.of_width(0, 500, 100), grain=Fraction(1))
+    fine = cut_schema(Schema(name="s", attributes=(anywhere, whole)))
+
+    assert fine is not None
+    domain = fine.attribute("x").domain
+    assert isinstance(domain, NumberBins)
+    edges = domain.edges
+    assert zero_end(edges) in edges
+    assert Fraction(0) in edges
+    assert fine.attribute("y").size == 501 - 1
+
+
+def test_bins_that_are_even_but_for_a_sliver_are_found_as_python_finds_them(tmp_path: Path) -> None:
+    generator = np.random.default_rng(2)
+    numbers = [
+        0.0,
+        1e-9,
+        2e-9,
+        9.999,
+        10.0,
+        5.0,
+        *(generator.integers(0, 1001, 300) / 100),
+        *(generator.random(300) * 10),
+    ]
+    edges = tuple(sorted({Fraction(place, 50) for place in range(501)} | {Fraction(1, 10**9)}))
+    attribute = Attribute(name="x", domain=NumberBins(edges), grain=Fraction(0))
+    table = tmp_path / "x.csv"
+    table.write_text("\n".join(["x", *(f"{number:.12f}" for number in numbers)]) + "\n", encoding="utf-8")
+    with sd.open(table, Schema(name="s", attributes=(attribute,))) as source:
+        counted = source.count(["x"])
+
+    expected = np.bincount([attribute.encode(f"{number:.12f}") for number in numbers], minlength=attribute.size)
+
+    assert np.array_equal(np.bincount(counted.column("x"), counted.values, attribute.size), expected)
+
+
+def test_a_draft_says_that_decimals_without_a_step_lie_anywhere(tmp_path: Path) -> None:
+    table, form = tmp_path / "scores.csv", tmp_path / "scores.toml"
+    scores = np.random.default_rng(3).random(900) * 60
+    table.write_text("\n".join(["score", *(f"{score:.6f}" for score in scores)]) + "\n", encoding="utf-8")
+
+    propose_schema(table).save(form, confirmed=True)
+
+    assert Schema.read(form).attribute("score").grain == 0
