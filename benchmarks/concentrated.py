@@ -109,7 +109,9 @@ def list_cases() -> list[tuple[str, Error]]:
         ("view model, electricity, 3-D ranges", range_error("electricity", 3, "model", "replace")),
         ("view model, jm1, 2-D ranges", range_error("jm1", 2, "model", "replace")),
         ("view product, Adult, 2-D ranges", range_error("adult", 2, "product", "replace")),
+        ("view mondrian, numeric Adult, 2-D ranges", range_error("numeric-adult", 2, "mondrian", "replace")),
         ("view hdpview, numeric Adult, 2-D ranges", range_error("numeric-adult", 2, "hdpview", "replace")),
+        ("view mondrian, phoneme, 3-D ranges", range_error("phoneme", 3, "mondrian", "replace")),
     ]
 
 

@@ -21,7 +21,7 @@ from sudare.privacy import Ledger, Promise, ReleaseAccount, Unrecorded
 from sudare.privacy.exact import write_exact
 from sudare.privacy.signatures import SigningKey, find_key
 from sudare.releases import Certificate, Release
-from sudare.releases.files import digest, refuse_damage
+from sudare.releases.files import DAMAGED, digest
 from sudare.releases.parquet import Format
 from sudare.releases.release import FORMATS
 from sudare.report.report import render_report as render
@@ -363,6 +363,36 @@ def write_report(
     with refuse_damage(directory):
         page = render_report(release, directory, truth=compared)
     write_page(out, page)
+
+
+@contextlib.contextmanager
+def refuse_damage(directory: Path) -> Iterator[None]:
+    """Refuse in one line a certificate whose hashes fit but whose entries are not as Sudare writes them.
+
+    What an error means is found out by checking the certificate: if every line of it can be worked out again or is in
+    order, it did not cause the error. Then the fault is in Sudare, and is not hidden behind a damaged release.
+    """
+    try:
+        yield
+    except DAMAGED:
+        if is_sound(directory):
+            raise
+        raise ReleaseError(
+            "the certificate of {directory} is not as Sudare writes it; `sudare verify` tells what is wrong, get the"
+            " release again",
+            directory=directory,
+        ) from None
+
+
+def is_sound(directory: Path) -> bool:
+    """Tell whether all that `sudare verify` works out again is in order."""
+    from sudare.verify.checks import verify_release
+
+    try:
+        claims = verify_release(directory)
+    except (SudareError, *DAMAGED):
+        return False
+    return all(claim.passed for claim in claims if claim.basis != "stated")
 
 
 def render_report(release: Release, directory: Path | None = None, *, truth: TruthComparison | None = None) -> str:

@@ -19,7 +19,9 @@ import hashlib
 import os
 import secrets
 import shutil
+import signal
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +54,30 @@ def _remove_live() -> None:
         directory.remove()
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let no interrupt come between a directory and the note that it is ours: it is raised at the end of the block.
+
+    Handlers run in the main thread, whichever thread the system gives the signal to; so the handler is replaced, and
+    its masks are not used. A signal that ends the process at once leaves a directory that the next run removes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 class ScratchDirectory:
     """A directory for one process, gone at the end of its `with` block or by `remove`."""
 
@@ -71,15 +97,11 @@ class ScratchDirectory:
 
     def remove(self) -> None:
         """Remove the directory and all that is in it; a forked child leaves it to its parent."""
-        _LIVE.discard(self)
-        if os.getpid() != self._owner:
-            return
-        try:
+        with _undisturbed():
+            _LIVE.discard(self)
+            if os.getpid() != self._owner:
+                return
             _clear(self.path)
-        except BaseException:  # interrupted in the middle: what is left is removed all the same
-            _clear(self.path)
-            raise
-        finally:
             if self._lock is not None:
                 with contextlib.suppress(OSError):
                     os.close(self._lock)
@@ -99,12 +121,9 @@ def make_scratch(directory: Path, purpose: Purpose = "rows") -> ScratchDirectory
     remove_abandoned(directory)
     for _ in range(_MOST_TRIES):
         path = directory / f"{_PREFIX}{secrets.token_hex(8)}.{purpose}"
-        try:
+        with _undisturbed():
             os.mkdir(path, 0o700)
             made = _take(path)
-        except BaseException:  # interrupted before the lock was held
-            _remove_if_abandoned(path)
-            raise
         if made is not None:
             return made
     raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(directory))
@@ -146,13 +165,11 @@ def hold_name(path: Path) -> ScratchDirectory | None:
     for _ in range(_MOST_TRIES):
         remove_abandoned(path.parent)
         try:
-            os.mkdir(holder, 0o700)
-            made = _take(holder)
+            with _undisturbed():
+                os.mkdir(holder, 0o700)
+                made = _take(holder)
         except FileExistsError:
             return None
-        except BaseException:  # interrupted before the lock was held
-            _remove_if_abandoned(holder)
-            raise
         if made is not None:
             return made
     return None

@@ -138,6 +138,19 @@ def test_the_certificate_has_every_entry_the_design_names(place: Path, sudare: C
     assert paper["ledger_head"] == kept["spends"][-1]["head"]  # the hash of the certificate is sealed behind it
 
 
+def test_spends_are_numbered_without_gaps(place: Path, sudare: Callable[..., object]) -> None:
+    """The chain seals the hash of every certificate too; the list counts spends."""
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    for name in ("one", "two"):
+        sudare(*PUBLISH, "--out", name, "--ledger", "m.ledger")
+    kept = json.loads(sudare("ledger", "show", "m.ledger", "--json").out)["spends"]
+    shown = sudare("ledger", "show", "m.ledger").out.splitlines()
+
+    assert [spend["number"] for spend in kept] == list(range(1, len(kept) + 1))
+    assert kept[-1]["seq"] > len(kept)
+    assert [line.split()[0] for line in shown[-len(kept) :]] == [str(spend["number"]) for spend in kept]
+
+
 def test_an_add_remove_release_costs_twice_under_a_replace_ledger(place: Path, sudare: Callable[..., object]) -> None:
     sudare("ledger", "create", "m.ledger", "--epsilon", "1")
     done = sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger", "--neighbours", "add-remove")

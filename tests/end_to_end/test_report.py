@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -224,3 +225,26 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert told in done.err
     assert done.err.count("\n") == 1
     assert sorted(path.name for path in people.rglob("*")) == before
+
+
+def test_a_fault_of_our_own_is_not_taken_for_a_damaged_certificate(
+    people: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate is in order, so the error is Sudare's, and is told as such; with a damaged one it is not."""
+    publish(sudare, "table")
+
+    def fail(*given: object, **more: object) -> None:
+        raise TypeError("planted")
+
+    monkeypatch.setattr("sudare.app.render", fail)
+    ours = sudare("report", "out", "-o", "page.html")
+    kept = json.loads((people / "out" / "certificate.json").read_text(encoding="utf-8"))
+    kept["expected_error"] = {"cells": []}
+    (people / "out" / "certificate.json").write_text(json.dumps(kept), encoding="utf-8")
+    damaged = sudare("report", "out", "-o", "page.html")
+
+    assert (ours.code, "fault in Sudare itself" in ours.err) == (1, True)
+    assert "not as Sudare writes it" not in ours.err
+    assert (damaged.code, damaged.err.count("\n")) == (1, 1)
+    assert "the certificate of out is not as Sudare writes it" in damaged.err
+    assert not (people / "page.html").exists()

@@ -25,6 +25,7 @@ from sudare.noise import geometric_tail
 from sudare.schema import Attribute, Schema, Values
 from sudare.testing.subject import schema_of
 from tests.asking.exact import ExactTable
+from tests.statistical.view_forest import row_budget
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 
@@ -112,7 +113,7 @@ def test_one_record_changes_the_score_of_a_pair_by_at_most_one(
 @given(st.fractions(Fraction(1, 10), 5), st.integers(1, 200), st.sampled_from(["mondrian", "hdpview"]))
 def test_the_cost_of_every_path_stays_within_epsilon(epsilon: Fraction, bits: int, method: str) -> None:
     schema = schema_of(*[4] * max(1, bits // 2))
-    plan = costs(epsilon, schema, method)
+    plan = costs(row_budget(epsilon), schema, method)
     for depth in range(1, plan.deepest + 1):
         path = (depth - 1) * (plan.test + plan.cut) + plan.tests
 

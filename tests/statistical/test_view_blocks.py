@@ -13,16 +13,22 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sudare.methods.view import mondrian
-from sudare.methods.view.cuts import AE_SENSITIVITY, SPREAD_SENSITIVITY, aggregation_error, choose_cuts, score_cuts
+from sudare.methods.view.cuts import (
+    AE_SENSITIVITY,
+    SPREAD_SENSITIVITY,
+    CutChoice,
+    aggregation_error,
+    choose_cuts,
+    score_cuts,
+)
 from sudare.methods.view.mondrian import THETA, Costs, costs
-from sudare.noise import Rng, SeededRng, geometric_tail
+from sudare.noise import Rng, SeededRng, counting, geometric_tail
 from sudare.noise.exponential import permute_and_flip_law
 from sudare.noise.rows import add_geometric_few
 from sudare.noise.selfcheck import FitResult, fit
 from sudare.testing.subject import schema_of
 from sudare.verify.audit import Audit, audit_outputs
-from tests.statistical.view_forest import Way, forest, trees
+from tests.statistical.view_forest import Way, forest, row_budget, trees
 
 Cells = dict[tuple[int, ...], int]
 Tree = frozenset[tuple[tuple[int, ...], int]]  # of every final block: its corners, and 2 * depth + was it tested
@@ -50,7 +56,7 @@ def tree_law(table: np.ndarray, way: Way, score: str) -> dict[Tree, float]:
         if part.size == 1 or depth >= way.plan.deepest:
             return {frozenset([((*lows, *highs), 2 * depth)]): 1.0}
         error = np.array([aggregation_error(part[part > 0], part.size)])
-        goes_on = geometric_tail(THETA - int(way.stop.level(error, depth)[0]) + 1, way.stop.scale)
+        goes_on = geometric_tail(THETA - int(way.stop.level(error, depth)[0]) + 1, way.stop.noise.scale)
         found: dict[Tree, float] = {frozenset([((*lows, *highs), 2 * depth + 1)]): 1 - goes_on}
         for chance, axis, left in cut_law(part, way.plan, score):
             border = lows[axis] + left
@@ -92,7 +98,7 @@ def fit_trees(table: np.ndarray, way: Way, score: str, law: dict[Tree, float]) -
     ids=["partly empty", "crowded", "spread", "empty"],
 )
 def test_trees_have_the_law_that_enumeration_gives(table: np.ndarray, epsilon: int, score: str, method: str) -> None:
-    way = Way.of(costs(Fraction(epsilon), schema_of(*table.shape), method), method)
+    way = Way.of(costs(row_budget(epsilon), schema_of(*table.shape), method), method)
 
     assert fit_trees(table, way, score, tree_law(table, way, score)).p_value > 1e-4
 
@@ -104,7 +110,7 @@ def test_trees_do_not_have_the_law_of_half_the_noise(method: str) -> None:
         (PARTLY_EMPTY, 6, Way.with_half_the_noise_of_tests),
         (CROWDED, 40, Way.with_half_the_noise_of_cuts),
     ):
-        way = Way.of(costs(Fraction(epsilon), schema_of(*table.shape), method), method)
+        way = Way.of(costs(row_budget(epsilon), schema_of(*table.shape), method), method)
 
         assert not fit_trees(table, way_off(way), "error", tree_law(table, way, "error")).is_good
 
@@ -133,7 +139,7 @@ def root_outcomes(way: Way, table: Cells, seed: int, *, halve_counts: bool) -> n
     done = trees(way, table, (len(table),), "error", RUNS, rng)
     with pytest.MonkeyPatch.context() as patch:
         if halve_counts:
-            patch.setattr(mondrian, "add_geometric_few", half_the_noise)
+            patch.setattr(counting, "add_geometric_few", half_the_noise)
         boxes, counts, _ = done.measured(rng)
     found = np.full(RUNS, GOES_ON)
     is_whole = (boxes.lows[:, 1] == 0) & (boxes.highs[:, 1] == len(table) - 1)
@@ -144,9 +150,9 @@ def root_outcomes(way: Way, table: Cells, seed: int, *, halve_counts: bool) -> n
 def root_audit(method: str, *, halve_tests: bool = False, halve_counts: bool = False) -> tuple[Audit, float]:
     """What an audit finds, and what the outcome "one block, this count" may cost: its test and its count."""
     table, epsilon = NEIGHBOURS[method]
-    plan = costs(epsilon, schema_of(len(table)), method)
+    plan = costs(row_budget(epsilon), schema_of(len(table)), method)
     way = Way.of(plan, method)
-    promise = AE_SENSITIVITY / way.stop.scale + plan.leaf(1, tested=True)
+    promise = AE_SENSITIVITY / way.stop.noise.scale + plan.leaf(1, tested=True)
     way = way.with_half_the_noise_of_tests() if halve_tests else way
     outputs = [
         root_outcomes(way, one, seed, halve_counts=halve_counts)
@@ -186,7 +192,7 @@ def cut_audit(plan: Costs, *, epsilon: Fraction) -> Audit:
         table = OPPOSITE.copy()
         table[2, 2] += more
         filled, _, columns = forest(cells_of(table), table.shape, RUNS)
-        axis, border = choose_cuts(filled, columns, "error", epsilon=epsilon, rng=SeededRng(seed))
+        axis, border = choose_cuts(filled, columns, CutChoice("error", epsilon, AE_SENSITIVITY), rng=SeededRng(seed))
         outputs.append(10 * axis + border)
     return audit_outputs(outputs[0], outputs[1], confidence=CONFIDENCE)
 
@@ -194,7 +200,7 @@ def cut_audit(plan: Costs, *, epsilon: Fraction) -> Audit:
 @pytest.mark.parametrize("method", METHODS)
 def test_an_audit_of_a_cut_stays_within_what_it_costs_and_sees_half_the_noise(method: str) -> None:
     """Only beside the share of one cut: all cuts of a path get 9 % of epsilon, too little to be seen in the whole."""
-    plan = costs(Fraction(90), schema_of(3, 3), method)
+    plan = costs(row_budget(90), schema_of(3, 3), method)
 
     assert 0.8 * plan.cut < cut_audit(plan, epsilon=plan.cut).epsilon_low <= plan.cut
     assert cut_audit(plan, epsilon=2 * plan.cut).epsilon_low > 1.2 * plan.cut
@@ -206,7 +212,7 @@ def test_an_audit_of_a_cut_stays_within_what_it_costs_and_sees_half_the_noise(me
 @pytest.mark.parametrize("method", METHODS)
 def test_the_count_of_a_block_gets_noise_of_what_its_path_has_left(method: str) -> None:
     table, epsilon = NEIGHBOURS[method]
-    way = Way.of(costs(epsilon, schema_of(len(table)), method), method)
+    way = Way.of(costs(row_budget(epsilon), schema_of(len(table)), method), method)
     done = trees(way, table, (len(table),), "error", RUNS, SeededRng(3))
     exact, kinds = np.concatenate(done.exact), np.concatenate(done.kinds)
     _, counts, variances = done.measured(SeededRng(4))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
+from sudare.methods.view.budget import ViewBudget, plan
 from sudare.methods.view.cuts import BlockLevel, Codes, Filled
-from sudare.methods.view.mondrian import Costs, Finals, Stop, by_depth, depth_free, grow
-from sudare.noise import Rng
+from sudare.methods.view.mondrian import Costs, Finals, Stop, find_stop, grow
+from sudare.noise import CountNoise, Rng
+from sudare.noise.counting import GaussianNoise, GeometricNoise
+from sudare.privacy import Guarantee, Neighbours, promise_privacy
+from sudare.schema import Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,13 +25,32 @@ class Way:
 
     @classmethod
     def of(cls, plan: Costs, method: str) -> Way:
-        return cls(plan=plan, stop=depth_free(plan) if method == "hdpview" else by_depth(plan))
+        return cls(plan=plan, stop=find_stop(plan, method))
 
     def with_half_the_noise_of_tests(self) -> Way:
-        return replace(self, stop=replace(self.stop, scale=self.stop.scale / 2))
+        return replace(self, stop=replace(self.stop, noise=halve(self.stop.noise)))
 
     def with_half_the_noise_of_cuts(self) -> Way:
-        return replace(self, plan=replace(self.plan, cut=2 * self.plan.cut))
+        dearer = 4 if self.plan.budget.is_concentrated else 2
+        return replace(self, plan=replace(self.plan, cut=dearer * self.plan.cut))
+
+
+def halve(noise: CountNoise) -> CountNoise:
+    """The same law, half as wide."""
+    if isinstance(noise, GaussianNoise):
+        return GaussianNoise(sigma_squared=noise.sigma_squared / 4)
+    return GeometricNoise(scale=noise.scale / 2)
+
+
+def row_budget(epsilon: Fraction | int) -> ViewBudget:
+    """A budget of pure epsilon for one row more or less."""
+    return plan(Guarantee(epsilon=Fraction(epsilon), neighbours="add-remove", unit=Unit()))
+
+
+def rho_budget(rho: Fraction | str, *, neighbours: Neighbours = "add-remove", max_rows: int = 0) -> ViewBudget:
+    """A budget of rho, for rows or for persons."""
+    unit = Unit(kind="person", column="id", max_rows=max_rows) if max_rows else Unit()
+    return plan(promise_privacy(rho=rho, neighbours=neighbours, unit=unit))
 
 
 def forest(table: dict[tuple[int, ...], int], sizes: tuple[int, ...], runs: int) -> tuple[Filled, BlockLevel, Codes]:

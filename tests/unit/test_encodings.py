@@ -191,3 +191,19 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     path.chmod(0)
     with pytest.raises(SourceError, match="cannot be read"):
         sources.open(path, SCHEMA)
+
+
+def test_a_packed_file_that_somebody_goes_on_writing_is_refused_and_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads a chunk finds another one written behind it: a packed log that never ends."""
+    path = tmp_path / "log.csv.gz"
+    path.write_bytes(gzip.compress(b"name\n" + os.urandom(100_000).hex().encode()))
+    monkeypatch.setattr(text, "CHUNK", 1000)
+    chunks = 0
+    with pytest.raises(SourceError, match="changes while it is read; copy it"):
+        for _ in text._read_chunks(path):
+            chunks += 1
+            with path.open("ab") as end:
+                end.write(gzip.compress(os.urandom(2000).hex().encode()))
+            assert chunks < 10_000

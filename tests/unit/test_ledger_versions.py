@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import pickle
+import signal
 import sqlite3
 from contextlib import closing
 from fractions import Fraction
@@ -12,7 +15,7 @@ from hashlib import sha256
 import pytest
 
 from sudare.errors import BudgetExceeded, LedgerError, RelationMismatch
-from sudare.privacy import ConcentratedGuarantee, Guarantee, Ledger, Unrecorded
+from sudare.privacy import ConcentratedGuarantee, Guarantee, Ledger, Unrecorded, ledger_file
 from sudare.privacy.ledger_file import APPLICATION_ID, TABLES_AND_TRIGGERS
 from sudare.schema.unit import Unit
 
@@ -54,22 +57,27 @@ def test_a_budget_of_epsilon_at_a_delta_is_the_largest_rho_that_keeps_it(path):
         assert str(ledger.describe(ledger.budget)) == "rho = 0.014973057 (epsilon = 1 at delta = 1e-9)"
 
 
-def test_pure_epsilon_is_charged_to_a_ledger_in_rho_as_half_its_square(path):
+ONE = Fraction("0.46211716")  # epsilon 1 in rho: tanh(1/2), rounded up
+
+
+def test_pure_epsilon_is_charged_to_a_ledger_in_rho_at_the_least_that_covers_it(path):
     with Ledger.create(path, rho=1) as ledger:
         parts = {"one": Fraction(1, 4), "two": Fraction(3, 4)}
         spends = ledger.spend(parts, guarantee=pure(1))
         ledger.verify()
 
-        assert [(entry.amount, entry.cost) for entry in spends] == [(Fraction(1, 4), Fraction(1, 8)),
-                                                                    (Fraction(3, 4), Fraction(3, 8))]  # fmt: skip
-        assert ledger.spent == Fraction(1, 2)
+        assert [(entry.amount, entry.cost) for entry in spends] == [
+            (Fraction(1, 4), ONE / 4),
+            (Fraction(3, 4), 3 * ONE / 4),
+        ]
+        assert ledger.spent == ONE
 
 
-def test_pure_epsilon_between_other_neighbours_is_converted_before_it_is_squared(path):
+def test_pure_epsilon_between_other_neighbours_is_converted_before_it_is_exchanged(path):
     with Ledger.create(path, rho=3) as ledger:
         spend(ledger, pure(1, "add-remove"))
 
-        assert ledger.spent == 2
+        assert ledger.spent == Fraction("1.5231884")  # 2 tanh(1), rounded up
 
 
 def test_rho_is_refused_by_a_ledger_in_pure_epsilon_and_spends_nothing(path):
@@ -102,7 +110,7 @@ def test_a_spend_tells_its_amount_by_the_name_of_its_currency(path):
     assert {key: of_epsilon.to_dict().get(key) for key in ("rho", "epsilon", "cost", "charged_in")} == {
         "rho": None,
         "epsilon": "1/2",
-        "cost": "1/8",
+        "cost": "6122967/50000000",
         "charged_in": "rho",
     }
 
@@ -284,6 +292,53 @@ def test_an_interrupted_migration_changes_nothing(path, monkeypatch):
         again.verify(head=heads[-1])
 
         assert (again.version, again.length) == (1, 2)
+
+
+def kill_migration(path, moment):
+    """Migrate in a process of its own that kills itself with signal 9 before its so-manieth statement; tell its end."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    left, connect = itertools.count(moment, -1), ledger_file.connect
+
+    def count_down(statement):
+        if not next(left):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(*given, **options):
+        connection = connect(*given, **options)
+        connection.set_trace_callback(count_down)
+        return connection
+
+    ledger_file.connect = watched
+    try:
+        Ledger.open(path).migrate()
+    finally:
+        os._exit(0)
+
+
+def test_a_migration_killed_before_any_of_its_statements_loses_nothing_and_is_done_again(path, tmp_path):
+    """kill -9 at every statement that it makes, one run each: version 1 as it was, or version 2 as it must be."""
+    versions = []
+    for moment in itertools.count():
+        place = tmp_path / f"{moment}.ledger"
+        heads = make_first_version(place)
+        ended = kill_migration(place, moment)
+        with Ledger.open(place) as ledger:
+            ledger.verify(head=heads[-1])
+            versions.append(ledger.version)
+            assert (ledger.spent, ledger.length) == (Fraction(7, 6), 2 + (ledger.version == 2))
+            ledger.migrate()
+            for head in heads:
+                ledger.verify(head=head)
+            assert spend(ledger, pure())[0].cost == Fraction(1, 2)
+        if not ended:
+            break
+        assert ended == -signal.SIGKILL
+
+    assert len(versions) > 20
+    assert versions == sorted(versions)
+    assert versions[-1] == 2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table, haar
 from sudare.methods.view import View, mondrian
 from sudare.methods.view import budget as view_budget
-from sudare.noise import SeededRng, geometric, permute_and_flip
+from sudare.noise import SeededRng, counting, geometric, permute_and_flip
 from sudare.noise.gaussian import add_gaussian
 from sudare.noise.rows import choose_evenly, exceed_few, geometric_few, permute_and_flip_rows
 from sudare.noise.witness import WatchedRng
@@ -63,6 +63,8 @@ RIGHT = [
     View(epsilon=1, algorithm="product"),
     View(epsilon=1, algorithm="mondrian"),
     View(epsilon=20, algorithm="hdpview"),
+    View(rho=1, algorithm="mondrian"),
+    View(rho=1, algorithm="hdpview"),
 ]
 
 
@@ -116,6 +118,20 @@ def half_in_tests(test: Callable[..., Any]) -> Callable[..., Any]:
     return lambda levels, **law: test(levels, **{**law, "scale": law["scale"] / 2})
 
 
+def quarter_in_tests(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Half the deviation of normal noise."""
+    return lambda levels, **law: test(levels, **{**law, "variance": law["variance"] / 4})
+
+
+def quarter_in_counts(leaf: Callable[..., Any]) -> Callable[..., Any]:
+    """Of HDPView, whose counts have a tenth of epsilon: half of their noise is seen by the audits of its blocks."""
+    return lambda plan, depth, *, tested: 4 * leaf(plan, depth, tested=tested)
+
+
+def half_in_counts(leaf: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda plan, depth, *, tested: 2 * leaf(plan, depth, tested=tested)
+
+
 PURE = [
     (budget, "choose_noise", half_in_cells, Microdata(epsilon=1, algorithm="projection"), None),
     (budget, "choose_noise", half_in_cells, Microdata(epsilon=1, algorithm="projection"), HUGE),
@@ -128,8 +144,10 @@ PURE = [
     (haar, "choose_by_sensitivity", half_the_noise, Table(epsilon=1, algorithm="wavelet"), HUGE),
     (view_budget, "choose_noise", half_the_noise, View(epsilon=1), None),
     (view_budget, "choose_noise", half_the_noise, View(epsilon=1, algorithm="product"), None),
-    (mondrian, "exceed_few", half_in_tests, View(epsilon=1, algorithm="mondrian"), None),
-    (mondrian, "exceed_few", half_in_tests, View(epsilon=20, algorithm="hdpview"), None),
+    (counting, "exceed_few", half_in_tests, View(epsilon=1, algorithm="mondrian"), None),
+    (counting, "exceed_few", half_in_tests, View(epsilon=20, algorithm="hdpview"), None),
+    (mondrian.Costs, "leaf", half_in_counts, View(epsilon=1, algorithm="mondrian"), None),
+    (mondrian.Costs, "leaf", quarter_in_counts, View(epsilon=1, algorithm="hdpview"), None),
 ]
 IN_RHO = [
     (budget, "choose_noise", half_in_cells, Microdata(rho=1, algorithm="projection"), None),
@@ -137,6 +155,10 @@ IN_RHO = [
     (budget, "choose_noise", half_in_cells, Table(rho=1), None),
     (haar, "choose_by_sensitivity", half_the_noise, Table(rho=1, algorithm="wavelet"), LINE),
     (view_budget, "choose_noise", half_the_noise, View(rho=1), None),
+    (counting, "exceed_gaussian_few", quarter_in_tests, View(rho=1, algorithm="mondrian"), None),
+    (counting, "exceed_gaussian_few", quarter_in_tests, View(rho=1, algorithm="hdpview"), None),
+    (counting, "add_gaussian_few", quarter_in_tests, View(rho=1, algorithm="mondrian"), None),
+    (counting, "add_gaussian_few", quarter_in_tests, View(rho=1, algorithm="hdpview"), None),
 ]
 
 

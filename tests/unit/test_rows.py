@@ -11,7 +11,7 @@ import pytest
 
 from sudare.errors import ParameterError
 from sudare.noise.enclosure import exp_minus
-from sudare.noise.exponential import permute_and_flip_law
+from sudare.noise.exponential import exponential_law, permute_and_flip_law
 from sudare.noise.geometric import geometric_probability, geometric_tail
 from sudare.noise.laws import TwoSidedGeometric
 from sudare.noise.rng import Rng, SeededRng
@@ -22,6 +22,7 @@ from sudare.noise.rows import (
     _certify_floor,
     _flip_each,
     _list_floors,
+    exponential_rows,
     geometric_few,
     permute_and_flip_rows,
 )
@@ -59,6 +60,34 @@ def test_choices_have_the_law_of_permute_and_flip_and_not_that_of_a_tenth_more_e
     """20,000 choices out of seven tell epsilon from 1.1 * epsilon at a false alarm of 1e-9."""
     assert fit_rows(SCORES, ONE, of=ONE, seed=2).p_value > 1e-4
     assert not fit_rows(SCORES, Fraction(11, 10), of=ONE, seed=2).is_good
+
+
+@pytest.mark.parametrize("scores", [SCORES, np.array([0, 3000, 5000, 4999]), np.zeros(3, dtype=np.int64)])
+def test_exponential_choices_have_their_law_and_not_that_of_half_as_much_more_epsilon(scores: np.ndarray) -> None:
+    """20,000 choices; half as much more epsilon is told from it unless all scores are equal."""
+    epsilon = Fraction(1) if scores.max() < 100 else Fraction(1, 1000)
+    law = [float(p) for p in exponential_law(scores, epsilon=epsilon, sensitivity=1)]
+    found = []
+    for given in (epsilon, Fraction(3, 2) * epsilon):
+        chosen = exponential_rows(
+            np.tile(scores, ROWS), sizes=np.full(ROWS, scores.size), epsilon=given, sensitivity=1, rng=SeededRng(7)
+        )
+        assert (chosen // scores.size == np.arange(ROWS)).all()
+        found.append(fit(np.bincount(chosen % scores.size, minlength=scores.size), np.array(law)))
+
+    assert found[0].p_value > 1e-4
+    assert found[1].is_good == (scores.max() == scores.min())
+
+
+def test_exponential_rows_of_any_size_and_width_are_chosen() -> None:
+    sizes = np.array([1, 3, 2, 2, 1])
+    scores = np.array([-7, 0, 900, 0, 900, 0, -(2**63), 2**63 - 1, 4])
+    none = np.empty(0, dtype=np.int64)
+
+    chosen = exponential_rows(scores, sizes=sizes, epsilon=ONE, sensitivity=1, rng=SeededRng(4))
+
+    assert chosen.tolist() == [0, 2, 4, 7, 8]
+    assert exponential_rows(none, sizes=none, epsilon=ONE, sensitivity=1, rng=SeededRng(1)).size == 0
 
 
 def test_gaps_of_two_digits_have_the_same_law() -> None:

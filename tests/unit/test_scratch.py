@@ -6,14 +6,18 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 import sudare as sd
+from sudare import scratch
 from sudare.errors import ParameterError, SourceError
 from sudare.schema import Attribute, Values
-from sudare.scratch import LOCK, find_place, make_scratch, remove_abandoned
+from sudare.scratch import LOCK, ScratchDirectory, find_place, hold_name, make_scratch, remove_abandoned
 from tests.processes import start
 
 SCHEMA = sd.Schema(name="people", attributes=(Attribute(name="氏名", domain=Values(("髙橋", "佐藤"))),))
@@ -159,3 +163,49 @@ def test_a_named_place_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SUDARE_SPILL_DIRECTORY", "nowhere at all")
     with pytest.raises(ParameterError, match=r"spill directory \(nowhere at all\) must be a directory that exists"):
         sd.open("people.csv", SCHEMA)
+
+
+@pytest.mark.parametrize("make", [make_scratch, lambda place: hold_name(place / "release")])
+def test_an_interrupt_at_any_step_leaves_no_directory_behind(
+    make: Callable[[Path], ScratchDirectory], tmp_path: Path
+) -> None:
+    """Ctrl-C after the so-manieth line of this module, for every line that making and removing one takes."""
+    steps = 0
+    while True:
+        place = tmp_path / str(steps)
+        place.mkdir()
+        is_struck = strike_after(steps, lambda place=place: make(place).remove())
+        scratch._remove_live()  # what the end of the process does
+
+        assert list(place.iterdir()) == []
+        if not is_struck:
+            break
+        steps += 1
+
+    assert steps > 20
+
+
+def strike_after(lines: int, work: Callable[[], object]) -> bool:
+    """Press Ctrl-C when so many lines of the module have run; tell whether it came to that."""
+    left, struck = lines, False
+
+    def follow(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left, struck
+        if frame.f_code.co_filename != scratch.__file__:
+            return None
+        if event == "line" and not struck:
+            left -= 1
+            if left < 0:
+                struck = True
+                signal.raise_signal(signal.SIGINT)
+        return follow
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(follow)
+        work()
+    except KeyboardInterrupt:
+        assert struck
+    finally:
+        sys.settrace(before)
+    return struck

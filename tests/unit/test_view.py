@@ -300,7 +300,7 @@ def test_replace_one_runs_at_half_the_epsilon_and_persons_at_a_share_of_it() -> 
         for unit in (Unit(), person)
     ]
 
-    assert [one.epsilon for one in budgets] == [Fraction(1), Fraction(1, 5), Fraction(1, 2), Fraction(1, 10)]
+    assert [one.amount for one in budgets] == [Fraction(1), Fraction(1, 5), Fraction(1, 2), Fraction(1, 10)]
     assert [one.total_is_public for one in budgets] == [False, False, True, False]
     assert all(sum(parts(one, method).values()) == 1 for one in budgets for method in WAYS)
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 )
 def export(directory: Path, out: Path, table: str | None, labels: LabelStyle) -> None:
     """Check the release against its certificate, and write the copy."""
+    from sudare.app import refuse_damage
     from sudare.releases import Release
-    from sudare.releases.files import refuse_damage
     from sudare.releases.office import export_release
 
     with refuse_damage(directory):

@@ -113,8 +113,13 @@ def _list_facts(opened: Ledger) -> dict[str, Any]:
         "left": str(opened.left),
         "head": opened.head,
         "spends": [
-            {**spend.to_dict(), "release": spend.release or None, "certificate": opened.certificate_of(spend.release)}
-            for spend in spends
+            {
+                "number": number,
+                **spend.to_dict(),
+                "release": spend.release or None,
+                "certificate": opened.certificate_of(spend.release),
+            }
+            for number, spend in enumerate(spends, 1)
         ],
     }
 
@@ -142,8 +147,8 @@ def _print_ledger(opened: Ledger) -> None:
     if spends:
         table(
             [
-                (str(spend.seq), spend.time, _write_amount(spend), write_exact(spend.cost), say(spend.purpose))
-                for spend in spends
+                (str(number), spend.time, _write_amount(spend), write_exact(spend.cost), say(spend.purpose))
+                for number, spend in enumerate(spends, 1)  # the chain counts certificates too
             ],
             head=("#", say("time"), say("promised") if has_delta else "epsilon", say("charged"), say("purpose")),
         )

@@ -33,8 +33,9 @@ from sudare.noise.gaussian import (
 from sudare.noise.geometric import add_geometric, geometric_noise, geometric_tail, geometric_variance, split_scale
 from sudare.noise.laws import DiscreteGaussian, TwoSidedGeometric
 from sudare.noise.rng import Rng
+from sudare.noise.rows import add_gaussian_few, add_geometric_few, exceed_few, exceed_gaussian_few
 from sudare.privacy.currency import Currency
-from sudare.schema.arrays import Integers, Reals
+from sudare.schema.arrays import Booleans, Integers, Reals
 
 LARGEST_LISTED_VARIANCE = 4096**2  # beyond it the sums that empty cells need are too long to list
 LIMIT_ROUNDS = 60
@@ -78,6 +79,14 @@ class GeometricNoise:
     def draw(self, size: int, *, rng: Rng) -> Integers:
         """Draw the noise of empty cells, or of numbers that are public."""
         return geometric_noise(size, scale=self.scale, rng=rng)
+
+    def add_named(self, values: Integers, *, names: Integers, rng: Rng) -> Integers:
+        """Add the noise to a few counts, each known by name."""
+        return add_geometric_few(values, scale=self.scale, names=names, rng=rng)
+
+    def exceed_named(self, levels: Integers, *, names: Integers, rng: Rng) -> Booleans:
+        """Tell which of a few numbers, each known by name, exceed 0 with the noise."""
+        return exceed_few(levels, scale=self.scale, names=names, rng=rng)
 
     def tail(self, z: int) -> float:
         """Give P[Z >= z]."""
@@ -166,6 +175,14 @@ class GaussianNoise:
     def draw(self, size: int, *, rng: Rng) -> Integers:
         """Draw the noise of empty cells, or of numbers that are public."""
         return gaussian_noise(size, variance=self.sigma_squared, rng=rng)
+
+    def add_named(self, values: Integers, *, names: Integers, rng: Rng) -> Integers:
+        """Add the noise to a few counts, each known by name."""
+        return add_gaussian_few(values, variance=self.sigma_squared, names=names, rng=rng)
+
+    def exceed_named(self, levels: Integers, *, names: Integers, rng: Rng) -> Booleans:
+        """Tell which of a few numbers, each known by name, exceed 0 with the noise."""
+        return exceed_gaussian_few(levels, variance=self.sigma_squared, names=names, rng=rng)
 
     def tail(self, z: int) -> float:
         """Give P[Z >= z]."""

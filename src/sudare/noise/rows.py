@@ -1,9 +1,12 @@
 """Many small draws at once, every row with a law of its own: for trees, whose nodes each ask for a little.
 
     permute_and_flip_rows  one candidate out of each of many lists of scores
+    exponential_rows       the same by the exponential mechanism, which costs less in rho
     geometric_few          noise of a scale that is not worth a table of its own
     add_geometric_few      a number for each row, with that noise
-    exceed_few             tell for each row whether its number exceeds 0 with that noise
+    add_gaussian_few       the same with discrete Gaussian noise
+    exceed_few             tell for each row whether its number exceeds 0 with geometric noise
+    exceed_gaussian_few    the same with discrete Gaussian noise
     choose_evenly          one candidate out of each of many lists whose scores are all equal
 
 `names` are what a row is about, one row of whole numbers each (the corners of a block): draws do not depend on them;
@@ -22,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.noise.enclosure import Enclosure, enclose, exp_minus
-from sudare.noise.exponential import permute_and_flip
+from sudare.noise.exponential import exponential, permute_and_flip
+from sudare.noise.gaussian import gaussian_noise
 from sudare.noise.geometric import geometric_noise
 from sudare.noise.laws import require_exact
 from sudare.noise.rng import LazyUniform, Rng
@@ -64,22 +68,80 @@ def permute_and_flip_rows(
     >>> permute_and_flip_rows(scores, sizes=sizes, epsilon=Fraction(1), sensitivity=1, rng=SeededRng(1))
     array([1, 3])
     """
-    require_exact("epsilon", epsilon)
-    require_exact("sensitivity", sensitivity)
+    rate = _check_rate(epsilon, sensitivity)
     if not sizes.size:
         return np.empty(0, dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
-    # differences of 64-bit integers always fit 64 bits without a sign; the wrap of the subtraction is meant
-    gaps = np.repeat(np.maximum.reduceat(scores, starts), sizes).astype(np.uint64) - scores.astype(np.uint64)
-    is_live = _flip_each(np.minimum(gaps, WIDEST_GAP - 1).astype(np.int64), Fraction(epsilon) / (2 * sensitivity), rng)
+    gaps, is_wide = _find_gaps(scores, sizes, starts)
+    is_live = _flip_each(gaps, rate, rng)
     places = np.flatnonzero(is_live)
     live = np.add.reduceat(is_live, starts, dtype=np.int64)
     chosen: Integers = places[np.cumsum(live) - live + draw_below_each(live, rng=rng)]
-    # rows whose gaps have more than two digits, of more than four million records each, are chosen one by one
-    for row in np.flatnonzero(np.maximum.reduceat(gaps, starts) >= WIDEST_GAP):
+    for row in np.flatnonzero(is_wide):
         row_scores = scores[starts[row] : starts[row] + sizes[row]]
         chosen[row] = starts[row] + permute_and_flip(row_scores, epsilon=epsilon, sensitivity=sensitivity, rng=rng)
     return chosen
+
+
+@watched
+def exponential_rows(
+    scores: Integers,
+    *,
+    sizes: Integers,
+    epsilon: Fraction,
+    sensitivity: int | Fraction,
+    names: Integers | None = None,
+    rng: Rng,
+) -> Integers:
+    """Choose one candidate of every row with probability proportional to exp(-x). Places in `scores`.
+
+    x = epsilon * (best of its row - score) / (2 * sensitivity). Candidates are proposed, all alike and with
+    replacement, and the first that is accepted, with probability exp(-x), is taken. A row gets as many proposals at a
+    time as it has candidates: two of three rows are then done at once, since the best is always accepted.
+
+    Guarantee: epsilon-DP and (epsilon^2/8)-zCDP for each row of scores of that sensitivity. Proof: proofs/rows.md
+    Source: McSherry, Talwar 2007; Rogers, Steinke 2021 for rho.
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> scores, sizes = np.array([0, 90, 0, 90, 0]), np.array([2, 3])
+    >>> exponential_rows(scores, sizes=sizes, epsilon=Fraction(1), sensitivity=1, rng=SeededRng(1))
+    array([1, 3])
+    """
+    rate = _check_rate(epsilon, sensitivity)
+    if not sizes.size:
+        return np.empty(0, dtype=np.int64)
+    starts = np.cumsum(sizes) - sizes
+    gaps, is_wide = _find_gaps(scores, sizes, starts)
+    chosen = np.empty(sizes.size, dtype=np.int64)
+    waiting = np.flatnonzero(~is_wide)
+    while waiting.size:
+        many = sizes[waiting]
+        proposed = np.repeat(starts[waiting], many) + draw_below_each(np.repeat(many, many), rng=rng)
+        places = np.flatnonzero(_flip_each(gaps[proposed], rate, rng))
+        done, first = np.unique(np.repeat(np.arange(waiting.size), many)[places], return_index=True)
+        chosen[waiting[done]] = proposed[places[first]]
+        waiting = np.delete(waiting, done)
+    for row in np.flatnonzero(is_wide):
+        row_scores = scores[starts[row] : starts[row] + sizes[row]]
+        chosen[row] = starts[row] + exponential(row_scores, epsilon=epsilon, sensitivity=sensitivity, rng=rng)
+    return chosen
+
+
+def _check_rate(epsilon: Fraction, sensitivity: int | Fraction) -> Fraction:
+    require_exact("epsilon", epsilon)
+    require_exact("sensitivity", sensitivity)
+    return Fraction(epsilon) / (2 * sensitivity)
+
+
+def _find_gaps(scores: Integers, sizes: Integers, starts: Integers) -> tuple[Integers, Booleans]:
+    """How far every score lies behind the best of its row; and the rows with a gap of more than two digits.
+
+    Those, of more than four million records, are chosen one by one, and their gaps stand as the widest here.
+    """
+    # differences of 64-bit integers always fit 64 bits without a sign; the wrap of the subtraction is meant
+    gaps = np.repeat(np.maximum.reduceat(scores, starts), sizes).astype(np.uint64) - scores.astype(np.uint64)
+    is_wide: Booleans = np.maximum.reduceat(gaps, starts) >= WIDEST_GAP
+    return np.minimum(gaps, WIDEST_GAP - 1).astype(np.int64), is_wide
 
 
 def _flip_each(gaps: Integers, rate: Fraction, rng: Rng) -> Booleans:
@@ -152,6 +214,33 @@ def exceed_few(levels: Integers, *, scale: Fraction, names: Integers | None = No
     [True, False]
     """
     exceeds: Booleans = levels + geometric_few(levels.size, scale=scale, rng=rng) > 0
+    return exceeds
+
+
+@watched
+def add_gaussian_few(values: Integers, *, variance: Fraction, names: Integers | None = None, rng: Rng) -> Integers:
+    """Add independent discrete Gaussian noise to whole numbers.
+
+    Guarantee: rho-zCDP with rho = s^2 / (2 variance) for an L2 sensitivity of s. Proof: proofs/gaussian.md
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> add_gaussian_few(np.array([7, 0]), variance=Fraction(1, 1000), rng=SeededRng(1)).tolist()
+    [7, 0]
+    """
+    return values + gaussian_noise(values.size, variance=variance, rng=rng)
+
+
+@watched
+def exceed_gaussian_few(levels: Integers, *, variance: Fraction, names: Integers | None = None, rng: Rng) -> Booleans:
+    """Tell for every number whether it exceeds 0 with independent discrete Gaussian noise added.
+
+    Guarantee: rho-zCDP with rho = s^2 / (2 variance) for each number of sensitivity s. Proof: proofs/gaussian.md
+
+    >>> from sudare.noise.rng import SeededRng
+    >>> exceed_gaussian_few(np.array([7, 0]), variance=Fraction(1, 1000), rng=SeededRng(1)).tolist()
+    [True, False]
+    """
+    exceeds: Booleans = levels + gaussian_noise(levels.size, variance=variance, rng=rng) > 0
     return exceeds
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sudare.errors import ParameterError, RelationMismatch
-from sudare.privacy.conversion import epsilon_at_delta, largest_rho, root_down
+from sudare.privacy.conversion import RHO_DIGITS, bound_tanh, epsilon_at_delta, largest_rho, root_down, round_up
 from sudare.privacy.exact import Number, exact_delta, exact_epsilon, exact_rho, write_exact
 from sudare.text import Text, text
 
@@ -54,10 +54,6 @@ class Currency(ABC):
     @abstractmethod
     def charge_exponential(self, epsilon: Fraction) -> Fraction:
         """Tell what the exponential mechanism with weights exp(epsilon * score / (2 * sensitivity)) costs."""
-
-    @abstractmethod
-    def pure_within(self, amount: Fraction) -> Fraction:
-        """Tell the largest pure epsilon that costs at most `amount`."""
 
     @abstractmethod
     def exponential_within(self, amount: Fraction) -> Fraction:
@@ -102,8 +98,8 @@ class Currency(ABC):
 
         Error: RelationMismatch where it has no price: rho does not bound pure epsilon.
 
-        >>> RHO.exchange(Fraction(1), EPSILON)
-        Fraction(1, 2)
+        >>> float(RHO.exchange(Fraction(1), EPSILON))
+        0.46211716
         """
         if paid_in is self:
             return amount
@@ -142,10 +138,6 @@ class PureCurrency(Currency):
     def charge_exponential(self, epsilon: Fraction) -> Fraction:
         """Its epsilon."""
         return epsilon
-
-    def pure_within(self, amount: Fraction) -> Fraction:
-        """Itself."""
-        return amount
 
     def exponential_within(self, amount: Fraction) -> Fraction:
         """Itself."""
@@ -187,16 +179,15 @@ class ConcentratedCurrency(Currency):
         return rows * rows
 
     def charge_pure(self, epsilon: Fraction) -> Fraction:
-        """epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4)."""
-        return epsilon * epsilon / 2
+        """epsilon * tanh(epsilon / 2), rounded up to eight digits: the least that covers every pure step.
+
+        Less than epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4): by 8 % at epsilon 1, by half at 4.
+        """
+        return round_up(epsilon * bound_tanh(epsilon / 2)[1], RHO_DIGITS) if epsilon else epsilon
 
     def charge_exponential(self, epsilon: Fraction) -> Fraction:
         """epsilon^2 / 8: its privacy losses lie in a range of width epsilon (Rogers, Steinke 2021)."""
         return epsilon * epsilon / 8
-
-    def pure_within(self, amount: Fraction) -> Fraction:
-        """sqrt(2 rho), rounded down."""
-        return root_down(2 * amount)
 
     def exponential_within(self, amount: Fraction) -> Fraction:
         """sqrt(8 rho), rounded down."""

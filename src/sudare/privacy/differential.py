@@ -138,8 +138,8 @@ class DifferentialPrivacy(ABC):
         """Tell what two releases promise together; in the wider currency if they differ.
 
         >>> pure = Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit())
-        >>> (pure + ConcentratedGuarantee(rho=Fraction(1, 2), neighbours="replace", unit=Unit())).amount
-        Fraction(1, 1)
+        >>> float((pure + ConcentratedGuarantee(rho=Fraction(1, 2), neighbours="replace", unit=Unit())).amount)
+        0.96211716
         """
         kept = self if self.currency.accepts(other.currency) else other
         if not self.unit.protects_the_same(other.unit):

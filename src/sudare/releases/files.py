@@ -81,21 +81,6 @@ DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, 
 """What a certificate can cause that is not as Sudare writes it."""
 
 
-@contextmanager
-def refuse_damage(directory: Path) -> Iterator[None]:
-    """Tell in one line what a certificate causes whose hashes fit but whose entries are not as Sudare writes them."""
-    try:
-        yield
-    except DAMAGED:
-        if os.environ.get("SUDARE_DEBUG"):
-            raise
-        raise ReleaseError(
-            "the certificate of {directory} is not as Sudare writes it; `sudare verify` tells what is wrong, get the"
-            " release again",
-            directory=directory,
-        ) from None
-
-
 def digest(file: Path) -> str:
     """Compute the SHA-256 of a regular file, as hex."""
     with open_plain(file) as stream:

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, cast
+from typing import IO, Any, Literal, NamedTuple, cast
 
 from sudare.errors import SourceError
 from sudare.sources.excel import EXCEL_ENDINGS
@@ -337,12 +337,36 @@ def rewriting(path: Path, directory: Path | None) -> Iterator[Path]:
         raise
 
 
+class FileGrows(Exception):  # noqa: N818  (reads as a fact in `except FileGrows`)
+    """A file has more bytes than it had when it was opened."""
+
+
+class _EndingFile:
+    """A file that may be read up to the size it has now: one that somebody goes on writing would never end."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._size = file, os.fstat(file.fileno()).st_size
+
+    def read(self, size: int = -1) -> bytes:
+        """Read some bytes."""
+        found = self._file.read(size)
+        if self._file.tell() > self._size:
+            raise FileGrows
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, unpacking .gz; what goes wrong becomes a SourceError of one line."""
     try:
         with path.open("rb") as file:
-            yield cast(IO[bytes], gzip.GzipFile(fileobj=file)) if path.suffix.lower() == ".gz" else file
+            is_packed = path.suffix.lower() == ".gz"
+            yield cast(IO[bytes], gzip.GzipFile(fileobj=cast(IO[bytes], _EndingFile(file)))) if is_packed else file
+    except FileGrows:
+        raise SourceError("{file}: changes while it is read; copy it, and give the copy", file=path) from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise SourceError("{file} is not a complete gzip file; make or copy it again", file=path) from None
     except OSError as error:
@@ -354,7 +378,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 def _read_chunks(path: Path) -> Iterator[bytes]:
     with open_bytes(path) as file:
-        left = None if path.suffix.lower() == ".gz" else path.stat().st_size
+        left = None if path.suffix.lower() == ".gz" else path.stat().st_size  # packed: see open_bytes
         while chunk := file.read(CHUNK):
             if left is not None:
                 left -= len(chunk)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -28,7 +28,10 @@ Steering = Literal["drawn", "on", "off"]
 Name = tuple[int, ...]
 
 NOISE = {"geometric", "add_geometric", "add_geometric_few"}
-CHOICES = {"exponential", "permute_and_flip", "permute_and_flip_rows", "choose_evenly"}
+NORMAL = {"add_gaussian", "add_gaussian_few", "exceed_gaussian_few"}
+CHOICES = {"exponential", "exponential_rows", "permute_and_flip", "permute_and_flip_rows", "choose_evenly"}
+LISTS = {"exponential_rows", "permute_and_flip_rows"}  # samplers of which a call chooses from many lists
+TESTS = {"exceed_few", "exceed_gaussian_few"}
 
 
 class Diverged(Exception):  # noqa: N818  (reads as a fact in `except Diverged`)
@@ -86,10 +89,10 @@ class Tape:
     def __init__(self, seed: int, *, currency: Currency, steering: Steering = "drawn") -> None:
         self._rng, self._currency, self._steering = SeededRng(seed), currency, steering
         self._in_order: list[Draw] = []
-        self._by_name: dict[tuple[Kind, Name], Draw] = {}
+        self._by_name: dict[tuple[str, Name], Draw] = {}  # by what is asked about a name: a test, a choice or a count
         self._is_playing = False
         self._next = 0
-        self._played: set[tuple[Kind, Name]] = set()
+        self._played: set[tuple[str, Name]] = set()
         self._path = Loss()  # of named draws, which belong to one pure promise together
         self._amount = Fraction(0)  # of the others, each in the currency
 
@@ -127,36 +130,48 @@ class Tape:
         parameter = _parameter(name, law)
         rows = list(_rows_of(name, private, law))
         if self._is_playing:
-            repeated = [self._repeat_named(kind, *each, parameter) for each in zip(names, rows, strict=True)]
+            repeated = [self._repeat_named(name, *each, parameter) for each in zip(names, rows, strict=True)]
             return self._join(name, repeated, law)
         drawn = sample(private, **_round_law(law), rng=self._rng)
-        outcomes = self._steer(kind, _outcomes_of(name, drawn, law))
+        outcomes = self._steer(name, _outcomes_of(name, drawn, law))
         for key, row, outcome in zip(names, rows, outcomes, strict=True):
             draw = Draw(sampler=name, kind=kind, private=row, parameter=parameter, outcome=outcome)
-            self._by_name[kind, key] = draw
+            self._by_name[_question(name), key] = draw
         return self._join(name, outcomes, law)
 
-    def _repeat_named(self, kind: Kind, name: Name, private: NDArray[Any], parameter: Fraction | None) -> Any:
-        before = self._by_name.get((kind, name))
+    def _repeat_named(self, sampler: str, name: Name, private: NDArray[Any], parameter: Fraction | None) -> Any:
+        question = _question(sampler)
+        before = self._by_name.get((question, name))
         if before is None or before.private.shape != private.shape:
-            raise Diverged(f"a {kind} about another part of the table")
-        if None not in (before.parameter, parameter) and before.parameter != parameter:
-            raise Diverged(f"a {kind} of another law")
-        self._played.add((kind, name))
+            raise Diverged(f"a {question} about another part of the table")
+        if before.parameter is None:  # a choice among equals, which may be one by scores on the other table
+            before = replace(before, sampler=sampler, parameter=parameter)
+        if parameter not in (None, before.parameter):
+            raise Diverged(f"a {question} of another law")
+        self._played.add((question, name))
         if before.private.tobytes() == private.tobytes() and before.private.dtype == private.dtype:
             return before.outcome  # alike on both tables, as most are: it tells nothing
-        self._path += _loss(before, private, before.parameter if before.parameter is not None else parameter)
+        self._charge_named(before, private)
         return before.outcome
 
-    def _steer(self, kind: Kind, outcomes: list[Any]) -> list[Any]:
-        if kind != "test" or self._steering == "drawn":
+    def _charge_named(self, before: Draw, private: NDArray[Any]) -> None:
+        """Add up what a named draw tells: in epsilon with its sign, in rho each by itself, whatever came out."""
+        if self._currency.has_delta:
+            self._amount += _charge(self._currency, before, private)
+        elif before.kind == "normal":
+            raise Diverged("normal noise, which keeps no promise of epsilon alone")
+        else:
+            self._path += _loss(before, private, before.parameter)
+
+    def _steer(self, sampler: str, outcomes: list[Any]) -> list[Any]:
+        if sampler not in TESTS or self._steering == "drawn":
             return outcomes
         return [self._steering == "on"] * len(outcomes)
 
     @staticmethod
     def _join(name: str, outcomes: list[Any], law: Mapping[str, Any]) -> NDArray[Any]:
-        if name != "permute_and_flip_rows":
-            return np.array(outcomes, dtype=bool if name == "exceed_few" else np.int64)
+        if name not in LISTS:
+            return np.array(outcomes, dtype=bool if name in TESTS else np.int64)
         starts = np.cumsum(law["sizes"]) - law["sizes"]
         return np.asarray(starts + np.array(outcomes, dtype=np.int64).reshape(-1))
 
@@ -175,7 +190,7 @@ class Tape:
         """Give the loss in the currency; the second run must have asked for everything the first did."""
         if self._next != len(self._in_order) or self._played != set(self._by_name):
             raise Diverged("fewer draws than before")
-        return self._amount + _charge_pure(self._currency, self._path.worst)
+        return self._amount + self._path.worst
 
 
 # --- what a draw tells ------------------------------------------------------------------------------------------------
@@ -191,12 +206,13 @@ def _charge(currency: Currency, before: Draw, private: NDArray[Any]) -> Fraction
                 raise Diverged("normal noise, which keeps no promise of epsilon alone")
             return Fraction(0)
         return squares / (2 * variance)
-    if before.kind == "noise":  # independent for every number: what they cost adds up in every currency
+    if before.kind in ("noise", "test"):  # independent for every number: what they cost adds up in every currency
         scale = before.parameter or Fraction(1)
         shifts = Counter(abs(gap) for gap in _gaps(before.private, private))
         return sum((times * _charge_pure(currency, shift / scale) for shift, times in shifts.items()), Fraction(0))
     loss = _loss(before, private, before.parameter).worst
-    return currency.charge_exponential(loss) if before.sampler == "exponential" else _charge_pure(currency, loss)
+    is_exponential = before.sampler in ("exponential", "exponential_rows")
+    return currency.charge_exponential(loss) if is_exponential else _charge_pure(currency, loss)
 
 
 def _charge_pure(currency: Currency, epsilon: Fraction) -> Fraction:
@@ -261,15 +277,20 @@ def _near_power(value: Fraction) -> Fraction:
 # --- calls of samplers ------------------------------------------------------------------------------------------------
 
 
+def _question(sampler: str) -> str:
+    """What a sampler asks about a name: the same box is tested, cut and counted."""
+    return "test" if sampler in TESTS else "choice" if sampler in CHOICES else "count"
+
+
 def _kind_of(sampler: str) -> Kind:
     if sampler in NOISE:
         return "noise"
     if sampler in CHOICES:
         return "choice"
+    if sampler in NORMAL:
+        return "normal"
     if sampler == "exceed_few":
         return "test"
-    if sampler == "add_gaussian":
-        return "normal"
     raise ParameterError(
         "the sampler {sampler} is watched, but its loss is not known; teach verify/tape", sampler=sampler
     )
@@ -298,7 +319,7 @@ def _as_numbers(private: Any) -> NDArray[Any]:
 
 def _rows_of(sampler: str, private: NDArray[Any], law: Mapping[str, Any]) -> Iterator[NDArray[Any]]:
     """The private numbers of every name."""
-    if sampler == "permute_and_flip_rows":
+    if sampler in LISTS:
         yield from np.split(private, np.cumsum(law["sizes"])[:-1]) if len(private) else ()
     elif sampler == "choose_evenly":
         yield from (np.zeros(size, dtype=np.int64) for size in private.tolist())
@@ -307,7 +328,7 @@ def _rows_of(sampler: str, private: NDArray[Any], law: Mapping[str, Any]) -> Ite
 
 
 def _outcomes_of(sampler: str, drawn: NDArray[Any], law: Mapping[str, Any]) -> list[Any]:
-    if sampler == "permute_and_flip_rows":
+    if sampler in LISTS:
         sizes = law["sizes"]
         return list((drawn - (np.cumsum(sizes) - sizes)).tolist())
     return list(drawn.tolist())

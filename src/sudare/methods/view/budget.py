@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from sudare.noise import CountNoise, Rng, exponential, permute_and_flip
-from sudare.noise.counting import choose_noise, pure_epsilon_within
+from sudare.noise.counting import choose_noise
 from sudare.privacy import DifferentialPrivacy
 from sudare.privacy.currency import EPSILON, Currency
 from sudare.schema.arrays import Integers
@@ -49,13 +49,11 @@ class ViewBudget:
 
     Under pure epsilon everything is counted for one row more or less, the relation the proof is about: `amount` is the
     epsilon of that. Under rho it is the rho of the promise itself, and a unit changes `changed_cells` places of every
-    table by `rows` each. `epsilon` is the pure epsilon for one row more or less that the whole promise is worth: block
-    views are drawn with it.
+    table by `rows` each.
     """
 
     guarantee: DifferentialPrivacy
     amount: Fraction
-    epsilon: Fraction
     total_is_public: bool
     changed_cells: int = 1
     rows: int = 1
@@ -94,6 +92,13 @@ class ViewBudget:
     def sum_noise(self, part: Fraction, tables: int) -> CountNoise:
         """Choose the noise of one number that a row changes by at most 1 in each of so many tables."""
         return choose_noise(part, self.currency, cells=1, rows=tables * self.changed_cells * self.rows)
+
+    def test_noise(self, part: Fraction, change: int) -> CountNoise:
+        """Choose the noise of a test of each of some disjoint blocks, whose number a row changes by at most `change`.
+
+        Rows that a unit takes from a block and rows that it brings to the same do not add up: the more of them count.
+        """
+        return choose_noise(part, self.currency, cells=self.changed_cells, rows=change * self.rows)
 
     def deviation(self, part: Fraction, tables: int) -> float:
         """Tell the noise of a table if so many share a part evenly."""
@@ -157,7 +162,7 @@ def plan(guarantee: DifferentialPrivacy) -> ViewBudget:
 
     >>> from sudare.privacy import Guarantee
     >>> from sudare.schema import Unit
-    >>> plan(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit())).epsilon
+    >>> plan(Guarantee(epsilon=Fraction(1), neighbours="replace", unit=Unit())).amount
     Fraction(1, 2)
     """
     rows = guarantee.unit.max_rows if guarantee.unit.kind == "person" else 1
@@ -165,11 +170,10 @@ def plan(guarantee: DifferentialPrivacy) -> ViewBudget:
     is_public = cells == 2 and rows == 1
     if guarantee.currency.gaussian_variance(guarantee.amount, sensitivity_squared=1) is None:
         epsilon = guarantee.amount / (rows * cells)
-        return ViewBudget(guarantee=guarantee, amount=epsilon, epsilon=epsilon, total_is_public=is_public)
+        return ViewBudget(guarantee=guarantee, amount=epsilon, total_is_public=is_public)
     return ViewBudget(
         guarantee=guarantee,
         amount=guarantee.amount,
-        epsilon=pure_epsilon_within(guarantee.amount) / (rows * cells),
         total_is_public=is_public,
         changed_cells=cells,
         rows=rows,

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
+from sudare.methods.view.budget import ViewBudget
 from sudare.noise import Rng
-from sudare.noise.rows import choose_evenly, permute_and_flip_rows
+from sudare.noise.rows import choose_evenly, exponential_rows, permute_and_flip_rows
 from sudare.schema.arrays import Booleans, Integers
 
 UNIT = 16
@@ -323,17 +324,49 @@ BATCH = 2**19  # entries of the arrays of one batch of blocks: they stay in the 
 MOST_PAIRS_IN_BATCH = 2**14  # pairs of a crowded cut and a stored cell: a block with more is scored alone, by ranks
 
 
-def choose_cuts(filled: Filled, columns: Codes, how: str, *, epsilon: Fraction, rng: Rng) -> tuple[Integers, Integers]:
-    """Choose a cut of every block by permute-and-flip: its attribute, and the last value on its left."""
-    sensitivity = SPREAD_SENSITIVITY if how == "spread" else AE_SENSITIVITY
+@dataclass(frozen=True, slots=True)
+class CutChoice:
+    """How the cut of a block is chosen: by which scores, with what epsilon and sensitivity, by which mechanism.
+
+    Under rho the exponential mechanism, since it costs epsilon^2/8, and permute-and-flip epsilon * tanh(epsilon/2): a
+    quarter, where the latter is at most twice as good (proofs/gaussian.md).
+    """
+
+    score: str
+    epsilon: Fraction
+    sensitivity: int
+    is_concentrated: bool = False
+
+    @classmethod
+    def for_part(cls, part: Fraction, budget: ViewBudget, score: str) -> CutChoice:
+        """Find the choice that costs a part of an amount.
+
+        A unit that takes a rows from a block and brings b changes the spread by at most max(a, b), and the errors of
+        both sides together by at most 2 (a + b): rows that leave one side and rows that come to the other add up.
+        """
+        rows, cells = budget.rows, budget.changed_cells
+        if score == "spread":
+            return cls(
+                score,
+                budget.currency.exponential_within(part / cells),
+                SPREAD_SENSITIVITY * rows,
+                budget.is_concentrated,
+            )
+        epsilon = budget.currency.exponential_within(part)
+        return cls(score, epsilon, AE_SENSITIVITY * cells * rows, budget.is_concentrated)
+
+
+def choose_cuts(filled: Filled, columns: Codes, choice: CutChoice, *, rng: Rng) -> tuple[Integers, Integers]:
+    """Choose a cut of every block: its attribute, and the last value on its left."""
+    mechanism = exponential_rows if choice.is_concentrated else permute_and_flip_rows
     axes, borders = [], []
     for batch in _batches(filled):
-        cuts = score_blocks(batch, columns, how)
-        chosen = permute_and_flip_rows(
+        cuts = score_blocks(batch, columns, choice.score)
+        chosen = mechanism(
             cuts.scores,
             sizes=cuts.many,
-            epsilon=epsilon,
-            sensitivity=sensitivity,
+            epsilon=choice.epsilon,
+            sensitivity=choice.sensitivity,
             names=batch.boxes.names,
             rng=rng,
         )

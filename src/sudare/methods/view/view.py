@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -28,13 +30,11 @@ from sudare.methods.view.budget import (
     split_budget,
     split_epsilon,
 )
-from sudare.methods.view.cuts import AE_SENSITIVITY
 from sudare.methods.view.exam import TUPLES, examine
 from sudare.methods.view.leaves import cut_schema
 from sudare.methods.view.model import FittedModel, draw_model
-from sudare.methods.view.mondrian import costs, draw_blocks
+from sudare.methods.view.mondrian import costs, draw_blocks, find_stop
 from sudare.methods.view.published import frames_of
-from sudare.methods.view.stops import stop_scale
 from sudare.methods.view.tables import TableView
 from sudare.methods.view.uncertainty import (
     faint_noise,
@@ -43,7 +43,7 @@ from sudare.methods.view.uncertainty import (
     replicates,
     weigh_records,
 )
-from sudare.noise import Rng, geometric_variance
+from sudare.noise import CountNoise, Rng
 from sudare.noise.geometric import LARGEST_SCALE
 from sudare.privacy import Neighbours
 from sudare.releases import Certificate, Release
@@ -112,9 +112,9 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
         raise ParameterError("rows ({rows}) must be between 0 and {most}", rows=rows, most=MOST_ROWS)
     cells, attributes = schema.size, len(schema.attributes)
     if algorithm in ("mondrian", "hdpview"):
-        plan = costs(budget.epsilon, schema, algorithm)
-        most = plan.leaf(1, tested=cells > 1 and plan.deepest > 1)  # the whole table as one block has the least noise
-        deviation = math.sqrt(geometric_variance(1 / most))
+        plan = costs(budget, schema, algorithm)
+        # the whole table as one block has the least noise
+        deviation = math.sqrt(plan.leaf_noise(1, tested=cells > 1 and plan.deepest > 1).variance)
         return ViewPreview(
             cells=cells, attributes=attributes, value_standard_deviation={}, block_standard_deviation=deviation
         )
@@ -135,15 +135,18 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
 def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
     """Refuse noise beyond 64 bits before anything is spent, whatever shares the noisy number of records leads to."""
     if algorithm in ("mondrian", "hdpview"):
-        plan = costs(budget.epsilon, schema, algorithm)
-        stop = AE_SENSITIVITY / plan.test if plan.test else stop_scale(plan.tests, tests=plan.deepest - 1)
-        largest = max(stop, 1 / plan.leaf(plan.deepest, tested=True))
+        plan = costs(budget, schema, algorithm)
+        noises = (find_stop(plan, algorithm).noise, plan.leaf_noise(plan.deepest, tested=True))
+        if budget.is_concentrated:
+            _check_all(noises)
+            return
+        largest = max(Fraction(noise.scale) for noise in noises)
     else:
         if budget.is_concentrated:
             _check_concentrated(budget, schema)
             return
-        shares = split_epsilon("model", budget.epsilon, records=math.inf, sizes=schema.sizes)
-        least = min(*by_size(shares.ones, schema.sizes), budget.epsilon / (LEAST_SHARE * len(schema.sizes)))
+        shares = split_epsilon("model", budget.amount, records=math.inf, sizes=schema.sizes)
+        least = min(*by_size(shares.ones, schema.sizes), budget.amount / (LEAST_SHARE * len(schema.sizes)))
         largest = 1 / least
     if largest > LARGEST_SCALE:
         raise ParameterError("scale ({scale}) must be at most 2**50; raise epsilon", scale=largest)
@@ -153,8 +156,13 @@ def _check_concentrated(budget: ViewBudget, schema: Schema) -> None:
     """Look at the least part that any table can get, whatever the noisy number of records leads to."""
     shares = split_budget("model", budget, records=math.inf, sizes=schema.sizes)
     each = by_size(shares.ones, schema.sizes, currency=budget.currency)
-    for part in (*each, budget.amount / (LEAST_SHARE * len(schema.sizes)) ** 2):
-        budget.noise(part).check()
+    parts = (*each, budget.amount / (LEAST_SHARE * len(schema.sizes)) ** 2)
+    _check_all(budget.noise(part) for part in parts)
+
+
+def _check_all(noises: Iterable[CountNoise]) -> None:
+    for noise in noises:
+        noise.check()
 
 
 # --- the method ------------------------------------------------------------------------------------------------------
@@ -339,7 +347,7 @@ class View(CurrencyMethod):
     ) -> FittedModel | BlockView:
         _check_counts(counts, counts.schema)
         if self.algorithm in ("mondrian", "hdpview"):
-            return draw_blocks(counts, budget.epsilon, self.algorithm, self.score, rng=rng)
+            return draw_blocks(counts, budget, self.algorithm, self.score, rng=rng)
         return draw_model(counts, budget, self.algorithm, declared=declared, rng=rng)
 
     def _chosen(self, schema: Schema) -> Schema:
