@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -350,15 +351,13 @@ def order_values(expression: Expression, axes: Axes, name: str) -> OrderedValues
     vector = evaluate(expression, PointGrid(axes, places))
     if not vector.is_number and vector.kind != "date":
         raise refuse(text("{name} of {kind}", name=name, kind=vector.kind))
-    there = ~vector.null
-    values, inverse = np.unique(vector.data[there], return_inverse=True)
-    lows = highs = values
-    if not _is_every_value(place, axes):
-        lows, highs = _edges_of(expression, place, axes, name)
-        if lows.size != values.size:
-            raise refuse(f"{name}()", text("it needs the attribute itself here, not an expression of it"))
-    ranks = np.full(vector.data.size, -1)
-    ranks[there] = inverse.reshape(-1)
+    if _is_every_value(place, axes):
+        there = ~vector.null
+        lows, inverse = np.unique(vector.data[there], return_inverse=True)
+        ranks, highs = np.full(vector.data.size, -1), lows
+        ranks[there] = inverse.reshape(-1)
+    else:
+        lows, highs, ranks = _order_pieces(expression, place, axes, name)
     axes.memo[key] = OrderedValues(place, lows, highs, ranks, vector.kind == "date")
     return order_values(expression, axes, name)
 
@@ -368,17 +367,23 @@ def _is_every_value(place: int, axes: Axes) -> bool:
     return needs is not None and needs.every_value
 
 
-def _edges_of(expression: Expression, place: int, axes: Axes, name: str) -> tuple[Reals, Reals]:
-    """Where the cells of an attribute begin and end, in a linear form of it."""
+def _order_pieces(expression: Expression, place: int, axes: Axes, name: str) -> tuple[Reals, Reals, Any]:
+    """Where the pieces of an attribute begin and end in a linear form of it, and the piece of every point."""
     form = linear(expression)
     if form is None or form.slope == 0:
         raise refuse(f"{name}()", text("it needs the attribute itself here, not an expression of it"))
-    cells = axes.answerer.cells(place)
+    cells, values = axes.answerer.cells(place), axes.points(place).values
     cuts = sorted({*cells.edges, *(cut for cut in axes.demand(place).cuts if cells.edges[0] < cut < cells.edges[-1])})
-    edges = np.array([float(form.slope * edge + form.shift) for edge in cuts])
+    step = cells.step or Fraction(0)
+    firsts = [math.ceil(cut / step) * step if step else cut for cut in cuts]  # a piece ends before the next begins
+    lows = [float(form.slope * first + form.shift) for first in firsts[:-1]]
+    highs = [float(form.slope * max(first - step, low) + form.shift) for low, first in itertools.pairwise(firsts)]
+    ranks = np.searchsorted(np.array([float(first) for first in firsts[1:-1]]), values, side="right")
+    ranks[np.isnan(values)] = -1
     if form.slope < 0:
-        edges = edges[::-1]
-    return edges[:-1], edges[1:]
+        lows, highs = highs[::-1], lows[::-1]
+        ranks = np.where(ranks < 0, -1, len(lows) - 1 - ranks)
+    return np.array(lows), np.array(highs), ranks
 
 
 def _tail(ordered: OrderedValues, group: RecordGroup, rank: int, share: float) -> Functional:

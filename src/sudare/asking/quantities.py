@@ -36,7 +36,8 @@ class Quantity:
     """A number, its derivatives by sums, and between what it must lie.
 
     `ratio` are numerator and denominator where it is a fixed multiple (`scale`) of such a ratio. `fixed` is an interval
-    that was found otherwise. `reason` says why there is none.
+    that was found otherwise; the interval of a sum of such and other numbers (`addends`) is the sum of their intervals:
+    wider than needed, never too narrow. `reason` says why there is none.
     """
 
     value: float
@@ -46,18 +47,24 @@ class Quantity:
     ratio: tuple[LinearSum, LinearSum] | None = None
     scale: float = 1.0
     fixed: tuple[float, float] | None = None
+    addends: tuple[Quantity, ...] = ()
     reason: Text | None = None
     is_day: bool = False
 
     @property
     def is_exact(self) -> bool:
         """Tell whether it is a plain number."""
-        return not self.parts and self.fixed is None and self.reason is None
+        return not self.parts and self.has_derivatives and self.reason is None
+
+    @property
+    def has_derivatives(self) -> bool:
+        """Tell whether its error follows from those of sums; otherwise its interval was found otherwise."""
+        return self.fixed is None and not self.addends
 
     @property
     def is_linear(self) -> bool:
         """Tell whether it is a linear combination of sums and of nothing else."""
-        return self.ratio is None and self.fixed is None and self.reason is None
+        return self.ratio is None and self.has_derivatives and self.reason is None
 
 
 def plain(value: float) -> Quantity:
@@ -77,15 +84,14 @@ def add(left: Quantity, right: Quantity, turn: float = 1.0) -> Quantity:
     """Add, or with `turn` -1 subtract."""
     if turn < 0:
         right = scale(right, -1.0)
-    if right.is_exact and left.ratio is None:
+    if right.is_exact and left.ratio is None and not left.addends:
         return _shift(left, right.value)
-    if left.is_exact and right.ratio is None:
+    if left.is_exact and right.ratio is None and not right.addends:
         return _shift(right, left.value)
     value = left.value + right.value
     bounds = left.least + right.least, left.most + right.most
-    if left.fixed is not None and right.fixed is not None and not (left.reason or right.reason):
-        fixed = left.fixed[0] + right.fixed[0], left.fixed[1] + right.fixed[1]  # wider than needed, never too narrow
-        return Quantity(value=value, fixed=fixed, least=bounds[0], most=bounds[1])
+    if not (left.has_derivatives and right.has_derivatives) and not (left.reason or right.reason):
+        return Quantity(value=value, addends=(left, right), least=bounds[0], most=bounds[1])
     return _join(value, left, right, 1.0, 1.0, bounds)
 
 
@@ -109,6 +115,7 @@ def scale(quantity: Quantity, factor: float) -> Quantity:
         most=ends[1],
         scale=quantity.scale * factor,
         fixed=fixed,
+        addends=tuple(scale(addend, factor) for addend in quantity.addends),
     )
 
 
@@ -165,7 +172,7 @@ def _join(
 ) -> Quantity:  # fmt: skip
     """A number made of two quantities, with its derivatives by both."""
     reason = left.reason or right.reason
-    if left.fixed is not None or right.fixed is not None:
+    if not (left.has_derivatives and right.has_derivatives):
         reason = reason or text("it is computed from numbers whose intervals are found one by one")
         return Quantity(value=value, reason=reason, least=bounds[0], most=bounds[1])
     parts = {functional: part * by_left for functional, part in left.parts.items()}
@@ -178,7 +185,7 @@ def apply(quantity: Quantity, value: float, slope: float, bounds: tuple[float, f
     """A function of a quantity: its value, its derivative there, and between what it lies (a function that rises)."""
     parts = {functional: part * slope for functional, part in quantity.parts.items()}
     reason = quantity.reason
-    if quantity.fixed is not None:
+    if not quantity.has_derivatives:
         reason = reason or text("it is computed from numbers whose intervals are found one by one")
     return Quantity(value=value, parts=parts, least=bounds[0], most=bounds[1], reason=reason)
 
@@ -197,6 +204,8 @@ def estimate(quantity: Quantity, level: float) -> Estimate:
             value=value, low=low, high=high, level=level, noise_deviation=math.nan, model_deviation=math.nan,
             inside_deviation=math.nan, is_day=quantity.is_day,
         )  # fmt: skip
+    if quantity.addends:
+        return _add_intervals(quantity, value, level)
     moments = moments_of(quantity.parts)
     found = answer(
         moments.scaled(quantity.value, 1.0),
@@ -207,6 +216,15 @@ def estimate(quantity: Quantity, level: float) -> Estimate:
     if quantity.ratio is not None:
         return _with_fieller(found, quantity, level)
     return found
+
+
+def _add_intervals(quantity: Quantity, value: float, level: float) -> Estimate:
+    found = [estimate(addend, level) for addend in quantity.addends]
+    reasons = [addend.reason for addend in found if addend.reason is not None]
+    if reasons:
+        return _without(value, level, reasons[0], quantity.is_day)
+    ends = sum(addend.low for addend in found), sum(addend.high for addend in found)
+    return estimate(Quantity(value=value, fixed=ends, least=quantity.least, most=quantity.most), level)
 
 
 def _without(value: float, level: float, reason: Text, is_day: bool = False) -> Estimate:

@@ -64,7 +64,8 @@ class Session:
 
     def __init__(self, releases: Mapping[str, Answerer], level: float, given: Sequence[float] = ()) -> None:
         self.releases, self.level = releases, level
-        self.axes = {name.casefold(): Axes(answerer) for name, answerer in releases.items()}
+        made = {id(answerer): Axes(answerer) for answerer in releases.values()}  # one release may have two names
+        self.axes = {name.casefold(): made[id(answerer)] for name, answerer in releases.items()}
         self.given, self.early = list(given), list[Estimate]()
         self.decisions = Decisions()
         self.notes: list[Text] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -38,16 +38,24 @@ def write_frame(
     if metadata:
         pairs = ", ".join(f"{_quote_name(key)}: {_quote_text(value)}" for key, value in metadata.items())
         options += f", KV_METADATA {{{pairs}}}"
-    with _open_engine(path) as engine:
+    with _open_engine(lambda: path) as engine:
         engine.register("published", arrays)
         engine.execute(f"COPY (SELECT {columns} FROM published) TO ({_quote_text(str(path))}) ({options})", labels)
 
 
 def read_frame(path: Path) -> Frame:
     """Read a published table back; texts become codes and labels."""
-    with _open_engine(path) as engine:
-        columns = engine.execute(f"SELECT * FROM {_scan(path)}").fetchnumpy()
-    return Frame({name: _read_column(values) for name, values in columns.items()})
+    return read_frames([path])[path.stem]
+
+
+def read_frames(paths: Sequence[Path]) -> dict[str, Frame]:
+    """Read published tables by the stems of their names, with one engine: starting one costs more than a small file."""
+    frames, current = {}, Path()
+    with _open_engine(lambda: current) as engine:
+        for current in paths:
+            columns = engine.execute(f"SELECT * FROM {_scan(current)}").fetchnumpy()
+            frames[current.stem] = Frame({name: _read_column(values) for name, values in columns.items()})
+    return frames
 
 
 def read_groups(path: Path, names: Sequence[str]) -> tuple[Frame, NDArray[np.int64]]:
@@ -57,7 +65,7 @@ def read_groups(path: Path, names: Sequence[str]) -> tuple[Frame, NDArray[np.int
     """
     chosen = ", ".join(map(_quote_name, names))
     counted = _quote_name("rows of " + " ".join(names))  # no column is called that
-    with _open_engine(path) as engine:
+    with _open_engine(lambda: path) as engine:
         found = engine.execute(f"SELECT {chosen}, COUNT(*) AS {counted} FROM {_scan(path)} GROUP BY ALL").fetchnumpy()
     *columns, sizes = found.values()
     frame = Frame({name: _read_column(values) for name, values in zip(names, columns, strict=True)})
@@ -66,7 +74,7 @@ def read_groups(path: Path, names: Sequence[str]) -> tuple[Frame, NDArray[np.int
 
 def read_columns(path: Path) -> tuple[str, ...]:
     """Name the columns of a published table."""
-    with _open_engine(path) as engine:
+    with _open_engine(lambda: path) as engine:
         described = engine.execute(f"DESCRIBE SELECT * FROM {_scan(path)}").fetchall()
     return tuple(str(column[0]) for column in described)
 
@@ -112,15 +120,17 @@ def _read_column(values: NDArray[np.generic]) -> Coded | NDArray[np.generic]:
 
 
 @contextlib.contextmanager
-def _open_engine(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def _open_engine(which: Callable[[], Path]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An engine; its errors name the file that `which` gives."""
     engine = duckdb.connect(config={"preserve_insertion_order": "true", "temp_directory": ""})
     try:
         yield engine
     except duckdb.Error as error:
         if "No space left" in str(error) or "File too large" in str(error):
-            raise ReleaseError("no space is left to write {file}; free some and try again", file=path.name) from None
+            raise ReleaseError("no space is left to write {file}; free some and try again", file=which().name) from None
         raise ReleaseError(
-            "{file} cannot be written or read as a table; check the disk, and that the file is complete", file=path.name
+            "{file} cannot be written or read as a table; check the disk, and that the file is complete",
+            file=which().name,
         ) from None
     finally:
         engine.close()

@@ -20,7 +20,7 @@ from sudare.privacy.signatures import SIGNATURE, SigningKey
 from sudare.releases.certificate import Certificate
 from sudare.releases.files import CERTIFICATE, CERTIFICATE_PAGES, digest, verify_files
 from sudare.releases.frame import Frame
-from sudare.releases.parquet import Format, read_frame, write_frame
+from sudare.releases.parquet import Format, read_frames, write_frame
 from sudare.text import text
 from sudare.text.cards import card
 
@@ -177,7 +177,7 @@ class Release:
         folder = Path(directory)
         certificate = verify_files(folder)
         payload = [folder / name for name in certificate.payload if name not in CERTIFICATE_PAGES]
-        frames = {file.stem: read_frame(file) for file in payload if file.suffix[1:] in FORMATS}
+        frames = read_frames([file for file in payload if file.suffix[1:] in FORMATS])
         files = {file.name: partial(shutil.copyfile, file) for file in payload if file.suffix[1:] not in FORMATS}
         return cls(frames, certificate, files)
 

@@ -104,13 +104,13 @@ class OpenedView:
         return count_where(self, conditions, level=level)
 
     def sql(self, statement: str, *, level: float = LEVEL, **others: OpenedView) -> AnswerTable:
-        """Answer one SELECT, FROM view or from another opened view by the name it is given here.
+        """Answer one SELECT, FROM view or the name of its schema, or from another opened view by its name here.
 
         What is answered, and what is refused: docs/how-to/view-queries.md
         """
         from sudare.asking.statement import ask_statement
 
-        return ask_statement(statement, {"view": self, **others}, level=level)
+        return ask_statement(statement, {self.schema.name: self, "view": self, **others}, level=level)
 
     def cells(self, attribute: int) -> AttributeCells:
         """The finest parts of an attribute that it knows; see `asking.protocol`."""

@@ -31,7 +31,8 @@ def ask_directory(
     if release.certificate.method != "view" and not others:
         opened = open_asked(release)
         return [(statement, opened.sql(statement, level=level)) for statement in asked]
-    views = {"view": open_view(release), **{name: open_view(place) for name, place in (others or {}).items()}}
+    view = open_view(release)
+    views = {view.schema.name: view, "view": view, **{name: open_view(place) for name, place in (others or {}).items()}}
     return [(statement, ask_statement(statement, views, level=level)) for statement in asked]
 
 
