@@ -62,7 +62,12 @@ def compare_release(release: Release, truth: Countable) -> ClassComparison:
     if before.rows < after.rows:
         raise ReleaseError("the true table has fewer rows than the release; name the table that it was made from")
     suppressed_rows = before.rows - after.rows
-    loss = _measure_losses(truth.schema, columns, release.certificate.measures.get("levels") or {}, suppressed_rows)
+    averaged = release.certificate.parameters.get("microaggregate")  # a mean does not tell what it stands for
+    loss = (
+        {}
+        if averaged
+        else _measure_losses(truth.schema, columns, release.certificate.measures.get("levels") or {}, suppressed_rows)
+    )
     risk = BeforeAfter(before=before, after=after, suppressed_rows=suppressed_rows, loss=loss)
     attributes = tuple(truth.schema.attribute(name) for name in quasi)
     lattice = _measure_lattice(release, counts, quasi)

@@ -29,6 +29,7 @@ from sudare.methods.kanon.relabel import (
     Outcome,
     make_mapping_writer,
     name_levels,
+    recode_by_means,
     recode_by_mondrian,
     recode_by_search,
     recode_from_the_top,
@@ -148,8 +149,12 @@ class KAnonymity(KAnonymityParameters):
         method = self._at_the_k_of(request)
         quasi = method._quasi(schema)
         sensitive = method.sensitive(schema, quasi)
-        if method._searches_levels and request is None:
-            Lattice.of(schema, quasi)  # refuses a quasi-identifier without hierarchy before the data is read
+        averaged = method.read_averaged(schema, quasi)
+        others = tuple(name for name in quasi if name not in averaged)
+        if method._searches_levels and request is None and others:
+            Lattice.of(schema, others)  # refuses a quasi-identifier without hierarchy before the data is read
+        if averaged and (request is not None or register is not None):
+            raise ParameterError("microaggregate works without a request and without a register; leave one out")
         if self.nested and (history is None or request is not None):
             raise ParameterError("nested needs the history of the table, and no request; name it, or leave out nested")
         method.read_weights(quasi)
@@ -197,7 +202,8 @@ class KAnonymity(KAnonymityParameters):
             raise ParameterError("rows ({rows}) must be at least 0", rows=estimate)
         quasi, chosen = self._quasi(schema), self._published(schema)
         attributes = [schema.attribute(name) for name in quasi]
-        lattice = Lattice.of(schema, quasi) if self._searches_levels else None
+        others = tuple(name for name in quasi if name not in self.read_averaged(schema, quasi))
+        lattice = Lattice.of(schema, others) if self._searches_levels and others else None
         return KAnonymityPreview(
             quasi=quasi,
             unchanged=tuple(name for name in chosen if name not in quasi),
@@ -301,7 +307,7 @@ class KAnonymity(KAnonymityParameters):
         names = tuple(name for name in self._published(schema) if name not in without)
         rows = source.relabel(outcome.recoded.relabelling, names=names, others=self.others)
         levels = None if outcome.result is None else name_levels(quasi, outcome.result.node)
-        is_full = self.recoding == "full" and not self.local and levels is not None
+        is_full = self.recoding == "full" and not self.local and levels is not None  # never with means: no result
         facts = schema.select(names).coarsen(levels) if is_full and levels is not None else schema.select(names)
         return Payload(
             files={"records": rows.write, "mapping.json": make_mapping_writer(outcome.recoded.mapping)},
@@ -340,6 +346,8 @@ class KAnonymity(KAnonymityParameters):
             raise Infeasible("k ({k}) is larger than the table allows; choose a smaller k", k=self.k)
         pieces = Pieces.of(counts, quasi, sensitive)
         check_classes = make_class_checker(criteria, pieces)
+        if self.microaggregate:
+            return self._average(counts, pieces, check_classes, unit=unit, is_nested=is_nested)
         weights = self.read_weights(quasi)
         if not self._searches_levels:
             return self._recode_by_class(pieces, check_classes, weights, unit=unit, is_k_alone=len(criteria) == 1)
@@ -352,6 +360,23 @@ class KAnonymity(KAnonymityParameters):
             search(problem, self.search) if node is None else check_node(problem, node),
             by_value=self.recoding == "value",
             local=self.local,
+        )
+
+    def _average(
+        self, counts: Counts, pieces: Pieces, check_classes: ClassChecker, *, unit: Unit | None, is_nested: bool
+    ) -> Outcome:
+        """Recode the other quasi-identifiers, and publish the numbers as means within their classes."""
+        averaged, names = self.microaggregate or (), pieces.names
+        others = tuple(name for name in names[: pieces.quasi] if name not in averaged)
+        sensitive = names[pieces.quasi :]
+        inner = replace(self, microaggregate=None)
+        return recode_by_means(
+            pieces,
+            inner.outcome(counts, others, sensitive, unit=unit, is_nested=is_nested) if others else None,
+            averaged,
+            k=self.guarantee(unit=unit).rows,
+            check_classes=check_classes,
+            max_suppressed_rows=int(self.share * pieces.rows),
         )
 
     def _make_problem(

@@ -18,6 +18,7 @@ from sudare.methods.kanon.criteria import (
     Presence,
     read_criteria,
 )
+from sudare.methods.kanon.microaggregate import check_numbers
 from sudare.methods.kanon.problem import SearchName
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.request import Request
@@ -115,6 +116,10 @@ class KAnonymityParameters(Method):
         default="strict",
         used_with={"recoding": ("mondrian",)},
     )
+    microaggregate: tuple[str, ...] | None = parameter(
+        text("number quasi-identifiers that are published as the mean of their class, separated by commas"),
+        default=None,
+    )
     local: bool = parameter(
         text("generalise rows that would be left out further, and keep them where that is possible"), default=False
     )
@@ -177,6 +182,8 @@ class KAnonymityParameters(Method):
                 "weights need a quality that adds up attributes (loss, precision or entropy) and a recoding other than"
                 " mondrian"
             )
+        if self.microaggregate and (self.levels is not None or self.weights is not None or self.mondrian == "relaxed"):
+            raise ParameterError("microaggregate works without levels, weights and mondrian relaxed; leave them out")
         if self.nested and (self.recoding == "mondrian" and self.mondrian == "relaxed"):
             raise ParameterError("nested works without mondrian relaxed, which divides rows of equal values")
 
@@ -246,6 +253,20 @@ class KAnonymityParameters(Method):
 
     def _published(self, schema: Schema) -> tuple[str, ...]:
         return schema.names if self.by is None else schema.select(self.by).names
+
+    def read_averaged(self, schema: Schema, quasi: tuple[str, ...]) -> tuple[str, ...]:
+        """Name the quasi-identifiers that are published as means; refuse what has none."""
+        names = tuple(schema.attribute(name).name for name in self.microaggregate or ())
+        for name in names:
+            if name not in quasi:
+                raise ParameterError(
+                    "{parameter} names {name}, which is no quasi-identifier; there are {quasi}",
+                    parameter="microaggregate",
+                    name=name,
+                    quasi=", ".join(quasi),
+                )
+        check_numbers([schema.attribute(name) for name in names])
+        return names
 
     def sensitive(self, schema: Schema, quasi: tuple[str, ...]) -> tuple[str, ...]:
         """Name the attributes that criteria read, and those declared sensitive, whose classes may be homogeneous."""

@@ -17,6 +17,7 @@ from sudare.methods.kanon.criteria import (
     EntropyDiversity,
     RecursiveDiversity,
 )
+from sudare.methods.kanon.microaggregate import is_mean_of
 from sudare.methods.kanon.tuples import Tuples
 from sudare.methods.recheck import describe_labels, find_strangers, find_table, read_fraction, recheck_promise
 from sudare.privacy.promise import (
@@ -157,11 +158,19 @@ def _find_strangers(certificate: Certificate, promise: ClassGuarantee, records: 
     schema, is_full = Schema.from_dict(certificate.schema), "levels" in certificate.measures
     plain = [attribute for attribute in schema.attributes if is_full or attribute.name not in promise.quasi]
     yield from find_strangers(plain, records)
-    if is_full or certificate.parameters.get("recoding") == "mondrian":
+    is_mondrian = certificate.parameters.get("recoding") == "mondrian"
+    if is_full:
         return
+    averaged = certificate.parameters.get("microaggregate", "").split(",")
     for name in promise.quasi:
         attribute = schema.attribute(name)
         frame, _ = read_groups(records, [name])
+        if name in averaged:
+            if not all(is_mean_of(attribute, label) for label in _list(frame, name)):
+                yield name
+            continue
+        if is_mondrian:
+            continue
         groups = _list_groups(attribute)
         if not all(label in groups or _is_declared(attribute, label) for label in _list(frame, name)):
             yield name

@@ -3,6 +3,7 @@
     recode_by_search      the levels of the best node; by value and locally refined where that is wanted
     recode_from_the_top   levels of its own for every class
     recode_by_mondrian    ranges of values that need no hierarchy
+    recode_by_means       numbers as means of their class, beside one of these for the other attributes
 
 Requests are recoded in approve.py.
 """
@@ -28,6 +29,7 @@ from sudare.methods.kanon.local import (
     recode_locally,
     refine_from_best_node,
 )
+from sudare.methods.kanon.microaggregate import average_numbers, describe_means, read_piece_labels
 from sudare.methods.kanon.mondrian import MondrianParts, ValueLine, partition
 from sudare.methods.kanon.problem import Problem, SearchResult
 from sudare.methods.kanon.recode import (
@@ -165,6 +167,58 @@ def _recode_between_groups(pieces: Pieces, check_classes: ClassChecker) -> Recod
             levels[:, axis] += (low < high)[parts.part_of]
     recoded = _label_by_levels(parts.pieces, TopDownParts(trees=trees, part_of=parts.part_of, levels=levels))
     return replace(recoded, mapping={**recoded.mapping, "recoding": "mondrian"})
+
+
+def recode_by_means(
+    pieces: Pieces,
+    inner: Outcome | None,
+    names: Sequence[str],
+    *,
+    k: int,
+    check_classes: ClassChecker,
+    max_suppressed_rows: int,
+) -> Outcome:
+    """Publish numbers as means of their class: the classes of a recoding of the others, cut by microaggregation."""
+    class_of, labels, label_sizes = _spread_classes(pieces, None if inner is None else inner.recoded)
+    groups, means, spans = average_numbers(pieces, class_of, names, k, check_classes)
+    kept = groups != SUPPRESSED
+    for name in names:
+        labels[name] = np.where(kept, means[name][groups], "")
+        label_sizes[:, pieces.names.index(name)] = np.where(kept, spans[name][groups], 1)
+    numbers = [
+        np.unique(_sortable(labels[name][kept]), return_inverse=True)[1] for name in pieces.names[: pieces.quasi]
+    ]
+    class_of = np.full(len(groups), SUPPRESSED, dtype=np.int64)
+    class_of[kept] = number_classes(np.column_stack(numbers))
+    first = np.flatnonzero(kept)[np.unique(class_of[kept], return_index=True)[1]]
+    class_labels = {name: labels[name][first] for name in pieces.names[: pieces.quasi]}
+    mapping: Mapping[str, Any] = {"recoding": "means", "attributes": {}} if inner is None else inner.recoded.mapping
+    averaged = {name: describe_means(pieces.attributes[pieces.names.index(name)]) for name in names}
+    recoded = RecodedTable(
+        pieces=pieces,
+        class_of=class_of,
+        label_sizes=label_sizes,
+        relabelling=Relabelling(labels={}, overrides=_override_all_combinations(pieces, class_of, class_labels)),
+        mapping={**mapping, "attributes": {**mapping["attributes"], **averaged}},
+    )
+    check_promise(recoded, check_classes, max_suppressed_rows)
+    return Outcome(recoded=recoded)
+
+
+def _spread_classes(pieces: Pieces, inner: RecodedTable | None) -> tuple[Codes, dict[str, Labels], Codes]:
+    """Give pieces over more quasi-identifiers the class, labels and label sizes of a recoding of some of them."""
+    label_sizes = np.ones((len(pieces.weights), pieces.quasi), dtype=np.int64)
+    if inner is None:
+        return np.zeros(len(pieces.weights), dtype=np.int64), {}, label_sizes
+    names = inner.pieces.names[: inner.pieces.quasi]
+    axes = [pieces.names.index(name) for name in names]
+    ids = number_classes(np.concatenate([inner.pieces.codes[:, : len(names)], pieces.codes[:, axes]]))
+    count = len(inner.pieces.weights)
+    place_of = np.empty(int(ids.max(initial=0)) + 1, dtype=np.int64)
+    place_of[ids[:count]] = np.arange(count)
+    place = place_of[ids[count:]]
+    label_sizes[:, axes] = inner.label_sizes[place]
+    return inner.class_of[place], {name: texts[place] for name, texts in read_piece_labels(inner).items()}, label_sizes
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
