@@ -9,12 +9,15 @@ from typing import Protocol
 
 import numpy as np
 
-from sudare.counts.counts import Countable
+from sudare.counts.counts import Countable, Counts
 from sudare.errors import ParameterError
 from sudare.schema.arrays import Codes, Labels
 
 SUPPRESSED = -1
 """The group of rows that are not written."""
+
+ROWS_OF_PERSON = "(rows of the person)"
+"""The name under which `count_with_persons` counts how many rows the person of a row has; no attribute has brackets."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,6 +71,10 @@ class WritableRows(Protocol):
 
 class Recodable(Countable, Protocol):
     """What k-anonymity needs of a source: counts, and the table written with other labels."""
+
+    def count_with_persons(self, by: Sequence[str]) -> Counts:
+        """Count over attributes, and over one more: how many rows the person of a row has, from 1 to the limit."""
+        ...
 
     def relabel(
         self, relabelling: Relabelling, *, names: Sequence[str] | None = None, others: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 from sudare.errors import ParameterError
 from sudare.methods.kanon import KAnonymity
 from sudare.methods.kanon.criteria import Criterion, MinimumSize, Presence, read_criteria
-from sudare.methods.kanon.kanonymity_parameters import count_persons
+from sudare.methods.kanon.kanonymity_parameters import read_request_criteria
 from sudare.privacy.exact import write_exact
 from sudare.privacy.promise import ClassGuarantee
 from sudare.schema import Schema
@@ -65,7 +65,7 @@ class TablePolicy:
 
     def all_criteria(self, schema: Schema) -> tuple[Criterion, ...]:
         """Put k, in rows of the unit, before the other criteria."""
-        return MinimumSize(k=self.rows(schema)), *count_persons(read_criteria(self.criteria), schema.unit)
+        return MinimumSize(k=self.rows(schema)), *read_request_criteria(self.criteria, schema.unit)
 
     def rows(self, schema: Schema) -> int:
         """Tell how many rows a class holds at least."""

@@ -16,7 +16,7 @@ from sudare.schema import Codes, Radix, Schema
 from sudare.sources.encode import SqlCode
 from sudare.sources.engine import NUMBERED_ROWS, ROW, ROWS, Column, Engine
 from sudare.sources.query import DROPPED_ROWS
-from sudare.sources.sql import Expression, all_of, choose, pack_words
+from sudare.sources.sql import Expression, all_of, choose, literal, pack_words, raw_column
 
 
 def build_keys(sql_codes: Sequence[SqlCode], radix: Radix) -> list[Expression]:
@@ -96,6 +96,22 @@ def select_dropped_rows(column: Column, *, max_rows: int, salt: bytes) -> exp.Qu
         )
         SELECT {ROW} AS v FROM ranked WHERE rank_ > {max_rows:d}
     """)
+
+
+def number_rows_of_person(column: Column, *, max_rows: int) -> SqlCode:
+    """Write how many rows the person of a row keeps, less one, as the code of an attribute.
+
+    >>> column = Column(name="id", column_id="c3", family="text", type="VARCHAR")
+    >>> number_rows_of_person(column, max_rows=5).unguarded.sql("duckdb")
+    'CASE WHEN r.sudare_rows_of_person > 5 THEN 4 ELSE r.sudare_rows_of_person - 1 END'
+    """
+    name = "sudare_rows_of_person"
+    rows = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[raw_column(column.column_id)])
+    number = raw_column(name)
+    too_many = exp.GT(this=number.copy(), expression=literal(max_rows))
+    less_one = exp.Sub(this=number.copy(), expression=literal(1))
+    code = exp.Case(ifs=[exp.If(this=too_many, true=literal(max_rows - 1))], default=less_one)
+    return SqlCode(unguarded=code, stages=({name: rows},))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

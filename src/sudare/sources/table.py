@@ -11,10 +11,10 @@ import numpy as np
 from sqlglot import exp
 
 from sudare.counts import Counts
-from sudare.counts.relabelling import Recodable, Relabelling
+from sudare.counts.relabelling import ROWS_OF_PERSON, Recodable, Relabelling
 from sudare.errors import DomainError, ParameterError, SourceError
 from sudare.noise.uniform import draw_key
-from sudare.schema import Attribute, Codes, Schema
+from sudare.schema import Attribute, Codes, Schema, Values
 from sudare.schema.arrays import Labels
 from sudare.schema.raw import list_some
 from sudare.sources import sql
@@ -26,6 +26,7 @@ from sudare.sources.count import (
     count_over_limit,
     find_repeated_identifiers,
     make_counts,
+    number_rows_of_person,
     select_dropped_rows,
 )
 from sudare.sources.encode import ColumnEncoder, SqlCode
@@ -111,14 +112,27 @@ class TableSource:
         """Count the rows over a schema whose attributes cut those of the source's own finer."""
         return self._count_over(schema, finer=True)
 
+    def count_with_persons(self, by: Sequence[str]) -> Counts:
+        """Count over the chosen attributes, and over one more: how many rows the person of a row has, up to the limit.
+
+        A person of n rows keeps min(n, limit) of them, so no second look at the kept rows is needed.
+        """
+        unit = self.schema.unit
+        if unit.column is None:
+            raise ParameterError("rows have persons only if the unit of the schema is a person; count rows instead")
+        numbers = Attribute(name=ROWS_OF_PERSON, domain=Values(tuple(str(n + 1) for n in range(unit.max_rows))))
+        attributes = (*self.schema.select(by).attributes, numbers)
+        return self._count_over(Schema(name=self.schema.name, attributes=attributes, unit=unit))
+
     def _count_over(self, chosen: Schema, *, finer: bool = False) -> Counts:
         self._refuse_repeated_identifiers()
         tags = [self._tag(attribute) if finer else "" for attribute in chosen.attributes]
+        declared = [attribute for attribute in chosen.attributes if attribute.name != ROWS_OF_PERSON]
         keys, totals = self._count_keys(chosen, tags)
-        if _have_nulls(keys) and self._look_up_all(chosen.attributes, tags):
+        if _have_nulls(keys) and self._look_up_all(declared, tags[: len(declared)]):
             keys, totals = self._count_keys(chosen, tags)
         if _have_nulls(keys):
-            refuse_misfits(self, [self.schema.attribute(name) for name in chosen.names])
+            refuse_misfits(self, [self.schema.attribute(attribute.name) for attribute in declared])
         counts = make_counts(chosen, keys, self._check_totals(totals))
         if self.count_column is None:
             self.check_row_number(counts.total)
@@ -135,13 +149,20 @@ class TableSource:
 
     def _count_keys(self, chosen: Schema, tags: Sequence[str]) -> tuple[list[Codes], Codes]:
         """Count rows by the words of their keys; a word is NULL where a value does not fit, or is unread."""
+        unit, is_by_person = self.schema.unit, ROWS_OF_PERSON in chosen.names
+        declared = [attribute for attribute in chosen.attributes if attribute.name != ROWS_OF_PERSON]
         sql_codes = [
             self.encode_attribute(attribute, tag=tag, may_be_unread=True)
-            for attribute, tag in zip(chosen.attributes, tags, strict=True)
+            for attribute, tag in zip(declared, tags, strict=False)
         ]
+        column_ids = self.column_ids(declared)
+        if is_by_person and unit.column is not None:
+            person = self.column(unit.column)
+            sql_codes.append(number_rows_of_person(person, max_rows=unit.max_rows))
+            column_ids = [*column_ids, person.column_id]
         words = build_keys(sql_codes, chosen.radix)
         names = [f"w{index}" for index in range(len(words))]
-        query = self.query(sql_codes, self.column_ids(chosen.attributes))
+        query = self.query(sql_codes, column_ids)
         result = self.engine.arrays(self._add_up(query, words, names).group_by(*names))
         return [result[name] for name in names], result["n"]
 

@@ -236,7 +236,7 @@ class EntropyDiversity:
     def satisfied(self, classes: Classes) -> Booleans:
         """Tell which classes have the entropy."""
         counts = count_values(classes, self.attribute)
-        share = counts.rows / classes.sizes[counts.classes]
+        share = counts.rows / counts.totals(classes.count)[counts.classes]
         entropy = -np.bincount(counts.classes, weights=share * np.log(share), minlength=classes.count)
         is_diverse: Booleans = (entropy >= math.log(self.l) - ROUNDING) | (classes.sizes == 0)
         return is_diverse
@@ -324,7 +324,8 @@ class Closeness:
         attribute, shares = self._attribute_and_shares(classes)
         distances = np.empty(classes.count)
         for chunk, table in self._value_tables(classes):
-            table /= np.maximum(classes.sizes[chunk, None], 1)
+            totals = table.sum(axis=1, keepdims=True)
+            table /= np.where(totals > 0, totals, 1.0)
             distances[chunk] = _earth_movers(table - shares, attribute, self.distance)
         return distances
 
@@ -336,6 +337,8 @@ class Closeness:
         g(s) = sum_f w_f max(0, s p_f - C_f) - t s <= 0. g is convex and g(0) = 0, so s is at most its other root:
         Newton's steps from s = |C| fall to it from above, and each of them is a bound.       Proof: proofs/kanon.md
         """
+        if _sensitive_counts(classes, self.attribute).is_by_person:
+            return classes.float_sizes  # rows are left out, persons are counted: nothing is concluded
         attribute, shares = self._attribute_and_shares(classes)
         matrix, weight = value_sets(attribute, self.distance)
         most = np.empty(classes.count)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sudare.schema.arrays import Codes
 
@@ -50,11 +52,11 @@ class KeyGroups:
         ids[self.order] = np.repeat(shared_arange(self.count), np.diff(self.starts, append=self.key.size))
         return ids
 
-    def totals(self, weights: Codes) -> Codes:
-        """Add up weights by group, exactly (below 2**53)."""
+    def totals(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Add up weights by group, whole numbers exactly (below 2**53)."""
         if self.order is None:
             sums = np.bincount(self.key, weights=weights, minlength=self.places)
-            return sums[self.starts].astype(np.int64)
+            return sums[self.starts].astype(weights.dtype)
         return np.add.reduceat(weights[self.order], self.starts) if self.count else self.starts
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from sudare.atomic import replaced_file
 from sudare.counts import Countable, Counts
-from sudare.counts.relabelling import SUPPRESSED
+from sudare.counts.relabelling import ROWS_OF_PERSON, SUPPRESSED, Recodable
 from sudare.errors import Infeasible, SourceError
 from sudare.methods.kanon.criteria import count_values
 from sudare.methods.kanon.history import UNREADABLE, open_arrays
@@ -155,7 +155,12 @@ class EarlierClasses:
 
 
 def add_earlier(
-    source: Countable, quasi: Sequence[str], sensitive: Sequence[str], earlier: Sequence[ReleasedClasses]
+    source: Recodable,
+    quasi: Sequence[str],
+    sensitive: Sequence[str],
+    earlier: Sequence[ReleasedClasses],
+    *,
+    is_by_person: bool = False,
 ) -> Counts:
     """Count a table with one attribute more: how the earlier releases together class a row.
 
@@ -164,11 +169,11 @@ def add_earlier(
     if any(release.is_divided for release in earlier):
         check_joint(JointSize(k=None, releases=len(earlier)), 1)
     names = tuple(dict.fromkeys([*quasi, *sensitive, *(name for release in earlier for name in release.names)]))
-    counts = source.count(names)
+    counts = source.count_with_persons(names) if is_by_person else source.count(names)
     codes = counts.columns()
     together = number_classes(np.column_stack([release.find(names, codes) for release in earlier]) + 1)
     values = Values(tuple(str(number) for number in range(int(together.max(initial=0)) + 1)))
-    kept = [names.index(name) for name in (*quasi, *sensitive)]
+    kept = [names.index(name) for name in (*quasi, *sensitive)] + ([len(names)] if is_by_person else [])
     schema = Schema(
         name=counts.schema.name,
         attributes=(
@@ -180,14 +185,8 @@ def add_earlier(
 
 
 def forget_earlier(recoded: RecodedTable) -> RecodedTable:
-    """Take the attribute out again once classes are decided: it is nobody's business."""
-    pieces = recoded.pieces
-    if EARLIER not in pieces.names:
-        return recoded
-    plain = Pieces(
-        attributes=pieces.attributes[:-1], quasi=pieces.quasi, codes=pieces.codes[:, :-1], weights=pieces.weights
-    )
-    return replace(recoded, pieces=plain)
+    """Take what was counted besides out again once classes are decided: it is nobody's business."""
+    return replace(recoded, pieces=recoded.pieces.forget(EARLIER).forget(ROWS_OF_PERSON))
 
 
 # --- the file beside the history --------------------------------------------------------------------------------------

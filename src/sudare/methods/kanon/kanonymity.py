@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from sudare.counts import Countable, Counts
-from sudare.counts.relabelling import Recodable
+from sudare.counts.relabelling import ROWS_OF_PERSON, Recodable
 from sudare.errors import Infeasible, ParameterError
 from sudare.forms.kinds import FilePath
 from sudare.methods.base import CountedRows, Expected, Made, Method, OpenTable, Payload, Plan, Progress, Summary
@@ -19,7 +19,7 @@ from sudare.methods.kanon.approve import Approval, approve
 from sudare.methods.kanon.criteria import Criterion, read_criteria
 from sudare.methods.kanon.history import History
 from sudare.methods.kanon.joint import EARLIER, EarlierClasses, add_earlier, check_joint, forget_earlier
-from sudare.methods.kanon.kanonymity_parameters import KAnonymityParameters, names_of_role
+from sudare.methods.kanon.kanonymity_parameters import KAnonymityParameters, names_of_role, refuse_uncounted_persons
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.preview import KAnonymityPreview
 from sudare.methods.kanon.problem import Problem, SearchProgress
@@ -149,6 +149,8 @@ class KAnonymity(KAnonymityParameters):
         method = self._at_the_k_of(request)
         quasi = method._quasi(schema)
         sensitive = method.sensitive(schema, quasi)
+        if request is not None or method.divides_rows:
+            refuse_uncounted_persons(read_criteria(method.criteria), schema.unit)
         averaged = method.read_averaged(schema, quasi)
         others = tuple(name for name in quasi if name not in averaged)
         if method._searches_levels and request is None and others:
@@ -239,7 +241,9 @@ class KAnonymity(KAnonymityParameters):
 
     def count(self, source: Recodable, plan: Plan) -> CountedRows:
         """Count what the search needs; the options of a request are counted one after the other."""
-        counts = source.count(plan.counted) if plan.counted else None
+        is_by_person = self.counts_persons(plan.facts.unit)
+        count = source.count_with_persons if is_by_person else source.count
+        counts = count(plan.counted) if plan.counted else None
         return CountedRows(counts=counts, source=source)
 
     def check_source(self, source: Recodable, plan: Plan) -> None:
@@ -257,14 +261,16 @@ class KAnonymity(KAnonymityParameters):
         if steps.request is not None:
             return self._answer(counts.source, plan, steps.request)
         earlier = find_earlier(counts.source.schema, steps.history) if self.nested else []
+        is_by_person = self.counts_persons(plan.facts.unit)
         if earlier:
-            table = add_earlier(counts.source, steps.quasi, steps.sensitive, earlier)
+            table = add_earlier(counts.source, steps.quasi, steps.sensitive, earlier, is_by_person=is_by_person)
         else:
-            table = counts.counts if counts.counts is not None else counts.source.count(plan.counted)
+            counted = counts if counts.counts is not None else self.count(counts.source, plan)
+            table = cast(Counts, counted.counts)
         outcome = self.outcome(
             table,
             steps.quasi,
-            (*steps.sensitive, *([EARLIER] if earlier else [])),
+            (*steps.sensitive, *([ROWS_OF_PERSON] if is_by_person else []), *([EARLIER] if earlier else [])),
             unit=plan.facts.unit,
             register=steps.count_register(),
             progress=watch_search(plan.progress),
@@ -413,7 +419,9 @@ class KAnonymity(KAnonymityParameters):
         target = [] if task is None else [source.schema.attribute(task).name]
         if set(target) & set(steps.quasi):
             raise ParameterError("the task {name} is a quasi-identifier; name a column that is none", name=task)
-        counts = source.count(tuple(dict.fromkeys([*steps.quasi, *steps.sensitive, *target])))
+        is_by_person = self.counts_persons(plan.facts.unit)
+        count = source.count_with_persons if is_by_person else source.count
+        counts = count(tuple(dict.fromkeys([*steps.quasi, *steps.sensitive, *target])))
         problem = self._make_problem(
             counts, steps.quasi, steps.sensitive, self._all_criteria(plan.facts.unit), register=register
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Self
@@ -11,11 +11,14 @@ from sudare.errors import ParameterError, SchemaError
 from sudare.forms.kinds import ChoiceOf, ExactNumber, NameList, Seconds, Unfit, WholeNumber
 from sudare.methods.base import Method
 from sudare.methods.kanon.criteria import (
+    Closeness,
     CriteriaList,
     Criterion,
     DistinctDiversity,
+    EntropyDiversity,
     MinimumSize,
     Presence,
+    RecursiveDiversity,
     read_criteria,
 )
 from sudare.methods.kanon.microaggregate import check_numbers
@@ -317,6 +320,15 @@ class KAnonymityParameters(Method):
                     quasi=", ".join(quasi),
                 )
 
+    @property
+    def divides_rows(self) -> bool:
+        """Tell whether rows of equal values may go to different classes."""
+        return self.recoding == "mondrian" and self.mondrian == "relaxed"
+
+    def counts_persons(self, unit: Unit | None) -> bool:
+        """Tell whether criteria need to know how many rows each person has."""
+        return needs_persons(read_criteria(self.criteria), unit)
+
     def _all_criteria(self, unit: Unit | None) -> tuple[Criterion, ...]:
         """Put k, in rows of the unit, before the other criteria."""
         return MinimumSize(k=self.guarantee(unit=unit).rows), *count_persons(read_criteria(self.criteria), unit)
@@ -326,7 +338,8 @@ def count_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> tuple[C
     """Ask for as many values as make sure that l persons have different ones, where a person may have several rows.
 
     A person has at most m rows, so at most m values. Of m (l - 1) + 1 values, take one, leave out all of a person who
-    has it, and go on: l times. The other criteria count rows. Proof: proofs/kanon.md
+    has it, and go on: l times. The other criteria let every row of a person weigh alike, 1 in all
+    (`count_with_persons`). Proof: proofs/kanon.md
 
     >>> raised = count_persons(read_criteria(["l=3,disease"]), Unit(kind="person", column="id", max_rows=2))
     >>> str(raised[0].describe())
@@ -339,6 +352,30 @@ def count_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> tuple[C
         if isinstance(criterion, DistinctDiversity)
         else criterion
         for criterion in criteria
+    )
+
+
+def read_request_criteria(criteria: Iterable[Criterion | str], unit: Unit | None) -> tuple[Criterion, ...]:
+    """Read the criteria of requests; refuse those that would have to know how many rows each person has."""
+    read = read_criteria(criteria)
+    refuse_uncounted_persons(read, unit)
+    return count_persons(read, unit)
+
+
+def refuse_uncounted_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> None:
+    """Refuse criteria that count persons where only rows are counted: for requests, and rows dealt out at random."""
+    if needs_persons(criteria, unit):
+        raise ParameterError(
+            "entropy-l, recursive-l and t cannot be asked of a request, or with mondrian relaxed, where a person"
+            " may have several rows; use l, or max_rows = 1"
+        )
+
+
+def needs_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> bool:
+    """Tell whether a criterion compares how many have each value, where a person may have several rows."""
+    has_several = unit is not None and unit.kind == "person" and unit.max_rows > 1
+    return has_several and any(
+        isinstance(criterion, EntropyDiversity | RecursiveDiversity | Closeness) for criterion in criteria
     )
 
 

@@ -110,7 +110,7 @@ def group_by_distance(points: Reals, weights: Codes, k: int) -> Integers:
 
     >>> points = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0], [9.0, 8.0]])
     >>> group_by_distance(points, np.array([1, 1, 1, 1]), 2).tolist()
-    [1, 1, 0, 0]
+    [0, 0, 1, 1]
     """
     group_of = np.zeros(len(points), dtype=np.int64)
     number = 0

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, cast
 
-from sudare.methods.kanon.criteria import Criterion, read_criteria
+from sudare.methods.kanon.criteria import Criterion
 from sudare.methods.kanon.foresee_criteria import ForeseenCriteria, foresee_criteria
 from sudare.methods.kanon.history import Measurement
-from sudare.methods.kanon.kanonymity_parameters import count_persons
+from sudare.methods.kanon.kanonymity_parameters import read_request_criteria
 from sudare.methods.kanon.nearby import MAX_VISITED, find_nearest, is_finer_option
 from sudare.methods.kanon.pairs import ForeseenClasses, PairCounts, chance_of_none
 from sudare.methods.kanon.power_law import HistoryLaw, fit_history_law
@@ -367,7 +367,7 @@ def predict(
     k = request.require_k(k)
     least = ClassGuarantee(k=k, quasi=(), unit=schema.unit).rows
     promise = AskedPromise(
-        k=least, max_suppressed=max_suppressed, criteria=count_persons(read_criteria(criteria), schema.unit)
+        k=least, max_suppressed=max_suppressed, criteria=read_request_criteria(criteria, schema.unit)
     )
     answers = tuple(known.answer(option, promise) for option in request.options)
     nearest = tuple(

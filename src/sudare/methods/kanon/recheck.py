@@ -17,6 +17,7 @@ from sudare.methods.kanon.criteria import (
     EntropyDiversity,
     RecursiveDiversity,
 )
+from sudare.methods.kanon.kanonymity_parameters import needs_persons
 from sudare.methods.kanon.microaggregate import is_mean_of
 from sudare.methods.kanon.tuples import Tuples
 from sudare.methods.recheck import describe_labels, find_strangers, find_table, read_fraction, recheck_promise
@@ -103,7 +104,8 @@ def _recount(records: Path, promise: ClassGuarantee) -> CheckedClaim:
 def _recheck_criterion(records: Path, certificate: Certificate, promise: ClassGuarantee, words: Text) -> CheckedClaim:
     """Check a criterion on every class; what takes more than the published rows is only stated."""
     criterion = read_criterion_words(words)
-    if criterion is None or (isinstance(criterion, Closeness) and promise.max_suppressed):
+    is_by_person = criterion is not None and needs_persons((criterion,), promise.unit)
+    if criterion is None or is_by_person or (isinstance(criterion, Closeness) and promise.max_suppressed):
         detail = text("{criterion}: not worked out, since it takes more than the published rows", criterion=words)
         return CheckedClaim(name=text("criterion"), passed=True, detail=detail, basis="stated")
     schema = Schema.from_dict(certificate.schema)

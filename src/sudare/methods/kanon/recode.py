@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counts import Counts
-from sudare.counts.relabelling import SUPPRESSED, Relabelling
+from sudare.counts.relabelling import ROWS_OF_PERSON, SUPPRESSED, Relabelling
 from sudare.methods.kanon.criteria import Criterion, all_satisfied
 from sudare.methods.kanon.equal_keys import group_keys
 from sudare.methods.kanon.lattice import Node
 from sudare.methods.kanon.problem import Problem
-from sudare.methods.kanon.tuples import Classes, SensitiveCounts, Tuples
+from sudare.methods.kanon.tuples import Classes, SensitiveCounts, Tuples, weigh_by_person
 from sudare.schema import Attribute
 from sudare.schema.arrays import Booleans, Codes, Labels, Reals
 
@@ -85,11 +85,28 @@ class Pieces:
             weights=kept.weights,
             sensitive={
                 attribute.name: SensitiveCounts(
-                    attribute=attribute, tuple_of=positions, value=kept.codes[:, axis], weight=kept.weights
+                    attribute=attribute,
+                    tuple_of=positions,
+                    value=kept.codes[:, axis],
+                    weight=kept._weights_of(attribute.name),
                 )
                 for axis, attribute in enumerate(kept.attributes[kept.quasi :], start=kept.quasi)
             },
         )
+
+    def _weights_of(self, name: str) -> Codes | Reals:
+        """Give what pieces weigh for an attribute: their rows, or where persons are counted their persons."""
+        if ROWS_OF_PERSON not in self.names or name.startswith("("):
+            return self.weights
+        return weigh_by_person(self.weights, self.codes[:, self.names.index(ROWS_OF_PERSON)])
+
+    def forget(self, name: str) -> Pieces:
+        """Take an attribute out again, if it is there; pieces stay what they are."""
+        if name not in self.names:
+            return self
+        kept = [axis for axis, other in enumerate(self.names) if other != name]
+        attributes = tuple(self.attributes[axis] for axis in kept)
+        return Pieces(attributes=attributes, quasi=self.quasi, codes=self.codes[:, kept], weights=self.weights)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sudare.counts import Counts
+from sudare.counts.relabelling import ROWS_OF_PERSON
 from sudare.methods.kanon.equal_keys import (
     SCRATCH,
     KeyGroups,
@@ -37,12 +38,20 @@ MAX_BLOCKS = 3  # blocks of columns
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SensitiveCounts:
-    """How many rows each tuple has with each value of a sensitive attribute: entries (tuple, value, weight)."""
+    """How many rows each tuple has with each value of a sensitive attribute: entries (tuple, value, weight).
+
+    Where a person may have several rows, each of n rows weighs 1/n, so that every person counts once.
+    """
 
     attribute: Attribute
     tuple_of: Codes
     value: Codes
-    weight: Codes
+    weight: Codes | Reals
+
+    @property
+    def is_by_person(self) -> bool:
+        """Tell whether persons are counted, not rows."""
+        return self.weight.dtype.kind == "f"
 
     @property
     def shares(self) -> Reals:
@@ -57,7 +66,11 @@ class ValueCounts(NamedTuple):
 
     classes: Codes
     values: Codes
-    rows: Codes
+    rows: Codes | Reals
+
+    def totals(self, count: int) -> Reals:
+        """Add up all values of each class: its rows, or its persons."""
+        return np.asarray(np.bincount(self.classes, weights=self.rows, minlength=count), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -296,17 +309,28 @@ def _unite(table: Counts, register: Counts) -> tuple[Codes, Codes, Codes]:
 
 
 def _count_sensitive(counts: Counts, quasi: Sequence[str], name: str, codes: Codes) -> SensitiveCounts:
-    both = counts.project([*quasi, name])
-    columns = both.columns()
-    ids = _group_equal_rows(np.concatenate([codes, columns[:, :-1]])).ids
+    persons = [ROWS_OF_PERSON] if ROWS_OF_PERSON in counts.schema.names and not name.startswith("(") else []
+    both = counts.project([*quasi, name, *persons])
+    columns, place = both.columns(), len(quasi)
+    ids = _group_equal_rows(np.concatenate([codes, columns[:, :place]])).ids
     position = np.empty(codes.shape[0], dtype=np.int64)
     position[ids[: codes.shape[0]]] = np.arange(codes.shape[0])
     return SensitiveCounts(
-        attribute=both.schema.attributes[-1],
+        attribute=both.schema.attributes[place],
         tuple_of=position[ids[codes.shape[0] :]],
-        value=columns[:, -1],
-        weight=both.values,
+        value=columns[:, place],
+        weight=weigh_by_person(both.values, columns[:, -1]) if persons else both.values,
     )
+
+
+def weigh_by_person(rows: Codes, rows_of_person: Codes) -> Reals:
+    """Let each of the n rows of a person weigh 1/n; `rows_of_person` are codes, n less one.
+
+    >>> weigh_by_person(np.array([4, 1]), np.array([1, 0])).tolist()
+    [2.0, 1.0]
+    """
+    weights: Reals = rows / (rows_of_person + 1.0)
+    return weights
 
 
 def _group_equal_rows(table: Codes) -> KeyGroups:
