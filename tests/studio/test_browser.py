@@ -177,6 +177,11 @@ def test_a_map_is_made_and_a_device_tried_by_keyboard(studio: tuple[str, Path]) 
         page.goto(address)
         page.wait_for_url(re.compile(r":\d+/$"))
         page.click("nav a[href='/places']")
+        page.click("summary >> nth=0")
+        page.focus("#paint")
+        for key in (" ", "ArrowRight", " "):
+            page.keyboard.press(key)
+        assert page.input_value("#land").split("\n")[:2] == ["..#############", "#" * 15]
         page.click("button[name=show]")
         page.wait_for_selector(".promise")
         look(page)
@@ -191,6 +196,12 @@ def test_a_map_is_made_and_a_device_tried_by_keyboard(studio: tuple[str, Path]) 
         page.keyboard.press("Enter")
         drawn = page.inner_text("#said")
         assert len({before, moved, drawn}) == 3
+        said = [drawn]
+        for shown in ("posterior", "weights"):
+            page.select_option("#what", shown)
+            said.append(page.inner_text("#said"))
+        assert len(set(said)) == 3
+        assert page.locator("#map .sea").count() == 2
         look(page)
         page.screenshot(path=folder / "device.png", full_page=True)
         assert page.faults == []

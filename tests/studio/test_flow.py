@@ -269,3 +269,12 @@ def test_errors_stand_beside_sizes_of_an_earlier_release_and_never_of_the_table(
     assert even.text.count('<td class="n">300</td>') == 3
     errors = [float(re.findall(r"\(± ([\d,]+)\)", read(each))[0].replace(",", "")) for each in (even, halved)]
     assert errors[1] > 1.4 * errors[0]
+
+
+@pytest.mark.parametrize("land", ["##", "#" * 15, "\n".join(["." * 15] * 12), "\n".join(["x" * 15] * 12)])
+def test_a_drawing_that_does_not_fit_is_told_and_stays(ready: tuple[Browser, str], land: str) -> None:
+    studio, _ = ready
+    refused = studio.post("/places", {"show": "1", "land": land})
+    assert refused.status_code == 400
+    assert "land" in read(refused)
+    assert land.splitlines()[0] in refused.text

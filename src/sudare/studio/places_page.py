@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from importlib import resources
 from pathlib import Path
@@ -16,10 +17,12 @@ from sudare.studio.web import Visit, go, read_folder, tell
 
 MODES = ("grid", "fair", "sharp", "near", "weighted")
 MOST_CELLS = 10_000  # of a map that is made on the page; larger ones are files
-FIELDS = ("rows", "columns", "height", "width", "path", "epsilon", "mode")
-START = {"rows": "12", "columns": "15", "height": "100", "width": "100", "epsilon": "1/100", "mode": "grid", "path": ""}
+FIELDS = ("rows", "columns", "height", "width", "path", "epsilon", "mode", "land")
+START = {"rows": "12", "columns": "15", "height": "100", "width": "100", "epsilon": "1/100", "mode": "grid", "path": "",
+         "land": ""}  # fmt: skip
 NUMBER = re.compile(r"[0-9]{1,7}(\.[0-9]{1,6})?")
-DRAWN = ("plane",)
+LAND, SEA = "#", "."
+LEAST_LAND = 2  # cells; one alone hides nothing
 
 
 def show_places(visit: Visit) -> Response:
@@ -61,13 +64,49 @@ def _find_map(visit: Visit, given: dict[str, str]) -> Path:
     for name in ("height", "width"):
         if not NUMBER.fullmatch(given[name]):
             raise ParameterError("{name} ({value}) must be a number of metres", name=name, value=given[name])
+    drawn = read_drawing(given["land"], rows=int(given["rows"]), columns=int(given["columns"]))
     folder = visit.project.folder / "places"
     folder.mkdir(exist_ok=True)
-    file = folder / f"map-{given['rows']}x{given['columns']}-{given['height']}x{given['width']}.toml"
+    mark = "" if drawn is None else "-" + hashlib.sha256(drawn.encode()).hexdigest()[:8]
+    name = f"map-{given['rows']}x{given['columns']}-{given['height']}x{given['width']}{mark}"
     keys = {"rows": "rows", "columns": "columns", "height": "cell_height_metres", "width": "cell_width_metres"}
-    lines = ["[grid]", 'kind = "plane"', *(f"{key} = {given[name]}" for name, key in keys.items())]
-    replace_file(file, "\n".join(lines) + "\n")
-    return file
+    lines = ["[grid]", 'kind = "plane"', *(f"{key} = {given[field]}" for field, key in keys.items())]
+    if drawn is not None:
+        replace_file(folder / f"{name}.csv", drawn)
+        lines.append(f'weights = "{name}.csv"')
+    replace_file(folder / f"{name}.toml", "\n".join(lines) + "\n")
+    return folder / f"{name}.toml"
+
+
+def read_drawing(land: str, *, rows: int, columns: int) -> str | None:
+    """Read land and sea as signs, a line for each row; gives the weights of the land as CSV, None if nothing is drawn.
+
+    >>> print(read_drawing("#.\\n##", rows=2, columns=2), end="")
+    row,column,weight
+    0,0,1
+    1,0,1
+    1,1,1
+
+    Error: ParameterError if the signs do not fit the map.
+    """
+    lines = land.split()
+    if not lines:
+        return None
+    if len(lines) != rows or any(len(line) != columns or set(line) - {LAND, SEA} for line in lines):
+        raise ParameterError(
+            "land must be {rows} lines of {columns} signs, # for land and . for sea; empty it to begin anew",
+            rows=rows,
+            columns=columns,
+        )
+    cells = [
+        f"{row},{column},1"
+        for row, line in enumerate(lines)
+        for column, sign in enumerate(line)
+        if sign == LAND
+    ]  # fmt: skip
+    if len(cells) < LEAST_LAND:
+        raise ParameterError("a map needs at least {least} cells of land", least=LEAST_LAND)
+    return "\n".join(["row,column,weight", *cells]) + "\n"
 
 
 def _publish(visit: Visit, file: Path, given: dict[str, str]) -> Response:

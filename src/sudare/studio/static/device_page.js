@@ -37,15 +37,43 @@ if (kind !== "plane") {
   };
   const name = at => ({row: Math.floor(at / columns) + 1, column: at % columns + 1});
 
-  function show() {
-    const law = lawOf(sampler, here), most = Math.max(...law);
+  const what = document.getElementById("what"), MOST_KNOWN = 2500;
+  let columnsOfLaw = null; // how likely each report is from each cell, made when it is first asked for
+
+  function behind(report) { // where people may be who sent a report, if they are spread evenly
+    columnsOfLaw ??= cells.map((_, at) => sampler.canEnter(at) ? lawOf(sampler, at) : null);
+    const chances = columnsOfLaw.map(law => law === null ? 0 : law[report]);
+    const total = chances.reduce((sum, each) => sum + each, 0);
+    return chances.map(each => total > 0 ? each / total : 0);
+  }
+
+  function shade(values) {
+    const most = Math.max(...values) || 1;
     cells.forEach((cell, at) => {
-      cell.setAttribute("class", law[at] > 0 ? "reach-cell" : "sea");
-      cell.setAttribute("fill-opacity", (.08 + .92 * law[at] / most).toFixed(3));
+      cell.setAttribute("class", values[at] > 0 ? "reach-cell" : "sea");
+      cell.setAttribute("fill-opacity", (.08 + .92 * values[at] / most).toFixed(3));
     });
+    return most;
+  }
+
+  function show() {
     place(person, here, Math.min(wide, high) / 3);
     place(report, drawn ?? here, drawn === null ? 0 : Math.min(wide, high) / 2.6);
-    said.textContent = fill(said.dataset.here, {...name(here), chance: (100 * law[here]).toFixed(1)});
+    const tell = (text, share) => { said.textContent = fill(text, {...name(here), chance: (100 * share).toFixed(1)}); };
+    if (what.value === "weights") {
+      shade(sampler.weights);
+      tell(said.dataset.weight, sampler.weights[here] / sampler.heaviest);
+    } else if (what.value === "posterior") {
+      if (cells.length > MOST_KNOWN) said.textContent = said.dataset.many;
+      else tell(said.dataset.behind, shade(behind(here)));
+    } else if (!sampler.canEnter(here)) {
+      shade(sampler.weights);
+      tell(said.dataset.nobody, 0);
+    } else {
+      const law = lawOf(sampler, here);
+      shade(law);
+      tell(said.dataset.here, law[here]);
+    }
     if (drawn !== null) {
       const metres = Math.hypot((drawn % columns - here % columns) * size[0], (Math.floor(drawn / columns) - Math.floor(here / columns)) * size[1]);
       said.textContent = fill(said.dataset.drawn, {...name(drawn), metres: Math.round(metres)});
@@ -53,10 +81,12 @@ if (kind !== "plane") {
   }
 
   function draw() {
+    if (!sampler.canEnter(here)) { show(); return; }
     drawn = told(file, {cell: sampler.draw(here)});
     show();
   }
 
+  what.addEventListener("change", () => { drawn = null; show(); });
   button.addEventListener("click", draw);
   map.addEventListener("keydown", event => {
     const row = Math.floor(here / columns), column = here % columns;
