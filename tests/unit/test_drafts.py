@@ -74,6 +74,29 @@ def test_a_column_that_is_read_otherwise_later_is_not_mistaken() -> None:
     assert found["z"]["kind"] == "category"
 
 
+def test_a_list_of_a_city_office_is_understood() -> None:
+    """Full-width numbers of rows, names joined of two lines, a dash for nothing, and numbers of people that repeat."""
+    rng = random.Random(6)
+    wide = str.maketrans("0123456789", "０１２３４５６７８９")
+    found = draft(
+        write_table(
+            {
+                "整理番号": lambda row: f"{row:04d}".translate(wide),
+                "通し番号": lambda row: str(row + 1).translate(wide),
+                "住所_郵便番号": lambda row: f"39{rng.randrange(4)}-000{rng.randrange(1, 9)}",
+                "利用額_施設": lambda row: rng.choice(["－", f"{rng.randrange(10, 300) * 1000:,}円"]),
+                "customer_no": lambda row: str(rng.randrange(1, 400)),
+            },
+            rows=1_200,
+        )
+    )
+
+    assert found["整理番号"]["role"] == found["通し番号"]["role"] == "identifier"
+    assert found["住所_郵便番号"]["hierarchy"] == {"masking": "right", "characters": 2}
+    assert (found["利用額_施設"]["kind"], found["利用額_施設"]["missing"]) == ("number", ["－"])
+    assert "customer_no" not in found
+
+
 def test_numbers_and_days_as_offices_write_them_are_read() -> None:
     rng = random.Random(1)
     found = draft(
@@ -86,7 +109,7 @@ def test_numbers_and_days_as_offices_write_them_are_read() -> None:
                 "small": lambda row: rng.choice(["1e-05", "0.5", "2.5E-3"]),
                 "登録日": lambda row: f"R{rng.randrange(2, 7)}.{rng.randrange(1, 13)}.{rng.randrange(1, 29)}",
                 "生年": lambda row: f"昭和{rng.randrange(1, 64)}年{rng.randrange(1, 13)}月",
-                "全角": lambda row: "１２３４５６７８９０"[row % 10] + "０",
+                "全角": lambda row: "１２３４５６７８９"[row % 9] + "０",
             },
             rows=3_000,
         )

@@ -347,7 +347,10 @@ def test_columns_behind_single_blanks_are_read_and_behind_several_refused() -> N
     Path("runs.txt").write_text("t   status sex\n" + "".join(f"{row:<4}{row % 2:<7}F\n" for row in range(60)))
     Path("names.csv").write_text("full name\n" + "".join(f"A{row % 9} B{row % 5}\n" for row in range(60)))
 
+    Path("numbered.txt").write_text(" t sex\n" + "".join(f"{row} {row % 7} F\n" for row in range(60)))
+
     assert [column.name for column in sources.describe("blanks.csv")] == ["t", "status", "sex"]
+    assert [column.name for column in sources.describe("numbered.txt")] == ["column 1", "t", "sex"]
     assert [column.name for column in sources.describe("names.csv")] == ["full name"]
     with pytest.raises(SourceError, match="separated by several blanks"):
         sources.describe("runs.txt")

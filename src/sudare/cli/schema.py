@@ -101,7 +101,7 @@ def init(data: str, out: Path | None, encoding: str | None) -> None:
         return
     proposed.save(out)
     click.echo(say("{file} written. Its values were inferred from the data: check each of them,", file=out))
-    click.echo(say('then write `inferred = "confirmed"` in it; until then it cannot be used to publish.'))
+    click.echo(say("then run `sudare schema confirm {file}`; until then it cannot be used to publish.", file=out))
     if questions := len(find_questions(proposed.toml)):
         click.echo(say("open questions: {count}; `sudare schema edit {file}` asks them", count=questions, file=out))
 
@@ -231,6 +231,11 @@ def confirm(schema_file: Path, is_sure: bool) -> None:
         raise SchemaError("{file} was not confirmed; nothing was changed", file=schema_file)
     replace_file(schema_file, marked, error=SchemaError)
     click.echo(say("{file} is confirmed.", file=schema_file))
+    if questions := len(find_questions(marked)):
+        click.echo(
+            say("questions left open: {count}; the draft holds as it stands. `sudare schema edit {file}` asks them",
+                count=questions, file=schema_file)
+        )  # fmt: skip
 
 
 @click.command(

@@ -37,7 +37,10 @@ SHARE_OF_CODES = 0.95  # of the texts of a column that must be mesh codes; the r
 LARGEST_NUMBER = Fraction(10**18)  # numbers beyond it, and spans below its inverse, are no measurements
 LONGEST_VALUE = 80  # characters; longer texts are sentences
 DAYS_OF_EXCEL = (20_000, 60_000)  # 1954-10-03 to 2064-04-08, as Excel counts days
-MARKS = ("?", "NA", "N/A", "NULL", "null", "NaN", "nan", "None", "-", "…", "不明", "***")
+MARKS = (
+    *("?", "NA", "N/A", "NULL", "null", "NaN", "nan", "None", "-", "…", "不明", "***"),
+    *("－", "―", "—", "−", "ー", "不詳", "無回答", "#N/A", "n/a", "."),  # dashes as offices type them
+)
 
 _MESH = re.compile(MESH_TEXT)
 _PLAIN_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
@@ -55,6 +58,7 @@ _CODE = re.compile(
     r"zip|postal|post_?code|郵便|コード|市区町村|自治体|icd|fips|municip|(^|[_ .-])(town|city|code)([_ .-]|$)",
     re.IGNORECASE,
 )
+_POSTAL = re.compile(r"zip|postal|post_?code|郵便", re.IGNORECASE)
 _DAY = re.compile(r"(^|[_ .-])(date|day)([_ .-]|$)|日$|日付", re.IGNORECASE)
 _PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
 
@@ -226,14 +230,17 @@ def _guess_identifier(column: ColumnFacts) -> Guess | None:
         return _leave_out(text("it holds nothing but missing values"))
     is_long = column.rows is not None and column.rows > LEAST_ROWS
     has_names = column.type in ("integer", "text") and column.distinct > MOST_REPEATED_NAMES
-    if has_names and is_long and column.is_unique is False and _NAMES_SOMEBODY.search(column.name):
+    is_person = bool(_PERSON.search(column.name)) and bool(_ID.search(column.name))
+    is_named = (is_person or bool(_NAMES_SOMEBODY.search(column.name))) and not _POSTAL.search(column.name)
+    if has_names and is_long and column.is_unique is False and is_named:
         return _leave_out(text("its values seem to name persons or things, and repeat"))
     known = column.distinct >= (column.rows or 0) if column.present is None else column.is_unique
     if not is_long or known is False or (known is None and column.type == "date"):
         return None
     if column.type == "text" and (known or known is None):
         return _name_identifier(known)
-    if column.type == "integer" and (_is_run(column) or _ID.search(column.name)):
+    is_whole = column.type == "integer" or (column.number_format is not None and column.is_whole is True)
+    if is_whole and (_is_run(column) or _ID.search(column.name)):
         return _name_identifier(known)
     return None
 
@@ -478,7 +485,7 @@ def repeats(column: ColumnFacts) -> bool:
     if column.present is None:
         is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
         return is_long and column.rows is not None and 1 < column.distinct < column.rows
-    is_named = bool(_ID.search(column.name)) and column.type in ("text", "integer")
+    is_named = bool(_ID.search(column.name)) and not _POSTAL.search(column.name) and column.type in ("text", "integer")
     is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
     return column.is_unique is False and column.distinct > 20 and (is_named or is_long)
 

@@ -114,6 +114,7 @@ def read_office_number(value: object, example: str) -> Fraction | float | None:
     return read_number_format(example).read(value) if isinstance(value, str) else to_number(value)
 
 
+_LEADING_ZERO = re.compile(r"0[0-9]+")
 _CURRENCY = re.compile(r"[¥\\$€£₩]|US\$|円|")
 _UNIT = re.compile(
     r"[千百万億]*[円人名件歳才年月日回個台本枚点戸冊]|[千百万億]*円|世帯|時間|分|秒|ヶ月|か月|ポイント|%|℃|‰"
@@ -132,9 +133,11 @@ def find_number_format(values: Collection[str]) -> str | None:
 
     >>> find_number_format(["1,234円", "980円"]), find_number_format(["12", "3"]), find_number_format(["3円", "3千円"])
     ('1,234円', None, None)
-    >>> find_number_format(["p1", "p2"]) is None
-    True
+    >>> find_number_format(["p1", "p2"]) is None, find_number_format(["０００１", "０００２"]) is None
+    (True, True)
     """
+    if any(_LEADING_ZERO.fullmatch(fold(value)) for value in values):
+        return None  # a code, as with half-width digits
     shapes = [_MARKED.fullmatch(fold(value)) for value in values]
     matches = [shape for shape in shapes if shape is not None]
     if not matches or len(matches) < len(shapes) or all(to_number(value) is not None for value in values):

@@ -102,11 +102,20 @@ def find_layout(text: str) -> Layout:
     whole_lines = _cut_last_line(text)
     tables = {delimiter: _read_records(whole_lines, delimiter) for delimiter in DELIMITERS}
     best = max(DELIMITERS, key=lambda delimiter: _rate_evenness(tables[delimiter]))
-    if not _rate_evenness(tables[best])[0] and _count_words(text) > 2:
+    if not _rate_evenness(tables[best])[0]:
         tables[" "] = _read_records(whole_lines, " ")
-        best = " " if _rate_evenness(tables[" "])[1] == 1 and all(map(all, tables[" "])) else best
+        best = " " if _is_cut_by_blanks(tables[" "]) else best
     first, *rest = tables[best] or [[]]
     return Layout(delimiter=best, names=tuple(first), is_empty=not any(rest))
+
+
+def _is_cut_by_blanks(records: list[list[str]]) -> bool:
+    """Tell whether single blanks cut all records alike, with numbers in one column; the first name may be missing."""
+    if len(records) < 2 or {len(record) for record in records} != {len(records[0])} or len(records[0]) < 3:
+        return False
+    first, *rest = records
+    has_numbers = any(not any(map(is_word, column)) for column in zip(*rest, strict=True))
+    return has_numbers and all(first[1:]) and all(map(all, rest))
 
 
 def is_well_quoted(text: str, layout: Layout) -> bool:
