@@ -32,7 +32,14 @@ def ask_directory(
         opened = open_asked(release)
         return [(statement, opened.sql(statement, level=level)) for statement in asked]
     view = open_view(release)
-    views = {view.schema.name: view, "view": view, **{name: open_view(place) for name, place in (others or {}).items()}}
+    opened_views = {release.certificate.to_json(): view}  # a release named twice is one: its errors go together
+    views = {view.schema.name: view, "view": view}
+    for name, place in (others or {}).items():
+        other = Release.load(place)
+        known = other.certificate.to_json()
+        if known not in opened_views:
+            opened_views[known] = open_view(other)
+        views[name] = opened_views[known]
     return [(statement, ask_statement(statement, views, level=level)) for statement in asked]
 
 
