@@ -246,3 +246,48 @@ RING = """() => {
   const active = document.activeElement;
   return active === document.body || shown(active) || shown(active.closest('.opt, .drop'));
 }"""
+
+
+def test_levels_are_edited_by_keyboard_stay_nested_and_go_through_a_file(
+    studio: tuple[str, Path], workbook: Path, tmp_path: Path
+) -> None:
+    address, _ = studio
+    with playwright.sync_playwright() as driver:
+        page = open_browser(driver, language="en-US", width=1280, scheme="light")
+        page.goto(address)
+        page.wait_for_url(re.compile(r":\d+/$"))
+        page.set_input_files("#file", workbook)
+        page.wait_for_url(re.compile("/header"))
+        page.click(".foot button")
+        page.wait_for_url(re.compile("/schema"))
+        card = page.locator("section.column", has=page.get_by_role("heading", name="都道府県"))
+        card.locator("details.levels summary").click()
+        text = card.locator("textarea.code")
+        text.fill("東京都;東;*\n大阪府;西;*\n島根県;西;*")
+        card.get_by_role("button", name="one more level").click()  # of 2 groups, each alone
+        card.get_by_role("button", name="東", exact=True).press("Space")
+        card.get_by_role("button", name="西", exact=True).press("Space")
+        card.get_by_role("button", name="Make a group of the chosen").press("Enter")
+        whole = text.input_value()
+        card.get_by_role("button", name="level 1").click()
+        card.get_by_role("button", name="島根県").press("Space")
+        card.get_by_role("button", name="Take the chosen out of their group").press("Enter")
+        split = text.input_value()
+        card.get_by_role("button", name="Undo").click()
+        undone = text.input_value()
+        with page.expect_download() as waiting:
+            card.get_by_role("button", name="Save as a CSV file").click()
+        waiting.value.save_as(tmp_path / "levels.csv")
+        text.fill("")
+        card.locator("input[type=file]").set_input_files(tmp_path / "levels.csv")
+        page.wait_for_function("text => text.value !== ''", arg=text.element_handle())
+        look(page)
+        card.locator("button[name=confirm]").click()
+        card.locator(".tag.ok").wait_for()
+        kept = card.locator("textarea.code").input_value()
+        assert page.faults == []
+        page.context.browser.close()
+    assert whole == "東京都;東;東・西;*\n大阪府;西;東・西;*\n島根県;西;東・西;*"
+    assert split == "東京都;東;東・西;*\n大阪府;西;東・西;*\n島根県;島根県;東・西;*"
+    assert undone == whole
+    assert [line.split(";")[:3] for line in kept.split("\n")] == [line.split(";")[:3] for line in whole.split("\n")]

@@ -14,6 +14,7 @@ import pytest
 
 from sudare.privacy import Ledger
 from sudare.releases import Release
+from sudare.schema import Schema
 from sudare.studio.jobs import Jobs
 from tests.studio.pages import Browser, read
 
@@ -278,3 +279,20 @@ def test_a_drawing_that_does_not_fit_is_told_and_stays(ready: tuple[Browser, str
     assert refused.status_code == 400
     assert "land" in read(refused)
     assert land.splitlines()[0] in refused.text
+
+
+def test_a_combination_that_cannot_occur_is_typed_and_taken_back(alone: tuple[Browser, str]) -> None:
+    studio, table = alone
+    form = {"column1": "age", "values1": "0-20", "column2": "town", "values2": "Aoi, Kita"}
+
+    refused = studio.post(
+        f"{table}/schema/impossible", {**form, "values2": "Nowhere", "version": studio.version(table)}
+    )
+    studio.post(f"{table}/schema/impossible", {**form, "version": studio.version(table)})
+
+    place = studio.project.table(table.removeprefix("/t/"))
+    assert refused.status_code == 400
+    assert 'value="Nowhere"' in refused.text
+    assert len(Schema.read(place.schema_file).impossible) == 1
+    studio.post(f"{table}/schema/impossible/0", {"version": studio.version(table)})
+    assert not Schema.read(place.schema_file).impossible

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from sudare.errors import SchemaError, SudareError
 from sudare.schema import Attribute, Schema
+from sudare.schema.impossible import make_box
 from sudare.schema.schema import list_claims
 from sudare.studio.cards import (
     KINDS,
@@ -22,6 +23,7 @@ from sudare.studio.cards import (
     save_schema,
 )
 from sudare.studio.project import StudioTable
+from sudare.studio.typed import read_values
 from sudare.studio.web import Visit, go
 
 MOST_BARS = 60  # of the picture of a domain
@@ -115,6 +117,22 @@ def save_answer(visit: Visit) -> Response:
     )
 
 
+def add_combination(visit: Visit) -> Response:
+    """Take a combination of values that cannot occur, as it was typed."""
+
+    def work(cards: Cards, table: StudioTable) -> None:
+        schema = Schema.read(table.schema_file)
+        wanted = [(visit.form.get(f"column{which}", ""), visit.form.get(f"values{which}", "")) for which in "12"]
+        named = [(name, typed) for name, typed in wanted if name]
+        if not named or any(name not in schema.names or not typed.strip() for name, typed in named):
+            raise SchemaError("choose a column, better two, and write the values that cannot occur together")
+        values = {name: read_values(schema.attribute(name), typed) for name, typed in named}
+        make_box(schema.attributes, values)
+        cards.impossible.append(values)
+
+    return _change(visit, work, at=-2, anchor="impossible")
+
+
 def drop_combination(visit: Visit) -> Response:
     """Take back a combination that was said to be impossible."""
     number = _read_place(visit)
@@ -144,6 +162,7 @@ ROUTES = (
     ("/t/{table}/schema/unit", "POST", save_unit),
     ("/t/{table}/schema/column/{number}", "POST", save_card),
     ("/t/{table}/schema/question/{number}", "POST", save_answer),
+    ("/t/{table}/schema/impossible", "POST", add_combination),
     ("/t/{table}/schema/impossible/{number}", "POST", drop_combination),
     ("/t/{table}/schema/finish", "POST", finish),
 )

@@ -7,7 +7,6 @@ worker. Whoever asks for what is not theirs is told that it is not there.
 from __future__ import annotations
 
 import io
-import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,11 +24,12 @@ from sudare.methods.kanon.request import Request, RequestOption, read_grouping
 from sudare.requests import RequestStore, StoredRequest, answer_request
 from sudare.requests.desk import ask_request, draft_request, read_verdicts, refuse_request, withdraw_request
 from sudare.requests.store import describe_state
-from sudare.schema import Attribute, NumberBins, Schema
+from sudare.schema import Attribute, Schema
 from sudare.studio.ask_page import find_asked_name, show_ask
 from sudare.studio.desk.accounts import DeskAccount
 from sudare.studio.desk.store import DeskStore
 from sudare.studio.project import ReleaseFolder
+from sudare.studio.typed import read_values
 from sudare.studio.web import go
 from sudare.text import current_language, languages, text
 
@@ -189,29 +189,6 @@ def read_option(schema: Schema, form: Mapping[str, str]) -> RequestOption:
     if not option:
         raise ParameterError("choose at least one column")
     return option
-
-
-_VALUE = re.compile(r"\s*([\[(][^\])]*[\])]|[^,、]+)")  # an interval such as [0,5) is one value
-_REACH = re.compile(r"(-?[0-9.]+)\s*(?:-|–|~|〜|から|to)\s*(-?[0-9.]*)(?:まで)?")
-
-
-def read_values(attribute: Attribute, line: str) -> list[str]:
-    """Read the values of one group; of numbers a reach such as 15-40 names every bin from 15 up to 40.
-
-    >>> from sudare.schema import NumberBins
-    >>> age = Attribute(name="age", domain=NumberBins.of_width(0, 20, 5))
-    >>> read_values(age, "0-10"), read_values(age, "[10,15), [15,20]"), read_values(age, "10-")
-    (['[0,5)', '[5,10)'], ['[10,15)', '[15,20]'], ['[10,15)', '[15,20]'])
-    """
-    reach = _REACH.fullmatch(line.strip())
-    if reach is None or not isinstance(attribute.domain, NumberBins):
-        return [part.strip() for part in _VALUE.findall(line) if part.strip()]
-    low, high = float(reach[1]), float(reach[2] or "inf")
-    labels = [str(label) for label in attribute.labels(np.arange(attribute.size))]
-    found = [label for label in labels if label[:1] == "[" and low <= float(label[1:].split(",")[0]) < high]
-    if not found:
-        raise ParameterError("no value of {name} lies in {reach}", name=attribute.name, reach=line.strip())
-    return found
 
 
 def judge(visit: DeskVisit) -> Response:

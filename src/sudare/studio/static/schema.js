@@ -1,128 +1,187 @@
-// The editor of coarser levels: values are chips that are chosen, grouped, split and dragged; the CSV below is the result.
+// The editor of coarser levels: labels are chips that are chosen, grouped, split and dragged; the CSV below is the result.
+//
+// parents[0] says in which group every value lies, parents[1] in which group of the next level each of these groups
+// lies, and so on. A group lies in one group of the next level, so levels stay nested whatever is done.
 "use strict";
 const CLOSED = /[;\n\r]/g;
-for (const editor of document.querySelectorAll("[data-editor]")) {
-  const number = editor.dataset.editor;
-  const text = document.getElementById(`levels-${number}`);
-  const taken = text.closest("details").querySelector("[name=hierarchy_edited]");
-  const read = () => text.value.split("\n").filter(Boolean).map(line => line.split(";"));
-  const history = [];
-  const rows = read();
-  if (rows.length > 300 || rows.some(row => row.length > 4)) continue; // deep or long ones are edited as CSV
-  editor.hidden = false;
-  const box = editor.querySelector(".groups");
-  let groups = group(rows);
-  let chosen = new Set();
+const MOST_ROWS = 300; // longer ones are edited as CSV
+for (const editor of document.querySelectorAll("[data-editor]")) start(editor);
 
-  function group(lines) { // the groups of the first level, by name, in order
-    const found = new Map();
-    for (const [value, name] of lines) {
-      const key = name === undefined ? value : name;
-      if (!found.has(key)) found.set(key, []);
-      found.get(key).push(value);
-    }
-    return [...found].map(([name, values]) => ({name, values}));
+function start(editor) {
+  const text = document.getElementById(`levels-${editor.dataset.editor}`);
+  const taken = text.closest("details").querySelector("[name=hierarchy_edited]");
+  const box = editor.querySelector(".groups"), tabs = editor.querySelector(".tabs"), told = editor.querySelector("[role=status]");
+  const history = [];
+  let values = [], parents = [], level = 0, chosen = new Set();
+
+  function read() { // gives false where the CSV is not a hierarchy that can be drawn
+    const rows = text.value.split(/\r?\n/).filter(Boolean).map(line => line.split(";").map(cell => cell.trim()));
+    const width = Math.max(...rows.map(row => row.length));
+    if (!rows.length || rows.length > MOST_ROWS || rows.some(row => row.length !== width)) return false;
+    const isClosed = width > 1 && new Set(rows.map(row => row[width - 1])).size === 1;
+    const depth = isClosed ? width - 2 : width - 1;
+    const found = Array.from({length: depth}, () => new Map());
+    for (const row of rows)
+      for (let at = 0; at < depth; at++) {
+        if (found[at].has(row[at]) && found[at].get(row[at]) !== row[at + 1]) return false;
+        found[at].set(row[at], row[at + 1]);
+      }
+    values = rows.map(row => row[0]);
+    parents = found.length ? found : [new Map(values.map(value => [value, value]))];
+    level = Math.min(level, parents.length - 1);
+    return true;
   }
 
   function write() {
-    const order = new Map(rows.map(([value], at) => [value, at]));
-    const lines = groups.flatMap(each => each.values.map(value => [value, each.name]));
-    lines.sort((a, b) => order.get(a[0]) - order.get(b[0]));
-    text.value = lines.map(([value, name]) => groups.length > 1 ? `${value};${name};*` : `${value};*`).join("\n");
+    const lines = values.map(value => {
+      const line = [value];
+      for (const up of parents) line.push(up.get(line.at(-1)));
+      return [...line, "*"].join(";");
+    });
+    text.value = lines.join("\n");
     taken.checked = true;
   }
 
+  const members = () => level ? [...new Set(parents[level - 1].values())] : values; // the chips of this level
+  const groups = () => [...new Set(members().map(label => parents[level].get(label)))];
+
   function change(work) {
-    history.push(JSON.stringify(groups));
+    history.push([JSON.stringify(parents.map(up => [...up])), level]);
     work();
-    groups = groups.filter(each => each.values.length);
+    for (let at = 1; at < parents.length; at++) { // groups that are gone lie nowhere; new ones with their first member
+      const used = new Set(parents[at - 1].values());
+      for (const label of parents[at].keys()) if (!used.has(label)) parents[at].delete(label);
+      for (const label of used) if (!parents[at].has(label)) parents[at].set(label, label);
+    }
     chosen = new Set();
     write();
     draw();
   }
 
-  function move(values, target) {
-    for (const each of groups) each.values = each.values.filter(value => !values.includes(value));
-    target.values.push(...values);
+  function move(labels, name) {
+    const above = parents[level + 1];
+    if (above && !above.has(name)) above.set(name, above.get(parents[level].get(labels[0])));
+    for (const label of labels) parents[level].set(label, name);
+  }
+
+  function fresh(name) { // a name that no group has yet
+    const names = new Set(groups());
+    let found = name, at = 2;
+    while (names.has(found)) found = `${name} ${at++}`;
+    return found;
+  }
+
+  function rename(before, typed) {
+    const after = typed.replace(CLOSED, " ").trim();
+    if (!after || after === before) return;
+    const name = fresh(after);
+    change(() => {
+      if (parents[level + 1]) parents[level + 1].set(name, parents[level + 1].get(before));
+      for (const [label, group] of parents[level]) if (group === before) parents[level].set(label, name);
+    });
   }
 
   function draw() {
-    box.replaceChildren(...groups.map(each => {
-      const frame = document.createElement("div");
-      frame.className = "group";
-      frame.setAttribute("role", "group");
-      frame.setAttribute("aria-label", each.name);
-      const name = document.createElement("input");
-      name.type = "text";
-      name.value = each.name;
-      name.setAttribute("aria-label", editor.dataset.new);
-      name.addEventListener("change", () => change(() => { each.name = name.value.replace(CLOSED, " ").trim() || each.name; }));
-      frame.append(name, ...each.values.map((value, at) => chip(value, at)));
-      frame.addEventListener("dragover", event => { event.preventDefault(); frame.classList.add("over"); });
-      frame.addEventListener("dragleave", () => frame.classList.remove("over"));
-      frame.addEventListener("drop", event => {
-        event.preventDefault();
-        const value = event.dataTransfer.getData("text/plain");
-        if (rows.some(row => row[0] === value)) change(() => move(chosen.has(value) ? [...chosen] : [value], each));
-      });
-      return frame;
-    }));
+    tabs.replaceChildren(...parents.map((_, at) => button(editor.dataset.level.replace("{level}", at + 1), "chip", () => { level = at; chosen = new Set(); draw(); }, at === level)),
+      ...(parents.length < 5 ? [button(editor.dataset.more, "chip", () => change(() => { parents.push(new Map(groupsOf(parents.length - 1).map(name => [name, name]))); level = parents.length - 1; }))] : []),
+      ...(parents.length > 1 ? [button(editor.dataset.less, "chip", () => change(() => { parents.pop(); level = Math.min(level, parents.length - 1); }))] : []));
+    box.replaceChildren(...groups().map(frame));
+    told.textContent = editor.dataset.told.replace("{before}", members().length).replace("{after}", groups().length);
   }
 
-  function chip(value, at) { // one stop of the Tab key for each group: the arrows go on from there
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "chip";
-    button.textContent = value;
-    button.draggable = true;
-    button.tabIndex = at ? -1 : 0;
-    button.setAttribute("aria-pressed", String(chosen.has(value)));
-    button.addEventListener("click", () => {
-      chosen.has(value) ? chosen.delete(value) : chosen.add(value);
-      button.setAttribute("aria-pressed", String(chosen.has(value)));
+  const groupsOf = at => [...new Set(parents[at].values())];
+
+  function button(words, kind, work, pressed) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.className = kind;
+    made.textContent = words;
+    if (pressed !== undefined) made.setAttribute("aria-pressed", String(pressed));
+    made.addEventListener("click", work);
+    return made;
+  }
+
+  function frame(name) {
+    const made = document.createElement("div");
+    made.className = "group";
+    made.setAttribute("role", "group");
+    made.setAttribute("aria-label", name);
+    const field = document.createElement("input");
+    field.type = "text";
+    field.value = name;
+    field.setAttribute("aria-label", editor.dataset.new);
+    field.addEventListener("change", () => rename(name, field.value));
+    made.append(field, ...members().filter(label => parents[level].get(label) === name).map(chip));
+    made.addEventListener("dragover", event => { event.preventDefault(); made.classList.add("over"); });
+    made.addEventListener("dragleave", () => made.classList.remove("over"));
+    made.addEventListener("drop", event => {
+      event.preventDefault();
+      const label = event.dataTransfer.getData("text/plain");
+      if (members().includes(label)) change(() => move(chosen.has(label) ? [...chosen] : [label], name));
     });
-    button.addEventListener("keydown", event => {
+    return made;
+  }
+
+  function chip(label, at) { // one stop of the Tab key for each group: the arrows go on from there
+    const made = button(label, "chip", () => {
+      chosen.has(label) ? chosen.delete(label) : chosen.add(label);
+      made.setAttribute("aria-pressed", String(chosen.has(label)));
+    }, chosen.has(label));
+    made.draggable = true;
+    made.tabIndex = at ? -1 : 0;
+    made.addEventListener("keydown", event => {
       const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
       if (!step) return;
-      const chips = [...button.parentElement.querySelectorAll(".chip")];
-      const next = chips[(chips.indexOf(button) + step + chips.length) % chips.length];
+      const chips = [...made.parentElement.querySelectorAll(".chip")];
+      const next = chips[(chips.indexOf(made) + step + chips.length) % chips.length];
       for (const each of chips) each.tabIndex = -1;
       next.tabIndex = 0;
       next.focus();
       event.preventDefault();
     });
-    button.addEventListener("dragstart", event => event.dataTransfer.setData("text/plain", value));
-    return button;
+    made.addEventListener("dragstart", event => event.dataTransfer.setData("text/plain", label));
+    return made;
   }
 
-  editor.querySelector("[data-do=group]").addEventListener("click", () => {
-    if (!chosen.size) return;
-    change(() => {
-      const names = new Set(groups.map(each => each.name));
-      let name = [...chosen].slice(0, 3).join("・") + (chosen.size > 3 ? "…" : ""), at = 2;
-      const base = name;
-      while (names.has(name)) name = `${base} ${at++}`;
-      const fresh = {name, values: []};
-      move([...chosen], fresh);
-      groups.push(fresh);
-    });
+  const actions = {
+    group: () => chosen.size && change(() => {
+      const labels = members().filter(label => chosen.has(label));
+      move(labels, fresh(labels.slice(0, 3).join("・") + (labels.length > 3 ? "…" : "")));
+    }),
+    split: () => chosen.size && change(() => { for (const label of [...chosen]) move([label], fresh(label)); }),
+    undo: () => {
+      if (!history.length) return;
+      const [kept, at] = history.pop();
+      parents = JSON.parse(kept).map(up => new Map(up));
+      level = at;
+      write();
+      draw();
+    },
+    export: () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob(["\ufeff" + text.value + "\n"], {type: "text/csv"}));
+      link.download = `${editor.dataset.name}.csv`;
+      link.click();
+      URL.revokeObjectURL(link.href);
+    },
+  };
+  for (const [name, work] of Object.entries(actions)) editor.querySelector(`[data-do=${name}]`).addEventListener("click", work);
+  editor.querySelector("input[type=file]").addEventListener("change", async event => {
+    const file = event.target.files[0];
+    if (!file) return;
+    text.value = (await file.text()).replace(/^\ufeff/, "");
+    event.target.value = "";
+    follow();
   });
-  editor.querySelector("[data-do=split]").addEventListener("click", () => {
-    if (!chosen.size) return;
-    change(() => {
-      for (const value of [...chosen]) {
-        const alone = {name: value, values: []};
-        move([value], alone);
-        groups.push(alone);
-      }
-    });
-  });
-  editor.querySelector("[data-do=undo]").addEventListener("click", () => {
-    if (!history.length) return;
-    groups = JSON.parse(history.pop());
-    write();
+  function follow() { // what was typed or read from a file; what cannot be drawn is left to the check on saving
+    taken.checked = true;
+    const isDrawn = read();
+    box.hidden = tabs.hidden = !isDrawn;
+    if (isDrawn) draw();
+  }
+  text.addEventListener("input", follow);
+  if (read()) {
+    editor.hidden = false;
     draw();
-  });
-  text.addEventListener("input", () => { taken.checked = true; groups = group(read()); draw(); });
-  draw();
+  }
 }
