@@ -20,7 +20,7 @@ from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.kernel import FEW_CELLS, MAX_DENSE_CELLS, distance_table
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.posterior import find_all_norms
-from sudare.schema.arrays import Integers, Reals
+from sudare.schema.arrays import Booleans, Integers, Reals
 
 Samples = NDArray[Any]  # floats of 32 or 64 bits: (samples, cells) or (samples, reports)
 Spectrum = NDArray[Any]  # complex numbers, of 64 or 128 bits
@@ -28,6 +28,7 @@ Spectrum = NDArray[Any]  # complex numbers, of 64 or 128 bits
 DECAYS_KEPT = 40.0  # beyond so many times 1/beta a kernel is below 1e-17 and opposite edges of the map may touch
 MAX_SHAPES = 40  # of hidden reports that are summed by transforms; more are summed by a matrix
 MAX_MATRIX = 4 * 10**7  # numbers in a matrix of cells by reports
+FAR_CELLS = 32  # beyond so many cells, and half the map, around it reports are summed one by one
 BLUR_SPACING = 1.5  # times the median distance to the nearest cell: width of averages on a map without rows
 
 
@@ -115,7 +116,10 @@ class MatrixFlow:
 
 @dataclass(frozen=True, eq=False)
 class TransformFlow:
-    """A by FFT: reports of one shape at a time, which lie on the cells of the map or on a margin around it."""
+    """A by FFT: reports of one shape at a time, which lie on the cells of the map or on a margin around it.
+
+    Reports farther away (blocks of mode near) are few; their kernel is a matrix, reports by cells.
+    """
 
     shape: tuple[int, int]
     corner: tuple[int, int]  # of the map within the padded grid
@@ -126,7 +130,10 @@ class TransformFlow:
     numbers: tuple[Integers, ...]  # for each shape, which reports those are
     reports: int
     kernels: tuple[Reals, ...]
+    far_numbers: Integers
+    far: Reals
     _spectra: dict[tuple[int, str], list[Spectrum]] = field(default_factory=dict)
+    _far_powers: dict[tuple[int, str], Samples] = field(default_factory=dict)
 
     @classmethod
     def of(cls, law: Mechanism | HiddenMechanism) -> TransformFlow:
@@ -135,6 +142,11 @@ class TransformFlow:
         if not isinstance(grid, PlaneGrid):
             raise AssertionError  # make_flow chose
         rows, columns, shape_of, weights = _place_reports(law, grid)
+        is_far = _find_far(law, grid, rows, columns)
+        far_numbers = np.flatnonzero(is_far)
+        far = np.exp(-law.exponents(np.arange(grid.size), far_numbers).T) if isinstance(law, HiddenMechanism) and len(
+            far_numbers) else np.zeros((0, grid.size))  # fmt: skip
+        rows, columns = np.where(is_far, 0, rows), np.where(is_far, 0, columns)
         low = min(0, int(rows.min())), min(0, int(columns.min()))
         high = max(grid.rows, int(rows.max()) + 1), max(grid.columns, int(columns.max()) + 1)
         sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
@@ -142,7 +154,7 @@ class TransformFlow:
         norms = law.sums() if isinstance(law, HiddenMechanism) else find_all_norms(law)
         shapes = law.shapes if isinstance(law, HiddenMechanism) else (((0, 0, 0),),)
         at = (rows - low[0]) * padded[1] + (columns - low[1])
-        chosen = [np.flatnonzero(shape_of == number) for number in range(len(shapes))]
+        chosen = [np.flatnonzero((shape_of == number) & ~is_far) for number in range(len(shapes))]
         unit = float(grid.unit_metres)
         return cls(
             shape=grid.shape,
@@ -154,6 +166,8 @@ class TransformFlow:
             numbers=tuple(chosen),
             reports=law.reports,
             kernels=tuple(_make_kernel(shape, padded, sides, unit, law.beta) for shape in shapes),
+            far_numbers=far_numbers,
+            far=far,
         )
 
     def to_reports(self, people: Samples) -> Samples:
@@ -188,15 +202,16 @@ class TransformFlow:
         samples = len(people)
         framed = np.zeros((samples, *self.padded), dtype=people.dtype)
         (top, left), (rows, columns) = self.corner, self.shape
-        framed[:, top : top + rows, left : left + columns] = (people * self._like(self.alpha, people)).reshape(
-            samples, rows, columns
-        )
+        normed = people * self._like(self.alpha, people)
+        framed[:, top : top + rows, left : left + columns] = normed.reshape(samples, rows, columns)
         spectrum = fft.rfft2(framed)
         sums = np.empty((samples, self.reports), dtype=people.dtype)
         spectra = self._kernel_spectra(-power, people.dtype)
         for at, numbers, kernel in zip(self.places, self.numbers, spectra, strict=True):
             whole = fft.irfft2(spectrum * kernel, self.padded)
             sums[:, numbers] = whole.reshape(samples, -1)[:, at]
+        if len(self.far_numbers):
+            sums[:, self.far_numbers] = normed @ self._far_kernel(power, people.dtype).T
         return sums
 
     def _gather(self, reports: Samples, power: int) -> Samples:
@@ -213,7 +228,16 @@ class TransformFlow:
         whole = fft.irfft2(total, self.padded)
         (top, left), (rows, columns) = self.corner, self.shape
         sums: Samples = whole[:, top : top + rows, left : left + columns].reshape(samples, -1)
+        if len(self.far_numbers):
+            sums = sums + reports[:, self.far_numbers] @ self._far_kernel(power, reports.dtype)
         return sums * self._like(self.alpha, reports)
+
+    def _far_kernel(self, power: int, kind: Any) -> Samples:
+        """Give the matrix of far reports to a power."""
+        key = power, np.dtype(kind).name
+        if key not in self._far_powers:
+            self._far_powers[key] = (self.far**power).astype(kind)
+        return self._far_powers[key]
 
     def _kernel_spectra(self, power: int, kind: Any) -> list[Spectrum]:
         """Give the spectra of the kernels to a power; below 0 those of the opposite direction, cells to reports."""
@@ -237,6 +261,14 @@ def _place_reports(law: Mechanism | HiddenMechanism, grid: PlaneGrid) -> tuple[I
         return rows, columns, shape_of, law.columns[:, 3] / FULL_WEIGHT
     rows, columns = np.divmod(np.arange(grid.size), grid.columns)
     return rows, columns, np.zeros(grid.size, dtype=np.int64), law.shares
+
+
+def _find_far(law: Mechanism | HiddenMechanism, grid: PlaneGrid, rows: Integers, columns: Integers) -> Booleans:
+    """Tell which reports lie so far outside that a transform would be mostly empty, if a matrix for them is small."""
+    reach = FAR_CELLS + max(grid.shape) // 2
+    off = np.maximum.reduce([-rows, -columns, rows - grid.rows + 1, columns - grid.columns + 1])
+    is_far: Booleans = (off > reach) if isinstance(law, HiddenMechanism) else np.zeros(len(rows), dtype=np.bool_)
+    return is_far if int(is_far.sum()) * grid.size <= MAX_MATRIX else np.zeros_like(is_far)
 
 
 def _choose_padding(

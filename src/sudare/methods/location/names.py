@@ -19,7 +19,7 @@ from sudare.schema.arrays import Integers, Reals
 MAX_NAMED_BY_TABLE = 1_500  # cells up to which names are found by a table of distances
 WINDOW_DECAYS = 8.0  # how far people count for a name, in units of 1/beta: beyond are 3 in 1,000
 MAX_WINDOW_SIDE = 40  # blocks on a side of a window; larger ones are made of blocks of some cells
-WEISZFELD_STEPS = 8
+WEISZFELD_STEPS, WARM_STEPS = 8, 3  # from the mean, and from the median of the report beside
 CANDIDATES = 12  # cells that are tried for a name on a map without rows and columns
 
 
@@ -57,6 +57,7 @@ class _NameSearch:
             for count, block, side in zip(self.mass.shape, self.block, self.sides, strict=True)
         ]
         self.nearest = self._find_nearest_named(named)
+        self.before: tuple[int, int, float, float] | None = None  # row and column of the last report, and its median
 
     def _find_nearest_named(self, named: Integers) -> Integers:
         """Give for every cell the nearest cell that may be told."""
@@ -84,12 +85,17 @@ class _NameSearch:
         total = float(weights.sum())
         if not total > 0:
             return self._name_of(row, column)
-        middle = float(weights.sum(axis=1) @ y) / total, float(weights.sum(axis=0) @ x) / total
+        if self.before is not None and self.before[:2] == (row, column - 1):
+            middle, steps = self.before[2:], WARM_STEPS
+        else:
+            middle = float(weights.sum(axis=1) @ y) / total, float(weights.sum(axis=0) @ x) / total
+            steps = WEISZFELD_STEPS
         softening = 0.2 * min(self.sides)
-        for _ in range(WEISZFELD_STEPS):
+        for _ in range(steps):
             pull = weights / (np.hypot((y - middle[0])[:, None], x - middle[1]) + softening)
             force = float(pull.sum())
             middle = float(pull.sum(axis=1) @ y) / force, float(pull.sum(axis=0) @ x) / force
+        self.before = row, column, *middle
         return self._choose_beside(middle, weights, y, x)
 
     def _name_of(self, row: int, column: int) -> int:

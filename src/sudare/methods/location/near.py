@@ -27,15 +27,16 @@ from sudare.errors import ParameterError
 from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.hidden import HiddenMechanism, Shape, certify_hidden, measure_hidden, measure_told
 from sudare.methods.location.kernel import distance_table
+from sudare.methods.location.margin import FAR_DECAYS, lay_points, level_weights
 from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
 from sudare.methods.location.names import find_names
 from sudare.methods.location.sharp import (
     build_sharp_mechanism,
     calibrate_beta,
     round_down,
-    solve_nearly_level_weights,
 )
 from sudare.methods.location.tight import certify_epsilon
+from sudare.methods.location.weights import declare_inputs
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 MAX_PROGRAMME_CELLS = 260
@@ -44,7 +45,9 @@ MAX_POINTS = 8  # cones that are joined to one shape
 MIN_GAIN = 4e-4  # share of the expected distance below which a round is the last
 LAG_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)  # of the distance to the cone that a new one is joined to
 APRON_DECAYS = 2.0  # how far outside a plane map cones may stand, in units of 1/epsilon
+FAR_DIRECTIONS, FAR_RINGS = 24, (0.8, 1.5, 4.0)  # points further out: on rings, in units of the map's diagonal
 RESERVE = Fraction(1, 10**5)  # share of epsilon that is kept for the slope of log s and for rounding
+RESERVES = (RESERVE, Fraction(1, 5_000), Fraction(1, 500))  # where cones cannot be levelled better
 
 Points = tuple[tuple[int, int], ...]  # (point, lag in units) of a shape; points are numbered as in `PointTable`
 
@@ -74,7 +77,8 @@ class PointTable:
         )
         is_inside = (rows >= 0) & (rows < places.rows) & (columns >= 0) & (columns < places.columns)
         order = np.argsort(~is_inside, kind="stable")
-        rows, columns = rows[order], columns[order]
+        far = _spread_far(places, epsilon, wide)
+        rows, columns = np.append(rows[order], far[0]), np.append(columns[order], far[1])
         cells = np.divmod(np.arange(places.size), places.columns)
         metres = np.hypot((rows[:, None] - cells[0]) * height, (columns[:, None] - cells[1]) * width)
         return cls(places=places, rows=rows, columns=columns, metres=metres)
@@ -95,6 +99,22 @@ class PointTable:
         numbers, lags = np.array([point for point, _ in points]), np.array([lag for _, lag in points])
         shape: Reals = np.exp(-beta * (self.metres[numbers] + unit * lags[:, None]).min(axis=0))
         return shape
+
+
+def _spread_far(grid: PlaneGrid, epsilon: float, wide: list[int]) -> tuple[Integers, Integers]:
+    """Give rows and columns of points on rings around the map: where epsilon is small, reports are mere directions."""
+    sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
+    across = float(np.hypot(grid.rows * sides[0], grid.columns * sides[1]))
+    middle = (grid.rows - 1) / 2, (grid.columns - 1) / 2
+    angles = np.arange(FAR_DIRECTIONS) * 2 * np.pi / FAR_DIRECTIONS
+    rings = [[np.rint(middle[axis] + share * across * part / sides[axis]).astype(np.int64) for axis, part in
+              ((0, np.sin(angles)), (1, np.cos(angles)))]
+             for share in FAR_RINGS if share * across <= FAR_DECAYS / epsilon]  # fmt: skip
+    if not rings:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    rows, columns = (np.concatenate(part) for part in zip(*rings, strict=True))
+    is_new = (rows < -wide[0]) | (rows >= grid.rows + wide[0]) | (columns < -wide[1]) | (columns >= grid.columns + wide[1])
+    return rows[is_new], columns[is_new]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -236,12 +256,10 @@ def build_near_mechanism(
     Compared are sharp and calibrated GridE, each with names for its reports, cones on a map with a wide margin (planar
     Laplace on a grid, level and named) and, on small maps, the programme. Guarantee: epsilon per metre, certified.
     """
-    candidates: list[Mechanism | HiddenMechanism] = []
-    if bool((inputs == cells).all()):
-        sharp = build_sharp_mechanism(places, epsilon, cells=cells)
-        equal = calibrate_beta(places, epsilon, equal_weights(cells))
-        candidates += [name_reports(law, people) for law in (sharp, equal)]
-        candidates += [sharp, equal]  # names on large maps are nearly best, and must never be worse than none
+    sharp = declare_inputs(build_sharp_mechanism(places, epsilon, cells=cells), inputs, epsilon)
+    equal = calibrate_beta(places, epsilon, equal_weights(cells), inputs=inputs)
+    candidates: list[Mechanism | HiddenMechanism] = [name_reports(law, people) for law in (sharp, equal)]
+    candidates += [sharp, equal]  # names on large maps are nearly best, and must never be worse than none
     if int(inputs.sum()) <= MAX_PROGRAMME_CELLS:
         solved = solve_near(places, epsilon, people=people, inputs=inputs, named=cells)
         candidates.append(_round_near(solved, epsilon, inputs=inputs, cells=cells))
@@ -254,8 +272,7 @@ def build_near_mechanism(
     return min(kept, key=lambda law: find_expected_distance(law, people))
 
 
-MAX_MARGIN_CELLS = 12_000  # of a map for which a wide margin is tried
-MARGIN_DECAYS = 3.0  # width of that margin, in units of 1/epsilon
+MAX_MARGIN_CELLS = 40_000  # of a map for which a wide margin is tried
 
 
 def is_kept(law: Mechanism | HiddenMechanism, epsilon: Fraction) -> bool:
@@ -291,25 +308,31 @@ def _round_near(law: NearLaw, epsilon: Fraction, *, inputs: Booleans, cells: Boo
 def build_wide(
     places: PlaneGrid, epsilon: Fraction, *, people: Reals, inputs: Booleans, cells: Booleans
 ) -> HiddenMechanism:
-    """Put level cones on the map and a margin around it, and name each by the cell that is best for it."""
-    beta = round_down(epsilon * (1 - RESERVE))
-    sides = float(places.cell_height_metres), float(places.cell_width_metres)
-    margin = [min(int(np.ceil(MARGIN_DECAYS / float(epsilon) / side)), max(places.shape)) for side in sides]
-    shape = (places.rows + 2 * margin[0], places.columns + 2 * margin[1])
-    wide = replace(places, rows=shape[0], columns=shape[1], corner=None)
-    level = solve_nearly_level_weights(wide, float(beta), np.ones(wide.size, dtype=np.bool_))
-    rows, columns = (part - edge for part, edge in zip(np.divmod(np.arange(wide.size), shape[1]), margin, strict=True))
+    """Put level cones on the map and far around it, and name each by the cell that is best for it."""
+    for reserve in RESERVES:
+        law = _level_wide(places, epsilon, reserve, inputs=inputs, cells=cells)
+        if certify_hidden(law) <= float(epsilon):
+            break
+    return replace(law, told=find_names(law, people, np.flatnonzero(cells)))
+
+
+def _level_wide(
+    places: PlaneGrid, epsilon: Fraction, reserve: Fraction, *, inputs: Booleans, cells: Booleans
+) -> HiddenMechanism:
+    beta = round_down(epsilon * (1 - reserve))
+    points = lay_points(places, float(beta))
+    level = level_weights(places, float(beta), points, inputs, slope=float(epsilon * reserve) / 3)
     weights = quantise_weights(level)
-    law = HiddenMechanism(
+    zero = np.zeros(len(weights), dtype=np.int64)
+    return HiddenMechanism(
         places=places,
         beta_per_metre=beta,
         shapes=(((0, 0, 0),),),
-        columns=np.column_stack([np.zeros(wide.size, dtype=np.int64), rows, columns, weights]),
-        told=np.zeros(wide.size, dtype=np.int64),
+        columns=np.column_stack([zero, points.rows, points.columns, weights]),
+        told=zero,
         weights=equal_weights(cells),
         inputs=inputs,
     )
-    return replace(law, told=find_names(law, people, np.flatnonzero(cells)))
 
 
 def name_reports(law: Mechanism, people: Reals) -> Mechanism:

@@ -51,13 +51,21 @@ CALIBRATED = Fraction(1, 10**4)  # share of epsilon that may be left unused when
 BETA_STEPS = 10**15  # beta is a multiple of 1e-15 per metre
 
 
-def calibrate_beta(places: Places, epsilon: Fraction, weights: Integers, *, start: Fraction | None = None) -> Mechanism:
+def calibrate_beta(
+    places: Places,
+    epsilon: Fraction,
+    weights: Integers,
+    *,
+    start: Fraction | None = None,
+    inputs: Booleans | None = None,
+) -> Mechanism:
     """Raise beta until these weights need just epsilon: same epsilon, less noise.
 
-    At beta = epsilon/2 any weights hold, by the triangle inequality.
+    At beta = epsilon/2 any weights hold, by the triangle inequality. `inputs`: where people can be, if that is also
+    where nothing is reported.
     """
     low, high = epsilon / 2, start if start is not None else epsilon
-    tried = Mechanism(places=places, beta_per_metre=high, weights=weights)
+    tried = Mechanism(places=places, beta_per_metre=high, weights=weights, inputs=inputs)
     for _ in range(MAX_TRIES):
         needed = certify_epsilon(tried).epsilon
         if needed <= float(epsilon):
@@ -67,7 +75,7 @@ def calibrate_beta(places: Places, epsilon: Fraction, weights: Integers, *, star
         else:
             high = tried.beta_per_metre
         beta = _choose_next_beta(low, high, tried, needed / float(epsilon))
-        tried = Mechanism(places=places, beta_per_metre=beta, weights=weights)
+        tried = Mechanism(places=places, beta_per_metre=beta, weights=weights, inputs=inputs)
     return replace(tried, beta_per_metre=low, _kernel=[])
 
 

@@ -7,8 +7,8 @@ The last term is at most beta d(x, x'), and reaches it at y = x if x itself can 
     beta + max over x, x' of |log alpha(x) - log alpha(x')| / d(x, x')
 
 exactly where every input can be reported, and an upper bound of it otherwise. On a metric it is never above 2 beta; a
-figure above that is not hidden behind the theorem but refused, since the distances cannot be a metric then. 2 beta is
-certified for large maps with inputs that cannot be reported; small ones are searched pair by pair. Offsets are visited
+figure above that is not hidden behind the theorem but refused, since the distances cannot be a metric then. Small maps
+with inputs that cannot be reported are searched pair by pair; on large ones the bound is certified. Offsets are visited
 from the shortest, in rings; a ring is skipped if the largest rise within its distance is below the best slope.
 Proof: proofs/location.md
 """
@@ -61,9 +61,8 @@ def certify_epsilon(mechanism: Mechanism) -> TightEpsilon:
     if mechanism.can_enter.sum() == 1:
         return TightEpsilon(epsilon=0.0, is_exact=True)
     proven = TightEpsilon(epsilon=float(2 * mechanism.beta_per_metre), is_exact=False)
-    if not are_all_reportable:
-        return proven
     slope, is_exact, error = find_steepest_slope(mechanism)
+    is_exact = is_exact and are_all_reportable
     measured = TightEpsilon(epsilon=_round_up(mechanism.beta + slope + error, 1e-14), is_exact=is_exact)
     if is_exact and not mechanism.beta + slope - error <= proven.epsilon * (1 + 1e-9):
         raise ParameterError(

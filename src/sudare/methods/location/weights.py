@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -58,8 +58,8 @@ def build_mechanism(
     """
     cells = np.ones(places.size, dtype=np.bool_) if weights is None else np.asarray(weights) > 0
     if mode == "sharp":
-        sharp = build_sharp_mechanism(places, epsilon if slack == "noise" else epsilon / 2, cells=cells)
-        return _declare_inputs(sharp, inputs, epsilon)
+        allowed = epsilon if slack == "noise" else epsilon / 2
+        return declare_inputs(build_sharp_mechanism(places, allowed, cells=cells), inputs, allowed)
 
     def find_weights(beta: Fraction) -> Integers:
         if mode == "fair":
@@ -69,7 +69,7 @@ def build_mechanism(
     if slack == "epsilon":
         return Mechanism(places=places, beta_per_metre=epsilon / 2, weights=find_weights(epsilon / 2), inputs=inputs)
     rounds = FAIR_ROUNDS if mode == "fair" else 1
-    return _declare_inputs(_use_all_epsilon(places, epsilon, find_weights, rounds=rounds), inputs, epsilon)
+    return declare_inputs(_use_all_epsilon(places, epsilon, find_weights, rounds=rounds), inputs, epsilon)
 
 
 def _use_all_epsilon(
@@ -83,12 +83,11 @@ def _use_all_epsilon(
     return calibrated
 
 
-def _declare_inputs(built: Mechanism, inputs: Booleans, epsilon: Fraction) -> Mechanism:
-    """Declare where people can be. Where that is also off the reportable cells, only epsilon/2 is proven for beta."""
+def declare_inputs(built: Mechanism, inputs: Booleans, epsilon: Fraction) -> Mechanism:
+    """Declare where people can be; where that is also off the reportable cells, find the beta that uses all epsilon."""
     if bool((inputs == (built.weights > 0)).all()):
         return built
-    beta = min(built.beta_per_metre, epsilon / 2)
-    return replace(built, inputs=inputs, beta_per_metre=beta, _kernel=[])
+    return calibrate_beta(built.places, epsilon, built.weights, inputs=inputs)
 
 
 # --- fair weights -----------------------------------------------------------------------------------------------------
