@@ -572,9 +572,29 @@ export function cellAt(deviceFile, latitude, longitude) {
     const units = MESH_UNITS[level - 1];
     return cellOf(plane, Math.floor((latitude * 960) / units) - row, Math.floor(((longitude - 100) * 640) / units) - column);
   }
+  if (plane.degrees) {
+    const { south, west, tall, wide } = degreesOf(plane);
+    return cellOf(plane, Math.floor((latitude - south) / tall), Math.floor((longitude - west) / wide));
+  }
   const points = grid.kind === "points" ? grid.points : positionsOf(grid);
   if (!points || points[0].length !== 3) throw new Error("this map has no latitudes; give the number of a cell");
   return nearest(points, earthCentred(latitude, longitude));
+}
+
+const degreesOf = ({ degrees }) => Object.fromEntries(Object.entries(degrees).map(([name, text]) => [name, Number(text)]));
+
+// A cell must be as large on the ground as on the plane: otherwise less is promised per metre of ground.
+function checkGround({ kind, grid, ...map }) {
+  if (kind === "elastic") return checkGround(grid);
+  if (!map.degrees) return;
+  const { south, west, tall, wide } = degreesOf(map);
+  const [height, width] = [map.cell_height_metres, map.cell_width_metres].map((text) => float(parse(text)));
+  const isSound = [south, south + tall * (map.rows - 1)].every((latitude) => {
+    const corner = earthCentred(latitude, west);
+    const far = (...place) => Math.hypot(...earthCentred(...place).map((value, axis) => value - corner[axis])) / 1000 + 0.005;
+    return tall > 0 && wide > 0 && Math.abs(latitude + tall) < 90 && far(latitude + tall, west) >= height && far(latitude, west + wide) >= width;
+  });
+  if (!isSound) refuse("its cells are smaller on the ground than it says");
 }
 
 // Crossings of roads that were read from lines are named by latitude,longitude.
@@ -655,6 +675,7 @@ export function proveFile(file) {
   if (file.weight_bits !== 40) refuse("its weights are of another size");
   const law = readLaw(file);
   checkRepeat(file);
+  checkGround(file.grid);
   checkVectors(law);
   checkColumnVectors(law);
   const epsilon = parseDecimal(file.epsilon_per_metre);
@@ -823,10 +844,13 @@ function sumsByTransform(law) {
   const groups = new Map();
   const columns = law.columns ?? null;
   let apron = 0;
+  const far = []; // reports so far outside that a transform would be mostly empty
   const add = (key, slope, points, row, column, weight) => {
+    const off = Math.max(-row, -column, row - map.rows + 1, column - map.columns + 1);
+    if (off > 32 + (map.rows + map.columns) / 4) return far.push([slope, points, row, column, weight]);
     if (!groups.has(key)) groups.set(key, { slope, points, placed: [] });
     groups.get(key).placed.push([row, column, weight]);
-    apron = Math.max(apron, -row, -column, row - map.rows + 1, column - map.columns + 1);
+    apron = Math.max(apron, off);
   };
   if (columns) for (const { shape, row, column, weight, slope } of columns) add(shape, slope, law.file.shapes[shape].slice(1), row, column, weight);
   else law.weights.forEach((weight, cell) => weight && add(0, 100, [[0, 0, 0]], Math.floor(cell / map.columns), cell % map.columns, weight));
@@ -838,7 +862,17 @@ function sumsByTransform(law) {
     else accumulate(total, law, size, slope, points, placed, apron);
   }
   transform2(total, size, true);
-  return Array.from({ length: law.size }, (_, cell) => total[0][(Math.floor(cell / map.columns) + apron) * size[1] + (cell % map.columns) + apron] + constant);
+  const unit = float(map.unit);
+  return Array.from({ length: law.size }, (_, cell) => {
+    const [row, column] = [Math.floor(cell / map.columns), cell % map.columns];
+    let sum = total[0][(row + apron) * size[1] + column + apron] + constant;
+    for (const [slope, points, down, right, weight] of far) {
+      let least = points.length ? Infinity : 0;
+      for (const [a, b, lag] of points) least = Math.min(least, map.metres(down + a - row, right + b - column) + unit * lag);
+      sum += weight * Math.exp((-slope / 100) * law.roughBeta * least);
+    }
+    return sum;
+  });
 }
 
 const grid2 = ([rows, columns]) => [new Float64Array(rows * columns), new Float64Array(rows * columns)];

@@ -49,6 +49,16 @@ def test_the_short_form_is_under_10_kb_gzipped() -> None:
     assert len(gzip.compress((PACKAGE / "device.min.js").read_bytes(), 9)) < 10_000
 
 
+def test_the_short_form_is_what_the_source_becomes() -> None:
+    node = shutil.which("node")
+    if node is None or not (PACKAGE / "node_modules" / "terser").is_dir():
+        pytest.skip("terser is not installed (npm install in packages/device); the short form is not built again")
+
+    done = subprocess.run([node, "build.mjs", "--check"], cwd=PACKAGE, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+
+
 def test_its_tests_pass_in_node() -> None:
     node = shutil.which("node")
     if node is None:

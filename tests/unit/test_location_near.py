@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from benchmarks.location_near import find_laplace_law, measure_law
 
 from sudare.errors import ReleaseError
 from sudare.methods.location import Location
 from sudare.methods.location.collector import estimate_people
 from sudare.methods.location.device_file import DeviceFile, RepeatUse, certify_law, hash_facts
+from sudare.methods.location.flow import MatrixFlow, TransformFlow
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.hidden import HiddenMechanism
+from sudare.methods.location.hidden import HiddenMechanism, measure_hidden
+from sudare.methods.location.kernel import distance_table
 from sudare.methods.location.mechanism import Mechanism
 from sudare.methods.location.near import build_near_mechanism, build_wide, find_expected_distance, name_reports
 from sudare.methods.location.sampler import Sampler, make_hidden_sampler
@@ -103,6 +107,87 @@ def test_a_wide_margin_keeps_the_promise_and_beats_clamped_planar_laplace() -> N
 
     assert certify_law(law).epsilon <= 0.002
     assert find_expected_distance(law, people) < 797
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "epsilon", "seed"), [(17, 18, "0.0007", 41), (17, 18, "0.003", 42), (5, 60, "0.002", 43)]
+)
+def test_planar_laplace_is_never_nearer_clamped_or_renamed(rows: int, columns: int, epsilon: str, seed: int) -> None:
+    """On odd maps above the size of the programme: cones on a wide margin lose to nothing that is clamped."""
+    grid = PlaneGrid(rows=rows, columns=columns, cell_height_metres="90", cell_width_metres="130")
+    cells, people = np.ones(grid.size, dtype=np.bool_), np.random.default_rng(seed).lognormal(0, 1, grid.size)
+    people /= people.sum()
+    laplace = measure_law(find_laplace_law(grid, float(epsilon)), people, distance_table(grid))
+
+    law = build_near_mechanism(grid, Fraction(epsilon), people=people, cells=cells, inputs=cells)
+
+    assert certify_law(law).epsilon <= float(epsilon)
+    assert find_expected_distance(law, people) <= min(laplace) * (1 + 1e-5)
+
+
+def test_cones_beside_the_map_are_summed_by_transforms_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = PlaneGrid(rows=11, columns=7, cell_height_metres=100, cell_width_metres=160)
+    cells = np.ones(grid.size, dtype=np.bool_)
+    law = build_wide(grid, Fraction("0.001"), people=cells / grid.size, inputs=cells, cells=cells)
+    one_by_one = np.sum([terms.sum(axis=1) for _, terms in law.blocks()], axis=0)
+    monkeypatch.setattr("sudare.methods.location.hidden.MAX_SUMMED", 0)
+
+    by_transforms = replace(law, _sums=[]).sums()
+
+    assert np.allclose(by_transforms, one_by_one, rtol=1e-12)
+
+
+def test_the_collector_sums_far_reports_as_a_matrix_does() -> None:
+    grid = PlaneGrid(rows=16, columns=20, cell_height_metres=100, cell_width_metres=100)
+    cells = np.ones(grid.size, dtype=np.bool_)
+    law = build_wide(grid, Fraction("0.0006"), people=cells / grid.size, inputs=cells, cells=cells)
+    people = np.random.default_rng(1).uniform(size=(2, grid.size))
+    matrix, flow = MatrixFlow.of(law), TransformFlow.of(law)
+    reports = matrix.to_reports(people)
+
+    assert len(flow.far_numbers)
+    assert np.allclose(flow.to_reports(people), reports, rtol=1e-9)
+    assert np.allclose(flow.to_cells(reports), matrix.to_cells(reports), rtol=1e-9)
+    assert np.allclose(flow.square_to_reports(people[0]), matrix.square_to_reports(people[0]), rtol=1e-9)
+    assert np.allclose(flow.square_to_cells(reports[0]), matrix.square_to_cells(reports[0]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [3, 14])
+def test_fair_under_a_prior_caps_the_greatest_posterior(seed: int) -> None:
+    """1.3 times the median at most, where near has more than 1.5 times; the promise is proven in both languages."""
+    people = town(seed)
+    fair = Location(grid=SIX, epsilon_per_metre="0.01", mode="fair", prior=people, extra_distance="1/5")
+    free = measure_hidden(near(seed, "0.01"), people).measures()
+
+    law = fair.mechanism()
+    measured = measure_hidden(law, people).measures()  # type: ignore[arg-type]
+    logs = np.log(np.array([law.report_law(cell) for cell in range(36)]))
+    metres = distance_table(SIX) + np.eye(36)
+    worst = max(float(((logs[cell] - logs) / metres[cell][:, None]).max()) for cell in range(36))
+
+    assert free["posterior_max"] > 1.5 * free["posterior_median"]
+    assert measured["posterior_max"] <= 1.3 * measured["posterior_median"]
+    assert measured["posterior_max"] < 0.85 * free["posterior_max"]
+    assert worst <= 0.01 * (1 + 1e-9)
+    file = file_of(law, "0.01").to_dict()  # type: ignore[arg-type]
+    assert run_node(PROVE, file) == "taken"
+    assert DeviceFile.from_dict(json.loads(json.dumps(file))).identity == file["id"]
+    forged = {name: value for name, value in file.items() if name != "id"}
+    forged["shapes"] = [[100, *shape[1:]] for shape in file["shapes"]]  # steeper cones than were levelled
+    forged = {"id": hash_facts(forged)} | forged
+    assert run_node(PROVE, forged).startswith("refused: ")
+
+
+@pytest.mark.parametrize("epsilon", ["0.004", "0.02"])
+def test_sharp_uses_all_of_epsilon_where_people_can_also_be_off_the_reportable_cells(epsilon: str) -> None:
+    weights = np.ones((9, 11))
+    weights[:, :2] = weights[4, 5:7] = 0
+    grid = PlaneGrid(rows=9, columns=11, cell_height_metres=100, cell_width_metres=80)
+
+    law = Location(grid=grid, weights=weights.reshape(-1), inputs="all", epsilon_per_metre=epsilon, mode="sharp")
+
+    tight = certify_law(law.mechanism()).epsilon
+    assert 0.9998 * float(epsilon) <= tight <= float(epsilon)
 
 
 @pytest.mark.parametrize("kind", ["sharp", "wide"])

@@ -41,7 +41,7 @@ import numpy as np
 from sudare.errors import ParameterError, ReleaseError, SourceError
 from sudare.forms.jsontext import read_json
 from sudare.forms.textfile import read_bytes
-from sudare.methods.location.grid import ElasticGrid, MeshCorner, Places, PlaneGrid, PointPlaces
+from sudare.methods.location.grid import DegreeCorner, ElasticGrid, MeshCorner, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.hidden import HiddenMechanism, certify_hidden
 from sudare.methods.location.mechanism import FULL_WEIGHT, WEIGHT_BITS, Mechanism
 from sudare.methods.location.metric import check_metric, choose_cells
@@ -351,7 +351,8 @@ def describe_law(mechanism: Mechanism | HiddenMechanism) -> dict[str, Any]:
     """Give everything that the drawn law depends on, exactly, and the cells that are told."""
     hidden: dict[str, Any] = {} if mechanism.told is None else {"told": mechanism.told.tolist()}
     if isinstance(mechanism, HiddenMechanism):
-        hidden["shapes"] = [[100, *(list(point) for point in shape)] for shape in mechanism.shapes]
+        pairs = zip(mechanism.slopes, mechanism.shapes, strict=True)
+        hidden["shapes"] = [[slope, *(list(point) for point in shape)] for slope, shape in pairs]
         hidden["columns"] = mechanism.columns.reshape(-1).tolist()
         hidden["column_vectors"] = make_column_vectors(mechanism)
     return hidden | {
@@ -382,12 +383,11 @@ def _read_mechanism(facts: Mapping[str, Any]) -> Mechanism | HiddenMechanism:
     weights = _read_weights(facts["weights"], places.size)
     told = np.array(facts["told"], dtype=np.int64) if "told" in facts else None
     if "columns" in facts and told is not None:
-        if any(shape[0] != 100 for shape in facts["shapes"]):
-            raise ValueError
         return HiddenMechanism(
             places=places,
             beta_per_metre=Fraction(facts["beta_per_metre"]),
             shapes=tuple(tuple((int(a), int(b), int(lag)) for a, b, lag in shape[1:]) for shape in facts["shapes"]),
+            slopes=tuple(int(shape[0]) for shape in facts["shapes"]),
             columns=np.array(facts["columns"], dtype=np.int64).reshape(-1, 4),
             told=told,
             weights=weights,
@@ -407,8 +407,10 @@ def read_places(facts: Mapping[str, Any]) -> Places:
     """
     if facts["kind"] == "plane":
         corner = MeshCorner(**facts["mesh"]) if "mesh" in facts else None
+        degrees = facts.get("degrees")
+        placed = DegreeCorner(**{name: float(value) for name, value in degrees.items()}) if degrees else None
         names = ("rows", "columns", "cell_height_metres", "cell_width_metres")
-        return PlaneGrid(corner=corner, **{name: facts[name] for name in names})
+        return PlaneGrid(corner=corner, degrees=placed, **{name: facts[name] for name in names})
     if facts["kind"] == "points":
         return PointPlaces(points=np.array(facts["points"], dtype=np.int64), names=tuple(facts["names"]))
     if facts["kind"] == "graph":

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import PlaneGrid
-from sudare.methods.location.hidden import HiddenMechanism
+from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism
 from sudare.methods.location.kernel import FEW_CELLS, MAX_DENSE_CELLS, distance_table
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.posterior import find_all_norms
@@ -150,9 +150,11 @@ class TransformFlow:
         low = min(0, int(rows.min())), min(0, int(columns.min()))
         high = max(grid.rows, int(rows.max()) + 1), max(grid.columns, int(columns.max()) + 1)
         sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
-        padded = _choose_padding(low, high, sides, law.beta)
+        flattest = min(law.slopes) / FULL_SLOPE if isinstance(law, HiddenMechanism) else 1.0
+        padded = _choose_padding(low, high, sides, law.beta * flattest)
         norms = law.sums() if isinstance(law, HiddenMechanism) else find_all_norms(law)
         shapes = law.shapes if isinstance(law, HiddenMechanism) else (((0, 0, 0),),)
+        slopes = law.slopes if isinstance(law, HiddenMechanism) else (FULL_SLOPE,)
         at = (rows - low[0]) * padded[1] + (columns - low[1])
         chosen = [np.flatnonzero((shape_of == number) & ~is_far) for number in range(len(shapes))]
         unit = float(grid.unit_metres)
@@ -165,7 +167,10 @@ class TransformFlow:
             places=tuple(at[each] for each in chosen),
             numbers=tuple(chosen),
             reports=law.reports,
-            kernels=tuple(_make_kernel(shape, padded, sides, unit, law.beta) for shape in shapes),
+            kernels=tuple(
+                _make_kernel(shape, padded, sides, unit, law.beta * slope / FULL_SLOPE)
+                for shape, slope in zip(shapes, slopes, strict=True)
+            ),
             far_numbers=far_numbers,
             far=far,
         )
@@ -280,7 +285,7 @@ def _choose_padding(
     padded = []
     for first, last, side in zip(low, high, sides, strict=True):
         extent = last - first
-        reach = min(extent, int(np.ceil(DECAYS_KEPT / (beta * side))) + 4)
+        reach = extent if beta == 0 else min(extent, int(np.ceil(DECAYS_KEPT / (beta * side))) + 4)
         padded.append(fft.next_fast_len(extent + reach, real=True))
     return padded[0], padded[1]
 

@@ -11,6 +11,7 @@ import importlib.util
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 from sudare.errors import SchemaError
 from sudare.forms.jsontext import read_json
 from sudare.forms.textfile import check_file, read_bytes
-from sudare.methods.location.grid import MeshCorner, Places, PlaneGrid, PointPlaces
+from sudare.methods.location.grid import DegreeCorner, ElasticGrid, MeshCorner, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.roads import RoadGraph, read_roads
 from sudare.schema.arrays import Integers, Reals
 from sudare.schema.mesh import (
@@ -84,6 +85,37 @@ def make_mesh_grid(level: int, *, south_west: tuple[int, int], shape: tuple[int,
     )
 
 
+def place_grid(grid: PlaneGrid, *, south: float, west: float) -> PlaneGrid:
+    """Give a plane grid its place on the globe: cells of so many degrees that none is smaller than its metres.
+
+    >>> grid = PlaneGrid(rows=50, columns=40, cell_height_metres=100, cell_width_metres=100)
+    >>> placed = place_grid(grid, south=35.6, west=139.6)
+    >>> find_cell(placed, 35.6001, 139.6001), round(placed.degrees.tall, 6), round(placed.degrees.wide, 6)
+    (0, 0.000901, 0.001105)
+    """
+    check_latitude(south)
+    tall, wide = _degrees_of(grid, south, south, 0.0)
+    for _ in range(3):  # north and the width follow from the size of cells, and the size of cells from them
+        north = south + grid.rows * tall
+        if not (abs(north) <= MAX_LATITUDE and abs(south) <= MAX_LATITUDE and abs(west) <= 180):
+            raise SchemaError(
+                "south_west must be latitude and longitude in degrees, and the map must end before latitude {most}",
+                most=MAX_LATITUDE,
+            )
+        tall, wide = _degrees_of(grid, south, north, grid.columns * wide)
+    return replace(grid, degrees=DegreeCorner(south=south, west=west, tall=tall, wide=wide))
+
+
+MAX_LATITUDE = 85  # of a plane map: nearer to a pole cells of equal degrees are too unlike
+ROUNDED_UP = 1 + 1e-9  # degrees of a cell, so that it is never smaller than its metres
+
+
+def _degrees_of(grid: PlaneGrid, south: float, north: float, degrees_wide: float) -> tuple[float, float]:
+    height, width = measure_smallest_cell(6, south=south, north=north, degrees_wide=degrees_wide)
+    tall = float(grid.cell_height_metres) / (height * MESH_PER_DEGREE_NORTH) * ROUNDED_UP
+    return tall, float(grid.cell_width_metres) / (width * MESH_PER_DEGREE_EAST) * ROUNDED_UP
+
+
 def mesh_bounds(grid: PlaneGrid) -> Bounds:
     """Give west, south, east and north of a mesh map in degrees."""
     if grid.corner is None:
@@ -100,8 +132,11 @@ MAX_METRES_OFF = 20_000  # a place further than that from every point of a map i
 def find_cell(places: Places, latitude: float, longitude: float) -> int:
     """Find the number of the cell at a place in degrees; device.js has the same.
 
-    On a mesh that is the cell around it, on points of the globe (H3) and on roads read from lines the nearest one.
+    On a mesh or a plane with a corner that is the cell around it, on points of the globe (H3) and on roads read from
+    lines the nearest one.
     """
+    if isinstance(places, ElasticGrid):
+        return find_cell(places.grid, latitude, longitude)
     points = _find_positions(places)
     is_finite = math.isfinite(latitude) and math.isfinite(longitude)
     if not is_finite or (points is not None and abs(latitude) > 90):
@@ -112,7 +147,7 @@ def find_cell(places: Places, latitude: float, longitude: float) -> int:
         if float(metres.min()) > MAX_METRES_OFF:
             raise SchemaError("the place is outside the map; give a place on it")
         return int(metres.argmin())
-    if not isinstance(places, PlaneGrid) or places.corner is None:
+    if not isinstance(places, PlaneGrid) or (places.corner is None and places.degrees is None):
         raise SchemaError("this map has no latitudes; give the number of a cell")
     cell = _find_on_mesh(places, latitude, longitude)
     if cell is None and abs(longitude) <= 90 and _find_on_mesh(places, longitude, latitude) is not None:
@@ -139,10 +174,13 @@ def _find_positions(places: Places) -> Reals | None:
 
 
 def _find_on_mesh(grid: PlaneGrid, latitude: float, longitude: float) -> int | None:
-    if grid.corner is None:
+    if grid.corner is not None:
+        row, column = find_mesh_place(grid.corner.level, latitude, longitude)
+        row, column = row - grid.corner.row, column - grid.corner.column
+    elif grid.degrees is not None:
+        row, column = grid.degrees.find(latitude, longitude)
+    else:
         return None
-    row, column = find_mesh_place(grid.corner.level, latitude, longitude)
-    row, column = row - grid.corner.row, column - grid.corner.column
     is_inside = 0 <= row < grid.rows and 0 <= column < grid.columns
     return row * grid.columns + column if is_inside else None
 

@@ -93,6 +93,28 @@ class MeshCorner:
         return write_mesh_code(self.level, self.row + row, self.column + column)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DegreeCorner:
+    """Where a plane grid lies: its south-west corner and the size of a cell, in degrees.
+
+    A cell is at least as large on the ground as on the plane (`geo.place_grid` sees to it, metric.py checks it), so
+    that a promise per metre of the plane holds per metre of ground.
+    """
+
+    south: float
+    west: float
+    tall: float
+    wide: float
+
+    def find(self, latitude: float, longitude: float) -> tuple[int, int]:
+        """Give row and column of a place; device.js computes the same floats."""
+        return math.floor((latitude - self.south) / self.tall), math.floor((longitude - self.west) / self.wide)
+
+    def to_dict(self) -> dict[str, str]:
+        """Give the corner as texts that read back as the same floats."""
+        return {name: repr(float(getattr(self, name))) for name in ("south", "west", "tall", "wide")}
+
+
 def write_mesh_code(level: int, row: int, column: int) -> str:
     """Write the JIS code of a cell, counted in cells of its level from 0 N, 100 E.
 
@@ -130,6 +152,7 @@ class PlaneGrid:
     cell_height_metres: Fraction | str | int | float
     cell_width_metres: Fraction | str | int | float
     corner: MeshCorner | None = None
+    degrees: DegreeCorner | None = None
 
     def __post_init__(self) -> None:
         for name in ("rows", "columns"):
@@ -207,6 +230,8 @@ class PlaneGrid:
         if self.corner is not None:
             corner = self.corner
             facts["mesh"] = {"level": corner.level, "row": corner.row, "column": corner.column}
+        if self.degrees is not None:
+            facts["degrees"] = self.degrees.to_dict()
         return facts
 
 

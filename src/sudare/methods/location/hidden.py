@@ -1,10 +1,11 @@
 """The law of hidden reports: weights times the largest of some cones, exact numbers as in mechanism.py.
 
-    P(h|x) = w(h) k_h(x) / s(x),     k_h(x) = max over i of exp(-beta (d(x, p_i) + lag_i))
+    P(h|x) = w(h) k_h(x) / s(x),     k_h(x) = max over i of exp(-slope beta (d(x, p_i) + lag_i))
 
-Points are cells, or on a plane also places beside the map (row and column); lags are whole units of the map. A device
-sends the number of the hidden report; `told` says which cell stands for it, for whoever needs a place. The collector
-estimates from hidden reports and loses nothing by the naming.
+A shape has a slope of at most 1, in percent (mode near: 1; mode fair under a prior: also flatter cones). Points are
+cells, or on a plane also places beside the map (row and column); lags are whole units of the map. A device sends the
+number of the hidden report; `told` says which cell stands for it, for whoever needs a place. The collector estimates
+from hidden reports and loses nothing by the naming.
 
 Guarantee: beta plus the slope of log s, per metre (claim 4 of proofs/location.md).
 """
@@ -27,6 +28,7 @@ from sudare.schema.arrays import Booleans, Integers, Reals
 
 Shape = tuple[tuple[int, int, int], ...]  # (row, column, lag), from the place of the column; cells have column 0
 BLOCK = 2**21  # numbers in one block of the law
+FULL_SLOPE = 100  # percent
 MAX_BLOCKS = 400  # a law that needs more is too large for this mode, if its cones do not fill a rectangle
 MAX_SUMMED = 10**7  # terms of all sums of a law up to which they are added one by one
 LEAST_SUM = 1e-3  # of the largest sum: below it a sum by a transform is not exact enough
@@ -51,6 +53,7 @@ class HiddenMechanism:
     told: Integers
     weights: Integers
     inputs: Booleans | None = None
+    slopes: tuple[int, ...] = ()  # of the shapes, in percent of beta; by default 100 each
     _sums: list[Reals] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,6 +63,7 @@ class HiddenMechanism:
         object.__setattr__(self, "weights", np.asarray(self.weights, dtype=np.int64))
         if self.inputs is None:
             object.__setattr__(self, "inputs", self.weights > 0)
+        object.__setattr__(self, "slopes", self.slopes or (FULL_SLOPE,) * len(self.shapes))
         is_sound = (
             columns.ndim == 2
             and columns.shape[1:] == (4,)
@@ -69,6 +73,8 @@ class HiddenMechanism:
             and bool((columns[:, 0] >= 0).all() and (columns[:, 0] < len(self.shapes)).all())
             and bool((columns[:, 3] > 0).all() and (columns[:, 3] <= FULL_WEIGHT).all())
             and bool((self.told >= 0).all() and (self.told < size).all())
+            and len(self.slopes) == len(self.shapes)
+            and all(0 <= slope <= FULL_SLOPE for slope in self.slopes)
             and all(lag >= 0 for shape in self.shapes for _, _, lag in shape)
             and self.beta_per_metre > 0
             and self._are_on_the_map()
@@ -119,6 +125,7 @@ class HiddenMechanism:
             for down, right, lag in self.shapes[shape]:
                 metres = self._metres(cells, chosen[at, 1] + down, chosen[at, 2] + right)
                 least[:, at] = np.minimum(least[:, at], metres + unit * lag)
+            least[:, at] *= self.slopes[shape] / FULL_SLOPE
         return self.beta * least
 
     def _metres(self, cells: Integers, rows: Integers, columns: Integers) -> Reals:
@@ -182,9 +189,9 @@ class HiddenMechanism:
         return logs
 
     def cones(self, cell: int, report: int) -> list[Cone]:
-        """Give the cones of a hidden report at a cell, exactly: squared metres and lag in metres."""
+        """Give the cones of a hidden report at a cell, exactly: squared metres and lag in metres, times the slope."""
         shape, row, column, _ = self.columns[report].tolist()
-        unit = self.places.unit_metres
+        unit = self.places.unit_metres * Fraction(self.slopes[shape], FULL_SLOPE)
         cones = []
         for down, right, lag in self.shapes[shape]:
             square = self._square(cell, row + down, column + right)
@@ -206,17 +213,24 @@ class HiddenMeasures:
     """What hidden reports tell: over reports the posteriors, over cells the chance of the true one and the distance."""
 
     largest_posterior: Reals  # of any place, for each hidden report
+    report_mass: Reals  # the share of all reports that each is
     posterior: Reals  # that the told cell is the true one, for each cell; NaN where it is never told
     report_true: Reals
     distance: Reals
     told_mass: Reals
     expected_distance: float
 
+    def find_median(self) -> float:
+        """Give the largest posterior that half of all sent reports stay below; rare reports hardly count."""
+        order = np.argsort(self.largest_posterior, kind="stable")
+        sums = np.cumsum(self.report_mass[order])
+        return float(self.largest_posterior[order][int(np.searchsorted(sums, sums[-1] / 2))])
+
     def measures(self) -> dict[str, float]:
         """Give the figures that a certificate holds."""
         return {
             "posterior_max": float(self.largest_posterior.max()),
-            "posterior_median": float(np.median(self.largest_posterior)),
+            "posterior_median": self.find_median(),
             "posterior_min": float(self.largest_posterior.min()),
             "report_true_max": float(np.nanmax(self.report_true)),
             "report_true_min": float(np.nanmin(self.report_true)),
@@ -239,33 +253,35 @@ def _measure(law: HiddenMechanism | Mechanism, names: Integers, sums: Reals, peo
     size, grid = law.places.size, law.places
     if size > MAX_MEASURED_BY_TABLE and isinstance(grid, PlaneGrid) and has_one_cone(law):
         return _measure_by_windows(law, grid, names, sums, people)
-    largest = np.zeros(law.reports)
+    largest, sent = np.zeros(law.reports), np.zeros(law.reports)
     mass, own, true, distance = (np.zeros(size) for _ in range(4))
     for block, terms in law.blocks():
         chances = np.where(law.can_enter[:, None], terms / sums[:, None], 0.0)
         joint = people[:, None] * chances
         totals, told = joint.sum(axis=0), names[block]
+        sent[block] = totals
         largest[block] = joint.max(axis=0) / np.maximum(totals, np.finfo(float).tiny)
         np.add.at(mass, told, totals)
         np.add.at(own, told, joint[told, np.arange(len(block))])
         np.add.at(true, told, chances[told, np.arange(len(block))])
         for cell in np.unique(told).tolist():
             distance += chances[:, told == cell].sum(axis=1) * law.places.metres(cell)
-    return _collect_measures(law, people, largest, mass, own, true, distance)
+    return _collect_measures(law, people, (largest, sent), mass, own, true, distance)
 
 
 def _collect_measures(
     law: HiddenMechanism | Mechanism,
     people: Reals,
-    largest: Reals,
+    posteriors: tuple[Reals, Reals],  # the largest of each report, and how often it is sent
     mass: Reals,
     own: Reals,
     true: Reals,
     distance: Reals,
 ) -> HiddenMeasures:
-    inside = law.can_enter
+    inside, (largest, sent) = law.can_enter, posteriors
     return HiddenMeasures(
         largest_posterior=np.minimum(largest[largest > 0], 1.0),
+        report_mass=sent[largest > 0],
         posterior=np.where(mass > 0, own / np.where(mass > 0, mass, 1.0), np.nan),
         report_true=np.where(inside, true, np.nan),
         distance=np.where(inside, distance, np.nan),
@@ -280,7 +296,7 @@ WINDOW_DECAYS = 26.0  # beyond so many times 1/beta lies less than 1e-9 of a rep
 
 def has_one_cone(law: Mechanism | HiddenMechanism) -> bool:
     """Tell whether every report is a single cone."""
-    return isinstance(law, Mechanism) or law.shapes == (((0, 0, 0),),)
+    return isinstance(law, Mechanism) or (law.shapes == (((0, 0, 0),),) and law.slopes == (FULL_SLOPE,))
 
 
 def place_reports(law: Mechanism | HiddenMechanism, grid: PlaneGrid) -> tuple[Integers, Integers]:
@@ -306,7 +322,7 @@ def _measure_by_windows(
     metres = np.hypot(*np.meshgrid(*(np.arange(-far, far + 1) * side for far, side in zip(margin, sides, strict=True)),
                                    indexing="ij"))  # fmt: skip
     decay = np.exp(-law.beta * metres)
-    largest, distance = np.zeros(law.reports), np.zeros(grid.shape)
+    largest, sent, distance = np.zeros(law.reports), np.zeros(law.reports), np.zeros(grid.shape)
     mass, own, true = (np.zeros(grid.size) for _ in range(3))
     places = zip(rows.tolist(), columns.tolist(), names.tolist(), weights.tolist(), strict=True)
     for report, (row, column, name, weight) in enumerate(places):
@@ -316,13 +332,13 @@ def _measure_by_windows(
         chances = weight * decay[_shift(window, (row, column), margin)]
         joint, at = chances * shares[window], divmod(name, grid.columns)
         total = float(joint.sum())
-        largest[report] = joint.max() / max(total, np.finfo(float).tiny)
+        largest[report], sent[report] = joint.max() / max(total, np.finfo(float).tiny), total
         distance[window] += chances * metres[_shift(window, at, margin)]
         chance = weight * decay[at[0] - row + margin[0], at[1] - column + margin[1]] * alpha[at]
         mass[name] += total
         own[name] += chance * people_map[at]
         true[name] += chance
-    return _collect_measures(law, people, largest, mass, own, true, (alpha * distance).reshape(-1))
+    return _collect_measures(law, people, (largest, sent), mass, own, true, (alpha * distance).reshape(-1))
 
 
 def _cut(place: int, reach: int, size: int) -> slice:
@@ -347,7 +363,8 @@ def certify_hidden(law: HiddenMechanism) -> float:
     if not (np.isfinite(sums).all() and sums.min() > 0):
         raise ParameterError("a cell of the map is too far from every hidden report; take mode sharp")
     error = 2.0**-50 * (law.reports + 50)
-    return law.beta + (float(np.log(sums.max()) - np.log(sums.min())) + error) / _shortest(law)
+    steepest: float = law.beta * max(law.slopes[shape] for shape in np.unique(law.columns[:, 0]).tolist()) / FULL_SLOPE
+    return float(steepest) + (float(np.log(sums.max()) - np.log(sums.min())) + error) / _shortest(law)
 
 
 def _shortest(law: HiddenMechanism) -> float:

@@ -14,6 +14,7 @@ from sudare.forms.kinds import ChoiceOf, ExactNumber, WholeNumber
 from sudare.methods.base import Expected, Made, Method, Payload, Plan, Progress, Summary
 from sudare.methods.certify import to_plain
 from sudare.methods.figures import write_figure
+from sudare.methods.location.capped import MAX_CAPPED_CELLS, build_capped_mechanism
 from sudare.methods.location.device_file import (
     DEVICE_FILE,
     MAX_DRAWS,
@@ -60,8 +61,9 @@ class Location(Method):
 
     mode "grid" gives every cell the same weight (GridE), "weighted" takes the given weights (WGridE), "fair" finds
     weights under which people at edges are found out no more often than others, "sharp" finds those with the least
-    noise. A cell of weight 0 is never reported, in any mode. The map goes to `preview` and `publish`, or its parts
-    (`grid`, `weights`, `prior`, `inputs`) are given here.
+    noise. With a prior "fair" caps the posterior of busy places instead (up to 260 cells), and "near" brings reports as
+    near to people spread like the prior as epsilon allows. A cell of weight 0 is never reported, in any mode. The map
+    goes to `preview` and `publish`, or its parts (`grid`, `weights`, `prior`, `inputs`) are given here.
 
     Guarantee: epsilon per metre for one report: P[y|x] <= exp(epsilon d(x,x')) P[y|x']. Proof: proofs/location.md
     Error: the certificate tells the expected distance between report and truth.
@@ -257,6 +259,15 @@ class Location(Method):
             people = share_prior(inputs, self.prior)
             epsilon = Fraction(self.epsilon_per_metre)
             return build_near_mechanism(self.places, epsilon, people=people, cells=reportable, inputs=inputs)
+        if self.mode == "fair" and self.prior is not None and int(inputs.sum()) <= MAX_CAPPED_CELLS:
+            return build_capped_mechanism(
+                self.places,
+                Fraction(self.epsilon_per_metre),
+                people=share_prior(inputs, self.prior),
+                cells=reportable,
+                inputs=inputs,
+                extra_distance=float(self.extra_distance),
+            )
         return build_mechanism(
             self.places,
             Fraction(self.epsilon_per_metre),

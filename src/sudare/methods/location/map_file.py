@@ -6,6 +6,7 @@
     columns = 15
     cell_height_metres = 115.6
     cell_width_metres = 141.5
+    south_west = [35.6, 139.6]      optional: latitude and longitude of the corner of row 0, column 0
     weights = "land.csv"            optional: row,column,weight in [0,1]; cells not listed have weight 0
     land = "coast.geojson"          optional, instead of weights: polygons, read by geo.py
     levels = "levels.csv"           optional: row,column,level in (0,1]; cells not listed have level 1
@@ -34,7 +35,7 @@ from sudare.errors import ParameterError, SchemaError
 from sudare.forms import FileForm, FilledTable, Key, Keys, TableForm, Variants, at_line, read_form
 from sudare.forms.kinds import AnyText, ChoiceOf, Either, ExactNumber, FilePath, ListOf, WholeNumber
 from sudare.forms.textfile import read_rows
-from sudare.methods.location.geo import read_grid, read_land_shares
+from sudare.methods.location.geo import place_grid, read_grid, read_land_shares
 from sudare.methods.location.grid import (
     LEVEL_PARTS,
     MAX_METRES,
@@ -86,6 +87,10 @@ PLANE: Keys = {
     "columns": Key(kind=WholeNumber(low=1, example="15"), required=True, help=text("how many columns of cells")),
     "cell_height_metres": Key(kind=SIZE, required=True, help=text("height of a cell, in metres")),
     "cell_width_metres": Key(kind=SIZE, required=True, help=text("width of a cell, in metres")),
+    "south_west": Key(
+        kind=ListOf(ExactNumber(example="35.6"), least=2, most=2, example="[35.6, 139.6]"),
+        help=text("latitude and longitude of the south-west corner, so that devices can give places in degrees"),
+    ),
     **LAND,
     "levels": Key(
         kind=FilePath(example='"levels.csv"'),
@@ -188,6 +193,10 @@ def _read_places(table: FilledTable) -> tuple[Places, Reals | None]:
 def _read_plane(table: FilledTable) -> tuple[Places, Reals | None]:
     names = ("rows", "columns", "cell_height_metres", "cell_width_metres")
     grid = PlaneGrid(**{name: table[name] for name in names})
+    if "south_west" in table:
+        with table.blame("south_west", error=SchemaError):
+            south, west = (float(degrees) for degrees in table["south_west"])
+            grid = place_grid(grid, south=south, west=west)
     shares = None
     if "land" in table:
         with table.blame("land", error=SchemaError):

@@ -3,9 +3,9 @@
     s(x) = sum over points p of w(p) exp(-beta d(x, p)) = 1   on the whole map
 
 Points stand on every cell of the map and of a margin, and beyond it in the middle of blocks whose sides grow by 3 with
-the distance (to 1/beta at most), until the rest of planar Laplace is too small to matter. A point begins with the area of its block as
-weight. Then those of the rectangle are levelled: w <- w (1 + A'u) with A diag(w) A' u = 1 - s, by conjugate gradients.
-The residual is smooth, since cells have whole resolution around them, so that factors stay near 1.
+the distance (to 1/beta at most), until the rest of planar Laplace is too small to matter. A point begins with the area
+of its block as weight. Then those of the rectangle are levelled: w <- w (1 + A'u) with A diag(w) A' u = 1 - s, by
+conjugate gradients. The residual is smooth, since cells have whole resolution around them, so that factors stay near 1.
 
 Named by the cell that is best for each, such a law is as near as planar Laplace whose unclamped point is named; clamped
 planar Laplace knows less than that point, so that it cannot be nearer, however it is renamed.
@@ -37,7 +37,7 @@ Spectrum = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MarginPoints:
-    """Where cones stand (row, column), and the area that each stands for, in cells; the first `near` are a rectangle."""
+    """Where cones stand (row, column), the area that each stands for, in cells; the first `near` are a rectangle."""
 
     rows: Integers
     columns: Integers

@@ -8,6 +8,7 @@ exact integers are compared, for cells spread over the map, and floats are compa
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from math import isqrt
 
@@ -16,6 +17,7 @@ import numpy as np
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, distances_from
 from sudare.schema.arrays import Integers
+from sudare.schema.mesh import to_earth_centred
 from sudare.text import Text, text
 
 CHECKED_CELLS = 24  # spread over the map; every triple of them is compared
@@ -38,6 +40,32 @@ def check_metric(places: Places) -> None:
         raise _no_metric(text("the distance there differs from the distance back"))
     _check_floats(places, cells, squares)
     _check_triangles(squares)
+    check_ground(places)
+
+
+ROUNDED_METRES = 0.005  # chords are compared in whole millimetres, as device.js does
+
+
+def check_ground(places: Places) -> None:
+    """Refuse a grid with degrees whose cells are smaller on the ground than on the plane: less would be promised."""
+    grid = places.grid if isinstance(places, ElasticGrid) else places
+    if not isinstance(grid, PlaneGrid) or grid.degrees is None:
+        return
+    at, numbers = grid.degrees, (grid.degrees.south, grid.degrees.west, grid.degrees.tall, grid.degrees.wide)
+    north = at.south + at.tall * grid.rows
+    is_sound = all(math.isfinite(number) for number in numbers) and at.tall > 0 < at.wide and abs(north) < 90
+    for latitude in (at.south, north - at.tall) if is_sound else ():
+        corner, up, right = to_earth_centred(
+            np.array([latitude, latitude + at.tall, latitude]), np.array([at.west, at.west, at.west + at.wide])
+        )
+        tall, wide = (float(np.linalg.norm(end - corner)) for end in (up, right))
+        is_sound = is_sound and tall >= float(grid.cell_height_metres) - ROUNDED_METRES
+        is_sound = is_sound and wide >= float(grid.cell_width_metres) - ROUNDED_METRES
+    if not is_sound:
+        raise ParameterError(
+            "the cells of this map are smaller on the ground than it says, so that it would promise less than it says;"
+            " get the map again"
+        )
 
 
 def choose_cells(places: Places, most: int) -> Integers:

@@ -113,7 +113,9 @@ def _spread_far(grid: PlaneGrid, epsilon: float, wide: list[int]) -> tuple[Integ
     if not rings:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     rows, columns = (np.concatenate(part) for part in zip(*rings, strict=True))
-    is_new = (rows < -wide[0]) | (rows >= grid.rows + wide[0]) | (columns < -wide[1]) | (columns >= grid.columns + wide[1])
+    is_new = (
+        (rows < -wide[0]) | (rows >= grid.rows + wide[0]) | (columns < -wide[1]) | (columns >= grid.columns + wide[1])
+    )
     return rows[is_new], columns[is_new]
 
 
