@@ -1,4 +1,4 @@
-"""Planes with a corner: places in degrees, the same cell in Python and JavaScript, and metres that hold on the ground."""
+"""Planes with a corner: places in degrees, one cell in Python and JavaScript, and metres that hold on the ground."""
 
 from __future__ import annotations
 
