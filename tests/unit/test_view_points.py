@@ -10,7 +10,7 @@ import pytest
 
 import sudare as sd
 from sudare.methods.view import OpenedView, View, open_view
-from sudare.methods.view.leaves import cut_schema, zero_end
+from sudare.methods.view.leaves import cut_schema, find_heaps
 from sudare.noise import SeededRng
 from sudare.schema import Attribute, NumberBins, Schema
 from sudare.sources import propose_schema
@@ -69,12 +69,11 @@ def test_0_has_a_cell_only_where_numbers_lie_anywhere() -> None:
     domain = fine.attribute("x").domain
     assert isinstance(domain, NumberBins)
     edges = domain.edges
-    assert zero_end(edges) in edges
-    assert Fraction(0) in edges
+    assert find_heaps(edges, None) < set(edges)
     assert fine.attribute("y").size == 501 - 1
 
 
-def test_bins_that_are_even_but_for_a_sliver_are_found_as_python_finds_them(tmp_path: Path) -> None:
+def test_bins_that_are_even_but_for_slivers_are_found_as_python_finds_them(tmp_path: Path) -> None:
     generator = np.random.default_rng(2)
     numbers = [
         0.0,
@@ -86,7 +85,8 @@ def test_bins_that_are_even_but_for_a_sliver_are_found_as_python_finds_them(tmp_
         *(generator.integers(0, 1001, 300) / 100),
         *(generator.random(300) * 10),
     ]
-    edges = tuple(sorted({Fraction(place, 50) for place in range(501)} | {Fraction(1, 10**9)}))
+    slivers = {Fraction(1, 10**9), 10 - Fraction(1, 10**9)}
+    edges = tuple(sorted({Fraction(place, 50) for place in range(501)} | slivers))
     attribute = Attribute(name="x", domain=NumberBins(edges), grain=Fraction(0))
     table = tmp_path / "x.csv"
     table.write_text("\n".join(["x", *(f"{number:.12f}" for number in numbers)]) + "\n", encoding="utf-8")
@@ -106,3 +106,28 @@ def test_a_draft_says_that_decimals_without_a_step_lie_anywhere(tmp_path: Path) 
     propose_schema(table).save(form, confirmed=True)
 
     assert Schema.read(form).attribute("score").grain == 0
+
+
+def test_a_heap_at_0_stands_alone_where_cells_are_wider_than_the_grain(tmp_path: Path) -> None:
+    texts = ["0"] * 3_000 + [str(5 * i + 1) for i in range(1_000)]
+    domain = NumberBins.of_width(0, 1_000_000, 100_000)
+    view = publish_numbers(tmp_path, texts, Attribute(name="gain", domain=domain, grain=Fraction(1)))
+
+    found = view.count(gain=(0, 0))
+
+    assert found.low <= 3_000 <= found.high
+    assert found.high - found.low < 30
+
+
+def test_a_heap_at_the_last_edge_is_counted_by_itself(tmp_path: Path) -> None:
+    low = np.random.default_rng(1).random(1_000) * 9.9
+    texts = ["10"] * 3_000 + [f"{amount:.7f}" for amount in low]
+    domain = NumberBins.of_width(0, 10, 1)
+    view = publish_numbers(tmp_path, texts, Attribute(name="sight", domain=domain, grain=Fraction(0)))
+
+    found, mean = view.count(sight=(10, 10)), view.sql("SELECT AVG(sight) FROM view").rows[0][0]
+
+    assert found.low <= 3_000 <= found.high
+    assert found.high - found.low < 20
+    assert isinstance(mean, sd.Estimate)
+    assert mean.low <= (30_000 + low.sum()) / 4_000 <= mean.high

@@ -27,7 +27,7 @@ MOST_UNITS = 2**17  # values of an attribute that are looked at one by one
 NEXT_TO_NOTHING = 1e-4  # of a cell: a narrower piece stands for the number it begins with
 KEPT_ATTRIBUTES = 512  # of opened releases, whose cells are kept as floats from one statement to the next
 MOST_WEIGHED = 4096  # weights that a statement keeps
-POINT_CELL = Fraction(1, 10**8)  # of all numbers: a narrower cell holds one number, the one it begins with
+POINT_CELL = Fraction(1, 10**8)  # of all numbers: a narrower cell holds one number, where it begins (the last: ends)
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 
@@ -210,7 +210,8 @@ class _Pieces:
         places = (self.lows + self.highs) / 2 - (0.0 if self.step is None else 0.5)
         if self.step is None:
             one_number = np.maximum(NEXT_TO_NOTHING * whole, float(POINT_CELL) * (self.edges[-1] - self.edges[0]))
-            places = np.where(widths < one_number, self.lows, places)
+            is_end = (self.cells == self.cells.max()) & (whole < float(POINT_CELL) * (self.edges[-1] - self.edges[0]))
+            places = np.where(widths < one_number, np.where(is_end, self.highs, self.lows), places)
         middles = np.where(whole > 0, self._read(places), self.middles[self.cells])
         if not is_summed:
             return self.cells, shares, middles

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -46,6 +47,7 @@ EXACT_DIGITS = 15  # every decimal of this many digits has a double of its own
 _LONGEST_TEXT = 400  # characters, as in schema.raw
 _LARGEST_EXACT = 2**50  # integers up to here leave a double room for the error of one product
 _MOST_BINS_BY_TREE = 64  # a tree of comparisons up to here, arithmetic beyond
+_MOST_SLIVERS = 3  # edges off the even ones that are compared one by one
 _NEAR_AN_EDGE = 1e-6  # of a bin: more than the error of a position in doubles
 
 DerivedValue = Callable[[], Expression]  # a fresh tree at every call: sqlglot trees have one parent
@@ -81,25 +83,25 @@ class BinEdges:
         return all(_is_short(edge) for edge in self.bins.edges)
 
     @cached_property
-    def sliver(self) -> int | None:
-        """The place of one edge without which all bins are equally wide: where a bin of next to no width ends."""
+    def slivers(self) -> tuple[int, ...]:
+        """The places of a few edges without which all bins are equally wide; none if there are no such."""
         edges = self.bins.edges
         if self.bins.uniform is not None or len(edges) < _MOST_BINS_BY_TREE:
-            return None
-        gaps = [high - low for low, high in pairwise(edges)]
-        place = gaps.index(min(gaps)) + 1
-        others = NumberBins((*edges[:place], *edges[place + 1 :])) if 0 < place < len(edges) - 1 else self.bins
-        return place if others.uniform is not None else None
+            return ()
+        width = Counter(high - low for low, high in pairwise(edges)).most_common(1)[0][0]
+        off = tuple(place for place, edge in enumerate(edges) if ((edge - edges[0]) / width).denominator > 1)
+        is_even = 0 < len(off) <= _MOST_SLIVERS and (edges[-1] - edges[0]) / width == len(edges) - len(off) - 1
+        return off if is_even else ()
 
     @cached_property
     def even(self) -> NumberBins:
-        """The bins without the sliver."""
-        edges, place = self.bins.edges, self.sliver
-        return self.bins if place is None else NumberBins((*edges[:place], *edges[place + 1 :]))
+        """The bins without slivers."""
+        skipped = set(self.slivers)
+        return NumberBins(tuple(edge for place, edge in enumerate(self.bins.edges) if place not in skipped))
 
     @cached_property
     def steps(self) -> tuple[int, int, int] | None:
-        """(A, B, C) with edge i = (A + i C) / B in integers, if bins are equally wide but for a sliver; else None."""
+        """(A, B, C) with edge i = (A + i C) / B in integers, if bins are equally wide but for slivers; else None."""
         if self.even.uniform is None:
             return None
         start, width = self.even.uniform
@@ -156,8 +158,10 @@ def _encode_integers(encoder: ColumnEncoder, edges: BinEdges) -> SqlCode:
     low, high = math.ceil(edges.bins.edges[0]), math.floor(edges.bins.edges[-1])
     inside = exp.Between(this=encoder.value(), low=literal(low), high=literal(high))
     clamped = _clamp(encoder, encoder.value, low, high, size)
-    if edges.sliver is None and edges.steps is not None and _fits_int64(edges.steps, low, high):
-        return encoder.encode_range((inside, _divide(encoder, edges.steps, high, size)), last=clamped)
+    if edges.steps is not None and _fits_int64(edges.steps, low, high):
+        ends = [math.ceil(edges.bins.edges[place]) for place in edges.slivers]
+        even = _divide(encoder, edges.steps, high, edges.even.size)
+        return encoder.encode_range((inside, _pass_slivers(even, encoder.value, ends)), last=clamped)
     if high - low < MOST_LOOKUP_KEYS:
         join = Join(lookup=_list_bins(encoder, edges, low, high), key=encoder.value())
         return encoder.encode_by_lookup(join, encoder.lookup_value("bins"), last=clamped)
@@ -223,9 +227,7 @@ def _encode_doubles(
     if edges.is_arithmetic:
         stages.append({encoder.derived_id("guess"): choose([(inside.copy(), _guess_bin(edges, number))])})
         code = _correct_guess(encoder, edges, number)
-        if edges.sliver is not None:
-            is_beyond = exp.GTE(this=number(), expression=literal(edges.floors[edges.sliver]))
-            code = exp.Add(this=code, expression=choose([(is_beyond, literal(1))], literal(0)))
+        code = _pass_slivers(code, number, [edges.floors[place] for place in edges.slivers])
     else:
         code = bisect(number, edges.floors[1:-1])
     clamped = _clamp(encoder, number, low, high, edges.bins.size)
@@ -265,10 +267,18 @@ def _is_tied(edges: BinEdges, number: DerivedValue) -> Expression:
     position = _find_position(edges, number)
     gap = call("ABS", exp.Sub(this=position.copy(), expression=call("ROUND", position)))
     is_near: Expression = exp.LT(this=gap, expression=literal(_NEAR_AN_EDGE))
-    if edges.sliver is not None:
-        tied = is_in(number(), [float(edges.bins.edges[edges.sliver])])
+    if edges.slivers:
+        tied = is_in(number(), [float(edges.bins.edges[place]) for place in edges.slivers])
         is_near = exp.paren(exp.Or(this=is_near, expression=tied))
     return is_near
+
+
+def _pass_slivers(code: Expression, number: DerivedValue, ends: Sequence[float]) -> Expression:
+    """Count the edges off the even ones that a number has passed."""
+    for end in ends:
+        is_beyond = exp.GTE(this=number(), expression=literal(end))
+        code = exp.Add(this=code, expression=choose([(is_beyond, literal(1))], literal(0)))
+    return code
 
 
 def _find_position(edges: BinEdges, number: DerivedValue) -> Expression:

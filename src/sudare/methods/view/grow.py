@@ -17,7 +17,7 @@ import numpy as np
 from sudare.counts import Counts
 from sudare.methods.view.budget import ViewBudget
 from sudare.methods.view.fit import noise_variance
-from sudare.methods.view.leaves import LeafAxis, declared_axis, find_ends, make_axis, zero_end
+from sudare.methods.view.leaves import LeafAxis, declared_axis, find_ends, find_grain, find_heaps, make_axis
 from sudare.noise import Rng
 from sudare.schema import Attribute, NumberBins, Schema
 from sudare.schema.arrays import Booleans, Codes, Integers, Reals
@@ -92,9 +92,9 @@ def _plan_attribute(attribute: Attribute, finer: Attribute, signal: float) -> St
     first_of_code = np.searchsorted(code_of[:counted], code_of[:counted])
     place = np.arange(counted) - first_of_code
     is_first[:counted] = (place == 0) if step is None else (place % step == 0)
-    if finer.grain in (None, 0) and 0 in fine_ends[:-2]:  # what is exactly 0 has a cell of its own
-        zero = fine_ends.index(Fraction(0))
-        is_first[zero : zero + 2] |= fine_ends[zero + 1] == zero_end(find_ends(attribute) or ())
+    heaps = find_heaps(find_ends(attribute) or (), find_grain(attribute)[0])
+    if counted > SHORT_DOMAIN and heaps <= set(fine_ends):  # what is exactly 0, or at the end, has a cell of its own
+        is_first[np.searchsorted(lows, [float(end) for end in heaps])] = True
     return StartCells(attribute=attribute, cell_of=np.cumsum(is_first) - 1, code_of=code_of, fine_ends=tuple(fine_ends))
 
 

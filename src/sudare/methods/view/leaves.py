@@ -311,14 +311,19 @@ def _cut_numbers(domain: NumberBins, grain: Fraction | None, limit: int) -> tupl
     stride, ends = int(step * unit), [int(edge * unit) for edge in edges]
     inner = [place * stride for place in range(first, last) if ends[0] < place * stride < ends[-1]]
     cut = {Fraction(end, unit) for end in (*ends, *inner)}
-    if grain is None and edges[0] <= 0 < edges[-1]:
-        cut |= {Fraction(0), zero_end(edges)}
-    return tuple(sorted(cut))
+    return tuple(sorted(cut | (find_heaps(edges, grain) if step != grain else set())))
 
 
-def zero_end(edges: Sequence[Fraction]) -> Fraction:
-    """Where the cell of 0 ends: amounts without a grain are often exactly 0, so 0 has next to no width of its own."""
-    return Fraction(10) ** (math.floor(math.log10(float(edges[-1] - edges[0])) + 1e-9) - 9)
+def find_heaps(edges: Sequence[Fraction], grain: Fraction | None) -> set[Fraction]:
+    """The ends of the cells of 0 and, without a grain, of the last edge: many records are often exactly there.
+
+    Without a grain such a cell has next to no width of its own, and holds one number.
+    """
+    narrow = Fraction(10) ** (math.floor(math.log10(float(edges[-1] - edges[0])) + 1e-9) - 9)
+    ends = {edges[-1] - narrow} if grain is None else set()
+    if edges[0] <= 0 < edges[-1] - (grain or narrow):
+        ends |= {Fraction(0), grain or narrow}
+    return ends
 
 
 def _first_step(domain: NumberBins, grain: Fraction | None) -> Fraction:
