@@ -8,7 +8,6 @@ from pathlib import Path
 
 from make import PLACE
 from playwright.sync_api import sync_playwright
-from tests.docs.pages import PEOPLE, blocks
 
 from sudare.methods.kanon import KAnonymity
 from sudare.requests.choices import list_choices, render_choices
@@ -16,12 +15,14 @@ from sudare.schema import Schema
 from sudare.text import use_language
 
 PAGE = Path(__file__).parents[1] / "how-to" / "k-anonymity.md"  # it declares the table
+PLACES = ("東京都", "大阪府", "北海道")
+PEOPLE = "sex,age,prefecture\n" + "".join(f"{'FM'[n % 2]},{7 * n % 100},{PLACES[n % 3]}\n" for n in range(2000))
 
 
 def main() -> None:
     """Measure once, and take the picture of the page in each language."""
     with tempfile.TemporaryDirectory() as place, sync_playwright() as driver:
-        declared = blocks(PAGE)[0].text.split('"""')[1]
+        declared = PAGE.read_text(encoding="utf-8").split('"""')[1]
         Path(place, "people.toml").write_text(declared, encoding="utf-8")
         Path(place, "people.csv").write_text(PEOPLE, encoding="utf-8")
         schema = Schema.read(Path(place, "people.toml"))

@@ -112,7 +112,9 @@ def published(tmp_path: Path, method: KAnonymity) -> tuple[list[dict[str, str]],
 
 
 def recheck(directory: Path) -> list[CheckedClaim]:
-    return recheck_classes(KAnonymity, Certificate.from_json((directory / "certificate.json").read_text(encoding="utf-8")), directory)
+    return recheck_classes(
+        KAnonymity, Certificate.from_json((directory / "certificate.json").read_text(encoding="utf-8")), directory
+    )
 
 
 def test_a_release_shows_the_means_of_its_classes_and_is_recounted(tmp_path: Path) -> None:
