@@ -296,3 +296,18 @@ def test_a_combination_that_cannot_occur_is_typed_and_taken_back(alone: tuple[Br
     assert len(Schema.read(place.schema_file).impossible) == 1
     studio.post(f"{table}/schema/impossible/0", {"version": studio.version(table)})
     assert not Schema.read(place.schema_file).impossible
+
+
+def test_every_page_says_what_does_the_same_by_command(ready: tuple[Browser, str]) -> None:
+    studio, table = ready
+    (first, second, *_) = studio.project.releases()
+    paths = ["/", f"{table}/header", f"{table}/schema", f"{table}/choose", f"{table}/publish", f"{table}/method/view"]
+    paths += ["/releases", "/places", f"/r/{first.id}", f"/compare?a={first.id}&b={second.id}"]
+    pages = [studio.get(path) for path in paths] + [studio.post(f"/r/{first.id}/verify")]
+    pages.append(studio.post(f"{table}/schema/finish"))
+    for page in pages:
+        assert page.status_code == 200, page.url
+        (command, python) = re.findall(r"<pre><code>(.*?)</code></pre>", page.text, re.DOTALL)[-2:]
+        assert command.startswith(("sudare ", "diff ")), page.url
+        assert "import sudare as sd" in python or "subprocess" in python, page.url
+    studio.await_job(pages[-1])

@@ -214,6 +214,7 @@ def show_method(visit: Visit, *, error: str = "") -> Response:
         table=table,
         step="choose",
         method=method.name,
+        class_name=method.__name__,
         summary=str(method.summary),
         fields=fields,
         error=error,

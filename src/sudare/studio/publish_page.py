@@ -13,6 +13,7 @@ from sudare.app import preview
 from sudare.errors import LedgerError, ParameterError, SudareError
 from sudare.methods.base import Method
 from sudare.methods.parameters import write_parameters
+from sudare.methods.registry import find_method
 from sudare.privacy import Ledger
 from sudare.privacy.exact import write_exact
 from sudare.schema import Schema
@@ -171,7 +172,33 @@ def show_job(visit: Visit) -> Response:
         told=_tell_end(visit, job),
         spent=job.kind == "publish" and visit.jobs.has_spent(job),
         percent=None if job.share is None else round(100 * job.share),
+        lines=_write_same(table, job),
     )
+
+
+def _write_same(table: StudioTable, job: Job) -> tuple[str, str]:
+    """The command and the Python lines that do what a job does."""
+    data, name = table.shown_address, str(job.fields.get("name", "release"))
+    opened = f'import sudare as sd\nsource = sd.open({data!r}, sd.Schema.read("schema.toml"))\n'
+    match job.kind:
+        case "draft":
+            words, python = (
+                ["schema", "init", data, "-o", "schema.toml"],
+                f"import sudare as sd\nsd.propose_schema({data!r})",
+            )
+        case "check":
+            words, python = ["schema", "check", data, "--schema", "schema.toml"], f"{opened}source.check()"
+        case "compare":
+            words, python = (
+                ["report", name, "--truth", data, "--schema", "schema.toml"],
+                f'import sudare as sd\nsd.Release.load("{name}").report()',
+            )
+        case _:
+            method = find_method(str(job.fields["method"]))
+            given = ", ".join(f"{key}={value!r}" for key, value in job.fields["parameters"].items())
+            words = ["publish", method.name, data, "--schema", "schema.toml", "--out", name]
+            python = f"{opened}sd.{method.__name__}({given}).publish(source)"
+    return shlex.join(["sudare", *words]), python
 
 
 def _find_release(visit: Visit, job: Job) -> str | None:
