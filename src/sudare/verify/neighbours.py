@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from sudare.counts import Counts
 from sudare.noise import SeededRng
 from sudare.noise.uniform import draw_below
 from sudare.privacy import Neighbours
-from sudare.schema import Attribute, Impossible, NumberBins, Schema, TableHierarchy, Unit, Values
+from sudare.schema import Areas, Attribute, Impossible, NumberBins, Schema, TableHierarchy, Unit, Values
 
 Item = TypeVar("Item")
 
@@ -70,6 +71,30 @@ def make_map_schema(unit: Unit) -> Schema:
     sides = enumerate((11, 40))
     attributes = tuple(Attribute(name=f"a{at}", domain=NumberBins.of_width(0, size, 1)) for at, size in sides)
     return Schema(name="replayed", unit=unit, attributes=attributes)
+
+
+def make_area_schema(unit: Unit) -> Schema:
+    """Make a map with two divisions of areas that overlap; one of them splits cells."""
+    plain = make_map_schema(unit)
+    size = plain.size
+    towns = Areas(
+        attributes=plain.names,
+        levels=("town", "province"),
+        rule="largest",
+        size=size,
+        units=(("a", "north"), ("b", "north"), ("c", "south")),
+        runs=(((0, 99),), ((100, 219),), ((220, size - 21),)),
+    )
+    schools = Areas(
+        attributes=("a1",),
+        levels=("school",),
+        rule="split",
+        size=plain.sizes[1],
+        units=(("east",), ("west",)),
+        runs=(((0, 9),), ((11, plain.sizes[1] - 1),)),
+        split=((10, 0, Fraction(1, 2)), (10, 1, Fraction(1, 2))),
+    )
+    return plain.with_areas(towns, schools)
 
 
 def make_huge_schema(dice: Dice, unit: Unit) -> Schema:

@@ -27,7 +27,16 @@ from sudare.privacy import DifferentialPrivacy, Neighbours
 from sudare.privacy.currency import EPSILON
 from sudare.schema import Schema, Unit
 from sudare.text import Text, text
-from sudare.verify.neighbours import UNITS, Dice, TablePair, make_huge_schema, make_map_schema, make_pair, make_schema
+from sudare.verify.neighbours import (
+    UNITS,
+    Dice,
+    TablePair,
+    make_area_schema,
+    make_huge_schema,
+    make_map_schema,
+    make_pair,
+    make_schema,
+)
 from sudare.verify.tape import Diverged, Steering, Tape
 
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
@@ -35,7 +44,7 @@ STEERINGS: tuple[Steering, ...] = ("drawn", "on", "off")
 AMOUNTS: Mapping[str, tuple[str, ...]] = {"epsilon": ("1/10", "1", "3", "20"), "rho": ("1/200", "1/2", "4", "30")}
 PAIRS = 4  # of small tables for every configuration
 HUGE_PAIRS = 1  # of huge ones, which take longer: for both relations, the units in turn from form to form
-MAP_PAIRS = 1  # of maps, likewise
+MAP_PAIRS = 2  # of maps, likewise; the second with areas
 SEED = 14
 
 
@@ -194,12 +203,14 @@ class _Trial:
         )
 
     def _schema(self, dice: Dice, beyond: int) -> Schema:
-        """Small schemas first, then huge ones, then maps."""
+        """Small schemas first, then huge ones, then a map, then one with areas."""
         if self.schema is not None:
             return self.schema
         if beyond < 0:
             return make_schema(dice, self.unit)
-        return make_huge_schema(dice, self.unit) if beyond < HUGE_PAIRS else make_map_schema(self.unit)
+        if beyond < HUGE_PAIRS:
+            return make_huge_schema(dice, self.unit)
+        return make_map_schema(self.unit) if beyond == HUGE_PAIRS else make_area_schema(self.unit)
 
 
 MOST_WHOLE_CELLS = (
