@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sudare.methods.table.areas import sum_areas
     from sudare.methods.table.estimates import TableFigures
     from sudare.methods.table.maps import steward_map
+    from sudare.methods.table.years import compare_years
     from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
     from sudare.privacy import ConcentratedGuarantee, Guarantee, Ledger, Spend, promise_privacy
     from sudare.privacy.signatures import PublicKey, SigningKey, create_keys
@@ -119,6 +120,7 @@ _PUBLIC = {
     "View": "sudare.methods.view",
     "add_language": "sudare.text",
     "compare_recoding": "sudare.methods.kanon.risk",
+    "compare_years": "sudare.methods.table.years",
     "create_keys": "sudare.privacy.signatures",
     "find_cell": "sudare.methods.location.geo",
     "languages": "sudare.text",
@@ -208,6 +210,7 @@ __all__ = [
     "View",
     "add_language",
     "compare_recoding",
+    "compare_years",
     "create_keys",
     "demo",
     "errors",

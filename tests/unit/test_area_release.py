@@ -14,10 +14,10 @@ import pytest
 from sudare.counts import Counts
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.base import Plan
-from sudare.methods.table import Table
-from sudare.methods.table import table as table_module
+from sudare.methods.table import Table, draw
 from sudare.methods.table.asked import open_table
 from sudare.methods.table.estimates import TableFigures
+from sudare.methods.table.years import compare_years
 from sudare.noise import GaussianNoise, SeededRng
 from sudare.privacy import Guarantee, read_guarantee
 from sudare.releases import Certificate, Release
@@ -222,12 +222,12 @@ def test_replay_finds_the_promise_kept_with_areas_and_tables(amount: dict[str, A
 @pytest.mark.parametrize("amount", [{"epsilon": 1}, {"rho": "1/2"}])
 def test_halved_noise_of_a_further_table_is_found(monkeypatch: pytest.MonkeyPatch, amount: dict[str, Any]) -> None:
     """The share of the areas is a quarter: half their noise costs a quarter more (in rho three quarters)."""
-    right = table_module.measure_sums
+    right = draw.measure_sums
 
     def weaken(*given: Any, **named: Any) -> Any:
         return right(*given[:4], [halve(noise) for noise in given[4]], **named)
 
-    monkeypatch.setattr(table_module, "measure_sums", weaken)
+    monkeypatch.setattr(draw, "measure_sums", weaken)
     method = Table(**amount, tables=("town=1/4",))
 
     assert not all(result.holds for result in replay_method(method, schema=make_area_schema(Unit()), pairs=6))
@@ -331,6 +331,37 @@ def test_sql_adds_up_a_mesh_by_its_levels() -> None:
 
     assert [row[0] for row in answer.rows] == ["5339", "5340"]
     assert sum(row[1].value for row in answer.rows) == pytest.approx(6400)
+
+
+# --- years ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_release_continues_an_earlier_one_and_the_change_has_a_margin(tmp_path: Path) -> None:
+    """Of 48 changes of towns; margins a third too narrow would cover 82 %."""
+    now, hits = people(rows=7000), []
+    for seed in range(4):
+        first, second = publish(seed, epsilon="1/2"), publish(seed + 50, now, epsilon="1/2")
+        found = compare_years(first, second, level="town").decode()
+        change = true_sums(now, TOWN) - true_sums(people(), TOWN)
+        order = [int(name[1:]) for name in found["town"]]
+        hits += (np.abs(found["change"] - change[order]) <= found["margin"]).tolist()
+    first.save(tmp_path / "first", even_if_not_private=True)
+    linked = publish(9, now, epsilon="1/2", continues=str(tmp_path / "first"))
+
+    assert np.mean(hits) >= 0.88
+    assert linked.certificate.parameters["continues"].startswith("sha256:")
+    assert linked.certificate.parameters["continues"].endswith("epsilon=1/2 neighbours=replace")
+    assert sum(Table(epsilon="1/2", continues=str(tmp_path / "first")).plan(FACTS).parts.values()) == Fraction(1, 2)
+    linked.save(tmp_path / "second", even_if_not_private=True)
+    assert failed(tmp_path / "second") == []
+
+
+def test_a_release_over_other_cells_does_not_continue(tmp_path: Path) -> None:
+    publish(epsilon=1).save(tmp_path / "first", even_if_not_private=True)
+    with pytest.raises(ParameterError, match="other attributes, values or another unit"):
+        Table(epsilon=1, by=("x", "y"), continues=str(tmp_path / "first")).plan(FACTS)
+    with pytest.raises(ParameterError, match="continues"):
+        Table(epsilon=1, continues=str(tmp_path / "nowhere")).plan(FACTS)
 
 
 # --- area files -------------------------------------------------------------------------------------------------------

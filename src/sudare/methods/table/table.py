@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
 from sudare.counts import Countable, Counts
 from sudare.errors import ParameterError
 from sudare.forms.kinds import FilePath, NameList, TextLine
 from sudare.methods.base import Expected, Made, OpenTable, Payload, Plan, Progress, Summary
 from sudare.methods.budget import CountBudget, measure_total, plan
-from sudare.methods.differential import CurrencyMethod, check_facts
+from sudare.methods.differential import CurrencyMethod
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.parameters import ExtraFile, parameter
 from sudare.methods.registry import summary_of
 from sudare.methods.table.area_files import area_files
+from sudare.methods.table.draw import DrawnTable, check_counts, check_given, draw_levels
 from sudare.methods.table.expected_error import TablePreview, foresee, foresee_large, foresee_levels, simulate
 from sudare.methods.table.frames import frames, map_files
 from sudare.methods.table.haar import check_wavelet_schema
@@ -39,25 +37,22 @@ from sudare.methods.table.levels import (
     read_shares,
 )
 from sudare.methods.table.link_plan import (
-    LinkedBudget,
     choose_specs,
     foresee_tables,
     join_shares,
     plain_workload,
-    read_given,
     read_totals,
     take_exact,
 )
-from sudare.methods.table.link_repair import repair_linked
-from sudare.methods.table.linked import NOT_GIVEN, LinkedTable, TableSpec, link, measure_sums
+from sudare.methods.table.linked import NOT_GIVEN, TableSpec
 from sudare.methods.table.maps import picture_files
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
-from sudare.methods.table.measured import MeasuredTable, measure_levels, repair
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.possible_halves import check_boxes
 from sudare.methods.table.tree import DENSE_CELLS, Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import draw_wavelet
 from sudare.methods.table.workload import MIX, choose_shares
+from sudare.methods.table.years import link_years
 from sudare.noise import CountNoise, Rng
 from sudare.privacy import Ledger, Neighbours
 from sudare.releases import Certificate, Release
@@ -74,7 +69,6 @@ if TYPE_CHECKING:
 # --- the method ------------------------------------------------------------------------------------------------------
 
 TableAlgorithm = Literal["squares", "tree", "wavelet"]
-MOST_RECORDS = 2**52  # counts up to here are exact in the sums of all levels
 MOST_CELLS = 10**300  # numbers of cells are weighed in floats
 SMALL = 0.1  # of what is measured: an error up to here is called small
 FOCUS_WORKLOADS = {"cells": "cells", "both": "cells,mix", "regions": ""}
@@ -182,6 +176,16 @@ class Table(CurrencyMethod):
         default=False,
         used_with={"exact_from_data": ("True",)},
     )
+    continues: str | None = parameter(
+        text(
+            "an earlier release over the same cells that this one continues; the same people are counted again, so the"
+            " whole promise is charged"
+        ),
+        kind=TextLine(example='"census-2025"'),
+        default=None,
+        metavar="DIR",
+        used_with={"algorithm": ("squares",)},
+    )
     area_rule: str | None = parameter(
         text("cells on a border: largest (whole to the largest share), centre (polygons) or split (by share)"),
         kind=TextLine(example='"largest"'),
@@ -231,11 +235,14 @@ class Table(CurrencyMethod):
         return tuple(Areas.read(file, facts, rule=self.area_rule, levels=self.area_levels) for file in files)
 
     def warn(self, facts: Schema, *, ledger: Ledger | None = None, areas: tuple[Areas, ...] = ()) -> list[Text]:
-        """Say it loudly where the promise leaves something out."""
-        if not self.exact_from_data:
-            return []
-        names = ", ".join(self.exact or ())
-        return [text("published exactly as in the table, without any promise: {names}", names=names)]
+        """Say it loudly where the promise leaves something out, and where people are counted again."""
+        notes = []
+        if self.exact_from_data:
+            names = ", ".join(self.exact or ())
+            notes.append(text("published exactly as in the table, without any promise: {names}", names=names))
+        if self.continues is not None:
+            notes.append(text("people who were counted in the earlier release pay for both: the promises add up"))
+        return notes
 
     def plan(self, schema: Schema, *, neighbours: Neighbours | None = None, areas: tuple[Areas, ...] = ()) -> Plan:
         """Split epsilon over the levels and further tables; a domain that cannot be published is refused."""
@@ -427,6 +434,8 @@ class Table(CurrencyMethod):
         specs = [spec for spec in self.specs_of(schema) if not spec.is_exact]
         if specs or self.tables is not None:
             decided["tables"] = tuple(map(str, specs))
+        if self.continues is not None:
+            decided["continues"] = link_years(self.continues, schema)
         if self.totals is not None:
             decided["totals"] = tuple(map(str, read_totals(self.totals, self.exact or (), schema, layout) or ()))
         return decided
@@ -514,65 +523,3 @@ class Table(CurrencyMethod):
         if self.is_large(schema):
             return plan_large(schema, promise)
         return plan(promise, is_sparse=True) if self.algorithm == "wavelet" else plan_tree(schema, promise, self.focus)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DrawnTable:
-    """A published table, with the noisy sums it was made of where they are published."""
-
-    table: Counts
-    measured: MeasuredTable | None = None
-
-
-def draw_levels(
-    counts: Counts,
-    layout: LeafLayout,
-    noises: tuple[CountNoise, ...],
-    budget: CountBudget,
-    *,
-    specs: tuple[TableSpec, ...] = (),
-    more: tuple[CountNoise, ...] = (),
-    rng: Rng,
-    rule: DensityRule | None = None,
-) -> DrawnTable:
-    """Measure all levels and further tables, and make one table of them.
-
-    Guarantee: what the noises of the total, of all levels and of all tables cost together. Proof: proofs/squares.md,
-    proofs/areas.md
-    """
-    given = budget.given if isinstance(budget, LinkedBudget) else None
-    known = budget.given_total if isinstance(budget, LinkedBudget) else None
-    total, variance = counts.total if known is None else known, 0.0
-    if budget.total_noise is not None:
-        total = int(budget.total_noise.add(np.array([counts.total], dtype=np.int64), rng=rng)[0])
-        variance = budget.total_noise.variance
-    measured = measure_levels(counts, layout, noises, total=total, total_variance=variance, rng=rng, rule=rule)
-    if specs or counts.schema.areas:
-        sums = measure_sums(counts, layout, counts.schema, specs, more, given=read_given(given), rng=rng)
-        measured = link(measured, counts.schema, specs, sums)
-    leaves = repair_linked(measured, rng=rng) if isinstance(measured, LinkedTable) else repair(measured, rng=rng)
-    kept = np.flatnonzero(leaves)
-    codes = counts.schema.radix.encode(layout.columns(kept))
-    return DrawnTable(table=Counts.build(counts.schema, codes, leaves[kept]), measured=measured)
-
-
-def check_given(counts: Counts, budget: CountBudget) -> None:
-    """Refuse totals of others that contradict the number of records where that is public anyway."""
-    known = budget.given_total if isinstance(budget, LinkedBudget) else None
-    is_public = budget.guarantee.neighbours == "replace" and budget.rows == 1
-    if known is not None and is_public and known != counts.total:
-        raise ParameterError(
-            "the totals add up to {known}, but the table has {total} records, which replace-one publishes; give totals"
-            " of the same people, or use neighbours add-remove",
-            known=known,
-            total=counts.total,
-        )
-
-
-def check_counts(counts: Counts, schema: Schema, budget: CountBudget, noises: Iterable[CountNoise]) -> None:
-    """Refuse what could only fail after the spend: other facts than those promised for, or a table too large."""
-    check_facts(counts, schema)
-    if counts.total >= MOST_RECORDS:
-        raise ParameterError("the table has 2**52 records or more; count in coarser units")
-    for noise in (*budget.noises, *noises):
-        noise.check()  # refuses noise beyond 64 bits
