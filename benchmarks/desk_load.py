@@ -1,19 +1,23 @@
 """How many verdicts a second the desk tells, with 1,000 requests in its store; wall time of one process that serves.
 
 Peer: the same server and the same number of clients on a page that does nothing but check the session (`/t/x/new` of a
-table that is not there), so the ratio says what the verdict itself costs.
-Run: python -m benchmarks.desk_load [--seconds 10] [--clients 8]
+table that is not there), so the ratio says what the verdict itself costs. Then questions come at a fixed rate, whether
+or not earlier ones are answered; a time is counted from when a question was due. The last line has a publication
+beside it.
+Run: python -m benchmarks.desk_load [--seconds 10] [--clients 8] [--rate 200]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from sudare.methods.kanon.request import Request, read_grouping
@@ -27,7 +31,21 @@ from sudare.studio.desk.store import DeskStore
 
 REQUESTS = 1_000
 USERS = 50
-LIMIT = 60  # forms of one user a day
+TOML = """
+[sudare]
+schema = 1
+name = "clinic"
+
+[[attribute]]
+name = "age"
+kind = "number"
+bins = { start = 0, stop = 100, width = 5 }
+
+[[attribute]]
+name = "sex"
+kind = "category"
+values = ["F", "M"]
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=200.0)
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         sessions = prepare(Path(folder))
@@ -43,15 +62,40 @@ def main(arguments: list[str] | None = None) -> int:
             found = re.search(r"http://[\d.:]+", server.stdout.readline() if server.stdout else "")
             if found is None:
                 raise SystemExit("the desk did not start")
-            idle = asyncio.run(measure(found[0], sessions, "/t/x/verdict", given.seconds / 2, given.clients))
-            told = asyncio.run(measure(found[0], sessions, "/t/clinic/verdict", given.seconds, given.clients))
+            known = {"address": found[0], "sessions": sessions, "seconds": given.seconds, "clients": given.clients}
+            tell("session only", given.seconds, asyncio.run(measure(path="/t/x/verdict", **known)))
+            tell("verdict", given.seconds, asyncio.run(measure(path="/t/clinic/verdict", **known)))
+            due = asyncio.run(measure(path="/t/clinic/verdict", rate=given.rate, **known))
+            tell(f"verdict at {given.rate:.0f} a second", given.seconds, due)
+            with publishing(Path(folder)):
+                due = asyncio.run(measure(path="/t/clinic/verdict", rate=given.rate, **known))
+            tell("the same beside a publication", given.seconds, due)
             server.terminate()
-    for name, times in (("session only", idle), ("verdict", told)):
-        times.sort()
-        rate = len(times) / (given.seconds / (2 if name == "session only" else 1))
-        print(f"{name}: {rate:.0f} a second, p50 {1000 * times[len(times) // 2]:.1f} ms,"
-              f" p99 {1000 * times[int(0.99 * len(times))]:.1f} ms")  # fmt: skip
     return 0
+
+
+def tell(name: str, seconds: float, times: list[float]) -> None:
+    """Print how many were answered a second, and how long they took."""
+    times.sort()
+    p50, p99 = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
+    print(f"{name}: {len(times) / seconds:.0f} a second, p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+
+
+@contextlib.contextmanager
+def publishing(folder: Path) -> Iterator[None]:
+    """Publish a view of the table over and over, as the steward's worker may."""
+    program = (
+        "import sys, sudare as sd\n"
+        "schema = sd.Schema.read(sys.argv[1])\n"
+        "while True:\n"
+        "    with sd.open(sys.argv[2], schema) as source: sd.View(epsilon=1).publish(source)\n"
+    )
+    command = [sys.executable, "-c", program, str(folder / "clinic.toml"), str(folder / "clinic.csv")]
+    with subprocess.Popen(command) as worker:
+        yield
+        if worker.poll() is not None:
+            raise SystemExit("the publication beside it ended")
+        worker.kill()
 
 
 def prepare(folder: Path) -> list[str]:
@@ -66,6 +110,7 @@ def prepare(folder: Path) -> list[str]:
         ),
     )
     file = folder / "clinic.csv"
+    (folder / "clinic.toml").write_text(TOML, encoding="utf-8")
     file.write_text("age,sex\n" + "".join(f"{row % 100},{'FM'[row // 7 % 2]}\n" for row in range(20_000)))
     requests = RequestStore.create(folder / "requests.db", schema, TablePolicy(k=5))
     with open_source(str(file), schema) as source:
@@ -78,17 +123,21 @@ def prepare(folder: Path) -> list[str]:
     return [accept(store, invite(store, f"U{number}", "user", actor="-"), "a long password") for number in range(USERS)]
 
 
-async def measure(address: str, sessions: list[str], path: str, seconds: float, clients: int) -> list[float]:
-    """Ask again and again from several clients; gives the time of every answer."""
+async def measure(
+    *, address: str, sessions: list[str], path: str, seconds: float, clients: int, rate: float | None = None
+) -> list[float]:
+    """Ask again and again from several clients, or at a rate; gives the time of every answer."""
     times: list[float] = []
-    end = time.monotonic() + seconds
+    start = time.perf_counter()
+    end = start + seconds
 
     host, port = address.removeprefix("http://").split(":")
 
     async def ask(client: int) -> None:
         number = client
         reader, writer = await asyncio.open_connection(host, int(port))
-        while time.monotonic() < end:
+        began = start
+        while began < end:
             session = sessions[number % len(sessions)]
             body = f"level-0={number // len(sessions) % 4}&level-1={number // 7 % 2}"
             head = (
@@ -96,7 +145,8 @@ async def measure(address: str, sessions: list[str], path: str, seconds: float, 
                 f"cookie: sudare_desk={session}\r\ncontent-type: application/x-www-form-urlencoded\r\n"
                 f"content-length: {len(body)}\r\n\r\n"
             )
-            began = time.perf_counter()
+            began = time.perf_counter() if rate is None else start + number / rate
+            await asyncio.sleep(max(began - time.perf_counter(), 0))
             writer.write((head + body).encode())
             answer = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", answer)
