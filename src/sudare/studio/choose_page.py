@@ -125,6 +125,7 @@ def _show(visit: Visit, table: StudioTable, given: Mapping[str, Any]) -> Respons
         others=[(name, str(entry.describe())) for name, entry in method_entries().items()],
         error=error,
         command=_write_command(table, given),
+        python=_write_python(advice, chosen),
         tell=tell,
     )
 
@@ -138,6 +139,16 @@ def _show_sizes(
         return None
     wish = str(given.get("sizes", ""))
     return find_sizes(Schema.read(table.schema_file), releases, wish=wish, rows=int(rows), share=stop.share)
+
+
+def _write_python(advice: Advice | None, chosen: str | None) -> str:
+    """The Python lines that look at what is recommended before it is made."""
+    first = 'import sudare as sd\nschema = sd.Schema.read("schema.toml")\n'
+    if advice is None:
+        return first + "print(schema)"
+    given = {**advice.choice.parameters, advice.name: chosen or advice.choice.parameters.get(advice.name, "")}
+    named = ", ".join(f"{name}={value if name == 'k' else repr(value)}" for name, value in given.items())
+    return f"{first}sd.{find_method(advice.choice.publish).__name__}({named}).preview(schema)"
 
 
 def _write_command(table: StudioTable, given: Mapping[str, Any]) -> str:
