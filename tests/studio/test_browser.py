@@ -133,6 +133,16 @@ def test_the_first_hour(
     assert Release.load(certificate.parent).certificate.private
 
 
+def open_schema(page: Any, address: str, workbook: Path) -> None:
+    """Drop a workbook, and go on to the cards of its columns."""
+    page.goto(address)
+    page.wait_for_url(re.compile(r":\d+/$"))
+    page.set_input_files("#file", workbook)
+    page.wait_for_url(re.compile("/header"))
+    page.click(".foot button")
+    page.wait_for_url(re.compile("/schema"))
+
+
 def walk_to_a_release(page: Any, workbook: Path) -> int:
     """Go from the first page to a release with the fewest clicks; gives their number."""
     page.set_input_files("#file", workbook)
@@ -212,12 +222,7 @@ def test_every_control_is_reached_by_the_keyboard_with_a_ring(studio: tuple[str,
     address, _ = studio
     with playwright.sync_playwright() as driver:
         page = open_browser(driver, language="ja-JP", width=1280, scheme="light")
-        page.goto(address)
-        page.wait_for_url(re.compile(r":\d+/$"))
-        page.set_input_files("#file", workbook)
-        page.wait_for_url(re.compile("/header"))
-        page.click(".foot button")
-        page.wait_for_url(re.compile("/schema"))
+        open_schema(page, address, workbook)
         page.evaluate("document.body.focus()")
         missed = page.evaluate(TAB_STOPS)
         seen = set()
@@ -254,12 +259,7 @@ def test_levels_are_edited_by_keyboard_stay_nested_and_go_through_a_file(
     address, _ = studio
     with playwright.sync_playwright() as driver:
         page = open_browser(driver, language="en-US", width=1280, scheme="light")
-        page.goto(address)
-        page.wait_for_url(re.compile(r":\d+/$"))
-        page.set_input_files("#file", workbook)
-        page.wait_for_url(re.compile("/header"))
-        page.click(".foot button")
-        page.wait_for_url(re.compile("/schema"))
+        open_schema(page, address, workbook)
         card = page.locator("section.column", has=page.get_by_role("heading", name="都道府県"))
         card.locator("details.levels summary").click()
         text = card.locator("textarea.code")
