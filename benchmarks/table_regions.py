@@ -57,10 +57,22 @@ def sparse(side: int, seed: int) -> np.ndarray:
     return table
 
 
+def cascade(side: int, seed: int, mean: float) -> np.ndarray:
+    """People by halving: every square gives its quarters uneven parts, down to the cells, as real maps look."""
+    random = np.random.default_rng(seed)
+    density = random.lognormal(0, 0.8, (5, 5))
+    while len(density) < side:
+        density = np.kron(density, np.ones((2, 2)))
+        density *= random.lognormal(0, 0.8, density.shape)
+    return random.poisson(density * mean / density.mean())
+
+
 MAPS: dict[str, Callable[[], np.ndarray]] = {
     "census": lambda: census_square(rows=160, columns=160, people_per_cell=100, seed=31),
     "clustered": lambda: clustered(160, 32),
     "sparse": lambda: sparse(160, 33),
+    "cascade": lambda: cascade(160, 35, 40.0),
+    "thin cascade": lambda: cascade(160, 36, 3.0),
     "xy": lambda: census_square(rows=512, columns=512, seed=34),
 }
 
@@ -235,7 +247,8 @@ def coverage(name: str, epsilon: Fraction, runs: int) -> dict[str, list[float]]:
     random = np.random.default_rng(3)
     held: dict[str, list[np.ndarray]] = {}
     for _ in range(runs):
-        drawn = draw_levels(counts, layout, method.noises_of(counts.schema, plan.steps), plan.steps, rng=SystemRng())  # type: ignore[arg-type]
+        noises, rule = (find(counts.schema, plan.steps) for find in (method.noises_of, method.rule_of))
+        drawn = draw_levels(counts, layout, noises, plan.steps, rng=SystemRng(), rule=rule)  # type: ignore[arg-type]
         measured = drawn.measured
         sets = {"cells": random.choice(table.size, 3000, replace=False)}
         sets |= {f"~{cells}": nearest.ravel() for cells, nearest in workload.regions.items()}
