@@ -27,6 +27,7 @@ NAMES = (
     "location",
     "view",
     "view_sql",
+    "view_peers",
     "view_blocks",
     "location_reports",
     "choose",

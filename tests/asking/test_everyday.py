@@ -256,3 +256,61 @@ def test_records_answer_any_select_and_reach_nothing_else(view: OpenedView) -> N
     ):
         with pytest.raises(ParameterError):
             select_from_columns(hostile, columns)
+
+
+def _estimate(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value=value, low=low, high=high, level=0.95, noise_deviation=1.0, model_deviation=1.0)
+
+
+def test_a_chart_cuts_no_number_and_an_interval_without_end_has_no_stroke_there() -> None:
+    rows = (("a", _estimate(1_234_567, 0, 99_999_999)), ("b", _estimate(5, 0, math.inf)))
+    drawn = draw_chart(AnswerTable(("k", "n"), rows, 0.95))
+
+    assert "1,234,567 [0.0, 99,999,999]" in drawn
+    assert "5.0 [0.0, ∞]" in drawn
+    assert drawn.count("v8") == 3
+
+
+def test_bars_below_zero_go_left_of_a_line() -> None:
+    rows = (("a", _estimate(-80, -100, -60)), ("b", _estimate(60, 40, 100)))
+    _, left, right, _ = write_chart(AnswerTable(("k", "n"), rows, 0.95))
+
+    assert left.split("  ")[1] == "░░░░▓▓▓▓████████████│"
+    assert right.split("│")[1].startswith("████████▓▓▓▓░░░░░░░░")
+
+
+def test_long_names_in_japanese_stay_inside_of_a_chart() -> None:
+    rows = (("東京都千代田区丸の内一丁目から三丁目までの事業所（従業者三十人以上）", _estimate(10, 5, 15)),)
+    drawn = draw_chart(AnswerTable(("k", "n"), rows, 0.95))
+    shown = drawn.split("…")[0].rsplit(">", 1)[1]
+
+    assert 13 * (len(shown) + 1) <= 330
+
+
+@pytest.mark.parametrize("form", ["arrow", "pandas", "polars"])
+def test_columns_of_an_answer_keep_their_kinds_in_other_programs(form: str, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip(form if form != "arrow" else "pyarrow")
+    statement = (
+        "SELECT date_trunc('month', ordered) AS m, category, YEAR(ordered) AS y, COUNT(*) AS n,"
+        " COUNT(*) > 100 AS large, MEDIAN(ordered) AS middle FROM orders GROUP BY ALL ORDER BY m, category"
+    )
+    answer = make_view(ORDERS).sql(statement)
+    answer.to_frame().save_arrow(tmp_path / "answer.arrow")
+    table = {"arrow": answer.to_arrow, "pandas": answer.to_pandas, "polars": answer.to_polars}[form]()
+    stored = pyarrow.ipc.open_file(tmp_path / "answer.arrow").read_all()
+
+    names = ["m", "category", "y", "n", "n_low", "n_high", "large", "middle", "middle_low", "middle_high"]
+    assert list(getattr(table, "column_names", None) or table.columns) == names
+    kinds = [str(stored.schema.field(name).type) for name in ("m", "y", "n_low", "large", "middle_high")]
+    assert kinds == ["date32[day]", "int64", "double", "bool", "date32[day]"]
+    assert [row["n_low"] <= row["n"] <= row["n_high"] for row in stored.to_pylist()] == [True] * len(answer.rows)
+
+
+def test_a_number_that_is_missing_is_no_value_in_arrow_and_a_label_like_a_day_stays_a_label() -> None:
+    pytest.importorskip("pyarrow")
+    rows = (("2025-99-99", _estimate(1, 0, 2)), ("2025-01-01", None))
+    table = AnswerTable(("k", "n"), rows, 0.95).to_arrow()
+
+    assert table.column("n").to_pylist() == [1.0, None]
+    assert table.column("k").to_pylist() == ["2025-99-99", "2025-01-01"]

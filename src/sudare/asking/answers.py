@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 LEVEL = 0.95
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")  # how days are written
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,17 +178,11 @@ class AnswerTable:
         return columns
 
     def to_frame(self) -> Frame:
-        """Give the answers as a table: a number becomes three columns, itself, its `_low` and its `_high`."""
-        columns: dict[str, Coded | NDArray[Any]] = {}
-        for name, cells in self.to_columns().items():
-            if any(isinstance(cell, float) for cell in cells) and all(
-                cell is None or isinstance(cell, int | float) for cell in cells
-            ):
-                columns[name] = np.array([math.nan if cell is None else float(cell) for cell in cells])
-            else:
-                labels = [None if cell is None else str(cell) for cell in cells]
-                columns[name] = Coded(np.arange(len(cells)), np.array(labels, dtype=object))
-        return Frame(columns)
+        """Give the answers as a table: a number becomes three columns, itself, its `_low` and its `_high`.
+
+        Whole numbers, days and truth values keep their kinds; a number that is missing has no value.
+        """
+        return Frame({name: _make_column(cells) for name, cells in self.to_columns().items()})
 
     def to_pandas(self) -> pandas.DataFrame:
         """Give the answers as a pandas frame, with the ends of the intervals beside every number."""
@@ -224,14 +221,14 @@ class AnswerTable:
 
 
 def _draw_cell(cell: AnswerCell, scale: tuple[float, float] | None) -> tuple[object, ...]:
-    shown: object = "" if cell is None else cell
+    shown: object = "" if cell is None else str(cell).replace(" ", "\u00a0") if isinstance(cell, Estimate) else cell
     if scale is None:
         return (shown,)
     if not isinstance(cell, Estimate) or not cell.has_interval:
         return shown, ""
     start, stop = scale
     low, high = max(cell.low, start), min(cell.high, stop)
-    return cell, figure(low, cell.value, high, start=start, stop=max(stop, start + 1e-12))
+    return shown, figure(low, cell.value, high, start=start, stop=max(stop, start + 1e-12))
 
 
 def _part(cell: AnswerCell, part: str) -> Any:
@@ -243,6 +240,24 @@ def _part(cell: AnswerCell, part: str) -> Any:
     if not math.isfinite(number):
         return None
     return write_day(number) if cell.is_day else float(f"{number:.12g}")
+
+
+def _make_column(cells: list[Any]) -> Coded | NDArray[Any]:
+    """A column of one kind; numbers that are missing are NaN and masked."""
+    known = [cell for cell in cells if cell is not None]
+    is_whole = len(known) == len(cells) and all(type(cell) is int and abs(cell) < 2**63 for cell in known)
+    if known and len(known) == len(cells) and all(type(cell) is bool for cell in known):
+        return np.array(cells, dtype=bool)
+    if known and is_whole:
+        return np.array(cells, dtype=np.int64)
+    if known and all(type(cell) in (int, float) for cell in known):
+        numbers = np.array([math.nan if cell is None else float(cell) for cell in cells])
+        return np.ma.masked_invalid(numbers) if len(known) < len(cells) else numbers
+    if known and all(_DAY.fullmatch(str(cell)) for cell in known):
+        with contextlib.suppress(ValueError):  # a label such as 2025-99-99 is no day
+            return np.array(["NaT" if cell is None else cell for cell in cells], dtype="datetime64[D]")
+    labels = [None if cell is None else str(cell) for cell in cells]
+    return Coded(np.arange(len(cells)), np.array(labels, dtype=object))
 
 
 def _free_name(name: str, taken: dict[str, Any]) -> str:

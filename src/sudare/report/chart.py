@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sudare.asking.answers import AnswerTable, Estimate, show_cell
 from sudare.errors import ParameterError
-from sudare.report.svg import escape, fit_text, write_text
+from sudare.report.svg import escape, fit_text, measure_text, write_text
 from sudare.text import Words, text
 
 MOST_BARS = 200
-WIDTH, NAMES, NUMBERS, ROW = 640, 190, 170, 24  # units of a drawing, for the names and numbers beside bars, of a row
+BARS, MOST_NAMES, ROW = 300, 330, 24  # units of a drawing: for the longest bar, for names beside bars at most, of a row
 CELLS = 40  # signs of the longest bar on a terminal
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1f2933}.quiet{fill:#52606d}.title{font-weight:600}"
@@ -62,24 +62,41 @@ def _span(bars: Sequence[AnswerBar]) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1.0)
 
 
-def draw_chart(answer: AnswerTable) -> str:
-    """Draw an answer as SVG: bars, and a line with ends for each interval."""
-    title, bars = find_bars(answer)
+@dataclass(frozen=True, slots=True)
+class ChartScale:
+    """Where numbers stand in a drawing: bars begin after the names, and all numbers of the answer fit behind them."""
+
+    start: float
+    stop: float
+    names: float
+    wide: float
+
+    def place(self, number: float) -> float:
+        """Where a number stands; one beyond the scale stands at its end."""
+        inside = min(max(number, self.start), self.stop)
+        return self.names + (inside - self.start) * BARS / (self.stop - self.start)
+
+
+def _find_scale(bars: Sequence[AnswerBar]) -> ChartScale:
     start, stop = _span(bars)
+    names = min(MOST_NAMES, max((measure_text(bar.name) for bar in bars), default=0.0)) + 14
+    numbers = max((measure_text(str(bar.estimate)) for bar in bars), default=0.0) + 14
+    return ChartScale(start, stop, names, names + BARS + numbers)
+
+
+def draw_chart(answer: AnswerTable) -> str:
+    """Draw an answer as SVG: bars, and a line with ends for each interval; one without an end has no stroke there."""
+    title, bars = find_bars(answer)
+    scale = _find_scale(bars)
     top, tall = 34, 34 + ROW * len(bars) + 26
-    scale = (WIDTH - NAMES - NUMBERS) / (stop - start)
-
-    def place(number: float) -> float:
-        return NAMES + (min(max(number, start), stop) - start) * scale
-
-    zero = place(0.0) if start <= 0 <= stop else NAMES
+    note = text("bars: estimates; lines: intervals of level {level}", level=answer.level)
+    zero = scale.place(0.0) if scale.start <= 0 <= scale.stop else scale.names
     parts = [write_text(0, 16, title, kind="title")]
     parts.append(f'<path d="M{zero:.1f} {top - 6}V{top + ROW * len(bars)}" class="rule"/>')
     for row, bar in enumerate(bars):
-        parts.append(_draw_bar(bar, top + row * ROW, zero, place))
-    note = text("bars: estimates; lines: intervals of level {level}", level=answer.level)
+        parts.append(_draw_bar(bar, top + row * ROW, zero, scale))
     parts.append(write_text(0, tall - 8, note, kind="quiet"))
-    wide, high = WIDTH + 24, tall + 4
+    wide, high = round(max(scale.wide, measure_text(note), measure_text(title))) + 24, tall + 4
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -4 {wide} {high}" width="{wide}" height="{high}"'
         f' role="img" aria-label="{escape(title)}"><style>{STYLE}</style>'
@@ -87,17 +104,23 @@ def draw_chart(answer: AnswerTable) -> str:
     )
 
 
-def _draw_bar(bar: AnswerBar, y: float, zero: float, place: Callable[[float], float]) -> str:
-    at = place(bar.estimate.value)
+def _draw_bar(bar: AnswerBar, y: float, zero: float, scale: ChartScale) -> str:
+    at = scale.place(bar.estimate.value)
     left, wide = min(zero, at), abs(at - zero)
+    name = fit_text(bar.name, (scale.names - 14) * 0.88)  # letters here are larger than those that it counts
     parts = [
-        write_text(NAMES - 8, y + 13, fit_text(bar.name, NAMES - 14), anchor="end", full=bar.name),
+        write_text(scale.names - 8, y + 13, name, anchor="end", full=bar.name),
         f'<rect x="{left:.1f}" y="{y + 2}" width="{wide:.1f}" height="14" class="bar"/>',
     ]
     if bar.estimate.has_interval:
-        low, high = place(bar.estimate.low), place(bar.estimate.high)
-        parts.append(f'<path d="M{low:.1f} {y + 5}v8m0 -4H{high:.1f}m0 -4v8" class="reach"/>')
-    parts.append(write_text(WIDTH, y + 13, fit_text(str(bar.estimate), NUMBERS - 6), anchor="end", kind="quiet"))
+        low, high = scale.place(bar.estimate.low), scale.place(bar.estimate.high)
+        strokes = "".join(
+            f"M{place:.1f} {y + 5}v8"
+            for place, end in ((low, bar.estimate.low), (high, bar.estimate.high))
+            if math.isfinite(end)
+        )
+        parts.append(f'<path d="M{low:.1f} {y + 9}H{high:.1f}{strokes}" class="reach"/>')
+    parts.append(write_text(scale.wide, y + 13, str(bar.estimate), anchor="end", kind="quiet"))
     return "".join(parts)
 
 
@@ -116,13 +139,18 @@ def write_chart(answer: AnswerTable) -> list[str]:
 
 
 def _signs(estimate: Estimate, start: float, stop: float) -> str:
+    """A bar from 0 to the estimate, then to the far end of its interval; a line stands at 0 if bars go left."""
+
     def count(number: float) -> int:
         return round(CELLS * (min(max(number, start), stop) - start) / (stop - start))
 
-    at = count(estimate.value)
+    zero, at = count(0.0), count(estimate.value)
     low, high = (count(estimate.low), count(estimate.high)) if estimate.has_interval else (at, at)
-    drawn = "█" * low + "▓" * (at - low) + "░" * (high - at)
-    return drawn.ljust(CELLS)
+    is_bar = [min(zero, at) <= cell < max(zero, at) for cell in range(CELLS)]
+    is_reach = [low <= cell < high for cell in range(CELLS)]
+    signs = {(True, False): "█", (True, True): "▓", (False, True): "░", (False, False): " "}
+    drawn = "".join(signs[pair] for pair in zip(is_bar, is_reach, strict=True))
+    return drawn if zero == 0 else f"{drawn[:zero]}│{drawn[zero:]}"
 
 
 def _width(words: str) -> int:
