@@ -113,6 +113,18 @@ def test_the_line_of_names_and_the_sheet_can_be_chosen() -> None:
     assert "line 900 of book.xlsx is not there" in refusal(f"{path}#!900")
 
 
+def test_a_table_far_down_and_to_the_right_is_read() -> None:
+    """Names below 260 lines of notes, in the third column and behind: rows are read one by one, so places must fit."""
+    notes = [[None, None, f"note {line}"] for line in range(260)]
+    table = [["ward", "age", "sex"], ["north", 3, "F"], ["south", 4, "M"], [None, 5, "F"]]
+    path = write_book([*notes, *([None, None, *row] for row in table)], merged=[(262, 2, 263, 2, "south")])
+    names, rows, told = read(f"{path}#!261")
+
+    assert names == ["ward", "age", "sex"]
+    assert rows == [("north", "3", "F"), ("south", "4", "M"), ("south", "5", "F")]
+    assert any("filled with their value: lines 263-264" in note for note in told)
+
+
 def test_a_sheet_without_names_is_refused_with_what_to_do() -> None:
     assert "say which line it is, as in book.xlsx#!3" in refusal(write_book([[1, 2, 3], [4, 5, 6], [7, 8, 9]]))
 

@@ -18,12 +18,11 @@ from pathlib import Path
 from sudare.errors import SourceError
 from sudare.schema.office import fold
 from sudare.sources.files import open_bytes
-from sudare.sources.office import SUMS, Head, LeftOut, find_head, is_blank, is_word, take_rows
+from sudare.sources.office import SUMS, Head, LeftOut, find_head, is_blank, is_word, measure_sample, take_rows
 from sudare.text import Text
 
 DELIMITERS = (",", "\t", ";", "|")
 SAMPLE_CHARACTERS = 1 << 18  # of the beginning of a file, by which the delimiter is chosen
-_SAMPLE_HEAD = 200  # records in which the line of names is sought
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,7 +221,7 @@ def rewrite_rows(path: Path, out: Path, *, original: Path, lines: tuple[int, int
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as decoded:
         sample = decoded.read(SAMPLE_CHARACTERS)
     delimiter = find_layout(sample).delimiter
-    records: list[list[str]] = _read_records(_cut_last_line(sample), delimiter, most=_SAMPLE_HEAD)
+    records: list[list[str]] = _read_records(_cut_last_line(sample), delimiter, most=measure_sample(lines))
     head = find_head(records, file=original, lines=lines)
     left_out = LeftOut()
     with out.open("w", encoding="utf-8", newline="") as target:

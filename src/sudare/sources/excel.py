@@ -10,18 +10,19 @@ import csv
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from sudare.errors import SourceError
-from sudare.sources.office import LeftOut, Merged, find_head, is_blank, take_rows
+from sudare.sources.office import LeftOut, Merged, find_head, is_blank, measure_sample, take_rows
 from sudare.text import Text, describe_refusal
 
 EXCEL_ENDINGS = frozenset({".xlsx", ".xlsm", ".xls"})
 
 _MOST_BYTES = 1 << 30  # that the parts of a workbook may unpack to
-_MOST_CELLS = 50_000_000  # in the rectangle that holds all cells of a sheet; about 3 GB of memory
+_MOST_CELLS = 50_000_000  # in the rectangle that holds all cells of a sheet; about 4 GB of memory
 _CHUNK = 1 << 20
 _COMPOUND = bytes.fromhex("D0CF11E0A1B11AE1")  # how an .xls begins, and an .xlsx with a password
 _CELL = re.compile(rb"\br\s*=\s*[\"']([A-Z]{1,3})([0-9]{1,7})[\"']")
@@ -43,17 +44,18 @@ def write_sheet(
         rows, merged = _read_sheet(book, _choose_sheet(book, path, sheet))
     except Exception as error:  # calamine has errors of its own, and passes on those of Rust
         raise _name_damage(path, error) from None
-    if not any(not is_blank(cell) for row in rows for cell in row):
+    first_rows = list(islice(rows, measure_sample(lines)))
+    if not any(not is_blank(cell) for row in first_rows for cell in row):
         raise SourceError("{file} is empty; a table needs at least a line with the names of its columns", file=path)
     if sum((bottom - top + 1) * (right - left + 1) for top, left, bottom, right in merged) > _MOST_CELLS:
         raise _name_size(path)
     left_out = LeftOut()
-    head = find_head(rows, file=path, merged=merged, lines=lines)
-    _fill_merged(rows, merged, head.first, left_out)
+    head = find_head(first_rows, file=path, merged=merged, lines=lines)
+    filled = _fill_merged(chain(first_rows, rows), merged, head.first, left_out)
     with out.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(head.names)
-        writer.writerows(take_rows(rows, head, left_out, file=path))
+        writer.writerows(take_rows(filled, head, left_out, file=path))
     if errors:
         left_out.lines["error"] = [errors]
     return left_out.notes(path)
@@ -67,7 +69,7 @@ def open_sheets(path: Path) -> dict[str, list[list[object]]]:
     _look_inside(path)
     book = _open_book(path)
     try:
-        return {name: _read_sheet(book, name)[0] for name in book.sheet_names}
+        return {name: list(_read_sheet(book, name)[0]) for name in book.sheet_names}
     except Exception as error:
         raise _name_damage(path, error) from None
 
@@ -112,7 +114,7 @@ def _choose_sheet(book: Any, path: Path, sheet: str | None) -> str:
                 "{file} has no sheet {sheet}; it has {names}", file=path, sheet=sheet, names=", ".join(names)
             )
         return sheet
-    filled = [name for name in names if len(names) == 1 or _read_sheet(book, name)[0]]
+    filled = [name for name in names if len(names) == 1 or book.get_sheet_by_name(name).height]
     if len(filled) > 1:
         raise SourceError(
             "{file} has several sheets ({names}); name the one to read, as in {file}#{first}",
@@ -123,25 +125,36 @@ def _choose_sheet(book: Any, path: Path, sheet: str | None) -> str:
     return filled[0] if filled else names[0]
 
 
-def _read_sheet(book: Any, name: str) -> tuple[list[list[object]], list[Merged]]:
+def _read_sheet(book: Any, name: str) -> tuple[Iterator[list[object]], list[Merged]]:
+    """Give the rows of a sheet one by one, from its first line and column on, and its merged cells."""
     page = book.get_sheet_by_name(name)
-    rows = page.to_python(skip_empty_area=False)
     try:
         ranges = page.merged_cell_ranges or []
     except Exception:  # .xls files of old writers may lack them
         ranges = []
-    return rows, [(top, left, bottom, right) for (top, left), (bottom, right) in ranges]
+    blanks = [""] * (page.start[1] if page.start else 0)  # columns before the first that holds anything
+    rows = (blanks + row for row in page.iter_rows()) if blanks else page.iter_rows()
+    return iter(rows), [(top, left, bottom, right) for (top, left), (bottom, right) in ranges]
 
 
-def _fill_merged(rows: list[list[object]], merged: list[Merged], first: int, left_out: LeftOut) -> None:
+def _fill_merged(
+    rows: Iterable[list[object]], merged: Sequence[Merged], first: int, left_out: LeftOut
+) -> Iterator[list[object]]:
     """Write the value of a cell merged over several rows into each of them: it belongs to all."""
-    for top, left, bottom, right in merged:
-        if top < first or bottom == top or top >= len(rows) or is_blank(rows[top][left]):
-            continue
-        for row in range(top, min(bottom, len(rows) - 1) + 1):
-            for column in range(left, min(right, len(rows[row]) - 1) + 1):
-                rows[row][column] = rows[top][left]
-            left_out.add("merged", row)
+    begins: dict[int, list[Merged]] = {}
+    for cells in merged:
+        if first <= cells[0] < cells[2]:
+            begins.setdefault(cells[0], []).append(cells)
+    active: list[tuple[Merged, object]] = []
+    for number, row in enumerate(rows):
+        active = [(cells, value) for cells, value in active if cells[2] >= number]
+        active += [(cells, row[cells[1]]) for cells in begins.get(number, ())
+                   if cells[1] < len(row) and not is_blank(row[cells[1]])]  # fmt: skip
+        for (_, left, _, right), value in active:
+            row[left : right + 1] = [value] * (min(right, len(row) - 1) + 1 - left)
+        if active:
+            left_out.add("merged", number)
+        yield row
 
 
 # --- before a workbook is opened --------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ def find_head(
     >>> find_head([["Members"], [], ["age", "sex"], [31, "F"], [40, "M"]], file="members.xlsx").names
     ('age', 'sex')
     """
-    sample = [list(row) for row in rows[:_SAMPLE_ROWS]]
+    sample = [list(row) for row in rows[: measure_sample(lines)]]
     width = max((len(row) for row in sample), default=0)
     sample = [row + [None] * (width - len(row)) for row in sample]
     spread = _spread(sample, merged)
@@ -158,6 +158,11 @@ def find_head(
         if _may_name(row, sample[line + 1 : line + 3], table_width):
             return _name_columns(sample, spread, line, _end_of_names(sample, spread, line, merged))
     raise refuse_head(file)
+
+
+def measure_sample(lines: tuple[int, int] | None) -> int:
+    """Count the first rows of a sheet that `find_head` looks at: more where a steward chose a line further down."""
+    return _SAMPLE_ROWS if lines is None else lines[1] + 1 + _SAMPLE_ROWS
 
 
 def refuse_head(file: object) -> SourceError:
@@ -248,7 +253,9 @@ def find_reason(row: Cells, head: Head) -> str | None:
         return "sum"
     if len(cells) == 1 and len(head.columns) > 2 and isinstance(cells[0], str) and is_word(cells[0]):
         return "note"
-    if tuple(tidy_name(cell) for cell in cells) == head.names_of_line:
+    if len(cells) == len(head.names_of_line) and all(
+        tidy_name(cell) == name for cell, name in zip(cells, head.names_of_line, strict=True)
+    ):
         return "again"
     return None
 
@@ -286,6 +293,8 @@ def take_rows(rows: Iterable[Cells], head: Head, left_out: LeftOut, *, file: obj
 
 def _write(value: object) -> str:
     """Write a cell as text: whole numbers without decimals, days and times as ISO 8601."""
+    if type(value) is str:  # most cells are: before the slower match
+        return value
     match value:
         case None:
             return ""
