@@ -19,7 +19,8 @@ from sudare.methods.kanon.tuples import Classes
 from sudare.schema.arrays import Booleans
 
 PROGRESS_CHECKS = 64  # progress is reported once in so many checks
-RECENT_NODES = 8  # nodes whose classes stay in memory for the questions that follow a check
+RECENT_NODES = 8  # nodes whose classes at least stay in memory for the questions that follow a check
+RECENT_BYTES = 2**26  # memory for those of more nodes, at 32 bytes a tuple
 # Classes of a node are summed up from those of a finer one. The rest changes only the time (benchmarks/kanon.py):
 FAR_RATIO = 2  # a finer node with more than so many times the classes is a slow source
 FAR_NODES = 3  # after so many nodes with one slow source, a node between them and it is made first
@@ -83,6 +84,7 @@ class NodeChecker:
         self.count = 0
         self.finer_classes = FinerClasses(problem.lattice.heights, problem.tuples.count)
         self._recent: dict[Node, JudgedClasses] = {}  # of few nodes: classes take far more memory than verdicts
+        self._most_recent = max(RECENT_NODES, RECENT_BYTES // (32 * max(1, problem.tuples.count)))
         self._certain_losses: dict[Node, Any] = {}
         self._far_nodes: dict[Node, list[Node]] = {}  # by the slow source they were summed up from
         self._stop = None if problem.deadline_seconds is None else time.monotonic() + problem.deadline_seconds
@@ -109,8 +111,11 @@ class NodeChecker:
         known = self.checks.get(node)
         if known is not None:
             return known
-        checked = self._judge(self.judge_classes(node))
+        judged = self.judge_classes(node)
+        checked = self._judge(judged)
         self._record(checked)
+        if self.measure.is_loss_cheap and not checked.excludes_finer:
+            self._certain_losses[node] = self.measure.certain_loss(judged.classes, judged.lost)
         return checked
 
     def judge_classes(self, node: Node) -> JudgedClasses:
@@ -120,7 +125,7 @@ class NodeChecker:
             classes = self._make_classes(node)
             failing = ~all_satisfied(self.problem.criteria, classes)
             known = self._recent[node] = self._find_lost(classes, failing)
-            if len(self._recent) > RECENT_NODES:
+            if len(self._recent) > self._most_recent:
                 self._recent.pop(next(iter(self._recent)))
         return known
 

@@ -187,6 +187,9 @@ class OpenBoxes:
             self.excluded.add(high)  # what is lost here is lost in all finer nodes, and costs more than the best does
             return
         bound = self.measure.bound_with_loss(low, loss)
+        if self.measure.is_loss_cheap and self.checker.prefers(bound, low):
+            judged = self.checker.judge_classes(high)
+            bound = max(bound, self.measure.box_bound(low, judged.classes, judged.lost))
         known = self.checker.checks.get(low)
         if known is not None:
             bound = max(bound, known.coarser_bound)

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -38,6 +38,13 @@ class QualityMeasure(Protocol):
 
     def lower_bound(self, node: Node) -> float:
         """Bound the scores of a node and of all coarser ones from below, without a check."""
+
+    @property
+    def is_loss_cheap(self) -> bool:
+        """Tell whether `certain_loss` costs next to nothing beside a check."""
+
+    def box_bound(self, low: Node, high: Classes, lost: Booleans) -> float:
+        """Bound the scores of the nodes between two, the coarse one known with the classes that finer ones lose."""
 
     def coarser_bound(self, classes: Classes) -> float:
         """Bound the scores of a checked node and of all coarser ones from below."""
@@ -74,6 +81,7 @@ class AttributeMeasure:
     rows: tuple[Reals, ...]
     is_geometric: bool
     weights: tuple[float, ...] | None = None  # how much each attribute matters; None: all alike
+    is_loss_cheap: ClassVar[bool] = False
 
     @cached_property
     def _equal_extra(self) -> list[list[float | None]]:
@@ -160,6 +168,10 @@ class AttributeMeasure:
         """Know no more than `bound_with_loss` does without a check."""
         return float("-inf")
 
+    def box_bound(self, low: Node, high: Classes, lost: Booleans) -> float:
+        """Know no more than `bound_with_loss` does."""
+        return float("-inf")
+
     def certain_loss(self, classes: Classes, lost: Booleans) -> list[list[float]] | None:
         """Add up what the lost rows lose more, for every attribute and level."""
         if not lost.any():
@@ -209,6 +221,8 @@ class ClassSizeMeasure:
     lattice: Lattice
     min_class_size: int
     is_squared: bool  # discernability; else rows per class
+    is_loss_cheap: ClassVar[bool] = True
+    parts_known: dict[Node, Reals] = field(default_factory=dict, repr=False)
 
     def score(self, classes: Classes, failing: Booleans) -> float:
         """Measure a node whose failing classes are suppressed."""
@@ -220,27 +234,73 @@ class ClassSizeMeasure:
 
     def bound_with_suppressed(self, node: Node, suppressed: int) -> float:
         """Bound by the suppressed rows and the others spread evenly."""
-        return self.bound_with_loss(node, suppressed)
+        rows = self.tuples.rows
+        return self.bound_with_loss(node, (suppressed, (rows - suppressed) // self.min_class_size))
 
     def lower_bound(self, node: Node) -> float:
         """Bound by rows spread evenly over all cells."""
-        return self.bound_with_loss(node, 0)
+        return self.bound_with_loss(node, (0, self.tuples.rows // self.min_class_size))
 
     def coarser_bound(self, classes: Classes) -> float:
-        """Bound by all classes of the node, kept or not: merging and suppressing only add."""
-        return self.score(classes, np.zeros(classes.count, dtype=bool))
+        """Bound by the classes of the node: coarser ones are their unions, and a published one has the least size.
 
-    def certain_loss(self, classes: Classes, lost: Booleans) -> int:
-        """Count the lost rows."""
-        return int(classes.sizes[lost].sum())
-
-    def bound_with_loss(self, node: Node, loss: int) -> float:
-        """Bound by the lost rows suppressed and the others spread evenly."""
-        rows = self.tuples.rows
-        most = max(1, min(self.lattice.cells(node), self.tuples.count))
+        Discernability: a row counts its class, which has at least as many rows as here and the least size, or all rows
+        if it is suppressed. Average: classes too small here can make one of the least size for each so many rows.
+        """
+        sizes, least = classes.float_sizes, float(self.min_class_size)
         if self.is_squared:
-            return float(rows) * loss + float(rows - loss) ** 2 / most
-        return rows / max(1, min(most, (rows - loss) // self.min_class_size + 1))
+            return float(np.dot(sizes, np.maximum(sizes, least)))
+        is_large = sizes >= least
+        small = float(sizes[~is_large].sum())
+        most = int(np.count_nonzero(is_large)) + int(small // least) + 1  # one for the suppressed rows
+        return self.tuples.rows / max(1, most)
+
+    def certain_loss(self, classes: Classes, lost: Booleans) -> tuple[int, int]:
+        """Count the lost rows, and the classes of the least size that the others can be divided into."""
+        kept = classes.float_sizes[~lost]
+        return int(classes.sizes[lost].sum()), int((kept // self.min_class_size).sum())
+
+    def bound_with_loss(self, node: Node, loss: tuple[int, int]) -> float:
+        """Bound by the lost rows suppressed and the others spread evenly, over no more classes than they can make."""
+        rows, (lost, divided) = self.tuples.rows, loss
+        cells = max(1, min(self.lattice.cells(node), self.tuples.count))
+        if self.is_squared:
+            return float(rows) * lost + float(rows - lost) ** 2 / max(1, min(cells, divided))
+        return rows / min(cells, divided + 1)
+
+    def box_bound(self, low: Node, high: Classes, lost: Booleans) -> float:
+        """Bound the scores of the nodes between `low` and that of `high`: a class is divided by the groups below it.
+
+        A class of n rows becomes at most n / least size classes, and at most as many as it has groups at `low`.
+        """
+        chosen = np.flatnonzero(~lost)
+        first, sizes = high.first.take(chosen), high.float_sizes.take(chosen)
+        parts = np.ones(len(chosen))
+        for axis, (fine, coarse) in enumerate(zip(low, high.node, strict=True)):
+            if fine < coarse:
+                parts *= self._parts(axis, fine, coarse).take(self.tuples.columns[axis].take(first))
+        parts = np.minimum(parts, sizes // self.min_class_size)
+        rows, lost_rows = self.tuples.rows, float(high.float_sizes[lost].sum())
+        if self.is_squared:
+            return float(rows) * lost_rows + float((sizes**2 / np.maximum(parts, 1)).sum())
+        return rows / (float(parts.sum()) + 1)
+
+    def _parts(self, axis: int, fine: int, coarse: int) -> Reals:
+        """Count, for every code, the groups of the fine level that occur in its group of the coarse level; kept."""
+        name = (axis, fine, coarse)
+        known = self.parts_known.get(name)
+        if known is None:
+            attribute = self.lattice.attributes[axis]
+            codes, hierarchy = np.arange(attribute.size), attribute.hierarchy
+            lower, upper = (
+                codes if hierarchy is None or level == 0 else hierarchy.lift(codes, level) for level in (fine, coarse)
+            )
+            occurring = np.unique(self.tuples.columns[axis])
+            pairs = np.unique(np.column_stack([lower[occurring], upper[occurring]]), axis=0)
+            counts = np.bincount(pairs[:, 1], minlength=int(upper.max()) + 1)
+            known = np.asarray(counts[upper], dtype=np.float64)
+            self.parts_known[name] = known
+        return known
 
 
 @dataclass(frozen=True)
