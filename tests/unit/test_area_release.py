@@ -442,3 +442,36 @@ def test_a_schema_file_declares_several_divisions(tmp_path: Path) -> None:
 
     assert [division.levels for division in schema.areas] == [("town",), ("school",)]
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+
+
+# --- pages and maps ---------------------------------------------------------------------------------------------------
+
+
+def publish_mesh(tmp_path: Path) -> Path:
+    mesh = Attribute(name="mesh", domain=MeshCells(level=2, area=("5339",)))
+    lines = [f"5339{row}{column},m{column // 4},p" for row in range(8) for column in range(8)]
+    (tmp_path / "areas.csv").write_text("\n".join(["mesh,municipality,prefecture", *lines]), encoding="utf-8")
+    schema = Schema(name="people", attributes=(mesh,))
+    schema = schema.with_areas(Areas.read(tmp_path / "areas.csv", schema))
+    counts = Counts.from_columns(schema, np.arange(64)[:, None], np.arange(64) * 10)
+    publish(counts=counts, epsilon=1).save(tmp_path / "out", file_format="csv", even_if_not_private=True)
+    return tmp_path / "out"
+
+
+def test_areas_of_a_mesh_stand_on_a_map_with_their_borders_and_on_the_page(tmp_path: Path) -> None:
+    place = publish_mesh(tmp_path)
+    release = Release.load(place)
+    shapes = json.loads((place / "areas.geojson").read_text(encoding="utf-8"))["features"]
+    frame = release.frames["areas"].decode()
+    picture = (place / "areas.ja.svg").read_text(encoding="utf-8")
+    page = Table.page(release)
+    titles = [section.title.render("en") for section in page.sections]  # type: ignore[union-attr]
+
+    assert [(one["properties"]["area"], len(one["geometry"]["coordinates"])) for one in shapes] == [
+        ("m0", 8), ("m1", 8), ("p", 8)
+    ]  # fmt: skip
+    assert [str(one["properties"]["count"]) for one in shapes] == [str(count) for count in frame["count"]]
+    assert "地域ごとの人数" in picture
+    assert picture.count("M") >= 2
+    assert "Areas" in titles
+    assert failed(place) == []

@@ -45,12 +45,12 @@ def draw_error_map(
     *,
     title: Words,
     notes: Sequence[Words] = (),
-    is_of_areas: bool = False,
+    areas: Codes | None = None,
 ) -> str:
     """Draw published cells and, beside them, their margins of error in per cent of them; this picture may leave.
 
     `codes` and `people` are the published cells, `margins[code]` the margin of every cell of the area. With
-    `is_of_areas` every cell has the numbers of the area that it lies in.
+    `areas`, the area of every cell, its numbers are those of that area, and the borders between areas are drawn.
     """
     every = np.arange(cells.size, dtype=np.int64)
     counts = np.zeros(cells.size, dtype=np.int64)
@@ -62,7 +62,7 @@ def draw_error_map(
     tall = WIDTH * grid.height / (grid.width * measure_aspect(cells))
     width, height = 3 * MARGIN + 2 * WIDTH, TOP + tall + LEGEND + BOTTOM
     is_hatched = (counts > 0) & (margins > counts)
-    shown = text("people per area, published") if is_of_areas else text("people per cell, published")
+    shown = text("people per area, published") if areas is not None else text("people per cell, published")
     panels = [
         _place_panel(0, shown, grid.paint(every, left.paint(counts)), tall),
         _place_hatch(grid, every, is_hatched, tall),
@@ -71,7 +71,10 @@ def draw_error_map(
         ),
     ]
     legends = [left.draw(MARGIN, TOP + tall + 14), right.draw(2 * MARGIN + WIDTH, TOP + tall + 14)]
-    told = _explain_areas(margins) if is_of_areas else [_tell_margins(margins), *_explain(is_hatched)]
+    if areas is not None:
+        borders = grid.find_borders(areas)
+        panels += [_place_borders(place, borders, WIDTH / grid.width, tall / grid.height) for place in (0, 1)]
+    told = _explain_areas(margins) if areas is not None else [_tell_margins(margins), *_explain(is_hatched)]
     lines = _write_notes([*told, *notes], TOP + tall + LEGEND)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:.0f}" '
@@ -148,6 +151,17 @@ def _place_panel(place: int, name: Words, image: str, tall: float) -> str:
     )
 
 
+def _place_borders(place: int, borders: Codes, wide: float, high: float) -> str:
+    """Draw lines between areas over a panel: (m, 4) from and to, in cells from the top left."""
+    left = MARGIN + place * (WIDTH + MARGIN)
+    lines = "".join(
+        f"M{left + x * wide:.1f} {TOP + y * high:.1f}L{left + right * wide:.1f} {TOP + below * high:.1f}"
+        for x, y, right, below in borders.tolist()
+    )
+    strokes = ((WHITE, 1.6), (INK, 0.6))
+    return "".join(f'<path d="{lines}" stroke="{ink}" stroke-width="{width}" fill="none"/>' for ink, width in strokes)
+
+
 def _place_hatch(grid: PixelGrid, every: Codes, is_hatched: Booleans, tall: float) -> str:
     """Lay lines over the cells that are less than their error: a pattern seen through a mask with one pixel a cell."""
     mask = np.zeros((len(every), 3), dtype=np.uint8)
@@ -191,6 +205,7 @@ def _explain_areas(margins: Reals) -> list[Words]:
         text("Margin of error of an area: {low} to {high} people.", low=f"{ends[0]:,}", high=f"{ends[1]:,}"),
         text("The true number of an area lies within its margin of error of the unbiased figure in 95 of 100 cases."),
         text("Hatched: the margin of error exceeds the published number. Every cell has the colour of its area."),
+        text("Pale: 0 was published; the true number may be up to the margin of error."),
     ]
 
 

@@ -92,6 +92,17 @@ def write_map(path: Path, picture: str) -> None:
     path.write_text(picture, encoding="utf-8")
 
 
+def _join_lines(lines: Codes, *, along: int) -> Codes:
+    """Join lines of one cell that follow each other along a direction."""
+    if not len(lines):
+        return lines
+    lines = lines[np.lexsort((lines[:, along], lines[:, 1 - along]))]
+    is_next = (np.diff(lines[:, along]) == 1) & (np.diff(lines[:, 1 - along]) == 0)
+    starts = np.append(0, np.flatnonzero(~is_next) + 1)
+    stops = np.append(np.flatnonzero(~is_next), len(lines) - 1)
+    return np.column_stack([lines[starts][:, :2], lines[stops][:, 2:]])
+
+
 class PixelGrid:
     """The rectangle of pixels around the cells of an area, north up."""
 
@@ -108,6 +119,16 @@ class PixelGrid:
 
     def _places(self, rows: Codes, columns: Codes) -> tuple[Codes, Codes]:
         return self.height - 1 - (rows - self.south), columns - self.west
+
+    def find_borders(self, areas: Codes) -> Codes:
+        """Find the lines between cells of other areas: (m, 4) as x, y, x, y in cells from the top left."""
+        numbers = np.full((self.height, self.width), -1, dtype=np.int64)
+        numbers[self._places(*self.cells.grid(np.arange(self.cells.size)))] = areas
+        y, x = np.nonzero(numbers[:, 1:] != numbers[:, :-1])
+        upright = _join_lines(np.column_stack([x + 1, y, x + 1, y + 1]), along=1)
+        y, x = np.nonzero(numbers[1:] != numbers[:-1])
+        level = _join_lines(np.column_stack([x, y + 1, x + 1, y + 1]), along=0)
+        return np.concatenate([upright, level])
 
     def image(self, codes: Codes, people: Integers, top: int) -> str:
         """Colour the cells and give the picture as a data address."""

@@ -19,6 +19,7 @@ from sudare.methods.table.linked import LinkedTable
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Frame
+from sudare.releases.columns import read_labels, read_numbers
 from sudare.releases.geo import DECIMALS, find_corners
 from sudare.report.error_maps import draw_error_map
 from sudare.report.maps import write_map
@@ -28,7 +29,7 @@ from sudare.text import text, use_language
 
 GEOJSON = "areas.geojson"
 PICTURES = {"areas.svg": "en", "areas.ja.svg": "ja"}
-MOST_DRAWN = 2**20  # cells of a mesh that are drawn one by one
+MOST_DRAWN = 2**20  # cells of the rectangle around a mesh that are drawn one by one
 
 
 def area_files(frames: Mapping[str, Frame], measured: MeasuredTable | None) -> dict[str, Callable[[Path], object]]:
@@ -40,10 +41,16 @@ def area_files(frames: Mapping[str, Frame], measured: MeasuredTable | None) -> d
         return {}
     files: dict[str, Callable[[Path], object]] = {GEOJSON: partial(write_areas, frame=frames[AREAS], divisions=found)}
     cells, division = found[0]
-    if cells.size <= MOST_DRAWN:
+    if is_drawn(cells):
         drawn = partial(_write_picture, frame=frames[AREAS], cells=cells, division=division, name=measured.facts.name)
         files |= {name: partial(drawn, language=language) for name, language in PICTURES.items()}
     return files
+
+
+def is_drawn(cells: MeshCells) -> bool:
+    """Tell whether the rectangle around the cells is small enough for a picture: it must not fail after the spend."""
+    rows, columns = cells.grid(np.arange(cells.size))
+    return int(np.ptp(rows) + 1) * int(np.ptp(columns) + 1) <= MOST_DRAWN
 
 
 def find_mesh_areas(schema: Schema) -> list[tuple[MeshCells, Areas]]:
@@ -58,12 +65,15 @@ def find_mesh_areas(schema: Schema) -> list[tuple[MeshCells, Areas]]:
 
 def read_figures(frame: Frame) -> dict[tuple[str, str], dict[str, Any]]:
     """The figures of every area, by level and name."""
-    columns = frame.decode()
-    names = [name for name in (COUNT, UNBIASED, MARGIN) if name in columns]
-    rows = zip(
-        columns[LEVEL].tolist(), columns[AREA].tolist(), *(columns[name].tolist() for name in names), strict=True
-    )
-    return {(str(level), str(area)): dict(zip(names, values, strict=True)) for level, area, *values in rows}
+    labels = [one.labels[one.codes].tolist() for one in (read_labels(frame.columns[name]) for name in (LEVEL, AREA))]
+    figures = [read_numbers(frame.columns[name]) for name in (COUNT, UNBIASED, MARGIN)]
+    is_whole = bool((figures[0] == np.floor(figures[0])).all())
+    counts = figures[0].astype(np.int64) if is_whole else figures[0]
+    rows = zip(*labels, counts.tolist(), figures[1].tolist(), figures[2].tolist(), strict=True)
+    return {
+        (str(level), str(area)): dict(zip((COUNT, UNBIASED, MARGIN), values, strict=True))
+        for level, area, *values in rows
+    }
 
 
 def write_areas(path: Path, *, frame: Frame, divisions: list[tuple[MeshCells, Areas]]) -> None:
@@ -106,12 +116,16 @@ def _draw_rows(cells: MeshCells, codes: Codes) -> list[list[list[list[float]]]]:
 
 
 def _write_picture(path: Path, *, frame: Frame, cells: MeshCells, division: Areas, name: str, language: str) -> None:
+    with use_language(language):
+        write_map(path, picture=draw_areas(frame, cells, division, name=name))
+
+
+def draw_areas(frame: Frame, cells: MeshCells, division: Areas, *, name: str = "") -> str:
+    """Draw the areas of the first level with their figures and margins, as SVG."""
     level, figures = division.levels[0], read_figures(frame)
     known = [figures.get((level, area), {}) for area in division.names[level]]
     codes = division.codes[level][: cells.size]
     people = np.array([round(one.get(COUNT, 0)) for one in known], dtype=np.int64)[codes]
     margins = np.array([float(one.get(MARGIN, 0.0)) for one in known])[codes]
-    title = text("{name}, areas: {level}", name=name, level=level)
-    with use_language(language):
-        picture = draw_error_map(cells, np.arange(cells.size), people, margins, title=title, is_of_areas=True)
-        write_map(path, picture=picture)
+    title = text("{name}, areas: {level}", name=name, level=level) if name else text("areas: {level}", level=level)
+    return draw_error_map(cells, np.arange(cells.size), people, margins, title=title, areas=codes)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from sudare.methods.table.area_files import draw_areas, find_mesh_areas, is_drawn
+from sudare.methods.table.area_frames import AREAS, TABLE
 from sudare.methods.table.compare import RegionComparison
-from sudare.releases import Release
+from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
+from sudare.releases import Frame, Release
 from sudare.releases.columns import find_frame, read_numbers
 from sudare.report.frames import describe_records, describe_schema_size
 from sudare.report.shapes import Listing, Picture, ReportPage, Section, TruthComparison, write_number
 from sudare.report.svg import draw_lines, write_line_legend
 from sudare.schema import Schema
 from sudare.text import Text, Words, text
+
+MOST_LISTED = 2000  # rows of a table on a page; the files hold all
 
 
 def describe_page(release: Release, *, title: Text, truth: TruthComparison | None = None) -> ReportPage:
@@ -34,6 +39,9 @@ def _describe_sections(release: Release, schema: Schema, truth: TruthComparison 
     columns = find_frame(release, "cells").columns
     yield from describe_records(schema, columns, read_numbers(columns["count"]), truth)
     yield from _describe_regions(release, truth)
+    if AREAS in release.frames:
+        yield _describe_areas(release, schema)
+    yield from (_list_figures(name, release.frames[name]) for name in release.frames if name.startswith(TABLE))
     if "rollups" in release.frames:
         yield _list_rollups(release)
 
@@ -76,3 +84,33 @@ def _list_rollups(release: Release) -> Section:
     head = (text("attribute"), text("level"), text("group"), text("published"))
     listing = Listing(title=text("sums of every declared level"), head=head, rows=rows, is_folded=True)
     return Section(title=text("Sums by level"), parts=(listing,))
+
+
+def _describe_areas(release: Release, schema: Schema) -> Section:
+    """Draw the areas of a mesh, and list the figures of all areas."""
+    listing = _list_rows(text("figures of all areas"), release.frames[AREAS])
+    pictures = [
+        Picture(title=text("areas and their margins of error"), draw=partial(draw_areas, release.frames[AREAS], *found))
+        for found in find_mesh_areas(schema)[:1]
+        if is_drawn(found[0])
+    ]
+    return Section(title=text("Areas"), parts=(*pictures, listing))
+
+
+def _list_figures(name: str, frame: Frame) -> Section:
+    """List a further table, as published."""
+    names = [column for column in frame.columns if column not in (COUNT, UNBIASED, MARGIN)]
+    title = text("Table {name}", name=f"{name}: {' x '.join(names)}")
+    return Section(title=title, parts=(_list_rows(text("figures of the table"), frame),))
+
+
+def _list_rows(title: Text, frame: Frame) -> Listing:
+    columns = frame.decode()
+    names = [column for column in columns if column not in (COUNT, UNBIASED, MARGIN)]
+    labels = [[str(label) for label in columns[name][:MOST_LISTED].tolist()] for name in names]
+    numbers = [
+        [write_number(float(number)) for number in read_numbers(frame.columns[name])[:MOST_LISTED]]
+        for name in (COUNT, UNBIASED, MARGIN)
+    ]
+    head: tuple[Words, ...] = (*names, text("published"), text("unbiased"), text("margin of error"))
+    return Listing(title=title, head=head, rows=list(zip(*labels, *numbers, strict=True)), is_folded=True)
