@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sudare.methods.table import Table
     from sudare.methods.table.areas import sum_areas
     from sudare.methods.table.estimates import TableFigures
+    from sudare.methods.table.large_measured import LargeFigures
     from sudare.methods.table.maps import steward_map
     from sudare.methods.table.years import compare_years
     from sudare.methods.view import AnswerTable, Estimate, OpenedView, View, open_view
@@ -133,6 +134,7 @@ _PUBLIC = {
     "promise_privacy": "sudare.privacy",
     "propose_schema": "sudare.sources",
     "register": "sudare.methods.registry",
+    "LargeFigures": "sudare.methods.table.large_measured",
     "TableFigures": "sudare.methods.table.estimates",
     "steward_map": "sudare.methods.table.maps",
     "sum_areas": "sudare.methods.table.areas",
@@ -174,6 +176,7 @@ __all__ = [
     "Infeasible",
     "KAnonymity",
     "KeyFileError",
+    "LargeFigures",
     "Ledger",
     "LedgerError",
     "Location",

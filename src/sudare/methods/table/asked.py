@@ -21,7 +21,8 @@ import numpy as np
 from sudare.asking.answers import LEVEL, AnswerTable
 from sudare.asking.protocol import AttributeCells, AxisWeight, Moments, WeightBox, find_step
 from sudare.errors import ParameterError
-from sudare.methods.table.estimates import TableFigures
+from sudare.methods.table.estimates import TableFigures, read_table
+from sudare.methods.table.large_measured import LargeFigures, LargeMeasured
 from sudare.methods.table.linked import find_groups
 from sudare.methods.table.margins import COUNT
 from sudare.methods.table.measured import NORMAL_FACTOR
@@ -43,7 +44,7 @@ class OpenedTable:
     attribute, and the share of a leaf where areas split it.
     """
 
-    figures: TableFigures
+    figures: TableFigures | LargeFigures
     schema: Schema
     pieces: tuple[Codes, Codes, Reals]
 
@@ -52,6 +53,13 @@ class OpenedTable:
         """The cells by their own attributes."""
         leaves, columns = figures.cells
         return cls(figures=figures, schema=figures.schema, pieces=(leaves, columns, np.ones(len(leaves))))
+
+    @classmethod
+    def of_boxes(cls, figures: LargeFigures) -> OpenedTable:
+        """The cells of a large table, which are known in boxes."""
+        nothing = np.zeros(0, dtype=np.int64)
+        pieces = (nothing, nothing.reshape(0, len(figures.schema.names)), np.zeros(0))
+        return cls(figures=figures, schema=figures.schema, pieces=pieces)
 
     @classmethod
     def of_groups(cls, figures: TableFigures, names: Sequence[str]) -> OpenedTable:
@@ -82,14 +90,18 @@ class OpenedTable:
     def areas(self) -> OpenedTable | None:
         """What is asked `FROM areas`; None where none are declared."""
         names = [level for division in self.schema.areas for level in division.levels]
-        return self.of_groups(self.figures, names) if names else None
+        return self.of_groups(self.figures, names) if names and isinstance(self.figures, TableFigures) else None
 
     @cached_property
     def levels(self) -> OpenedTable | None:
         """What is asked `FROM levels`; None without hierarchies, or where an attribute has the name of a level."""
         names = [f"{one.name}:{level}" for one in self.schema.attributes for level in _list_levels(one)]
         is_free = not {name.replace(":", "_") for name in names} & set(self.schema.names)
-        return self.of_groups(self.figures, names) if names and is_free else None
+        return (
+            self.of_groups(self.figures, names)
+            if is_free and names and isinstance(self.figures, TableFigures)
+            else None
+        )
 
     def _count_records(self, statement: str) -> str:
         """Write COUNT(*) for the sum of the column of counts, unless an attribute has its name."""
@@ -111,7 +123,12 @@ class OpenedTable:
         figure = measured.squares.answer(leaves, weights)
         wide = measured.factor_of(len(leaves)) / NORMAL_FACTOR  # a cell's own noise has heavier tails than a normal
         varying = np.maximum(squares - weights**2, 0.0)
-        people = np.maximum(self.figures.published[leaves], 1) * (varying > 1e-12 * squares)
+        is_cut = varying > 1e-12 * squares
+        people = is_cut * (
+            self.figures.people(leaves)
+            if isinstance(self.figures, LargeFigures)
+            else np.maximum(self.figures.published[leaves], 1)
+        )
         return Moments(
             value=figure.estimate,
             noise=(wide * figure.standard_error) ** 2,
@@ -121,6 +138,8 @@ class OpenedTable:
 
     def _weigh(self, boxes: Sequence[WeightBox]) -> tuple[Codes, Reals, Reals]:
         """The leaves that weigh anything, their weights, and the means of squared weights inside them."""
+        if isinstance(self.figures, LargeFigures):
+            return self.figures.measured.weigh(boxes)
         leaves, columns, shares = self.pieces
         total, square = np.zeros(len(leaves)), np.zeros(len(leaves))
         for box in boxes:
@@ -179,4 +198,7 @@ def open_table(release: Release) -> OpenedTable:
     """
     if release.certificate.method != "table":
         raise ParameterError("the release was made by {method}; it is not a table", method=release.certificate.method)
-    return OpenedTable.of_cells(TableFigures.load(release))
+    table, measured = read_table(release)
+    if isinstance(measured, LargeMeasured):
+        return OpenedTable.of_boxes(LargeFigures(measured=measured, table=table))
+    return OpenedTable.of_cells(TableFigures(measured=measured, table=table))

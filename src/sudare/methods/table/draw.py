@@ -11,6 +11,7 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget
 from sudare.methods.differential import check_facts
+from sudare.methods.table.large_measured import LargeMeasured
 from sudare.methods.table.levels import DensityRule, LeafLayout
 from sudare.methods.table.link_plan import LinkedBudget, read_given
 from sudare.methods.table.link_repair import repair_linked
@@ -27,7 +28,7 @@ class DrawnTable:
     """A published table, with the noisy sums it was made of where they are published."""
 
     table: Counts
-    measured: MeasuredTable | None = None
+    measured: MeasuredTable | LargeMeasured | None = None
 
 
 def draw_levels(

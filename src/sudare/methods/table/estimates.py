@@ -36,6 +36,7 @@ from sudare.schema.arrays import Codes, Integers, Reals
 
 if TYPE_CHECKING:
     from sudare.methods.base import Plan
+    from sudare.methods.table.large_measured import LargeMeasured
     from sudare.methods.table.table import Table
 
 MOST_NOISY = 2**62
@@ -79,15 +80,10 @@ class TableFigures:
         Error: ReleaseError if it is not a table with noisy sums.
         """
         made = release if isinstance(release, Release) else Release.load(release)
-        if MEASUREMENTS not in made.frames:
-            raise ReleaseError(
-                "the release has no noisy sums, so its figures have no margins; publish a table with algorithm squares"
-            )
-        schema = Schema.from_dict(made.certificate.schema)
-        cells = find_frame(made, "cells").columns
-        codes = np.column_stack([read_codes(one, cells[one.name]) for one in schema.attributes])
-        table = Counts.from_columns(schema, codes, read_numbers(cells[COUNT]).astype(np.int64))
-        return cls(measured=read_measurements(made.certificate, made.frames[MEASUREMENTS]), table=table)
+        table, measured = read_table(made)
+        if not isinstance(measured, MeasuredTable):
+            raise ReleaseError("the table is large: not every cell was measured; open it with LargeFigures")
+        return cls(measured=measured, table=table)
 
     @property
     def schema(self) -> Schema:
@@ -147,16 +143,35 @@ class TableFigures:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable:
+def read_table(made: Release) -> tuple[Counts, MeasuredTable | LargeMeasured]:
+    """Read the published counts and the noisy sums of a release.
+
+    Error: ReleaseError if it is not a table with noisy sums.
+    """
+    if MEASUREMENTS not in made.frames:
+        raise ReleaseError(
+            "the release has no noisy sums, so its figures have no margins; publish a table with algorithm squares"
+        )
+    schema = Schema.from_dict(made.certificate.schema)
+    cells = find_frame(made, "cells").columns
+    codes = np.column_stack([read_codes(one, cells[one.name]) for one in schema.attributes])
+    table = Counts.from_columns(schema, codes, read_numbers(cells[COUNT]).astype(np.int64))
+    return table, read_measurements(made.certificate, made.frames[MEASUREMENTS])
+
+
+def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable | LargeMeasured:
     """Read the noisy sums of a release: levels and noise follow from the certificate, and every node must be there.
 
     Error: ReleaseError if they are not those of the promise.
     """
+    from sudare.methods.table.large_measured import read_large
     from sudare.methods.table.table import Table  # the method knows its noise from its parameters
 
     method, plan = rebuild(Table, certificate)
     if not isinstance(method, Table):
         raise ReleaseError("the release is not a table")
+    if method.is_large(plan.facts) and set(frame.columns) == {"level", "node", "noisy", "open"}:
+        return read_large(plan.facts, plan.steps, {name: _read_whole(frame, name) for name in frame.columns})
     layout = method.layout_of(plan.facts)
     if layout is None or set(frame.columns) != {"level", "node", "noisy"}:
         raise ReleaseError("the noisy sums do not belong to the promise of this release; get it again")

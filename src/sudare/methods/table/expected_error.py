@@ -275,6 +275,7 @@ def foresee_large(schema: Schema, budget: CountBudget) -> TablePreview:
         regions=tuple((block, _tree_error(schema.size, levels, block)) for block in blocks),
         levels=levels,
         total_standard_deviation=total,
+        is_unbiased=True,
     )
 
 

@@ -41,10 +41,16 @@ def frames(table: Counts, measured: MeasuredTable | None = None) -> dict[str, Fr
 
 def _cells(table: Counts, measured: MeasuredTable | None) -> Frame:
     """Cells in the order of their codes, which tells nothing: the mechanism published which of them exist."""
+    return list_cells(
+        table, None if measured is None else cell_margins(measured, measured.layout.leaves(table.columns()))
+    )
+
+
+def list_cells(table: Counts, margins: Margins | None) -> Frame:
+    """List cells with their counts, and their margins where there are any."""
     columns = table.columns()
     named = {one.name: coded(one, columns[:, place]) for place, one in enumerate(table.schema.attributes)}
-    more = {} if measured is None else cell_margins(measured, measured.layout.leaves(columns)).columns
-    return Frame({**named, COUNT: table.values, **more})
+    return Frame({**named, COUNT: table.values, **({} if margins is None else margins.columns)})
 
 
 def cell_margins(measured: MeasuredTable, leaves: Codes) -> Margins:

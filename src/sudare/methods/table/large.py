@@ -89,6 +89,22 @@ def level_parts(schema: Schema, budget: CountBudget) -> tuple[Fraction, ...]:
     return (*(budget.sums_part / (levels - 1) for _ in range(levels - 1)), budget.cells_part)
 
 
+def level_noise(schema: Schema, budget: CountBudget, level: int) -> CountNoise:
+    """The noise of all children of the open nodes of a level."""
+    return budget.noise(level_parts(schema, budget)[level])
+
+
+def rest_noise(schema: Schema, budget: CountBudget, level: int) -> CountNoise:
+    """The noise of a closed child of a level, on which all is spent that is left for the levels below."""
+    return budget.noise(sum(level_parts(schema, budget)[level + 1 :], Fraction(0)))
+
+
+def opening_bound(schema: Schema, budget: CountBudget, level: int) -> float:
+    """The noisy count above which a child of a level is opened."""
+    fan = plan_halvings(schema).fan(level)
+    return level_noise(schema, budget, level).reach(math.log(fan / (2 * FALSE_CHILDREN)))
+
+
 # --- measuring ------------------------------------------------------------------------------------------------------
 
 
@@ -121,18 +137,18 @@ def measure_large(counts: Counts, halvings: HalvingPlan, budget: CountBudget, *,
     found = []
     for level, part in enumerate(parts):
         fan, noise = halvings.fan(level), budget.noise(part)
-        child = owners * fan + _digits(columns, halvings, level)
+        child = find_children(owners, columns, halvings, level)
         exact = np.bincount(child, weights=people, minlength=len(starts) * fan).astype(np.int64)
-        possible = _possible_children(starts, halvings, level)
+        possible = find_possible(starts, halvings, level)
         places = np.flatnonzero(possible)
         values = np.zeros(exact.size, dtype=np.int64)
         values[places] = noise.add(exact[places], rng=rng)
         variances = np.where(possible, noise.variance, 0.0)
         opened = np.zeros(0, dtype=np.int64)
         if level < len(parts) - 1:
-            is_open = possible & (values > noise.reach(math.log(fan / (2 * FALSE_CHILDREN))))
+            is_open = possible & (values > opening_bound(counts.schema, budget, level))
             opened, closed = np.flatnonzero(is_open), places[~is_open[places]]
-            rest = budget.noise(sum(parts[level + 1 :], Fraction(0)))
+            rest = rest_noise(counts.schema, budget, level)
             values[closed] = rest.add(exact[closed], rng=rng)  # the first figure chose it to be small: a fresh one
             variances[closed] = rest.variance
         found.append(OpenLevel(starts=starts, values=values, variances=variances, opened=opened))
@@ -146,13 +162,13 @@ def measure_large(counts: Counts, halvings: HalvingPlan, budget: CountBudget, *,
     return found
 
 
-def _digits(columns: Codes, halvings: HalvingPlan, level: int) -> Codes:
-    """Which child of its node every cell lies in."""
+def find_children(owners: Codes, columns: Codes, halvings: HalvingPlan, level: int) -> Codes:
+    """Find the child of its open node that every cell lies in; cells are given by lines of codes, one an attribute."""
     digit = np.zeros(columns.shape[1], dtype=np.int64)
     for line, bits, shift in zip(columns, halvings.bits[level], halvings.shifts(level), strict=True):
         if bits:
             digit = digit << bits | line >> shift & (1 << bits) - 1
-    return digit
+    return owners * halvings.fan(level) + digit
 
 
 def _split(child: Codes, halvings: HalvingPlan, level: int) -> list[Codes]:
@@ -164,7 +180,7 @@ def _split(child: Codes, halvings: HalvingPlan, level: int) -> list[Codes]:
     return parts[::-1]
 
 
-def _possible_children(starts: Codes, halvings: HalvingPlan, level: int) -> Booleans:
+def find_possible(starts: Codes, halvings: HalvingPlan, level: int) -> Booleans:
     """Tell which children begin before the ends of all lines."""
     fan = halvings.fan(level)
     possible = np.ones((len(starts), fan), dtype=bool)
@@ -188,10 +204,9 @@ def child_starts(starts: Codes, children: Codes, halvings: HalvingPlan, level: i
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-def grow_large(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
-    """Publish a large table: whole numbers, not negative, with the given total."""
-    schema, halvings = counts.schema, plan_halvings(counts.schema)
-    levels = measure_large(counts, halvings, budget, rng=rng)
+def share_out_large(schema: Schema, levels: list[OpenLevel], budget: CountBudget, *, total: int, rng: Rng) -> Counts:
+    """Make the published table of what was measured: whole numbers, not negative, with the given total."""
+    halvings = plan_halvings(schema)
     agreed = _agree(levels, halvings)
     group = max(1, round(GROUP_SCALES * float(budget.cells_noise.scale)))
     above: Integers = np.array([total], dtype=np.int64)

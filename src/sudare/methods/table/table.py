@@ -24,7 +24,12 @@ from sudare.methods.table.draw import DrawnTable, check_counts, check_given, dra
 from sudare.methods.table.expected_error import TablePreview, foresee, foresee_large, foresee_levels, simulate
 from sudare.methods.table.frames import frames, map_files
 from sudare.methods.table.haar import check_wavelet_schema
-from sudare.methods.table.large import grow_large, is_opened_by_halves, large_noises, plan_large
+from sudare.methods.table.large import (
+    is_opened_by_halves,
+    large_noises,
+    plan_large,
+)
+from sudare.methods.table.large_measured import LargeMeasured, grow_large, large_frames
 from sudare.methods.table.levels import (
     DensityRule,
     LeafLayout,
@@ -333,6 +338,8 @@ class Table(CurrencyMethod):
         self.check(counts, plan)
         declared = Counts(plan.facts, counts.codes, counts.values, counts.total)
         drawn = self._draw(declared, plan.steps, rng)
+        if isinstance(drawn.measured, LargeMeasured):
+            return Payload(frames=large_frames(drawn.table, drawn.measured))
         tables = frames(drawn.table, drawn.measured)
         maps = map_files(drawn.table, drawn.measured)
         pictures = picture_files(tables["cells"], drawn.table.schema, drawn.measured)
@@ -396,7 +403,8 @@ class Table(CurrencyMethod):
             return draw_levels(counts, layout, noises, budget, specs=specs, more=more, rng=rng, rule=rule)
         total = measure_total(counts, budget, rng=rng)
         if self.is_large(counts.schema):
-            return DrawnTable(table=grow_large(counts, budget, total=total, rng=rng))
+            table, measured = grow_large(counts, budget, total=total, rng=rng)
+            return DrawnTable(table=table, measured=measured)
         if self.algorithm == "wavelet":
             return DrawnTable(table=draw_wavelet(counts, budget, total=total, rng=rng))
         return DrawnTable(table=grow_table(counts, budget, focus=self.focus, total=total, rng=rng))
