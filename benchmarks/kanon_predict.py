@@ -129,6 +129,15 @@ TABLES: dict[str, tuple[bool, Callable[[], Counts | None]]] = {
             {"temp": 30, "clouds_all": 12, "traffic_volume": 20, "rain_1h": 6, "holiday": 0, "weather_main": 0},
         ),
     ),
+    # measured once, after everything was fixed: nothing here was changed because of them
+    "phoneme": (
+        False,
+        lambda: read_columns("phoneme.csv.gz", {"0": 24, "1": 16, "2": 12, "3": 12, "4": 8, "5": 0}),
+    ),
+    "jm1": (
+        False,
+        lambda: read_columns("jm1.csv.gz", {"loc": 30, "vg": 12, "evg": 8, "ivg": 12, "n": 24, "defects": 0}),
+    ),
     **{f"made up {seed}": (False, lambda seed=seed: made_up(seed)) for seed in (9001, 9002, 9003, 9004)},  # type: ignore[misc]
 }
 
