@@ -121,12 +121,23 @@ def make_scratch(directory: Path, purpose: Purpose = "rows") -> ScratchDirectory
     remove_abandoned(directory)
     for _ in range(_MOST_TRIES):
         path = directory / f"{_PREFIX}{secrets.token_hex(8)}.{purpose}"
+        if (made := _make(path)) is not None:
+            return made
+    raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(directory))
+
+
+def _make(path: Path) -> ScratchDirectory | None:
+    """Make a directory and lock it; an interrupt that came meanwhile leaves nothing. None as for `_take`."""
+    made = None
+    try:
         with _undisturbed():
             os.mkdir(path, 0o700)
             made = _take(path)
+    except BaseException:
         if made is not None:
-            return made
-    raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(directory))
+            made.remove()
+        raise
+    return made
 
 
 def _take(path: Path) -> ScratchDirectory | None:
@@ -165,9 +176,7 @@ def hold_name(path: Path) -> ScratchDirectory | None:
     for _ in range(_MOST_TRIES):
         remove_abandoned(path.parent)
         try:
-            with _undisturbed():
-                os.mkdir(holder, 0o700)
-                made = _take(holder)
+            made = _make(holder)
         except FileExistsError:
             return None
         if made is not None:

@@ -195,7 +195,7 @@ def test_sums_and_means_of_numbers_and_groups(view: OpenedView) -> None:
     "sql",
     [
         "SELECT * FROM view",
-        "SELECT COUNT(*) FROM people",
+        "SELECT COUNT(*) FROM somewhere_else",
         "SELECT COUNT(*) FROM view JOIN view v ON true",
         "SELECT COUNT(*) FROM view WHERE age IN (SELECT 1)",
         "SELECT sex, COUNT(*) FROM view",

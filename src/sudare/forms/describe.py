@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sudare.forms.form import FileForm, Key, Keys, TableForm
-from sudare.forms.kinds import quote
+from sudare.forms.kinds import FilePath, quote
 from sudare.text import Text
 
 Described = dict[str, Any]
@@ -119,9 +119,14 @@ def write_example(form: FileForm, *, lang: str | None = None) -> str:
     for table in form.tables:
         for number, keys in enumerate(_list_variants(table)):
             written = _write_table(table, keys, lang, explained)
-            is_live = number == 0 or table.many
+            is_live = (number == 0 or table.many) and not _wants_file(table, keys)
             lines += ["", *(written if is_live else [f"# {line}" for line in written])]
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _wants_file(table: TableForm, keys: Keys) -> bool:
+    """Tell whether a table that may be left out names a file, which an example does not have."""
+    return not table.required and any(key.required and isinstance(key.kind, FilePath) for key in keys.values())
 
 
 def _list_variants(table: TableForm) -> list[Keys]:
