@@ -72,8 +72,7 @@ def draw_error_map(
     ]
     legends = [left.draw(MARGIN, TOP + tall + 14), right.draw(2 * MARGIN + WIDTH, TOP + tall + 14)]
     if areas is not None:
-        borders = grid.find_borders(areas)
-        panels += [_place_borders(place, borders, WIDTH / grid.width, tall / grid.height) for place in (0, 1)]
+        panels += _place_borders(grid, areas, tall)
     told = _explain_areas(margins) if areas is not None else [_tell_margins(margins), *_explain(is_hatched)]
     lines = _write_notes([*told, *notes], TOP + tall + LEGEND)
     return (
@@ -151,15 +150,18 @@ def _place_panel(place: int, name: Words, image: str, tall: float) -> str:
     )
 
 
-def _place_borders(place: int, borders: Codes, wide: float, high: float) -> str:
-    """Draw lines between areas over a panel: (m, 4) from and to, in cells from the top left."""
-    left = MARGIN + place * (WIDTH + MARGIN)
-    lines = "".join(
-        f"M{left + x * wide:.1f} {TOP + y * high:.1f}L{left + right * wide:.1f} {TOP + below * high:.1f}"
-        for x, y, right, below in borders.tolist()
-    )
-    strokes = ((WHITE, 1.6), (INK, 0.6))
-    return "".join(f'<path d="{lines}" stroke="{ink}" stroke-width="{width}" fill="none"/>' for ink, width in strokes)
+def _place_borders(grid: PixelGrid, areas: Codes, tall: float) -> list[str]:
+    """Draw lines between areas over both panels."""
+    wide, high = WIDTH / grid.width, tall / grid.height
+    found = []
+    for left in (MARGIN, 2 * MARGIN + WIDTH):
+        lines = "".join(
+            f"M{left + x * wide:.1f} {TOP + y * high:.1f}L{left + right * wide:.1f} {TOP + below * high:.1f}"
+            for x, y, right, below in grid.find_borders(areas).tolist()
+        )
+        for ink, width in ((WHITE, 1.6), (INK, 0.6)):
+            found.append(f'<path d="{lines}" stroke="{ink}" stroke-width="{width}" fill="none"/>')
+    return found
 
 
 def _place_hatch(grid: PixelGrid, every: Codes, is_hatched: Booleans, tall: float) -> str:
