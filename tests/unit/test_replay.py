@@ -20,13 +20,14 @@ from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table, haar
 from sudare.methods.view import View, mondrian
 from sudare.methods.view import budget as view_budget
+from sudare.methods.view import model as view_model
 from sudare.noise import SeededRng, counting, geometric, permute_and_flip
 from sudare.noise.gaussian import add_gaussian
 from sudare.noise.rows import choose_evenly, exceed_few, geometric_few, permute_and_flip_rows
 from sudare.noise.witness import WatchedRng
 from sudare.privacy.currency import EPSILON, RHO
 from sudare.releases import Frame
-from sudare.schema import Attribute, NumberBins, Schema, Unit
+from sudare.schema import Attribute, Impossible, NumberBins, Schema, Unit, Values
 from sudare.text import text
 from sudare.verify import neighbours
 from sudare.verify.neighbours import Dice, make_pair, make_schema
@@ -36,6 +37,19 @@ from sudare.verify.tape import Diverged, Tape
 HUGE = Schema(
     name="huge",
     attributes=tuple(Attribute(name=name, domain=NumberBins.of_width(0, 6000, 1)) for name in ("x", "y")),
+)
+MAP = neighbours.make_map_schema(Unit())
+FINE = Schema(
+    name="fine",
+    attributes=(
+        Attribute(name="x", domain=NumberBins.of_width(0, 1000, 10)),
+        Attribute(name="y", domain=NumberBins.of_width(0, 3, 1)),
+    ),
+)
+HOLED = Schema(
+    name="holed",
+    attributes=tuple(Attribute(name=name, domain=NumberBins.of_width(0, 5, 1)) for name in ("x", "y")),
+    impossible=(Impossible((("x", frozenset({0})), ("y", frozenset({1, 2})))),),
 )
 LINE = Schema(name="line", attributes=(Attribute(name="x", domain=NumberBins.of_width(0, 12, 1)),))
 
@@ -132,6 +146,11 @@ def half_in_counts(leaf: Callable[..., Any]) -> Callable[..., Any]:
     return lambda plan, depth, *, tested: 2 * leaf(plan, depth, tested=tested)
 
 
+def twice_the_part(measure: Callable[..., Any]) -> Callable[..., Any]:
+    """A step of a view as a careless hand would pay for it."""
+    return lambda *given, part, **more: measure(*given, part=2 * part, **more)
+
+
 PURE = [
     (budget, "choose_noise", half_in_cells, Microdata(epsilon=1, algorithm="projection"), None),
     (budget, "choose_noise", half_in_cells, Microdata(epsilon=1, algorithm="projection"), HUGE),
@@ -142,7 +161,10 @@ PURE = [
     (budget, "choose_noise", half_in_cells, Table(epsilon=3), HUGE),
     (haar, "choose_by_sensitivity", half_the_noise, Table(epsilon=1, algorithm="wavelet"), None),
     (haar, "choose_by_sensitivity", half_the_noise, Table(epsilon=1, algorithm="wavelet"), HUGE),
+    (budget, "choose_noise", half_the_noise, Table(epsilon=1, algorithm="squares"), MAP),
+    (haar, "choose_by_sensitivity", half_the_noise, Table(epsilon=1, algorithm="wavelet"), HOLED),
     (view_budget, "choose_noise", half_the_noise, View(epsilon=1), None),
+    (view_model, "grow_leaves", twice_the_part, View(epsilon=20), FINE),
     (view_budget, "choose_noise", half_the_noise, View(epsilon=1, algorithm="product"), None),
     (counting, "exceed_few", half_in_tests, View(epsilon=1, algorithm="mondrian"), None),
     (counting, "exceed_few", half_in_tests, View(epsilon=20, algorithm="hdpview"), None),
@@ -169,6 +191,22 @@ def test_too_little_noise_is_found(
     monkeypatch.setattr(module, name, weaken(getattr(module, name)))
 
     assert breaks(method, schema=schema, pairs=10)
+
+
+def test_half_the_noise_of_pairs_beyond_the_tree_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All remaining pairs are measured at once wherever the gate is open: a released number says whether that pays."""
+    measure, measured = view_model._measure_rest, []
+
+    def careless(growth: Any, part: Fraction, *given: Any) -> Any:
+        measured.append(part)
+        return measure(growth, 2 * part, *given)
+
+    monkeypatch.setattr(view_model, "does_pay", lambda *given: True)
+    monkeypatch.setattr(view_model, "_measure_rest", careless)
+    attributes = tuple(Attribute(name=f"a{place}", domain=Values(("u", "v", "w"))) for place in range(6))
+
+    assert breaks(View(epsilon=20), schema=Schema(name="dense", attributes=attributes), pairs=3)
+    assert measured
 
 
 def test_a_sensitivity_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -298,6 +298,6 @@ def find_worst_loss(method: Method, area: Any) -> tuple[float, float]:
 
 
 def small_map() -> Map:
-    """Make a map of 4 by 5 cells, all of which can be reported."""
-    grid = PlaneGrid(rows=4, columns=5, cell_height_metres=100, cell_width_metres=120)
+    """Make a map of 3 by 4 cells, all of which can be reported."""
+    grid = PlaneGrid(rows=3, columns=4, cell_height_metres=100, cell_width_metres=120)
     return Map(places=grid, weights=np.ones(grid.size))

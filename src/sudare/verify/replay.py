@@ -42,7 +42,7 @@ from sudare.verify.tape import Diverged, Steering, Tape
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
 STEERINGS: tuple[Steering, ...] = ("drawn", "on", "off")
 AMOUNTS: Mapping[str, tuple[str, ...]] = {"epsilon": ("1/10", "1", "3", "20"), "rho": ("1/200", "1/2", "4", "30")}
-PAIRS = 4  # of small tables for every configuration
+PAIRS = 3  # of small tables for every configuration
 HUGE_PAIRS = 1  # of huge ones, which take longer: for both relations, the units in turn from form to form
 MAP_PAIRS = 2  # of maps, likewise; the second with areas
 SEED = 14
