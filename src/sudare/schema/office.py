@@ -118,7 +118,7 @@ _LEADING_ZERO = re.compile(r"0[0-9]+")
 _CURRENCY = re.compile(r"[¥\\$€£₩]|US\$|円|")
 _UNIT = re.compile(
     r"[千百万億]*[円人名件歳才年月日回個台本枚点戸冊]|[千百万億]*円|世帯|時間|分|秒|ヶ月|か月|ポイント|%|℃|‰"
-    r"|[kcm]?m[23]?|[km]?g|t|ha|k?W|kWh|[km]?[lL]|ドル|ユーロ|",
+    r"|[kcm]?m[23]?|[km]?g|t|ha|k?W|kWh|[km]?[lL]|ドル|ユーロ|[¥$€£₩]|USD|EUR|JPY|",
 )
 _MARKED = re.compile(
     r"\(?[-−‐–△▲+]?([^0-9+−‐–△▲().,-]*)[-−‐–△▲+]?\s*([0-9][0-9., ']*(?:[eE][+-]?[0-9]{1,3})?)([^0-9()]*)\)?"
@@ -133,6 +133,8 @@ def find_number_format(values: Collection[str]) -> str | None:
 
     >>> find_number_format(["1,234円", "980円"]), find_number_format(["12", "3"]), find_number_format(["3円", "3千円"])
     ('1,234円', None, None)
+    >>> find_number_format(["1.234,50 €", "7,25 €"])
+    '1.234,5€'
     >>> find_number_format(["p1", "p2"]) is None, find_number_format(["０００１", "０００２"]) is None
     (True, True)
     """
