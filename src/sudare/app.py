@@ -441,21 +441,31 @@ def query(
     return ask_records(directory, split_questions(statements, many=settings["many"]), level=settings["level"])
 
 
+RECORDS = "records"  # the table of a release that holds records, and its name in FROM
+
+
 def ask_records(
     directory: Path, statements: Sequence[str], *, level: float, seed: int | None = None
 ) -> list[tuple[str, AnswerTable]]:
-    """Let DuckDB answer any SELECT from records drawn from a stored view, without intervals."""
+    """Let DuckDB answer any SELECT from published records, or from records drawn from a view, without intervals."""
     from sudare.asking.answers import AnswerTable
     from sudare.methods.view import open_view
     from sudare.methods.view.records import record_columns
     from sudare.sources.records_sql import select_from_columns
 
-    columns = record_columns(open_view(directory), rng=system_rng() if seed is None else SeededRng(seed))
-    size = len(next(iter(columns.values())))
-    note = text("asked of {size} records drawn from the view: these numbers have NO interval", size=size)
+    release = Release.load(directory)
+    published = release.frames.get(RECORDS)
+    if published is not None:
+        columns: Mapping[str, Any] = published.decode()
+        note = text("asked of {size} published records: these numbers have NO interval", size=published.rows)
+    else:
+        columns = record_columns(open_view(release), rng=system_rng() if seed is None else SeededRng(seed))
+        size = len(next(iter(columns.values())))
+        note = text("asked of {size} records drawn from the view: these numbers have NO interval", size=size)
+    table = "view" if published is None else RECORDS
     found = []
     for statement in statements:
-        names, rows = select_from_columns(statement, columns)
+        names, rows = select_from_columns(statement, columns, table=table)
         cells = tuple(tuple(_read_cell(cell) for cell in row) for row in rows)
         found.append((statement, AnswerTable(tuple(names), cells, level, (note,))))
     return found

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 import sudare as sd
+from sudare.asking.answers import Estimate
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.microdata import Microdata
 from sudare.methods.microdata.measured import OpenedRecords, find_quantile, open_records
 from sudare.methods.microdata.projection import possible_cells
 from sudare.methods.microdata.tree import first_groups
+from sudare.methods.view import View
+from sudare.methods.view.questions import ask_directory
 from sudare.noise import SeededRng
 from sudare.releases import Coded, Frame
 from sudare.schema import Attribute, Impossible, NumberBins, Schema, Unit, Values
@@ -153,3 +156,58 @@ def test_releases_without_measurements_or_with_damaged_ones_are_refused() -> Non
 def test_a_single_noisy_cell_reaches_further_than_a_normal_law() -> None:
     assert find_quantile(0.95, 0.0) == pytest.approx(1.96, abs=0.01)
     assert find_quantile(0.95, 3.0) >= np.log(20) / np.sqrt(2)  # the quantile of a Laplace law
+
+
+# --- in SQL -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boxed", [False, True])
+def test_sql_gives_the_estimate_and_the_interval_of_count(boxed: bool) -> None:
+    records = opened(towns(boxed=boxed), 3, epsilon="1")
+    counted = records.count(town=["t0", "t3"], sex="F")
+    answer = records.sql("SELECT COUNT(*) FROM records WHERE town IN ('t0', 't3') AND sex = 'F'").rows[0][0]
+
+    assert isinstance(answer, Estimate)
+    assert answer.value == pytest.approx(counted.value)
+    assert (answer.low, answer.high) == pytest.approx((counted.low, counted.high))
+
+
+def test_intervals_of_sql_over_records_cover_the_truth_and_half_the_noise_would_not() -> None:
+    """Detects intervals that hold less than 91 or more than 99.9 of 100 truths: 60 releases, 20 towns each."""
+    counts = towns()
+    table = counts.dense().reshape(20, 20, 2)
+    truth, ages = table.sum(axis=(1, 2)), np.append(np.arange(19) * 5 + 2, 97.5)  # the middle of every bin
+    mean = table.sum(axis=(0, 2)) @ ages / 8000
+    held, narrow, means = [], [], []
+    for seed in range(60):
+        records = opened(counts, seed, epsilon="1/2")
+        cells = [row[1] for row in records.sql("SELECT town, COUNT(*) FROM towns GROUP BY town").rows]
+        found = [cell for cell in cells if isinstance(cell, Estimate)]
+        held += [cell.low <= true <= cell.high for cell, true in zip(found, truth, strict=True)]
+        narrow += [
+            abs(cell.value - true) <= (cell.high - cell.low) / 4 for cell, true in zip(found, truth, strict=True)
+        ]
+        average = records.sql("SELECT AVG(age) FROM records").rows[0][0]
+        assert isinstance(average, Estimate)
+        means.append(average.low <= mean <= average.high)
+
+    assert 0.91 <= np.mean(held) <= 0.999
+    assert np.mean(narrow) < 0.85
+    assert np.mean(means) >= 0.9
+
+
+def test_one_command_asks_every_release_that_was_measured(tmp_path: Path) -> None:
+    records = Microdata(epsilon="5").publish(Tabled(towns()))
+    records.save(tmp_path / "records")
+    View(epsilon="5").publish(Tabled(towns())).save(tmp_path / "view")
+    counted = "SELECT sex, COUNT(*) AS n FROM {source} GROUP BY sex"
+    joined = (
+        f"SELECT a.sex, a.n - b.n AS gap FROM ({counted.format(source='records')}) a"
+        f" JOIN ({counted.format(source='other')}) b ON a.sex = b.sex"
+    )
+    (_, alone), *_ = ask_directory(tmp_path / "records", counted.format(source="records"), level=0.95, many=False)
+    others = {"other": tmp_path / "view"}
+    (_, both), *_ = ask_directory(tmp_path / "records", joined, level=0.95, many=False, others=others)
+
+    assert [row[0] for row in alone.rows] == ["F", "M"]
+    assert all(isinstance(row[1], Estimate) and row[1].low < 0 < row[1].high for row in both.rows)

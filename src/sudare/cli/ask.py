@@ -31,8 +31,8 @@ ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".arrow": "arrow",
     "query",
     cls=Worded,
     help=text(
-        "Ask the view or table in DIR in SQL: SELECT ... FROM view, or FROM cells. Every number has an interval,"
-        " or a reason."
+        "Ask the release in DIR in SQL: SELECT ... FROM view, FROM cells of a table, or FROM records. Every number has"
+        " an interval, or a reason."
     ),
 )
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
@@ -59,13 +59,15 @@ ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".arrow": "arrow",
     "others",
     multiple=True,
     metavar="NAME=DIR",
-    help=text("another view, to be asked FROM NAME; groups of two views can be joined"),
+    help=text("another release, to be asked FROM NAME; groups of two releases can be joined"),
 )
 @option(
     "--records",
     "from_records",
     is_flag=True,
-    help=text("let DuckDB answer any SELECT from records drawn from the view, WITHOUT intervals"),
+    help=text(
+        "let DuckDB answer any SELECT from published records, or from records drawn from a view, WITHOUT intervals"
+    ),
 )
 @option("--seed-for-tests", type=int, help=text("for tests: draw the same records again"))
 @json_option

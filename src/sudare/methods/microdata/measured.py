@@ -9,12 +9,16 @@ where people are few, but biased, and nobody can tell by how much. Proof: proofs
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 
+from sudare.asking.answers import LEVEL, AnswerTable
+from sudare.asking.protocol import AttributeCells, Moments, WeightBox, bins_as_cells
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.budget import CountBudget
@@ -30,6 +34,7 @@ from sudare.schema.arrays import Integers, Reals
 
 MOST_MEASURED = 2**20  # possible cells up to which the noisy cells are published: some megabytes
 LEVELS = ("total", "groups", "cells")
+ASKED_AS = "records"  # the name in FROM
 LAPLACE_EXCESS = 3.0  # kurtosis of the noise of pure epsilon beyond that of a normal law
 HALF_A_RECORD = 0.5  # counts and their noise are whole: an interval ends between two of them
 
@@ -94,6 +99,51 @@ class OpenedRecords:
             for name, label in labels.items()
         }
         return self.weigh(self._spread(chosen), level=level)
+
+    # --- in SQL ---
+
+    def sql(self, statement: str, *, level: float = LEVEL) -> AnswerTable:
+        """Answer one SELECT, FROM records or the name of the schema, from what was measured; see docs/how-to.
+
+        The numbers are the unbiased ones of `count`; those over the published records alone may differ.
+        """
+        from sudare.asking.statement import ask_statement
+
+        return ask_statement(statement, {self.schema.name: self, ASKED_AS: self}, level=level)
+
+    def cells(self, attribute: int) -> AttributeCells:
+        """The values of an attribute; bins have their edges. See `asking.protocol`."""
+        return self._known_cells[attribute]
+
+    @cached_property
+    def _known_cells(self) -> tuple[AttributeCells, ...]:
+        return tuple(map(bins_as_cells, self.schema.attributes))
+
+    def moments(self, boxes: Sequence[WeightBox]) -> Moments:
+        """Estimate a weighted count over disjoint boxes, with its noise and what lies inside bins that are cut.
+
+        Intervals are made for a normal law, so the deviation is widened for the tails of the noise, and by half a
+        record: counts are whole.
+        """
+        weights, squares = np.zeros(self.schema.size), np.zeros(self.schema.size)
+        for box in boxes:
+            weights += self._multiply({place: one.mean for place, one in box.items()})
+            squares += self._multiply({place: one.square for place, one in box.items()})
+        cells = possible_cells(self.schema)
+        value, variance, fourth = self._solve(weights if cells is None else weights[cells], cells)
+        normal = find_quantile(LEVEL, 0.0)
+        wide = find_quantile(LEVEL, fourth / variance**2) / normal if variance > 0 else 1.0
+        deviation = wide * math.sqrt(variance) + (HALF_A_RECORD / normal if variance > 0 else 0.0)
+        varying = np.maximum(squares - weights**2, 0.0)
+        cut = np.flatnonzero(varying > 1e-12 * squares)
+        people = np.ones(self.schema.size)
+        people[self.published.codes[:, 0]] = np.maximum(self.published.values, 1)
+        inside = float((people[cut] ** 2 * varying[cut]).sum())
+        return Moments(value=value, noise=deviation**2, model=0.0, inside=inside)
+
+    def _multiply(self, weights: Mapping[int, Reals]) -> Reals:
+        named = {self.schema.names[place]: line for place, line in weights.items()}
+        return self._spread(named)
 
     def weigh(self, weights: Reals, *, level: float = 0.95) -> RecordCount:
         """Estimate the sum of weights (one for each cell of the schema, in the order of codes) over all people."""

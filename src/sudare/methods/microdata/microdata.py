@@ -19,7 +19,7 @@ from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.microdata import sparse_tree as wide
 from sudare.methods.microdata import tree
 from sudare.methods.microdata.expected_error import MicrodataPreview, foresee
-from sudare.methods.microdata.measured import MOST_MEASURED, frame_measurements
+from sudare.methods.microdata.measured import MOST_MEASURED, OpenedRecords, frame_measurements, open_records
 from sudare.methods.microdata.projection import DENSE_CELLS, check_share, project_noisy, project_sparse
 from sudare.methods.microdata.sparse_tree import sparse_tree_fits, sparse_tree_wins
 from sudare.methods.parameters import parameter
@@ -166,6 +166,7 @@ class Microdata(CurrencyMethod):
     """
 
     name: ClassVar[str] = "microdata"
+    asked_as = "records"
     summary: ClassVar[Text] = summary_of("microdata")
     title: ClassVar[Text] = text("Published records (microdata), differential privacy")
     publish_help: ClassVar[Text] = text(
@@ -299,6 +300,11 @@ class Microdata(CurrencyMethod):
         from sudare.methods.microdata.page import describe_page
 
         return describe_page(release, title=cls.title, truth=truth)
+
+    @classmethod
+    def open_release(cls, release: Release) -> OpenedRecords:
+        """Open a release for questions in SQL; one without measurements is refused."""
+        return open_records(release)
 
     @classmethod
     def compare(cls, release: Release, truth: Countable) -> TruthComparison:

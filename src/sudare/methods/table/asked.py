@@ -112,7 +112,13 @@ class OpenedTable:
 
     def cells(self, attribute: int) -> AttributeCells:
         """The values of an attribute; bins have their edges."""
-        return describe_cells(self.schema.attributes[attribute])
+        if attribute not in self._known_cells:
+            self._known_cells[attribute] = describe_cells(self.schema.attributes[attribute])
+        return self._known_cells[attribute]
+
+    @cached_property
+    def _known_cells(self) -> dict[int, AttributeCells]:
+        return {}
 
     def moments(self, boxes: Sequence[WeightBox]) -> Moments:
         """Estimate a weighted sum of records, with the variance of its noise and of what lies inside cut cells."""

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from sudare.asking.answers import LEVEL, AnswerTable
 from sudare.asking.parser import split_statements
+from sudare.asking.protocol import Answerer
 from sudare.asking.statement import ask_statement
 from sudare.methods.view.opened import open_view
 from sudare.releases import Release
-from sudare.schema import Schema
 
 
 def split_questions(statements: str, *, many: bool) -> list[str]:
@@ -22,33 +22,42 @@ def split_questions(statements: str, *, many: bool) -> list[str]:
 def ask_directory(
     directory: Path, statements: str, *, level: float, many: bool, others: Mapping[str, Path] | None = None
 ) -> list[tuple[str, AnswerTable]]:
-    """Ask a stored view or table one statement of SQL, or every statement of a text.
+    """Ask a stored view, table or records one statement of SQL, or every statement of a text.
 
-    `others` are more views, by the names that they are asked by.
+    `others` are more releases, by the names that they are asked by.
     """
     release = Release.load(directory)
     asked = split_questions(statements, many=many)
-    if release.certificate.method != "view" and not others:
+    if not others:
         opened = open_asked(release)
         return [(statement, opened.sql(statement, level=level)) for statement in asked]
-    view = open_view(release)
-    opened_views = {release.certificate.to_json(): view}  # a release named twice is one: its errors go together
-    views = {view.schema.name: view, "view": view}
-    for name, place in (others or {}).items():
+    sources = _open_sources(release, others)
+    return [(statement, ask_statement(statement, sources, level=level)) for statement in asked]
+
+
+def _open_sources(release: Release, others: Mapping[str, Path]) -> dict[str, AskedRelease]:
+    """The releases of a statement by their names; one that is named twice is one: its errors go together."""
+    first = open_asked(release)
+    opened = {release.certificate.to_json(): first}
+    sources = {first.schema.name: first, find_asked_name(release.certificate.method): first}
+    for name, place in others.items():
         other = Release.load(place)
         known = other.certificate.to_json()
-        if known not in opened_views:
-            opened_views[known] = open_view(other)
-        views[name] = opened_views[known]
-    return [(statement, ask_statement(statement, views, level=level)) for statement in asked]
+        if known not in opened:
+            opened[known] = open_asked(other)
+        sources[name] = opened[known]
+    return sources
 
 
-class AskedRelease(Protocol):
+def find_asked_name(method: str) -> str:
+    """The name in FROM by which a release of a method is asked."""
+    from sudare.methods.registry import find_method
+
+    return find_method(method).asked_as
+
+
+class AskedRelease(Answerer, Protocol):
     """A release that is open for questions."""
-
-    @property
-    def schema(self) -> Schema:
-        """The attributes it can be asked about."""
 
     def sql(self, statement: str, *, level: float = LEVEL) -> AnswerTable:
         """Answer one SELECT."""
