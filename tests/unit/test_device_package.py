@@ -6,6 +6,7 @@ import functools
 import gzip
 import http.server
 import json
+import runpy
 import shutil
 import subprocess
 import threading
@@ -69,12 +70,62 @@ def test_its_tests_pass_in_node() -> None:
     assert done.returncode == 0, done.stdout[-2000:]
 
 
+EXAMPLE = """<!doctype html><title>wait</title><body><script type="module">
+const read = (language) => new Promise((done) => {
+  const frame = Object.assign(document.createElement("iframe"), { src: "example/index.html?send=1&lang=" + language });
+  frame.style = "width: 1100px; height: 900px";
+  document.body.append(frame);
+  const look = () => {
+    const page = frame.contentDocument;
+    if (page?.body?.dataset.ready !== "yes") return setTimeout(look, 50);
+    const texts = ["fall", "sent", "protects", "months"].map((id) => page.getElementById(id).textContent);
+    done([...texts, String(page.querySelectorAll("rect.chance").length), page.documentElement.lang]);
+  };
+  look();
+});
+const english = await read("en");
+fetch("/done", { method: "POST", body: JSON.stringify([english, await read("ja")]) });
+</script>"""
+
+
+def test_the_example_page_shows_where_a_report_may_fall_in_both_languages(tmp_path: Path) -> None:
+    english, japanese = open_in_chromium(tmp_path, EXAMPLE)
+
+    assert "Half of the reports fall within 361 m" in english[0]
+    assert english[1].startswith("Reported: the red point, ")
+    assert "1/4.5 as likely" in english[2]
+    assert "報告の半分は今いる場所から 361 m 以内" in japanese[0]
+    assert "前と同じ答えです" in japanese[1]  # the second frame finds the answer that the first one drew
+    assert int(english[4]) > 100
+    assert (english[5], japanese[5]) == ("en", "ja")
+
+
+def test_the_map_of_the_example_page_is_what_its_script_writes(tmp_path: Path) -> None:
+    script = (PACKAGE / "example" / "make_town.py").read_text(encoding="utf-8")
+    (tmp_path / "make_town.py").write_text(script, encoding="utf-8")
+
+    runpy.run_path(str(tmp_path / "make_town.py"), run_name="__main__")
+
+    for name in ("town.json", "figures.json"):
+        assert (tmp_path / name).read_bytes() == (PACKAGE / "example" / name).read_bytes()
+
+
 def test_three_frames_of_chromium_draw_one_place_between_them(tmp_path: Path) -> None:
+    cells = open_in_chromium(tmp_path, PAGE)
+
+    assert len(cells) == 6
+    assert len({cell for cell in cells if cell is not None}) == 1  # one place was drawn; the other had no budget left
+    assert cells.count(None) == 3
+
+
+def open_in_chromium(tmp_path: Path, page: str) -> Any:
+    """Open a page beside the package in Chromium, and give what it posts."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("Chromium is not installed; the package is not run in a browser")
-    shutil.copytree(PACKAGE, tmp_path / "site")
-    (tmp_path / "site" / "index.html").write_text(PAGE, encoding="utf-8")
+    shutil.copytree(PACKAGE, tmp_path / "site", ignore=shutil.ignore_patterns("node_modules"))
+    (tmp_path / "site" / "index.html").write_text(page, encoding="utf-8")
+    QuietHandler.is_done.clear()
     handler = functools.partial(QuietHandler, directory=str(tmp_path / "site"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -90,17 +141,14 @@ def test_three_frames_of_chromium_draw_one_place_between_them(tmp_path: Path) ->
             running.wait()
             server.shutdown()
 
-    cells = QuietHandler.told
-    assert len(cells) == 6
-    assert len({cell for cell in cells if cell is not None}) == 1  # one place was drawn; the other had no budget left
-    assert cells.count(None) == 3
+    return QuietHandler.told
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     """Serves files without a word, and hears what the page found."""
 
     is_done = threading.Event()
-    told: ClassVar[list[int | None]] = []
+    told: ClassVar[Any] = None
 
     def do_POST(self) -> None:
         """Keep what the page found."""

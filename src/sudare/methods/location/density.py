@@ -37,6 +37,7 @@ MIN_ROUGHNESS, MAX_ROUGHNESS = 0.02, 6.0  # squared relative spread of a cell ar
 ROOM = 1.3  # times the roughness, for intervals of cells: the chosen one is itself uncertain
 TRUST = 0.8  # share of the information that few draws show which is believed: a straight line replaces the model there
 LOWER_SHARE, UPPER_SHARE = 1.4, 0.6  # of the tail, below and above: cells are easier to cover than people
+BUSY_SHARE, LEAST_TAIL = 0.004, 0.12  # a cell with more of all people has a smaller tail, in proportion, to this share
 HELD_OUT = 0.2  # share of the reports that judge whether the town is smooth
 SMOOTH_STEPS = (2, 4, 6, 9, 14, 20)  # of expectation maximisation that are tried for a smooth town
 DRAWS = 10  # towns drawn around the estimate
@@ -79,7 +80,7 @@ def fit_town(
                                          slope=slope, cells=cells)  # fmt: skip
     smooth = find_smooth_town(flow, reports, cells, start, roughness, simulation)
     law = CellLaw.of(base=_positive(base, cells), roughness=ROOM * roughness, centre=centre, information=information)
-    low, high = law.find_ends(tail)
+    low, high = law.find_ends(_choose_tails(tail, people))
     shown = people if smooth is None else smooth
     return FittedTown(
         people=shown,
@@ -207,6 +208,7 @@ class DrawnTowns:
     deviations: Reals  # (draws, cells)
     spread: Reals  # variance of people in a cell, averaged over neighbours
     pull: Reals  # mean square of A' S^-1 (simulated reports), averaged alike
+    split: Reals  # variance of people even if all rates were known: who sent a report
 
 
 def _draw_around(flow: ReportFlow, rate: Reals, variance: Reals, expected: Reals, simulation: Simulation) -> DrawnTowns:
@@ -228,6 +230,7 @@ def _draw_around(flow: ReportFlow, rate: Reals, variance: Reals, expected: Reals
         deviations=moved + simulation.normal(shape) * np.sqrt(split),
         spread=_average(flow, (moved**2).mean(axis=0) / scale, rate > 0) * scale + split,
         pull=_average(flow, (pull.astype(np.float64) ** 2).mean(axis=0) * scale, rate > 0) / scale,
+        split=split,
     )
 
 
@@ -272,6 +275,8 @@ def _weigh_reports(
     """
     before = np.where(cells, variance + rate, 1.0)
     information = TRUST * draws.pull * before / np.maximum(draws.spread, SMALL * before)
+    # few draws can show more than there is: nobody knows better than who sent each report tells
+    information = np.minimum(information, TRUST / np.maximum(draws.split, SMALL * before))
     information = np.where(cells, np.maximum(information, 1e-12), 1.0)
     offset = np.clip(slope / information, -5 * people, 20 * np.maximum(people, base))
     return information, np.where(cells, people + offset, 0.0)
@@ -315,14 +320,14 @@ class CellLaw:
         empty = 1 / (1 + np.exp(np.clip(others - nobody, -700, 700)))
         return cls(logarithms=logarithms, chances=chances / sums, empty=empty)
 
-    def find_ends(self, tail: float) -> tuple[Reals, Reals]:
+    def find_ends(self, tail: Reals) -> tuple[Reals, Reals]:
         """Give the number that a share `tail` of cells is below, and the one that such a share of people is above."""
         share = np.maximum(LOWER_SHARE * tail - self.empty, 0.0) / (1 - self.empty)
         low = np.where(share > 0, np.exp(self._find_quantile(self.chances, share)), 0.0)
         by_people = self.chances * np.exp(self.logarithms - self.logarithms[:, -1:])
         by_people /= np.maximum(by_people.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return np.where(low < 0.5, 0.0, low), np.exp(
-            self._find_quantile(by_people, np.full(len(low), 1 - UPPER_SHARE * tail))
+            self._find_quantile(by_people, 1 - UPPER_SHARE * tail)
         )
 
     def _find_quantile(self, chances: Reals, share: Reals) -> Reals:
@@ -334,6 +339,16 @@ class CellLaw:
         start, end = self.logarithms[row, place - 1], self.logarithms[row, place]
         found: Reals = start + part * (end - start)
         return found
+
+
+def _choose_tails(tail: float, people: Reals) -> Reals:
+    """Give every cell its tail. One cell that holds a tenth of a town is a tenth of its people: it must not be missed.
+
+    So the share of people whose cell is missed varies little from town to town, at the price of wider intervals there.
+    """
+    shares = people / max(float(people.sum()), SMALL)
+    tails: Reals = tail * np.clip(BUSY_SHARE / np.maximum(shares, SMALL), LEAST_TAIL, 1.0)
+    return tails
 
 
 def _positive(values: Reals, cells: Booleans) -> Reals:
