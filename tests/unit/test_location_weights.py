@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -111,3 +114,32 @@ def test_any_weights_on_any_grid_need_what_the_certificate_says_and_at_most_twic
     assert worst <= found.epsilon * (1 + 1e-9) + 1e-13
     assert found.epsilon <= 2 * made.beta * (1 + 1e-12)
     assert not found.is_exact or found.epsilon == pytest.approx(worst, rel=1e-6, abs=1e-12)
+
+
+THREADS = """
+from fractions import Fraction
+import hashlib, numpy as np
+from sudare.methods.location.grid import PlaneGrid
+from sudare.methods.location.weights import find_fair_weights
+made = []
+for rows, columns in ((13, 14), (17, 19)):
+    grid = PlaneGrid(rows=rows, columns=columns, cell_height_metres=100, cell_width_metres=90)
+    cells = np.ones(grid.size, dtype=bool)
+    made.append(find_fair_weights(grid, Fraction(1, 200), cells=cells, extra_distance=0.1, steps=40).tobytes())
+print(hashlib.sha256(b"".join(made)).hexdigest())
+"""
+
+
+def test_fair_weights_do_not_depend_on_the_number_of_threads() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", THREADS],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "4")
+    }
+
+    assert len(found) == 1

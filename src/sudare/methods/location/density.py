@@ -326,9 +326,7 @@ class CellLaw:
         low = np.where(share > 0, np.exp(self._find_quantile(self.chances, share)), 0.0)
         by_people = self.chances * np.exp(self.logarithms - self.logarithms[:, -1:])
         by_people /= np.maximum(by_people.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        return np.where(low < 0.5, 0.0, low), np.exp(
-            self._find_quantile(by_people, 1 - UPPER_SHARE * tail)
-        )
+        return np.where(low < 0.5, 0.0, low), np.exp(self._find_quantile(by_people, 1 - UPPER_SHARE * tail))
 
     def _find_quantile(self, chances: Reals, share: Reals) -> Reals:
         sums = np.cumsum(chances, axis=1) - chances / 2

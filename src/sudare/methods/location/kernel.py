@@ -89,10 +89,15 @@ def _keep_table(places: Any) -> Reals:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DenseKernel:
-    """Both matrices in full: E and D."""
+    """Both matrices in full: E and D.
+
+    The last bits of BLAS depend on how many threads it uses. A steady kernel multiplies without it: weights that are
+    optimised are then the same on every machine.
+    """
 
     decay: Reals
     distance_decay: Reals
+    is_steady: bool = False
 
     @classmethod
     def of(cls, places: Places, beta: float) -> DenseKernel:
@@ -103,15 +108,19 @@ class DenseKernel:
 
     def smooth(self, values: Reals) -> Reals:
         """Give E v."""
-        return self.decay @ values
+        return self._multiply(self.decay, values)
 
     def smooth_distance(self, values: Reals) -> Reals:
         """Give D v."""
-        return self.distance_decay @ values
+        return self._multiply(self.distance_decay, values)
 
     def smooth_both(self, values: Reals) -> tuple[Reals, Reals]:
         """Give E v and D v."""
-        return self.decay @ values, self.distance_decay @ values
+        return self._multiply(self.decay, values), self._multiply(self.distance_decay, values)
+
+    def _multiply(self, matrix: Reals, values: Reals) -> Reals:
+        product: Reals = np.einsum("ij,j->i", matrix, values) if self.is_steady else matrix @ values
+        return product
 
     def error_of(self, values: Reals) -> float:
         """Sums of positive terms have a relative error only: nothing absolute."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from sudare.methods.base import Progress
 from sudare.methods.location.grid import Places
-from sudare.methods.location.kernel import Kernel, make_kernel
+from sudare.methods.location.kernel import DenseKernel, Kernel, make_kernel
 from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
 from sudare.methods.location.posterior import measure_mechanism
 from sudare.methods.location.sharp import build_sharp_mechanism, calibrate_beta, solve_level_weights
@@ -97,6 +97,8 @@ MAX_STEPS, MIN_STEPS = 250, 30  # of one round; large maps start near the end an
 MANY_CELLS = 10_000  # from here on the steps of a round are fewer, in proportion
 PENALTY = 200.0  # of the squared share by which the expected distance is over its budget
 BUDGET_SHARE = 0.97  # of the extra distance: a penalty is no wall, so it begins a little before the budget ends
+REMEMBERED_STEPS = 10  # by L-BFGS; its matrices are then so small that BLAS uses one thread, whatever the machine has
+START_PARTS = 1e9  # the start is rounded to such parts: what solved it rounds by the number of threads
 MAX_LOG_WEIGHT = math.log(1000)  # weights stay within a thousandth and a thousand times the median
 
 
@@ -123,20 +125,26 @@ def find_fair_weights(
     True
     """
     kernel = make_kernel(places, float(beta))
+    kernel = replace(kernel, is_steady=True) if isinstance(kernel, DenseKernel) else kernel
     equal = measure_mechanism(Mechanism(places=places, beta_per_metre=beta, weights=equal_weights(cells)))
     objective = FairnessObjective(
-        kernel, cells, max_distance=equal.expected_distance * (1 + BUDGET_SHARE * extra_distance)
+        kernel, cells, max_distance=_steady(equal.expected_distance) * (1 + BUDGET_SHARE * extra_distance)
     )
     log_weights = _choose_start(objective, kernel, cells)
     steps_per_round = steps if steps is not None else _count_steps(int(cells.sum()))
     for number, sharpness in enumerate(SHARPNESS, 1):
-        objective.t = sharpness / float(np.nanmax(equal.posterior))
+        objective.t = sharpness / _steady(float(np.nanmax(equal.posterior)))
         log_weights = _minimise(objective.value_and_gradient, log_weights, steps_per_round)
         if progress is not None:
             progress(number / len(SHARPNESS))
     weights = np.zeros(cells.size)
     weights[cells] = np.exp(log_weights)
     return quantise_weights(weights)
+
+
+def _steady(value: float) -> float:
+    """Round to 9 digits: the last bits of a measure depend on the number of threads."""
+    return float(f"{value:.9g}")
 
 
 def _count_steps(cells: int) -> int:
@@ -147,6 +155,7 @@ def _choose_start(objective: FairnessObjective, kernel: Kernel, cells: Booleans)
     """Take equal weights or those that make alpha level, whichever are fairer (on coasts often the latter)."""
     level = solve_level_weights(kernel, cells)[cells]
     level = np.log(np.maximum(level, 1e-3 * max(float(level.max()), 1e-9)))
+    level = np.rint(level * START_PARTS) / START_PARTS
     equal = np.zeros_like(level)
     objective.t = 100.0
     return min((equal, level), key=lambda log_weights: objective.value_and_gradient(log_weights)[0])
@@ -155,7 +164,7 @@ def _choose_start(objective: FairnessObjective, kernel: Kernel, cells: Booleans)
 def _minimise(objective: Callable[[Reals], tuple[float, Reals]], log_weights: Reals, steps: int) -> Reals:
     from scipy import optimize
 
-    options = {"maxiter": steps, "maxcor": 20}
+    options = {"maxiter": steps, "maxcor": REMEMBERED_STEPS}
     start = np.clip(log_weights - np.median(log_weights), -MAX_LOG_WEIGHT, MAX_LOG_WEIGHT)
     bounds = optimize.Bounds(-MAX_LOG_WEIGHT, MAX_LOG_WEIGHT)
     result = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
