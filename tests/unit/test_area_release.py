@@ -164,6 +164,11 @@ def test_wrong_tables_and_totals_are_refused_in_one_line(given: dict[str, Any], 
         Table(epsilon=1, **given).plan(FACTS)
 
 
+def test_areas_of_an_attribute_that_is_not_published_are_refused() -> None:
+    with pytest.raises(ParameterError, match="areas of x, y need these attributes"):
+        Table(epsilon=1, by=("sex",)).plan(MAP, areas=(TOWNS,))
+
+
 # --- exact totals -----------------------------------------------------------------------------------------------------
 
 

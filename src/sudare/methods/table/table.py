@@ -252,6 +252,12 @@ class Table(CurrencyMethod):
     def plan(self, schema: Schema, *, neighbours: Neighbours | None = None, areas: tuple[Areas, ...] = ()) -> Plan:
         """Split epsilon over the levels and further tables; a domain that cannot be published is refused."""
         chosen = self._chosen(schema.with_areas(*areas))
+        for division in areas:
+            if division not in chosen.areas:
+                names = ", ".join(division.attributes)
+                raise ParameterError(
+                    "areas of {names} need these attributes in the table; publish them too", names=names
+                )
         budget = self._budget(chosen, neighbours)
         return Plan(
             promise=budget.guarantee,
