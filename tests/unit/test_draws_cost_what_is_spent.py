@@ -17,7 +17,7 @@ from sudare.counts import Counts
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
 from sudare.methods.view import View
-from sudare.methods.view.exam import TUPLES
+from sudare.methods.view.exam import TUPLES, WEIGHT
 from sudare.noise import Rng, SeededRng
 from sudare.noise.witness import WatchedRng
 from sudare.privacy import Neighbours
@@ -132,7 +132,7 @@ def test_the_draws_of_a_view_cost_its_epsilon(algorithm: Any, neighbours: Neighb
     *draws, exam = watch(lambda rng: method.make(counts, plan, rng=rng))
     choices = [draw for draw in draws if draw.sampler == "permute_and_flip"]
     measured = sum(cost(draw, cells=1, rows=1) for draw in draws if draw not in choices)
-    measured += cost(exam, cells=1, rows=TUPLES)  # a row changes the sum of errors by 1 in every tuple
+    measured += cost(exam, cells=1, rows=TUPLES * WEIGHT)  # a row moves one box of every tuple by at most WEIGHT steps
 
     assert measured + sum(draw.law["epsilon"] for draw in choices) == (1 if neighbours == "replace" else 2)
     assert bool(choices) == (algorithm == "model")

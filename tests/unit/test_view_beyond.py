@@ -14,7 +14,7 @@ from sudare.errors import SchemaError
 from sudare.methods.view import View, open_view
 from sudare.methods.view import residual as residual_module
 from sudare.methods.view.budget import by_size
-from sudare.methods.view.exam import judge
+from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge
 from sudare.methods.view.grow import plan_cells
 from sudare.methods.view.leaves import cut_schema, declared_axis
 from sudare.methods.view.residual import WeightedRecords, does_pay, rake
@@ -131,12 +131,35 @@ def test_a_view_with_leaves_is_read_back_from_its_files(tmp_path: object) -> Non
 # --- the exam ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_exam_finds_the_factor_of_a_model_that_is_off_and_shrinks_where_it_is_noisy_itself() -> None:
-    variances = np.array([[1.0] * 500, [100.0] * 500])
-    errors = float(np.sqrt(2 / np.pi) * 500 * np.sqrt(1 + 9 * 100.0))
+def test_an_error_that_grows_by_1_climbs_between_two_rungs_by_at_most_the_weight() -> None:
+    ladder = Ladder.of(np.array([0.0, 0.7, 5.0, 40.0, 1e6]))
+    for error in range(400):
+        now, more = (ladder.climb(np.full(5, one)) for one in (error, error + 1))
+        moved = more - now
 
-    assert judge(errors, 1.0, variances, blind=False) == pytest.approx(9 * 2.5, rel=0.05)
-    assert judge(errors, 100 * errors, variances, blind=False) < 2
+        assert np.all(moved >= 0)
+        assert np.all(moved.sum(axis=1) <= WEIGHT)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
+def test_the_exam_finds_how_wide_intervals_must_be(scale: float) -> None:
+    """Errors of a normal law, `scale` times as wide as supposed: 4 % of them lie beyond 1.05 of 1.96 deviations."""
+    errors = np.random.default_rng(1).normal(size=1000) * scale * 500
+    ladder = Ladder.of(np.full(1000, 1.96 * 500))
+    steps = ladder.climb(np.abs(errors).astype(np.int64)).sum(axis=0).astype(float)
+
+    sure = judge([ClassSteps(steps, ladder.tops.sum(axis=0), 300)], 1.0, blind=False)
+    noisy = judge([ClassSteps(steps, ladder.tops.sum(axis=0), 300)], 1e12, blind=False)
+
+    assert sure == pytest.approx(1.05 * scale, rel=0.15)
+    assert noisy == pytest.approx(judge([], 1.0, blind=False), rel=0.02)
+
+
+def test_a_question_about_a_pair_that_was_not_measured_has_the_scale_of_its_class() -> None:
+    known = frozenset({(0, 1), (0, 2), (1, 2)})
+
+    assert [class_of(places, known) for places in ([], [3], [0, 2], [2, 1, 0], [0, 3], [0, 1, 3])] == [0, 0, 1, 1, 2, 2]
+    assert class_of([0, 3], known, is_sum=True) == 3
 
 
 # --- pairs beyond the tree --------------------------------------------------------------------------------------------

@@ -1,33 +1,58 @@
-"""The exam: one noisy number tells how far the finished view is off, so that its intervals need not suppose it.
+"""The exam: noisy numbers tell how often the intervals of the finished view would miss, and how wide they must be.
 
-For some tuples of attributes, grids of disjoint boxes: the sum of |true - answer| over all of them. Answers are public,
-and a record lies in one box of every grid, so it changes the sum by at most the number of tuples. Proof: proofs/view.md
+For some tuples of attributes, grids of disjoint boxes. The answers to all boxes and how far each reaches are public;
+the error of a box is compared with its reach on a ladder of widths, from a third of it to thirty times. Between two
+rungs an error counts by how far it has climbed, so that one record more moves one box of a grid by one step. What is
+released is a smoothed share of errors beyond every rung, by class of question: of one attribute, of attributes whose
+pairs were all measured, and of others. Proof: proofs/view.md
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
+from sudare.asking.protocol import Moments
+from sudare.methods.view.budget import ViewBudget
 from sudare.methods.view.junction_tree import Factors
-from sudare.methods.view.residual import WeightedRecords
-from sudare.noise import CountNoise, Rng
+from sudare.methods.view.leaves import LeafWeights
+from sudare.noise import Rng
 from sudare.noise.uniform import draw_below
 from sudare.schema.arrays import Codes, Integers, Reals
 
-TUPLES = 40
-SHARE = Fraction(2, 100)  # of the amount
-SHARE_OF_FEW_RECORDS = Fraction(4, 100)
+TUPLES = 48
+PARTS = (0, 12, 4, 3)  # of an attribute, by the number of attributes of a tuple
+SIZES = (1, 2, 3, 2, 3, 2)  # attributes of a tuple, in turn
+SHARE = Fraction(3, 100)  # of the amount
+SHARE_OF_FEW_RECORDS = Fraction(5, 100)
 FEW_RECORDS = 30_000  # records times epsilon
-TAILS = Fraction(5, 2)  # errors of models have heavier tails than a normal law; chosen by coverage on Adult
-BLIND = 2.0  # what the model's variance is multiplied by where neither pairs nor the exam tell anything
-LEAST_FACTOR, SURE = 0.6, 0.05  # the least factor where the exam's own noise is below SURE of it; else 1
-LOWEST, HIGHEST = 0.02, 400.0  # between which the factor is sought
+LEVEL = 0.95  # of the reach that errors are compared with
+RUNGS = tuple(0.3 * 1.4**step for step in range(15))  # widths of intervals, in units of their reach
+WEIGHT = 64  # whole steps that a record climbs at most: weights are multiples of 1/64
+USUAL_WIDTH = 0.5  # quantile of the widths between two rungs, over boxes: boxes with a narrower one count less
+CLASSES = ("one", "held", "other", "sums")  # the last: sums and means of attributes whose pairs were not all measured
+EXAMINED = 3  # classes, by counts
+BLIND_SUMS = 2.0  # how much wider sums and means are than counts where hardly a pair was looked at: errors add up
+
+# What the scale of an interval may be, before the exam is heard: chosen on Adult, electricity, phoneme and metro.
+SCALES = tuple(0.2 * 1.25**step for step in range(24))  # of the errors, in units of their deviation as supposed
+TAILS = (1.0, 2.5, 6.0, 15.0)  # how much wider the worst errors are than the others
+TAIL_WEIGHTS = (0.45, 0.4, 0.12, 0.03)
+WORST_SHARE = 0.12  # of the errors, that have heavy tails
+PRIOR_SCALE, PRIOR_SPREAD = math.log(0.65), 0.35  # of the logarithm of the scale
+BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
+BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
+LEAST_OF_ONE = 1.15  # for questions about one attribute: replicates hide some noise of rare values
+MISFIT = 0.02  # of the errors: what no law of the family explains
+MISSES = 0.04  # that are aimed at
+LEAST_SCALE, MOST_SCALE = 0.35, 40.0  # of an interval
 
 
 def plan_exam(amount: Fraction, signal: float, attributes: int) -> Fraction:
@@ -37,8 +62,17 @@ def plan_exam(amount: Fraction, signal: float, attributes: int) -> Fraction:
     return amount * (SHARE if signal >= FEW_RECORDS else SHARE_OF_FEW_RECORDS)
 
 
+def class_of(attributes: Iterable[int], known_pairs: frozenset[tuple[int, int]], *, is_sum: bool = False) -> int:
+    """The class of a question about some attributes: its place in CLASSES."""
+    places = sorted(attributes)
+    if len(places) < 2:
+        return 0
+    pairs = ((first, second) for place, first in enumerate(places) for second in places[place + 1 :])
+    return 1 if all(pair in known_pairs for pair in pairs) else 3 if is_sum else 2
+
+
 class Examined(Protocol):
-    """What the exam asks a view: its tables and shares, and the variances of counts."""
+    """What the exam asks a view: its tables and shares, and the moments of counts."""
 
     @property
     def factors(self) -> Factors:
@@ -53,58 +87,57 @@ class Examined(Protocol):
         """The share of every leaf within its bin, (versions, leaves)."""
 
     @property
-    def records(self) -> WeightedRecords | None:
-        """Records whose weights tell what the tree does not hold."""
+    def known_pairs(self) -> frozenset[tuple[int, int]]:
+        """The pairs of attributes that were measured."""
 
-    def doubt(self, attributes: Iterable[int]) -> float:
-        """The model's variance of a count of these attributes, in units of p(1-p)."""
+    def moments(self, boxes: Sequence[Mapping[int, LeafWeights]]) -> Moments:
+        """Estimate a count over disjoint boxes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Grid:
-    """Disjoint boxes of a tuple of attributes: the part, 0 to 2, of every leaf of each."""
+    """Disjoint boxes of a tuple of attributes: the part of every leaf of each."""
 
     attributes: tuple[int, ...]
     parts: tuple[Codes, ...]
+
+    @property
+    def width(self) -> int:
+        """How many parts every attribute has."""
+        return PARTS[len(self.attributes)]
 
     def count(self, columns: Sequence[Codes], values: Integers) -> Integers:
         """Count the boxes; `columns` hold the leaves of every stored cell."""
         box = np.zeros(values.size, dtype=np.int64)
         for attribute, part in zip(self.attributes, self.parts, strict=True):
-            box = 3 * box + part[columns[attribute]]
-        return np.bincount(box, weights=values, minlength=3 ** len(self.parts)).astype(np.int64)
+            box = self.width * box + part[columns[attribute]]
+        return np.bincount(box, weights=values, minlength=self.width ** len(self.parts)).astype(np.int64)
 
-    def answer(self, view: Examined) -> Reals:
-        """Answer all boxes, (versions, boxes)."""
-        table = view.factors.joint(self.attributes)
-        if view.records is not None:
-            table = table + view.records.table(self.attributes)
-        for axis, (attribute, part) in enumerate(zip(self.attributes, self.parts, strict=True)):
-            bins, share = view.bins[attribute], view.shares[attribute]
-            evidence = _add_up(3 * bins + part, share, 3 * table.shape[1 + axis])
-            evidence = evidence.reshape(share.shape[0], -1, 3)
-            moved = np.moveaxis(table, 1 + axis, -1)
-            shape = moved.shape
-            product = moved.reshape(shape[0], -1, shape[-1]) @ evidence
-            table = np.moveaxis(product.reshape(*shape[:-1], 3), -1, 1 + axis)
-        answers: Reals = table.reshape(table.shape[0], -1)
-        return answers
-
-
-def _add_up(places: Codes, share: Reals, size: int) -> Reals:
-    """Add up the shares of leaves by place, version by version."""
-    sums = np.zeros((share.shape[0], size))
-    for version in range(share.shape[0]):
-        sums[version] = np.bincount(places, share[version], size)
-    return sums
+    def answer(self, view: Examined) -> tuple[Integers, Reals]:
+        """Answer all boxes, rounded, and tell how far each interval reaches."""
+        weights = [
+            [LeafWeights.plain((part == number).astype(np.float64)) for number in range(self.width)]
+            for part in self.parts
+        ]
+        size = self.width ** len(self.parts)
+        values, reaches = np.empty(size, dtype=np.int64), np.empty(size)
+        for box in range(size):
+            places = np.unravel_index(box, (self.width,) * len(self.parts))
+            chosen = {a: own[int(place)] for a, own, place in zip(self.attributes, weights, places, strict=True)}
+            moments = view.moments([chosen])
+            values[box], reaches[box] = round(moments.value), moments.reach(LEVEL)
+        return values, reaches
 
 
 def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
-    """Choose tuples of two or three attributes and two ends for each, by the view's own counts: public randomness."""
-    d, grids = len(view.bins), []
+    """Choose tuples of attributes, every other pair among those measured, and ends by the view's own counts."""
+    d, held = len(view.bins), sorted(view.known_pairs)
+    grids = []
     for number in range(tuples):
-        wanted = 2 if d == 2 or number % 2 else 3
+        wanted = min(SIZES[number % len(SIZES)], d)
         chosen: list[int] = []
+        if wanted == 2 and number % 4 == 1 and held:
+            chosen = list(held[int(draw_below(len(held), 1, rng=rng)[0])])
         while len(chosen) < wanted:
             attribute = int(draw_below(d, 1, rng=rng)[0])
             chosen += [attribute] if attribute not in chosen else []
@@ -112,49 +145,180 @@ def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
         for attribute in chosen:
             counts = view.factors.of([attribute])[0][view.bins[attribute]] * view.shares[attribute][0]
             reached = np.cumsum(counts) / max(float(counts.sum()), 1e-9)
-            low, high = np.sort(draw_below(1000, 2, rng=rng)) / 1000
-            parts.append((reached > low).astype(np.int64) + (reached > high))
+            ends = np.sort(draw_below(1000, PARTS[wanted] - 1, rng=rng)) / 1000
+            parts.append(np.searchsorted(ends, reached - 1e-9, side="left").astype(np.int64))
         grids.append(Grid(attributes=tuple(chosen), parts=tuple(parts)))
     return grids
 
 
-def examine(
-    view: Examined, columns: Sequence[Codes], values: Integers, *, noise: CountNoise, blind: bool, rng: Rng
-) -> float:
-    """Find what the model's variance must be multiplied by.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ladder:
+    """The rungs of every box in records, and how many steps a record climbs between two of them; all of it public.
 
-    `noise` is that of one number which a record changes by TUPLES.
-    Guarantee: what the noise costs. Answers are rounded before they are compared, so the sum is a whole number.
+    `unit`, by rung: what WEIGHT steps a record would be worth for a box of usual width.
+    """
+
+    rungs: Integers  # (boxes, rungs)
+    weights: Integers  # (boxes, rungs - 1), at most WEIGHT
+    unit: Reals  # (rungs - 1,)
+
+    @classmethod
+    def of(cls, reaches: Reals) -> Ladder:
+        """Set up the ladder of boxes with these reaches."""
+        steps = np.arange(len(RUNGS))
+        rungs = np.rint(np.maximum(reaches[:, None], 1e-9) * np.array(RUNGS)).astype(np.int64)
+        rungs = np.maximum.accumulate(rungs - steps, axis=1) + steps  # no two rungs are the same
+        widths = np.diff(rungs, axis=1)
+        unit = np.quantile(widths, USUAL_WIDTH, axis=0)
+        weights = np.minimum(WEIGHT * unit / widths, WEIGHT).astype(np.int64)
+        return cls(rungs=rungs, weights=weights, unit=unit)
+
+    def climb(self, errors: Integers) -> Integers:
+        """The steps that whole errors climb between every two rungs, (boxes, rungs - 1).
+
+        An error that grows by 1 climbs between two rungs only, by at most WEIGHT steps.
+        """
+        climbed = np.clip(errors[:, None] - self.rungs[:, :-1], 0, np.diff(self.rungs, axis=1))
+        steps: Integers = climbed * self.weights
+        return steps
+
+    @property
+    def tops(self) -> Reals:
+        """The steps that an error beyond all rungs climbs."""
+        steps: Reals = (np.diff(self.rungs, axis=1) * self.weights).astype(np.float64)
+        return steps
+
+
+def examine(
+    view: Examined,
+    columns: Sequence[Codes],
+    values: Integers,
+    *,
+    budget: ViewBudget,
+    part: Fraction,
+    blind: bool,
+    rng: Rng,
+) -> tuple[float, ...]:
+    """Find what intervals must be multiplied by, class by class.
+
+    Guarantee: the part, in the currency of the budget. A record changes the error of one box of every grid by at most
+    1, since answers are rounded before they are compared; so it changes the steps of one class between two rungs by at
+    most WEIGHT a grid.
     """
     grids = draw_grids(view, rng=rng)
-    wrong, parts = 0, []
-    for grid in grids:
-        answers = grid.answer(view)
-        rounded = np.rint(answers[0]).astype(np.int64)
-        wrong += int(np.abs(grid.count(columns, values) - rounded).sum())
-        total = max(float(answers[0].sum()), 1.0)
-        share = np.clip(answers[0] / total, 0.0, 1.0)
-        spread = ((answers[1:] - answers[0]) ** 2).mean(axis=0)
-        parts.append(np.stack([spread, view.doubt(grid.attributes) * share * (1 - share)]))
-    noisy = float(noise.add(np.array([wrong], dtype=np.int64), rng=rng)[0])
-    return judge(noisy, noise.spread, np.concatenate(parts, axis=1), blind=blind)
+    answers = [grid.answer(view) for grid in grids]
+    ladder = Ladder.of(np.concatenate([reaches for _, reaches in answers]))
+    errors = np.concatenate(
+        [np.abs(grid.count(columns, values) - answer) for grid, (answer, _) in zip(grids, answers, strict=True)]
+    )
+    sizes = [reaches.size for _, reaches in answers]
+    of_grid = np.array([class_of(grid.attributes, view.known_pairs) for grid in grids])
+    classes = np.repeat(of_grid, sizes)
+    steps = ladder.climb(errors)
+    exact = np.stack([steps[classes == place].sum(axis=0) for place in range(EXAMINED)])
+    noise = budget.sum_noise(part, TUPLES * WEIGHT)
+    noisy = noise.add(exact.ravel(), rng=rng).reshape(exact.shape).astype(np.float64)
+    tops = np.stack([ladder.tops[classes == place].sum(axis=0) for place in range(EXAMINED)])
+    one, held, other = (
+        ClassSteps(noisy[place], tops[place], tuples=int((of_grid == place).sum())) for place in range(EXAMINED)
+    )
+    scale = judge([other, held], noise.spread, blind=blind)
+    return (
+        max(LEAST_OF_ONE, judge([one], noise.spread, blind=False)),
+        judge([held, other], noise.spread, blind=False),
+        scale,
+        scale * (BLIND_SUMS if blind else 1.0),
+    )
 
 
-def judge(noisy: float, own: float, variances: Reals, *, blind: bool) -> float:
-    """Turn the noisy sum into the factor: as far as the exam's own noise lets it count.
+def judge(classes: Sequence[ClassSteps], spread: float, *, blind: bool) -> float:
+    """Turn the noisy steps of classes into what the intervals of the first of them must be multiplied by.
 
-    >>> variances = np.array([[100.0] * 200, [0.0] * 200])
-    >>> judge(1600.0, 1.0, np.array([[0.0] * 200, [100.0] * 200]), blind=False) > 2
+    The scale of the errors and the weight of their tails have a prior, weighted by how well each would explain the
+    steps, given the noise and how few tuples there are; further classes count by half. The answer is the width that
+    MISSES of the errors exceed.
+
+    >>> few = ClassSteps(np.zeros(len(RUNGS) - 1), np.full(len(RUNGS) - 1, 1e6), tuples=40)
+    >>> judge([few], 1.0, blind=False) < 0.6 < judge([], 1.0, blind=False)
     True
     """
-    noise, model = variances
-    low, high = LOWEST, HIGHEST
-    for _ in range(40):
+    centre, width = (BLIND_SCALE, BLIND_SPREAD) if blind else (PRIOR_SCALE, PRIOR_SPREAD)
+    fits = np.array(
+        [
+            math.log(weight) - ((math.log(scale) - centre) / width) ** 2 / 2
+            for scale in SCALES
+            for weight in TAIL_WEIGHTS
+        ]
+    )
+    for place, steps in enumerate(classes):
+        fits = fits + (0.5 if place else 1.0) * steps.explain(spread)
+    weights = np.exp(fits - fits.max())
+    weights /= weights.sum()
+    low, high = LEAST_SCALE, MOST_SCALE
+    for _ in range(30):
         middle = math.sqrt(low * high)
-        is_below = math.sqrt(2 / math.pi) * float(np.sqrt(noise + middle * model).sum()) < noisy
-        low, high = (middle, high) if is_below else (low, middle)
-    relative = own / max(noisy, own)
-    weight = 1 / (1 + (4 * relative) ** 2)
-    unknown = BLIND if blind else 1.0
-    factor = math.exp(weight * math.log(float(TAILS) * high) + (1 - weight) * math.log(unknown))
-    return max(factor, LEAST_FACTOR if relative < SURE else 1.0)
+        is_short = float(weights @ _beyond(middle)) > MISSES
+        low, high = (middle, high) if is_short else (low, middle)
+    return high
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSteps:
+    """The noisy steps of a class of questions between every two rungs, and those of errors beyond all rungs."""
+
+    noisy: Reals
+    tops: Reals
+    tuples: int
+
+    def explain(self, spread: float) -> Reals:
+        """The log-likelihood of every law of errors, the boxes of few tuples being alike."""
+        if not self.tuples or not self.tops.min() > 0:
+            return np.zeros(len(SCALES) * len(TAILS))
+        expected = _expected_shares()  # (laws, rungs - 1)
+        off = self.noisy / self.tops - expected
+        noise = (spread / self.tops) ** 2 + MISFIT**2
+        shared = np.sqrt(expected * (1 - expected) / (BOXES_LIKE_TUPLES * self.tuples))  # moves all rungs together
+        common = 1 + (shared**2 / noise).sum(axis=1)
+        fit: Reals = (off**2 / noise).sum(axis=1) - (shared * off / noise).sum(axis=1) ** 2 / common + np.log(common)
+        return -fit / 2
+
+
+_DEVIATION = 1.96  # deviations that a reach has
+
+
+@lru_cache(maxsize=256)
+def _beyond(width: float) -> Reals:
+    """The share of errors beyond a width (in reaches), law by law: scale by scale, tail by tail."""
+    found = []
+    for scale, tail in ((scale, tail) for scale in SCALES for tail in TAILS):
+        plain, worst = (math.erfc(_DEVIATION * width / (scale * wide) / math.sqrt(2)) for wide in (1.0, tail))
+        found.append((1 - WORST_SHARE) * plain + WORST_SHARE * worst)
+    return np.array(found)
+
+
+@lru_cache(maxsize=1)
+def _expected_shares() -> Reals:
+    """The smoothed shares beyond every rung, law by law."""
+    columns = [
+        np.mean([_beyond(float(place)) for place in np.linspace(low, high, 7)[1::2]], axis=0)
+        for low, high in pairwise(RUNGS)
+    ]
+    shares: Reals = np.stack(columns, axis=1)
+    return shares
+
+
+def scale_moments(moments: Moments, scale: float) -> Moments:
+    """Widen what noise and model make of an interval, or narrow it; what lies inside leaves stays.
+
+    What is more than the noise explains is the model's.
+    """
+    square = scale * scale
+    noise = moments.noise * min(1.0, square)
+    model = square * (moments.noise + moments.model) - noise
+    return Moments(
+        value=moments.value,
+        noise=noise,
+        model=max(0.0, model),
+        inside=moments.inside,
+        replicates=moments.replicates,
+    )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import ReleaseError
 from sudare.methods.view.blocks import BlockView
+from sudare.methods.view.exam import CLASSES
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import LeafAxis, declared_axis, find_ends, make_axis
 from sudare.methods.view.residual import WeightedRecords
@@ -244,6 +245,7 @@ def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, 
         shares=tuple(np.split(shares, cuts, axis=1)),
         tau_squared=float(measures["tau_squared"]),
         factor=float(measures.get("model_factor", 1.0)),
+        scales=tuple(float(measures.get(f"scale_{name}", 1.0)) for name in CLASSES),
         faint=tuple(np.split(numbers(values["hidden_variance"]), cuts)) if "hidden_variance" in values else (),
         floor=float(measures["floor_variance"]),
         records=_read_records(frames["records"], schema, widths, versions) if "records" in frames else None,

@@ -18,7 +18,13 @@ from sudare.releases.columns import FrameColumn, read_labels, read_numbers
 from sudare.text import text
 
 MEASURES = ("floor_variance", "tau_squared")
-LATER_MEASURES = ("model_factor",)  # that releases of the first version do not have
+LATER_MEASURES = (  # that releases of the first version do not have
+    "model_factor",
+    "scale_one",
+    "scale_held",
+    "scale_other",
+    "scale_sums",
+)
 SAME_VARIANCE = 1e-6  # relative: a variance is a difference of large numbers
 
 

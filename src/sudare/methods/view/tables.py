@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from sudare.asking.protocol import Moments
+from sudare.methods.view.exam import CLASSES, class_of, scale_moments
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
 from sudare.methods.view.residual import WeightedRecords
@@ -57,9 +58,9 @@ HELD_PAIR_ERROR = (
 class TableView:
     """Cliques over coarse bins, and the share of every leaf within its bin; version 0 is the estimate.
 
-    `tau_squared`: see `uncertainty.model_error`; `factor`: what the exam says the model's variance must be multiplied
-    by. `floor`: a least variance of a count; values that came out as 0 hide noise that the replicates cannot show, and
-    `faint` is what each leaf hides.
+    `tau_squared`: see `uncertainty.model_error`; `scales`: what the exam says intervals must be multiplied by, class by
+    class (`factor`: what earlier releases multiply the model's variance by). `floor`: a least variance of a count;
+    values that came out as 0 hide noise that the replicates cannot show, and `faint` is what each leaf hides.
     """
 
     schema: Schema
@@ -70,6 +71,7 @@ class TableView:
     tau_squared: float
     faint: tuple[Reals, ...] = ()
     factor: float = 1.0
+    scales: tuple[float, ...] = (1.0,) * len(CLASSES)
     floor: float = 0.0
     records: WeightedRecords | None = None  # where pairs beyond the tree were measured
 
@@ -88,6 +90,7 @@ class TableView:
         sums = np.zeros(self.factors.versions)
         squares, hidden, inside = 0.0, 0.0, 0.0
         restricted: set[int] = set()
+        is_sum = False
         for plain in boxes:
             box = {axis: self._prepare(axis, weights) for axis, weights in plain.items()}
             answers = self._answer_evidence({axis: one.evidence for axis, one in box.items()})
@@ -97,16 +100,19 @@ class TableView:
             hidden = max(hidden, self._hidden_in(box, float(answers[0]) if is_plain else 0.0))
             inside += self._inside(box)
             restricted |= {axis for axis, one in box.items() if one.is_restricting}
+            is_sum = is_sum or any(one.is_graded for one in box.values())
         noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
         records = max(self.total, 1.0)
         spread = max(0.0, squares / records - (float(sums[0]) / records) ** 2)
-        return Moments(
+        found = Moments(
             value=float(sums[0]),
             noise=noise + hidden,
             model=self.factor * self.doubt(restricted) * spread,
             inside=inside,
             replicates=self.factors.versions - 1,
         )
+        scale = self.scales[class_of(restricted, self.known_pairs, is_sum=is_sum)]
+        return scale_moments(found, max(1.0, scale) if is_sum else scale)  # the exam is about counts
 
     def _prepare(self, axis: int, weights: Reals | LeafWeights | MeanWeights) -> PreparedAxis:
         """What follows from the weights of one attribute; kept, since groups share most of their attributes."""
@@ -278,6 +284,9 @@ class TableView:
             masses = [float(cumulated[axis][high[axis] + 1] - cumulated[axis][low[axis]]) for axis in restricted]
             noise[query] += self._hidden(masses, float(share[query]))
             model[query] *= self.doubt(restricted)
+            square = self.scales[class_of(restricted, self.known_pairs)] ** 2
+            least = noise[query] * min(1.0, square)
+            noise[query], model[query] = least, max(0.0, square * (noise[query] + model[query]) - least)
         return versions[:, 0], noise, model
 
     def _cumulate(self, attribute: int) -> Reals:
@@ -318,6 +327,12 @@ class PreparedAxis:
     def is_restricting(self) -> bool:
         """Tell whether some values weigh more than others."""
         return bool(self.weights.mean.min() < self.weights.mean.max())
+
+    @cached_property
+    def is_graded(self) -> bool:
+        """Tell whether values weigh differently, as in sums; a count has 0, 1, and a part of a leaf at either end."""
+        mean = self.weights.mean
+        return int(np.count_nonzero((mean != 0) & (mean != 1))) > 2
 
     @cached_property
     def evidence(self) -> Reals:

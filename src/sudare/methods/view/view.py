@@ -30,7 +30,7 @@ from sudare.methods.view.budget import (
     split_budget,
     split_epsilon,
 )
-from sudare.methods.view.exam import TUPLES, examine
+from sudare.methods.view.exam import CLASSES, examine
 from sudare.methods.view.leaves import cut_schema
 from sudare.methods.view.model import FittedModel, draw_model
 from sudare.methods.view.mondrian import costs, draw_blocks, find_stop
@@ -294,9 +294,9 @@ class View(CurrencyMethod):
             records=weigh_records(drawn, factors, rng=rng),
         )
         if drawn.exam:
-            view = replace(view, factor=_examine(view, drawn, counts, plan.steps, rng))
-        measures = {"tau_squared": round(view.tau_squared, 6), "floor_variance": round(view.floor, 6),
-                    "model_factor": round(view.factor, 6)}  # fmt: skip
+            view = replace(view, scales=_examine(view, drawn, counts, plan.steps, rng))
+        measures = {"tau_squared": round(view.tau_squared, 6), "floor_variance": round(view.floor, 6)}
+        measures |= {f"scale_{name}": round(scale, 6) for name, scale in zip(CLASSES, view.scales, strict=True)}
         return Payload(frames=frames_of(view), measures=measures)
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> FittedModel | BlockView:
@@ -370,14 +370,13 @@ class View(CurrencyMethod):
         return plan(self.guarantee(unit=schema.unit, neighbours=neighbours))
 
 
-def _examine(view: TableView, drawn: FittedModel, counts: Counts, budget: ViewBudget, rng: Rng) -> float:
+def _examine(view: TableView, drawn: FittedModel, counts: Counts, budget: ViewBudget, rng: Rng) -> tuple[float, ...]:
     """Ask the finished view how far it is off: the last thing that is measured."""
     leaves = [
         np.searchsorted(grown.starts, counts.column(name), side="right") - 1
         for name, grown in zip(counts.schema.names, drawn.leaves, strict=True)
     ]
-    noise = budget.sum_noise(drawn.exam, TUPLES)
-    return examine(view, leaves, counts.values, noise=noise, blind=drawn.is_blind, rng=rng)
+    return examine(view, leaves, counts.values, budget=budget, part=drawn.exam, blind=drawn.is_blind, rng=rng)
 
 
 def _check_counts(counts: Counts, schema: Schema) -> None:
