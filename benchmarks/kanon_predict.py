@@ -129,7 +129,7 @@ TABLES: dict[str, tuple[bool, Callable[[], Counts | None]]] = {
             {"temp": 30, "clouds_all": 12, "traffic_volume": 20, "rain_1h": 6, "holiday": 0, "weather_main": 0},
         ),
     ),
-    # measured once, after everything was fixed: nothing here was changed because of them
+    # new in version 0.2; INTERVAL_END was changed from 0.1 to 0.05 after a look at them, no other constant was changed
     "phoneme": (
         False,
         lambda: read_columns("phoneme.csv.gz", {"0": 24, "1": 16, "2": 12, "3": 12, "4": 8, "5": 0}),
