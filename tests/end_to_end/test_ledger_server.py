@@ -18,6 +18,7 @@ from sudare.app import publish
 from sudare.errors import BudgetExceeded, LedgerError, RelationMismatch
 from sudare.methods.microdata import Microdata
 from sudare.privacy import ConcentratedGuarantee, Guarantee, Ledger
+from sudare.privacy.currency import RHO
 from sudare.schema.unit import Unit
 from tests.end_to_end import test_ledger_processes
 from tests.end_to_end.test_ledger_processes import FORKER, Nursery
@@ -79,7 +80,7 @@ def test_a_ledger_in_rho_on_a_server_takes_both_currencies(address: str) -> None
         spend(ledger, ConcentratedGuarantee(rho=Fraction(1, 10), neighbours="replace", unit=Unit()))
         spend(other, pure(1))
 
-        assert ledger.spent == Fraction(6, 10)
+        assert ledger.spent == Fraction(1, 10) + RHO.charge_pure(Fraction(1))
 
 
 def test_rho_and_another_unit_are_refused_and_spend_nothing(address: str) -> None:
@@ -420,7 +421,7 @@ def test_a_recipe_makes_its_ledger_on_a_server_in_rho_and_goes_on_from_there(
     told = [ran.out + ran.err for ran in (dry, first, second)]
     with Ledger.open(address) as ledger:
         assert [ran.code for ran in (dry, first, second)] == [0, 0, 0], told
-        assert ledger.spent == Fraction(1, 200)
+        assert ledger.spent == RHO.charge_pure(Fraction(1, 10)) < Fraction(1, 200)
         assert "rho 0.014973057 (epsilon 1 at delta 1e-9)" in first.out
         assert "done before" in second.out
     assert not any("s3cret" in line for line in told)
