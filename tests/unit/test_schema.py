@@ -262,6 +262,14 @@ def test_whatever_changes_the_schema_changes_the_fingerprint() -> None:
         ({"attributes": "x"}, "damaged"),
         ({"unit": {"kind": "house"}}, "damaged"),
         ({"impossible": [{"age": [[0]]}]}, "damaged"),
+        (
+            {
+                "attributes": [
+                    PEOPLE.to_dict()["attributes"][0] | {"hierarchy": {"parents": [[2**70]], "names": [["*"]]}}
+                ]
+            },
+            "damaged",
+        ),
         ({"attributes": [{**PEOPLE.to_dict()["attributes"][1], "domain": {"kind": "h3"}}]}, "kind"),
     ],
 )

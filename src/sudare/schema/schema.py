@@ -71,7 +71,7 @@ def schema_from_dict(facts: Mapping[str, Any]) -> Schema:
         )
     except SchemaError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, SudareError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, SudareError) as error:
         raise SchemaError("the stored schema is damaged; write it anew from its schema file") from error
 
 
