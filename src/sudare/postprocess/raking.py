@@ -32,7 +32,7 @@ def rake(cells: Reals, divisions: Sequence[Division], *, spread: Reals) -> Reals
 
     >>> rows, columns = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     >>> targets = [Division(groups=rows, targets=np.array([6.0, 2.0]))]
-    >>> rake(np.array([1.0, 2.0, 0.0, 0.0]), targets, spread=np.array([0.0, 0.0, 3.0, 1.0])).tolist()
+    >>> rake(np.array([1.0, 2.0, 0.0, 0.0]), targets, spread=np.array([0.0, 0.0, 3.0, 1.0])).round(6).tolist()
     [2.0, 4.0, 1.5, 0.5]
     """
     found = cells.astype(np.float64)

@@ -57,7 +57,7 @@ def lay_points(grid: PlaneGrid, beta: float) -> MarginPoints:
     >>> grid = PlaneGrid(rows=3, columns=3, cell_height_metres=100, cell_width_metres=100)
     >>> points = lay_points(grid, 0.1)
     >>> points.near_shape, len(points.rows)
-    ((7, 7), 49)
+    ((5, 5), 25)
     """
     sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
     is_large = grid.size > MAX_FAR_CELLS
