@@ -62,6 +62,12 @@ def draft(page: Any, name: str) -> str:
     return str(page.url)
 
 
+def press(page: Any, step: str) -> None:
+    """Take a step, and wait until the desk has answered."""
+    with page.expect_navigation():
+        page.click(f"form[action$='/{step}'] button")
+
+
 def test_two_users_and_a_steward_at_once(desk: tuple[str, Office], tmp_path: Path) -> None:
     address, office = desk
     with playwright.sync_playwright() as driver:
@@ -74,15 +80,14 @@ def test_two_users_and_a_steward_at_once(desk: tuple[str, Office], tmp_path: Pat
         url = draft(first, "年齢")
         other = draft(second, "ages")
         for page in (first, second):
-            page.click("form[action$='/send'] button")
-            page.wait_for_load_state()
+            press(page, "send")
         assert second.goto(url).status == 404
         steward.goto(f"{address}/queue")
         assert steward.locator("tbody tr").count() == 2
         look(steward)
         steward.goto(url)
         for step in ("look", "grant", "deliver"):
-            steward.click(f"form[action$='/{step}'] button")
+            press(steward, step)
             office.work()
             steward.reload()
         look(steward)
@@ -92,7 +97,7 @@ def test_two_users_and_a_steward_at_once(desk: tuple[str, Office], tmp_path: Pat
         waiting.value.save_as(tmp_path / "delivery.zip")
         steward.goto(other)
         steward.fill("#reason-refuse", "もう少し粗い区分でご依頼ください")
-        steward.click("form[action$='/refuse'] button")
+        press(steward, "refuse")
         second.goto(other)
         assert "もう少し粗い" in second.inner_text("main")
         look(second)
