@@ -197,11 +197,13 @@ def judge(visit: DeskVisit) -> Response:
     store = visit.requests()
     try:
         option = read_option(store.schema, visit.form)
-        form = {name: grouping.to_value() for name, grouping in option.items()}
-        counted = visit.store.count_form(account.name, visit.path["table"], form, most=MOST_FORMS)
     except SudareError as error:
-        limited = "answers a day" in error.render("en")
-        return JSONResponse({"error": str(error)}, status_code=429 if limited else 200)  # half typed is no failure
+        return JSONResponse({"error": str(error)})  # half typed is no failure
+    form = {name: grouping.to_value() for name, grouping in option.items()}
+    try:
+        counted = visit.store.count_form(account.name, visit.path["table"], form, most=MOST_FORMS)
+    except ParameterError as error:
+        return JSONResponse({"error": str(error)}, status_code=429)
     answer = answer_request(visit.verdicts.read(visit.path["table"], store), Request(name="", options=(option,)))
     told = answer.options[0]
     return JSONResponse(
