@@ -58,7 +58,7 @@ def answers(table: Counts) -> None:
     view = open_view(View(epsilon=1).publish(Tabled(table), rng=SystemRng()))
     lows, highs = random_ranges(table.schema, 3, queries=3000, rng=SystemRng())
     print(f"3,000 ranges             {seconds(lambda: view.ranges(lows, highs)):7.2f} CPU s")
-    print(f"3,000 with intervals     {seconds(lambda: view.stored.range_answers(lows, highs)):7.2f} CPU s")
+    print(f"3,000 with intervals     {seconds(lambda: view.stored.range_moments(lows, highs)):7.2f} CPU s")
     one = seconds(lambda: [view.count(a0=[f"v{k}" for k in range(30)], a5="v3") for _ in range(100)]) / 100
     print(f"one count, with interval {1000 * one:7.2f} CPU ms")
 

@@ -34,7 +34,7 @@ def write_condition(table: RawTable, name: str, rng: np.random.Generator) -> str
     if column.dtype == np.float64:
         low, high = np.sort(rng.choice(column[~np.isnan(column)], 2))
         return f'"{name}" BETWEEN {low:g} AND {high:g}'
-    known = [label for label in column.tolist() if not table.schema.attribute(name).means_missing(label)]
+    known = [label for label in column.tolist() if label is not None]
     labels = sorted({str(label) for label in rng.choice(known, int(rng.integers(1, 4)))})
     quoted = ", ".join("'" + label.replace("'", "''") + "'" for label in labels)
     return f'"{name}" IN ({quoted})'

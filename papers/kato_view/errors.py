@@ -144,5 +144,6 @@ def _hdmm(name: str, template: str, workload: str) -> float:
 def coverage(view: OpenedView, name: str) -> float:
     """The share of 3-D ranges whose true count lies in the 95 % interval."""
     lows, highs, exact = ranges(name, 3, 500)
-    value, noise, model = view.stored.range_answers(lows, highs)  # type: ignore[union-attr]
-    return float((np.abs(value - exact) <= 1.96 * np.sqrt(noise + model)).mean())
+    told = view.stored.range_moments(lows, highs)  # type: ignore[union-attr]
+    held = [abs(one.value - number) <= one.reach(0.95) for one, number in zip(told, exact.tolist(), strict=True)]
+    return float(np.mean(held))

@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from sudare.asking.answers import answer
-from sudare.asking.protocol import Moments
 from sudare.compare.distances import TrueTable, random_ranges
 from sudare.counts import Counts
 from sudare.methods.view import View, open_view
@@ -117,8 +116,7 @@ def test_intervals_of_95_percent_cover_at_least_93_percent_of_ranges(epsilon: Fr
         truth = dependent(seed)
         lows, highs = random_ranges(truth.schema, 3, queries=150, rng=SeededRng(seed))
         view = open_view(View(epsilon=epsilon, neighbours="add-remove").publish(Tabled(truth), rng=SeededRng(seed)))
-        moments = zip(*view.stored.range_answers(lows, highs), strict=True)  # type: ignore[union-attr]
-        told = [answer(Moments(value=value, noise=noise, model=model)) for value, noise, model in moments]
+        told = [answer(moments) for moments in view.stored.range_moments(lows, highs)]  # type: ignore[union-attr]
         exact = TrueTable(truth).ranges(lows, highs).tolist()
         inside += [one.low <= number <= one.high for one, number in zip(told, exact, strict=True)]
 

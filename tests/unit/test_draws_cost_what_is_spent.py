@@ -16,12 +16,15 @@ import pytest
 from sudare.counts import Counts
 from sudare.methods.microdata import Microdata
 from sudare.methods.table import Table
+from sudare.methods.table.large import measure_large
+from sudare.methods.table.lines import plan_opening
 from sudare.methods.view import View
 from sudare.methods.view.exam import TUPLES, WEIGHT
+from sudare.methods.view.model import FittedModel
 from sudare.noise import Rng, SeededRng
 from sudare.noise.witness import WatchedRng
 from sudare.privacy import Neighbours
-from sudare.schema import Attribute, NumberBins, Schema, Unit
+from sudare.schema import Attribute, MeshCells, NumberBins, Schema, TableHierarchy, Unit, Values
 from sudare.testing.subject import schema_of
 
 PERSON = Unit(kind="person", column="person", max_rows=3)
@@ -32,6 +35,7 @@ class Draw(NamedTuple):
 
     sampler: str
     law: Mapping[str, Any]
+    size: int = 0  # private numbers
 
 
 class Recorder:
@@ -41,7 +45,7 @@ class Recorder:
         self.draws: list[Draw] = []
 
     def see(self, sample: Callable[..., Any], private: Any, law: Mapping[str, Any]) -> Any:
-        self.draws.append(Draw(sample.__name__, law))
+        self.draws.append(Draw(sample.__name__, law, np.size(private)))
         return sample(private, **law, rng=SeededRng(len(self.draws)))
 
 
@@ -97,7 +101,7 @@ def test_the_draws_of_microdata_cost_its_promise(
 @pytest.mark.parametrize("sizes", [(128, 128), (4096, 4096)], ids=["dense", "sparse"])
 @pytest.mark.parametrize("focus", ["regions", "cells", "both"])
 def test_the_draws_of_a_table_cost_its_promise(sizes: tuple[int, int], focus: Any, promise: dict[str, Any]) -> None:
-    """One draw a level: a record lies in one node of each.
+    """One draw a level: a record lies in one node of each, and in one class of density.
 
     The squares of a large table close nodes on the way and give them the rest of the budget at once: their cost is that
     of a path, which the replay adds up (tests/unit/test_replay.py).
@@ -107,7 +111,46 @@ def test_the_draws_of_a_table_cost_its_promise(sizes: tuple[int, int], focus: An
     draws = watch(lambda rng: method.draw(counts, rng=rng))
 
     assert {draw.sampler for draw in draws} == {"add_geometric" if "epsilon" in promise else "add_gaussian"}
-    assert sum(cost(draw, cells=2, rows=1) for draw in draws) == method.guarantee().amount
+    costs, amount = [cost(draw, cells=2, rows=1) for draw in draws], method.guarantee().amount
+    if algorithm == "squares" and focus == "regions":  # below the first squares a draw for every class of their density
+        top, (middle, cells) = costs[0], np.split(np.array(costs[1:], dtype=object), 2)
+        assert len(middle) > 1
+        assert all(0.9999 * amount < top + path <= amount for path in middle + cells)
+    else:
+        assert sum(costs) == amount
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=str)
+@pytest.mark.parametrize("unit", [Unit(), PERSON], ids=["row", "person"])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_every_path_of_a_large_mesh_costs_its_promise(
+    neighbours: Neighbours, unit: Unit, promise: dict[str, Any]
+) -> None:
+    """A path is measured level by level; where it is closed, once more with all that the levels below would cost."""
+    groups = TableHierarchy.from_paths([(f"d{number}", f"g{number // 5}", "*") for number in range(12)])
+    attributes = (
+        Attribute(name="mesh", domain=MeshCells(level=4, area=("5339",))),
+        Attribute(name="district", domain=Values(tuple(f"d{number}" for number in range(12))), hierarchy=groups),
+        Attribute(name="age", domain=NumberBins.of_width(0, 100, 5)),
+    )
+    schema = Schema(name="large mesh", attributes=attributes, unit=unit)
+    random = np.random.default_rng(1)
+    codes = np.column_stack([random.integers(0, 30, 60_000), random.integers(0, 2, 60_000), np.zeros(60_000, np.int64)])
+    counts = Counts.from_columns(schema, codes)
+    method = Table(**promise, neighbours=neighbours)
+    plan = method.plan(schema)
+    draws = watch(lambda rng: measure_large(counts, plan_opening(schema), plan.steps, rng=rng))
+    cells, rows = (2 if neighbours == "replace" else 1), unit.max_rows if unit.kind == "person" else 1
+    costs = [cost(draw, cells=cells, rows=rows) for draw in draws]
+    opened, closed = costs[::2], costs[1::2]  # every level but the last closes some
+
+    assert method.is_large(schema)
+    assert len(opened) == plan_opening(schema).levels == len(closed) + 1
+    whole = sum(opened)
+    assert whole == sum(part for purpose, part in plan.parts.items() if purpose != "noise in the number of records")
+    for level, rest in enumerate(closed):
+        assert sum(opened[: level + 1]) + rest == whole
+    assert sum(plan.parts.values()) == method.guarantee().amount
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
@@ -136,3 +179,73 @@ def test_the_draws_of_a_view_cost_its_epsilon(algorithm: Any, neighbours: Neighb
 
     assert measured + sum(draw.law["epsilon"] for draw in choices) == (1 if neighbours == "replace" else 2)
     assert bool(choices) == (algorithm == "model")
+
+
+def dense(attributes: int, rows: int) -> Counts:
+    """Every attribute follows one hidden number, so that all pairs depend on each other."""
+    generator = np.random.default_rng(3)
+    hidden = generator.normal(size=rows)
+    columns = [np.clip(np.floor(hidden + generator.normal(size=rows) + 2), 0, 3) for _ in range(attributes)]
+    return Counts.from_columns(schema_of(*[4] * attributes), np.column_stack(columns).astype(np.int64))
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("promise", [{"epsilon": 10}, {"rho": 5}], ids=str)
+def test_the_probe_of_a_view_and_the_pairs_that_follow_cost_its_promise(
+    promise: dict[str, Any], neighbours: Neighbours
+) -> None:
+    """Five attributes: four pairs are chosen, and a record moves the probe by one for each of the six others.
+
+    With a row more they are all measured; where a row is replaced the noise is larger, and four of them are chosen.
+    """
+    method, counts = View(**promise, neighbours=neighbours), dense(5, 20_000)
+    found: list[Any] = []
+    draws = watch(lambda rng: found.append(method.draw(counts, rng=rng)))
+    is_pure = "epsilon" in promise
+    choices = [draw for draw in draws if draw.sampler in ("permute_and_flip", "exponential")]
+    noisy = [draw for draw in draws if draw not in choices]
+    total = [] if neighbours == "replace" else [noisy.pop(0)]
+    probe = next(draw for draw in noisy if draw.size == 1)
+    cells = 1 if is_pure or neighbours == "add-remove" else 2
+    spent = found[0].exam + sum(cost(draw, cells=1, rows=1) for draw in total)
+    spent += sum(cost(draw, cells=cells, rows=1) for draw in noisy if draw is not probe)
+    spent += cost(probe, cells=1, rows=6 * cells)
+    spent += sum(draw.law["epsilon"] if is_pure else draw.law["epsilon"] ** 2 / 8 for draw in choices)
+    amount = method.guarantee().amount / (2 if is_pure and neighbours == "replace" else 1)
+
+    assert isinstance(found[0], FittedModel)
+    assert (len(choices), found[0].raked is None) == ((8, True) if neighbours == "replace" else (4, False))
+    assert spent == amount if is_pure else 0.999999 * amount < spent <= amount
+
+
+def test_the_draws_of_a_view_of_many_attributes_cost_its_epsilon() -> None:
+    """Forty attributes and few records: few pairs are chosen, and the rest goes to single attributes."""
+    method, counts = View(epsilon=2, neighbours="add-remove"), dense(40, 10_000)
+    found: list[Any] = []
+    draws = watch(lambda rng: found.append(method.draw(counts, rng=rng)))
+    choices = [draw for draw in draws if draw.sampler == "permute_and_flip"]
+    spent = found[0].exam + sum(cost(draw, cells=1, rows=1) for draw in draws if draw not in choices)
+
+    assert len(found[0].measured_pairs) == len(choices) > 0
+    assert spent + sum(draw.law["epsilon"] for draw in choices) == 2
+
+
+@pytest.mark.parametrize("unit", [Unit(), PERSON], ids=["row", "person"])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_the_draws_of_a_view_cost_its_rho(neighbours: Neighbours, unit: Unit) -> None:
+    """A unit changes a table in one or two places by its rows; it moves the exam by all of them in every tuple."""
+    method, counts = View(rho="1/2", neighbours=neighbours), table(8, 8, unit=unit)
+    plan = method.plan(counts.schema)
+    *draws, exam = watch(lambda rng: method.make(counts, plan, rng=rng))
+    cells, rows = (2 if neighbours == "replace" else 1), unit.max_rows if unit.kind == "person" else 1
+    spent = Fraction(0)
+    if len(plan.parts) > 1:
+        spent += cost(draws.pop(0), cells=1, rows=rows - (neighbours == "replace"))
+    choices = [draw for draw in draws if draw.sampler == "exponential"]
+    spent += sum(cost(draw, cells=cells, rows=rows) for draw in draws if draw not in choices)
+    spent += sum(draw.law["epsilon"] ** 2 / 8 for draw in choices)
+    spent += cost(exam, cells=1, rows=TUPLES * WEIGHT * cells * rows)
+
+    assert {draw.law["sensitivity"] for draw in choices} == {16 * cells * rows}
+    assert {draw.sampler for draw in (*draws, exam)} == {"add_gaussian", "exponential"}
+    assert Fraction(999_999, 2_000_000) < spent <= Fraction(1, 2)

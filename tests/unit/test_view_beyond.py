@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import sudare as sd
+from sudare.asking.answers import Estimate
+from sudare.asking.protocol import Moments
 from sudare.compare.distances import random_ranges
 from sudare.counts import Counts
-from sudare.errors import SchemaError
+from sudare.errors import ParameterError, SchemaError
 from sudare.methods.view import View, open_view
 from sudare.methods.view import residual as residual_module
-from sudare.methods.view.budget import by_size
-from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge
+from sudare.methods.view.budget import by_size, plan
+from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, scale_moments
+from sudare.methods.view.fit import GroupSums, Measurements, OneWay, Pair, estimate_margins, fit
 from sudare.methods.view.grow import plan_cells
-from sudare.methods.view.leaves import cut_schema, declared_axis
-from sudare.methods.view.residual import WeightedRecords, does_pay, rake
+from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.methods.view.leaves import SMOOTH_LUMPS, cut_schema, declared_axis
+from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
+from sudare.methods.view.residual import (
+    WeightedRecords,
+    add_groups,
+    does_pay,
+    draw_pair_grids,
+    group_bins,
+    probe,
+    rake,
+)
+from sudare.methods.view.tables import AxisSpread, TableView
 from sudare.noise import SeededRng
-from sudare.schema import Attribute, NumberBins, Schema, Values
+from sudare.noise.witness import WatchedRng
+from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
 from sudare.testing import Tabled
 from sudare.testing.subject import schema_of
 from sudare.verify.neighbours import TablePair
@@ -132,7 +152,7 @@ def test_a_view_with_leaves_is_read_back_from_its_files(tmp_path: object) -> Non
 
 
 def test_an_error_that_grows_by_1_climbs_between_two_rungs_by_at_most_the_weight() -> None:
-    ladder = Ladder.of(np.array([0.0, 0.7, 5.0, 40.0, 1e6]))
+    ladder = Ladder.of(np.array([0.0, 0.7, 5.0, 40.0, 1e6]), 1.0)
     for error in range(400):
         now, more = (ladder.climb(np.full(5, one)) for one in (error, error + 1))
         moved = more - now
@@ -145,7 +165,7 @@ def test_an_error_that_grows_by_1_climbs_between_two_rungs_by_at_most_the_weight
 def test_the_exam_finds_how_wide_intervals_must_be(scale: float) -> None:
     """Errors of a normal law, `scale` times as wide as supposed: 4 % of them lie beyond 1.05 of 1.96 deviations."""
     errors = np.random.default_rng(1).normal(size=1000) * scale * 500
-    ladder = Ladder.of(np.full(1000, 1.96 * 500))
+    ladder = Ladder.of(np.full(1000, 1.96 * 500), 1.0)
     steps = ladder.climb(np.abs(errors).astype(np.int64)).sum(axis=0).astype(float)
 
     sure = judge([ClassSteps(steps, ladder.tops.sum(axis=0), 300)], 1.0, blind=False)
@@ -159,7 +179,6 @@ def test_a_question_about_a_pair_that_was_not_measured_has_the_scale_of_its_clas
     known = frozenset({(0, 1), (0, 2), (1, 2)})
 
     assert [class_of(places, known) for places in ([], [3], [0, 2], [2, 1, 0], [0, 3], [0, 1, 3])] == [0, 0, 1, 1, 2, 2]
-    assert class_of([0, 3], known, is_sum=True) == 3
 
 
 # --- pairs beyond the tree --------------------------------------------------------------------------------------------
@@ -181,8 +200,108 @@ def test_changes_of_weights_add_to_any_count() -> None:
 
 
 def test_a_few_strong_pairs_do_not_make_all_of_them_pay() -> None:
-    assert not does_pay(2.6, pairs=21, extras=7)
-    assert does_pay(3.6, pairs=21, extras=7)
+    assert not does_pay(2.6, 1000.0, pairs=21, extras=7)
+    assert does_pay(3.6, 1000.0, pairs=21, extras=7)
+
+
+def test_few_attributes_must_be_farther_off_where_noise_is_large() -> None:
+    assert does_pay(3.2, 1000.0, pairs=21, extras=7)
+    assert not does_pay(3.2, 200.0, pairs=21, extras=7)
+
+
+@pytest.mark.parametrize(("signal", "groups"), [(1.0, 3), (400.0, 7), (1e6, 24)])
+def test_fewer_groups_are_measured_the_larger_the_noise(signal: float, groups: int) -> None:
+    found = group_bins([np.ones(40), np.ones(40), np.ones(2)], [True, False, True], signal)
+
+    assert [int(group.max()) + 1 for group in found] == [groups, min(40, 2 * groups), 2]
+    assert all(np.all(np.diff(group) >= 0) for group in found)
+
+
+def test_tables_are_added_up_to_their_groups() -> None:
+    table = np.arange(12.0).reshape(3, 4)
+
+    assert add_groups(table, np.array([0, 0, 1]), np.array([0, 1, 1, 1])).tolist() == [[4.0, 24.0], [8.0, 30.0]]
+
+
+# --- hidden classes ---------------------------------------------------------------------------------------------------
+
+
+def two_classes(attributes: int = 6, values: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Weights, and profiles (attributes, values, classes), of two classes that look at values from opposite ends."""
+    profile = np.linspace(1.0, 0.05, values)
+    profile /= profile.sum()
+    return np.array([0.3, 0.7]), np.stack([np.column_stack([profile, profile[::-1]])] * attributes)
+
+
+def test_hidden_classes_tell_tables_apart_from_their_noise() -> None:
+    """Less than .45 of the noise is left; known margins alone would leave sqrt(9/16), .75 of it."""
+    weights, profiles = two_classes(attributes=8)
+    generator, total, deviation = np.random.default_rng(1), 10_000.0, 200.0
+    true = {ends: total * (profiles[ends[0]] * weights) @ profiles[ends[1]].T for ends in combinations(range(8), 2)}
+    pairs = [
+        Pair(first=a, second=b, values=table + deviation * generator.normal(size=table.shape), variance=deviation**2)
+        for (a, b), table in true.items()
+    ]
+    margins = [total * profile @ weights for profile in profiles]
+    sheet = PairSheet.of(pairs, None, [4] * 8, total)
+    fitted = fit_classes(start_classes(margins, rng=SeededRng(1), classes=12), [sheet], margins, rounds=150)
+    errors = [total * fitted.table(pair.ends) - true[pair.ends] for pair in pairs]
+
+    assert float(np.sqrt(np.mean(np.square(errors)))) < 0.45 * deviation
+    for place, margin in enumerate(margins):
+        assert total * fitted.table((place, (place + 1) % 8)).sum(axis=1) == pytest.approx(margin, rel=1e-3)
+
+
+def test_groups_of_bins_lead_to_the_same_classes() -> None:
+    weights, profiles = two_classes()
+    total, groups = 10_000.0, [np.array([0, 0, 1, 1])] * 6
+    pairs = []
+    for a, b in combinations(range(6), 2):
+        table = total * (profiles[a] * weights) @ profiles[b].T
+        pairs.append(Pair(first=a, second=b, values=add_groups(table, groups[a], groups[b]), variance=1.0))
+    margins = [total * profile @ weights for profile in profiles]
+    sheet = PairSheet.of(pairs, groups, [4] * 6, total)
+    fitted = fit_classes(start_classes(margins, rng=SeededRng(1), classes=12), [sheet], margins, rounds=150)
+    found = add_groups(total * fitted.table((0, 5)), groups[0], groups[5])
+
+    assert found == pytest.approx(pairs[4].values, rel=0.05)
+
+
+def test_records_of_hidden_classes_have_their_tables() -> None:
+    weights, profiles = two_classes(attributes=3)
+    classes = HiddenClasses(weights=weights, profiles=profiles.reshape(12, 2), widths=(4, 4, 4))
+    records = classes.draw(20_000, rng=SeededRng(3))
+    found = np.bincount(records[:, 0] * 4 + records[:, 2], minlength=16) / 20_000
+
+    assert found == pytest.approx(classes.table((0, 2)).ravel(), abs=0.01)
+
+
+def test_the_fit_of_tables_that_contradict_each_other_keeps_what_is_known_of_single_attributes() -> None:
+    """Detects a fit that leaves single attributes where the last table pulled them."""
+    generator = np.random.default_rng(4)
+    ones = tuple(OneWay(values=np.array([600.0, 300.0, 100.0]), variance=1.0) for _ in range(3))
+    pairs = tuple(
+        Pair(first=a, second=b, values=111.0 + 60 * generator.normal(size=(3, 3)), variance=3600.0)
+        for a, b in ((0, 1), (1, 2), (0, 2))
+    )
+    measured = Measurements(
+        total=1000.0, total_variance=0.0, ones=ones, bins=tuple(np.arange(3) for _ in range(3)), pairs=pairs
+    )
+    tree = CliqueTree.alone(3).joined(0, 1).joined(1, 2).joined(0, 2)
+    margins = estimate_margins(measured)[1]
+    factors = fit(measured, tree)
+
+    for place in range(3):
+        assert factors.of([place])[0] == pytest.approx(margins[place], rel=1e-3)
+
+
+def test_sums_of_tables_beyond_the_tree_count_by_their_precision() -> None:
+    """Groups (60, 40) measured as well as the bins (50 +- 1 each side): half of the gap is closed."""
+    one = OneWay(values=np.array([25.0, 25.0, 25.0, 25.0]), variance=1.0)
+    sums = GroupSums(attribute=0, groups=np.array([0, 0, 1, 1]), values=np.array([60.0, 40.0]), variance=2.0)
+    measured = Measurements(total=100.0, total_variance=0.0, ones=(one,), bins=(np.arange(4),), sums=(sums,))
+
+    assert estimate_margins(measured)[1][0].tolist() == pytest.approx([27.5, 27.5, 22.5, 22.5])
 
 
 def test_pairs_beyond_the_tree_make_a_dense_table_better() -> None:
@@ -200,6 +319,33 @@ def test_pairs_beyond_the_tree_make_a_dense_table_better() -> None:
         errors["records" in release.frames] = float(np.sqrt(np.mean((found - true) ** 2)))
 
     assert errors[True] < errors[False] / 1.3
+
+
+class Seen:
+    """A witness that keeps the private numbers of every draw."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def see(self, sample: Callable[..., Any], private: Any, law: Mapping[str, Any]) -> Any:
+        self.numbers.append(int(private[0]))
+        return private
+
+
+def test_a_record_moves_the_probe_by_one_however_large_a_model_is() -> None:
+    """Beyond 2^53 floats tell no records apart; the probe compares whole numbers."""
+    model = Factors(CliqueTree.alone(2), (np.full((1, 3), 2.0**58),) * 2)
+    groups = (np.arange(3), np.arange(3))
+    grids = draw_pair_grids([(0, 1)], [np.ones(3), np.ones(3)], rng=SeededRng(1))
+    budget = plan(View(epsilon=1, neighbours="add-remove").guarantee())
+    seen = Seen()
+    for records in range(20):
+        true = np.zeros((3, 3), dtype=np.int64)
+        true[1, 2] = records
+        probe(grids, lambda _, true=true: true, model, groups, 1e18, part=Fraction(1, 100), budget=budget,  # type: ignore[misc]
+              rng=WatchedRng(1, witness=seen))  # fmt: skip
+
+    assert np.diff(seen.numbers).tolist() == [-1] * 19
 
 
 @pytest.mark.parametrize("amount", [{"epsilon": 10}, {"rho": 5}])
@@ -247,3 +393,125 @@ def test_the_scale_of_a_weight_is_the_scale_of_its_error() -> None:
 
     assert scaled.value == pytest.approx(whole.value * 1e-3)
     assert scaled.noise == pytest.approx(whole.noise * 1e-6)
+
+
+# --- what the model cannot tell ---------------------------------------------------------------------------------------
+
+
+def test_how_far_a_pair_may_be_off_depends_on_how_numbers_vary_and_not_on_where_they_lie() -> None:
+    generator = np.random.default_rng(2)
+    source = FineSource(generator.integers(0, 100, 4_000), generator.integers(0, 2, 4_000))
+    stored = open_view(View(epsilon=1).publish(source, rng=SeededRng(1))).stored
+    assert isinstance(stored, TableView)
+    half = AxisSpread(0.5, 0.25, 0.25)
+    near, far = (stored.doubt({0: AxisSpread(mean, 9.0, 9.0), 1: half}) for mean in (0.0, 300.0))
+
+    assert near == pytest.approx(far)
+    assert stored.doubt({0: AxisSpread(300.0, 9.0, 9.0)}) == 0  # what one attribute says was measured
+
+
+def test_a_measured_pair_of_dependent_attributes_is_less_sure_within_its_coarse_bins() -> None:
+    stored = open_view(View(epsilon=5).publish(Tabled(spread_table()), rng=SeededRng(1))).stored
+    assert isinstance(stored, TableView)
+    first, second = min(stored.known_pairs)
+    between, within = AxisSpread(5.0, 9.0, 9.0), AxisSpread(5.0, 9.0, 3.0)
+    half = AxisSpread(0.5, 0.25, 0.25)
+
+    assert 2 * stored.doubt({first: between, second: half}) < stored.doubt({first: within, second: half})
+
+
+def test_the_share_of_a_cut_leaf_may_be_off_by_all_of_it_as_its_count_may() -> None:
+    """Of ages 40 to 49, seen as one bin, nine of ten are 40: a share is no surer than the count it divides."""
+    ages = np.where(np.arange(8_000) % 10 < 9, 40, np.arange(8_000) % 100)
+    source = FineSource(ages, np.arange(8_000) % 2)
+    view = open_view(View(epsilon=5).publish(Tabled(source.count()), rng=SeededRng(1)))
+    true = float(((ages >= 40) & (ages <= 41)).mean())
+    share = view.sql("SELECT COUNT(*) FILTER (WHERE age BETWEEN 40 AND 41) * 1.0 / COUNT(*) FROM view").rows[0][0]
+
+    assert isinstance(share, Estimate)
+    assert share.low <= true <= share.high
+    assert abs(share.value - true) > 0.5
+
+
+def test_the_mean_of_few_records_may_be_off_on_either_side() -> None:
+    """Fieller's interval leans to one side only where numerator and divisor err together."""
+    generator = np.random.default_rng(4)
+    ages, groups = generator.integers(30, 70, 600), (generator.random(600) < 0.2).astype(np.int64)
+    view = open_view(View(epsilon=1).publish(FineSource(ages, groups), rng=SeededRng(3)))
+    mean = view.sql("SELECT AVG(age) FROM view WHERE \"group\" = 'b'").rows[0][0]
+
+    assert isinstance(mean, Estimate)
+    assert (mean.high - mean.value) / (mean.value - mean.low) == pytest.approx(1.0, abs=0.7)
+
+
+def test_boxes_without_records_do_not_hide_what_the_exam_measures() -> None:
+    """Nine of ten boxes reach next to nothing; noise that the others drown must stay small beside them."""
+    reaches = np.concatenate([np.full(900, 0.1), np.full(100, 1_000.0)])
+    spread = 1e5
+    tops = Ladder.of(reaches, spread).tops.sum(axis=0)
+
+    assert np.all(spread / tops[5:] < 0.05)
+
+
+def test_attributes_that_stand_alone_have_noise_in_every_replicate() -> None:
+    """Three attributes depend on each other, one on none: it has no pairs, and was measured with noise all the same."""
+    generator = np.random.default_rng(5)
+    first = generator.integers(0, 4, 20_000)
+    columns = [first, (first + generator.integers(0, 2, 20_000)) % 4, (first + generator.integers(0, 2, 20_000)) % 4]
+    columns.append(generator.integers(0, 4, 20_000))
+    table = Counts.from_columns(schema_of(4, 4, 4, 4), np.column_stack(columns))
+    stored = open_view(View(epsilon=2).publish(Tabled(table), rng=SeededRng(1))).stored
+
+    assert isinstance(stored, TableView)
+    assert any(len(clique) > 1 for clique in stored.factors.tree.cliques)
+    for attribute in range(4):
+        assert np.all(stored.factors.of([attribute]).std(axis=0) > 0.5)
+
+
+def test_records_that_neighbours_explain_are_spread_and_a_heap_may_lie_at_one_place() -> None:
+    axis = declared_axis(AGE)
+
+    even = axis.find_lumps(np.full(10, 100.0))
+    heap = axis.find_lumps(np.array([10.0, 10.0, 10.0, 900.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0]))
+
+    assert even[1:-1].tolist() == [SMOOTH_LUMPS] * 8
+    assert even[[0, -1]].tolist() == [1.0, 1.0]  # beyond the ends nothing is known
+    assert heap[3] > 0.98
+    assert heap[5] == SMOOTH_LUMPS
+
+
+def test_the_exam_never_narrows_the_noise_whose_law_is_known() -> None:
+    moments = Moments(value=0.0, noise=16.0, model=100.0)
+    narrow, wide = (scale_moments(moments, scale) for scale in (0.5, 2.0))
+
+    assert (narrow.noise, narrow.model) == (16.0, 25.0)
+    assert wide.variance == 4 * moments.variance
+
+
+def test_numbers_without_a_grain_may_be_rounded_to_the_end_of_a_leaf(tmp_path: Path) -> None:
+    """Hundredths, declared to lie anywhere, in leaves of twice that: `<= 2.7` takes all of a leaf's 2.70, not none."""
+    hundredths = np.random.default_rng(6).integers(0, 500, 40_000) / 100
+    (tmp_path / "rows.csv").write_text("z\n" + "\n".join(f"{value:.2f}" for value in hundredths) + "\n")
+    anywhere = Attribute(name="z", domain=NumberBins.of_width(0, 60, 5), grain=Fraction(0))
+    schema = Schema(name="rows", attributes=(anywhere,))
+    with sd.open(tmp_path / "rows.csv", schema) as source:
+        view = open_view(View(epsilon=20, neighbours="add-remove").publish(source, rng=SeededRng(1)))
+
+    held = 0
+    for end in range(20, 480, 20):
+        found = view.count(z=("0", f"{end / 100}"))
+        held += found.low <= int((hundredths <= end / 100 + 1e-9).sum()) <= found.high
+
+    assert held >= 21  # of 23
+
+
+@pytest.mark.parametrize(("promise", "rows"), [({"epsilon": Fraction(1, 10**6)}, 20_000),
+                                               ({"rho": Fraction(1, 10**12)}, 40_000)])  # fmt: skip
+def test_an_exam_whose_noise_is_too_large_is_refused_before_anything_is_spent(
+    promise: dict[str, Fraction], rows: int
+) -> None:
+    """Of two attributes every table could still be drawn; the exam, which a person moves most, could not."""
+    schema = schema_of(4, 4, unit=Unit(kind="person", column="person", max_rows=rows))
+
+    with pytest.raises(ParameterError, match="raise"):
+        View(**promise).plan(schema)  # type: ignore[arg-type]

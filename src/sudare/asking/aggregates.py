@@ -17,7 +17,7 @@ from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, i
 from sudare.asking.functionals import Functional, MaskBox, find_boxes, meet, tensor_parts, times
 from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Literal, Operation, Star, refuse
-from sudare.asking.vectors import NUMBERS, Vector
+from sudare.asking.vectors import NUMBERS, Vector, read_labels
 from sudare.schema.arrays import Reals
 from sudare.text import text
 
@@ -166,7 +166,7 @@ def number_weights(expression: Expression, axes: Axes) -> NumberWeights:
     key = ("numbers", expression)
     if key not in axes.memo:
         places = attributes_of(expression)
-        vector = evaluate(expression, PointGrid(axes, places))
+        vector = read_labels(evaluate(expression, PointGrid(axes, places)))
         if vector.kind not in (*NUMBERS, "null", "bool"):
             _refuse_kind(expression, vector.kind, axes)
         shape = np.broadcast_shapes(vector.data.shape, vector.null.shape)
@@ -178,12 +178,9 @@ def number_weights(expression: Expression, axes: Axes) -> NumberWeights:
 
 
 def _bounds(expression: Expression, values: Reals, null: Any, axes: Axes) -> tuple[float, float]:
-    if isinstance(expression, AttributeColumn):
-        cells = axes.answerer.cells(expression.attribute)
-        return float(cells.edges[0]), float(cells.edges[-1] - (cells.step or 0))
     form = linear(expression)
-    if form is not None and form.attribute is not None:
-        cells = axes.answerer.cells(form.attribute)
+    cells = None if form is None or form.attribute is None else axes.answerer.cells(form.attribute)
+    if form is not None and cells is not None and cells.edges:
         low, high = sorted(
             form.slope * end + form.shift for end in (cells.edges[0], cells.edges[-1] - (cells.step or 0))
         )
@@ -279,7 +276,7 @@ def _pair(name: str, first: Expression, second: Expression, group: RecordGroup) 
     axes = group.axes
     places = tuple(sorted({*attributes_of(first), *attributes_of(second)}))
     grid = PointGrid(axes, places)
-    y, x = (evaluate(side, grid) for side in (first, second))
+    y, x = (read_labels(evaluate(side, grid)) for side in (first, second))
     if not (y.is_number and x.is_number):
         raise refuse(f"{name}()", text("it needs two numbers"))
     there = np.broadcast_to(~(y.null | x.null), grid.shape).astype(float)
@@ -345,13 +342,13 @@ def order_values(expression: Expression, axes: Axes, name: str) -> OrderedValues
         found: OrderedValues = axes.memo[key]
         return found
     places = attributes_of(expression)
-    if len(places) != 1 or not is_counted(axes.answerer.schema.attributes[places[0]]):
+    if len(places) != 1:
         raise refuse(f"{name}()", text("it needs a number or a day of one attribute"))
     place = places[0]
-    vector = evaluate(expression, PointGrid(axes, places))
+    vector = read_labels(evaluate(expression, PointGrid(axes, places)))
     if not vector.is_number and vector.kind != "date":
-        raise refuse(text("{name} of {kind}", name=name, kind=vector.kind))
-    if _is_every_value(place, axes):
+        raise refuse(f"{name}()", text("it needs a number or a day of one attribute"))
+    if _is_every_value(place, axes) or not is_counted(axes.answerer.schema.attributes[place]):
         there = ~vector.null
         lows, inverse = np.unique(vector.data[there], return_inverse=True)
         ranks, highs = np.full(vector.data.size, -1), lows

@@ -34,7 +34,7 @@ class Estimate:
     `noise_deviation` is what the privacy noise contributes (its law is known exactly); `model_deviation` is what the
     view cannot tell, estimated from noisy numbers; `inside_deviation` is what bins hide that a question cuts or adds
     up. All are standard deviations. Without an interval `low` and `high` are NaN, and `reason` says why. A day is
-    counted in days (date.toordinal).
+    counted in days (date.toordinal). `note` says which attributes were supposed to be independent.
     """
 
     value: float
@@ -46,6 +46,7 @@ class Estimate:
     inside_deviation: float = 0.0
     reason: Text | None = None
     is_day: bool = False
+    note: Text | None = None
 
     @property
     def has_interval(self) -> bool:
@@ -81,7 +82,8 @@ class Estimate:
             return card(self, notes=[self.reason] if self.reason else [])
         reach = max(abs(self.low), abs(self.high))
         line = figure(self.low, self.value, self.high, start=min(0.0, self.low), stop=reach)
-        return card(self, notes=[text("interval of level {level}", level=self.level), line])
+        notes = [text("interval of level {level}", level=self.level), line]
+        return card(self, notes=notes if self.note is None else [*notes, self.note])
 
 
 def write_day(ordinal: float) -> str:

@@ -45,6 +45,11 @@ class AxisPoints:
         """How many points there are."""
         return int(self.cells.size)
 
+    @property
+    def starts(self) -> Codes:
+        """Where the points of every cell begin: cells are in order, and each has some."""
+        return np.flatnonzero(np.diff(self.cells, prepend=-1)).astype(np.int64)
+
 
 @dataclass(slots=True)
 class AxisDemand:
@@ -68,6 +73,7 @@ class Axes:
         self._points: dict[int, AxisPoints] = {}
         self._weighed: dict[tuple[int, int], tuple[NDArray[Any], AxisWeight]] = {}
         self.memo: dict[Any, Any] = {}  # weights of expressions, for all groups of a statement
+        self.asked: set[frozenset[int]] = set()  # attributes that a sum was asked about together
 
     def demand(self, attribute: int) -> AxisDemand:
         """What is needed of an attribute so far."""
@@ -102,7 +108,8 @@ class Axes:
             return AxisWeight.exactly(weights)
         mean = np.bincount(points.cells, weights=points.shares * weights, minlength=size).astype(np.float64)
         square = np.bincount(points.cells, weights=points.shares * weights**2, minlength=size).astype(np.float64)
-        return AxisWeight(mean, square)
+        low, high = (bound.reduceat(weights, points.starts) for bound in (np.minimum, np.maximum))
+        return AxisWeight(mean, square, low, high)
 
 
 def make_points(cells: AttributeCells, needs: AxisDemand, name: str) -> AxisPoints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ from sudare.asking.answers import LEVEL, Estimate, answer
 from sudare.asking.axes import Axes
 from sudare.asking.evaluate import demand
 from sudare.asking.functionals import Functional, find_boxes
-from sudare.asking.protocol import Answerer
+from sudare.asking.protocol import Answerer, note_independence
 from sudare.asking.syntax import AttributeColumn, Cast, Expression, Literal, Membership, Operation
 from sudare.errors import ParameterError
 from sudare.schema import Schema
@@ -26,7 +27,8 @@ def count_where(answerer: Answerer, conditions: Mapping[str, Any], *, level: flo
     for term in terms:
         demand(term, axes)
     condition = None if not terms else terms[0] if len(terms) == 1 else Operation("AND", tuple(terms))
-    return answer(Functional(axes, find_boxes(condition, axes)).moments, level=level)
+    found = answer(Functional(axes, find_boxes(condition, axes)).moments, level=level)
+    return replace(found, note=note_independence(answerer, axes.asked))
 
 
 def check_level(level: float) -> None:

@@ -172,6 +172,7 @@ def ask(axes: Axes, boxes: Sequence[PointBox]) -> Moments:
     weighted = []
     for box in boxes:
         weighted.append({place: axes.weigh(place, weights) for place, weights in box.items()})
+    axes.asked.add(frozenset().union(*boxes))
     return axes.answerer.moments(weighted)
 
 

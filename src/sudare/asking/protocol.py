@@ -7,17 +7,19 @@ answers such sums (a view, a table of counts) needs to know nothing about SQL.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from sudare.schema import Attribute, DateBins, NumberBins, Schema
 from sudare.schema.arrays import Codes, Reals
+from sudare.schema.raw import list_some
+from sudare.text import Text, text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +48,14 @@ class AxisWeight:
     """The weight of every cell of an attribute: its mean over the values of the cell, and the mean of its square.
 
     `square - mean**2` is what a record's weight varies by inside the cell: 0 where the whole cell is counted, f(1 - f)
-    where a share f of its values is, (w^2 - step^2)/12 where the number itself is added.
+    where a share f of its values is, (w^2 - step^2)/12 where the number itself is added. `low` and `high`: between what
+    weights it lies there; None where nobody asks.
     """
 
     mean: Reals
     square: Reals
+    low: Reals | None = None
+    high: Reals | None = None
 
     @property
     def variance(self) -> Reals:
@@ -61,7 +66,7 @@ class AxisWeight:
     @classmethod
     def exactly(cls, weights: Reals) -> AxisWeight:
         """Every value of a cell weighs the same."""
-        return cls(weights, weights**2)
+        return cls(weights, weights**2, weights, weights)
 
 
 WeightBox = Mapping[int, AxisWeight]  # attribute -> weights; attributes that are not named weigh 1
@@ -128,6 +133,30 @@ class Answerer(Protocol):
 
     def moments(self, boxes: Sequence[WeightBox]) -> Moments:
         """Estimate the sum of the weights of all records; a record lies in one box at most."""
+
+
+@runtime_checkable
+class Independent(Protocol):
+    """An answerer that knows of some attributes only one by one, and supposes them to be independent."""
+
+    def find_independent(self, attributes: frozenset[int]) -> Sequence[tuple[int, int]]:
+        """The pairs of these attributes that are supposed to be independent of each other."""
+
+
+def note_independence(answerer: Answerer, asked: Iterable[frozenset[int]]) -> Text | None:
+    """Say which attributes of some questions are supposed to be independent; None if none are."""
+    if not isinstance(answerer, Independent):
+        return None
+    pairs = sorted({pair for attributes in asked if len(attributes) > 1
+                    for pair in answerer.find_independent(attributes)})  # fmt: skip
+    if not pairs:
+        return None
+    names = answerer.schema.names
+    return text(
+        "no measured table links {pairs}: what is said about them together rests on the supposition that they are"
+        " independent of each other",
+        pairs=list_some([f"{names[first]} × {names[second]}" for first, second in pairs], 5),
+    )
 
 
 def find_step(attribute: Attribute) -> Fraction | None:

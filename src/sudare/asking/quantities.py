@@ -294,7 +294,9 @@ def _with_fieller(found: Estimate, quantity: Quantity, level: float) -> Estimate
     centre = _minus(top.parts, bottom.parts, r)
     v_cc, v_bb = moments_of(centre).variance, below.variance
     weight = math.sqrt(v_cc / v_bb) if v_cc > 0 and v_bb > 0 else 1.0
-    v_cb = (moments_of(_minus(centre, bottom.parts, -weight)).variance - v_cc - weight**2 * v_bb) / (2 * weight)
+    sides = [moments_of(_minus(centre, bottom.parts, turn * weight)).variance for turn in (-1.0, 1.0)]
+    v_cb = (sides[0] - sides[1]) / (4 * weight)  # both are questions of one kind, so that no scale of a kind stays
+    v_cb = max(-1.0, min(1.0, v_cb / math.sqrt(v_cc * v_bb))) * math.sqrt(v_cc * v_bb) if v_cc * v_bb > 0 else 0.0
     z2 = below.reach(level) ** 2 / v_bb if v_bb > 0 else 0.0
     a, b, c = bottom.value**2 - z2 * v_bb, z2 * v_cb, -z2 * v_cc
     low, high = quantity.least, quantity.most

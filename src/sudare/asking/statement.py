@@ -17,7 +17,7 @@ from sudare.asking.conditions import check_level
 from sudare.asking.grouped import MOST_ROWS, GroupedRecords
 from sudare.asking.parser import parse
 from sudare.asking.plan import Planner
-from sudare.asking.protocol import Answerer
+from sudare.asking.protocol import Answerer, note_independence
 from sudare.asking.quantities import Quantity
 from sudare.asking.rows import (
     NULL_CELL,
@@ -84,11 +84,18 @@ class Session:
                 "the answer would have more than {most} rows; group by fewer attributes", most=MOST_ROWS
             )
         shown = tuple(tuple(self._show(cell) for cell in row.cells) for row in rows)
+        self.note_independence()
         if self.decisions.were_made:
             self.notes.append(
                 text("which rows are shown, and in which order, follows the estimates; the true order may differ")
             )
         return AnswerTable(tuple(table.columns), shown, self.level, tuple(dict.fromkeys(self.notes)))
+
+    def note_independence(self) -> None:
+        """Say which attributes were supposed to be independent."""
+        for axes in {id(axes): axes for axes in self.axes.values()}.values():
+            note = note_independence(axes.answerer, axes.asked) if axes.asked else None
+            self.notes += [] if note is None else [note]
 
     def _show(self, cell: Cell) -> AnswerCell:
         if isinstance(cell, Quantity):
@@ -113,6 +120,7 @@ class Session:
         if not isinstance(table, GroupTable) or len(table.columns) != 1:
             raise refuse("(SELECT ...)", text("it must give one column of groups, or one number"))
         rows = inner.run(table)
+        inner.note_independence()
         self.notes += inner.notes
         self.decisions.were_made |= inner.decisions.were_made
         if not is_list and len(rows) != 1:

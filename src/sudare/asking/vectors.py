@@ -21,6 +21,7 @@ from sudare.text import Words, text
 
 NUMBERS = ("integer", "decimal", "number")  # decimal: written with a point; number: a float, as after /
 _EPOCH = date(1970, 1, 1).toordinal()
+_NUMBER_LABEL = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?")  # 012 is a code, not a number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +69,7 @@ def arithmetic(sign: str, left: Vector, right: Vector) -> Vector:
     """Add, subtract, multiply, divide; a division by what can be 0 is refused."""
     if left.kind == "date" or right.kind == "date":
         return _shift_days(sign, left, right)
+    left, right = read_labels(left), read_labels(right)
     for side in (left, right):
         if not side.is_number and side.kind != "null":
             raise refuse(text("{sign} of something that is no number", sign=sign))
@@ -375,6 +377,19 @@ def cast(vector: Vector, kind: str, what: Words) -> Vector:
     if kind in ("number", "integer") and vector.kind == "text":
         return _read_numbers(vector, kind)
     raise refuse(what)
+
+
+def read_labels(vector: Vector) -> Vector:
+    """The labels of an attribute as numbers where all of them are numbers: a score of 0 to 5 can be added up.
+
+    Anything else stays what it is.
+    """
+    if vector.kind != "text" or vector.attribute is None:
+        return vector
+    labels = vector.data[~vector.null].tolist()
+    if not labels or not all(_NUMBER_LABEL.fullmatch(label) for label in labels):
+        return vector
+    return _read_numbers(vector, "number" if any("." in label for label in labels) else "integer")
 
 
 def _read_numbers(vector: Vector, kind: str) -> Vector:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeVar
 
 from sudare.noise import CountNoise, Rng, exponential, permute_and_flip
 from sudare.noise.counting import choose_noise
@@ -33,13 +33,21 @@ TEN_THOUSAND = 10_000
 SPLIT_WHEN_PAIRS_BEGIN_TO_PAY = (6000, 800, 1800, 1400)  # one-way tables, choices, forest, extra pairs
 SPLIT_WHEN_PAIRS_PAY = (3900, 1200, 2400, 2400)
 SPLIT_FOR_MANY_ATTRIBUTES = (5500, 1000, 1750, 1750)  # so that every attribute is still known by itself
+SPLIT_WHEN_ALL_PAIRS_MAY_PAY = (5000, 600, 2200, 2200)  # choices are clear; extra pairs no longer tell of single values
 MANY_ATTRIBUTES = 16  # with more than these
+ALL_PAIRS_SHARE = Fraction(1, 4)  # about what all pairs beyond the forest share
+LEAST_SIGNAL_BEYOND = 500  # records over the noise of a cell of theirs, from which on less goes to choices
+MOST_PAIRS_BEYOND = 5_000
 LEAST_STRENGTH = Fraction(1, 10**6)
 FEWEST_BINS = 4
 MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would fit into a clique
-LONG_TABLE = 600  # cells: a longer table takes no more than MOST_WEIGHT_OF_LONG or a usual one, lest it ruin the others
+LONG_TABLE = 600  # cells: a longer table of a pair takes no more than MOST_WEIGHT_OF_LONG or a usual one
+LONG_LIST = 256  # values of one attribute: a longer list is one of labels, since numbers start from no more cells
 MOST_WEIGHT_OF_LONG = Fraction(4)
-MANY_FOR_PAIRS = 24  # attributes: with more, a pair needs no more signal than with these
+MANY_FOR_PAIRS = 24  # attributes: with more, many pairs are chosen with little each
+CHOICE_SHARE = 0.3  # of the records: a pair that is so far off stands out in a choice among many
+MOST_SHARE_OF_PAIRS = 0.3  # of the amount, with many attributes and few records
+SIGNAL_TO_ALL_PAIRS = 1600  # records times epsilon per attribute; the three chosen on made-up tables of 30 and 100
 MOST_CHOICE_SHARE = 60  # of one choice; what choices do not need goes to the tables
 
 
@@ -212,10 +220,11 @@ def split_budget(
     that D tables divide keeps the weight that pure epsilon gave each of them.
     """
     left = budget.amount - (budget.total_part or 0) - reserved
+    all_pairs = has_signal_for_all_pairs(budget, left, records, len(sizes))
     if not budget.is_concentrated:
-        return split_epsilon(method, left, records=records, sizes=sizes)
+        return split_epsilon(method, left, records=records, sizes=sizes, all_pairs=all_pairs)
     strength = Fraction(budget.strength(count_tables(method, len(sizes)))).limit_denominator(10**6)
-    pure = split_epsilon(method, max(strength, LEAST_STRENGTH), records=records, sizes=sizes)
+    pure = split_epsilon(method, max(strength, LEAST_STRENGTH), records=records, sizes=sizes, all_pairs=all_pairs)
     shared = [(pure.ones, len(sizes)), (pure.choices, pure.picks + pure.more)]
     shared += [(pure.forest, pure.picks), (pure.extras, pure.more)]
     each = budget.currency.reshare([share / max(tables, 1) for share, tables in shared])
@@ -224,23 +233,35 @@ def split_budget(
     return replace(pure, ones=ones, choices=choices, forest=forest, extras=extras)
 
 
-def split_epsilon(method: str, epsilon: Fraction, *, records: float, sizes: Sequence[int]) -> BudgetSplit:
+def has_signal_for_all_pairs(budget: ViewBudget, amount: Fraction, records: float, attributes: int) -> bool:
+    """Tell from public numbers whether all pairs beyond a forest could be measured well with ALL_PAIRS_SHARE."""
+    pairs = (attributes - 1) * (attributes - 2) // 2
+    if not 0 < pairs <= MOST_PAIRS_BEYOND or amount <= 0:
+        return False
+    return records / budget.deviation(amount * ALL_PAIRS_SHARE, pairs) >= LEAST_SIGNAL_BEYOND
+
+
+def split_epsilon(
+    method: str, epsilon: Fraction, *, records: float, sizes: Sequence[int], all_pairs: bool = False
+) -> BudgetSplit:
     """Split what is left after the number of records, by how well the one-way tables can be known.
 
-    The signal, records times epsilon, decides: per attribute, and over the noise of all one-way tables.
+    The signal, records times epsilon, decides: per attribute, and over the noise of all one-way tables. `all_pairs`
+    tells whether all of them could be measured.
 
     >>> split_epsilon("model", Fraction(1), records=5_000.0, sizes=[50] * 15).picks
     3
     """
     d = len(sizes)
     signal_per_attribute = records * float(epsilon) / d
-    signal = records * float(epsilon) / sum(math.sqrt(size) for size in sizes)
+    signal = records * float(epsilon) / sum(_weigh_lists([math.sqrt(size) for size in sizes], sizes))
     if method == "product" or d == 1:
         return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
     least = LEAST_SIGNAL_FEW_ATTRIBUTES if d <= FEW_ATTRIBUTES else LEAST_SIGNAL
     if signal_per_attribute < LEAST_SIGNAL_PER_ATTRIBUTE or signal < least:
         return _split_for_few_pairs(epsilon, d, records * float(epsilon))
     full = SPLIT_WHEN_PAIRS_PAY if d <= MANY_ATTRIBUTES else SPLIT_FOR_MANY_ATTRIBUTES
+    full = SPLIT_WHEN_ALL_PAIRS_MAY_PAY if all_pairs else full
     part = Fraction(int(4 * min(1.0, (signal - least) / SIGNAL_TO_FULL_SPLIT)), 4)
     one_way, choice, forest, extra = (
         low + part * (high - low) for low, high in zip(SPLIT_WHEN_PAIRS_BEGIN_TO_PAY, full, strict=True)
@@ -252,9 +273,28 @@ def split_epsilon(method: str, epsilon: Fraction, *, records: float, sizes: Sequ
     return _split_budget(epsilon, (one_way, choice, forest, extra), picks=d - 1, more=more)
 
 
+def _split_for_many_attributes(epsilon: Fraction, d: int, known: float) -> BudgetSplit:
+    """The pairs that stand out most of very many: each gets what it needs to be told from chance, and no more.
+
+    A choice must find a pair that is off by CHOICE_SHARE of the records among all others, a table must tell more than
+    its noise. The more records times epsilon an attribute has, the more of the budget goes to pairs.
+    """
+    signal = max(known, 1.0)
+    choice = 5 * math.ceil(TEN_THOUSAND * 2 * math.log(1 + math.comb(d, 2)) / (CHOICE_SHARE * signal) / 5)
+    forest = 5 * math.ceil(TEN_THOUSAND * PAIR_SIGNAL / signal / 5)
+    most = TEN_THOUSAND * min(MOST_SHARE_OF_PAIRS, signal / d / SIGNAL_TO_ALL_PAIRS)
+    picks = min(d - 1, int(most / (choice + forest)))
+    if not picks or forest > MOST_PAIR_SHARE:
+        return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
+    split = (TEN_THOUSAND - picks * (choice + forest), picks * choice, picks * forest, 0)
+    return _split_budget(epsilon, split, picks=picks, caution=1.0)
+
+
 def _split_for_few_pairs(epsilon: Fraction, d: int, known: float) -> BudgetSplit:
     """Few pairs, if they can be measured well and only those that stand out; or none at all."""
-    picks = min(1 if d <= FEW_ATTRIBUTES else d - 1, int(known / (SIGNAL_PER_PAIR * d * min(d, MANY_FOR_PAIRS))))
+    if d > MANY_FOR_PAIRS:
+        return _split_for_many_attributes(epsilon, d, known)
+    picks = min(1 if d <= FEW_ATTRIBUTES else d - 1, int(known / (SIGNAL_PER_PAIR * d * d)))
     forest = max(LEAST_PAIR_SHARE, 20 * math.ceil(PAIR_SIGNAL * TEN_THOUSAND / 20 / max(known, 1.0)))
     if not picks or forest > MOST_PAIR_SHARE:
         return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
@@ -301,9 +341,24 @@ def by_size(
     [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
     """
     weights = [_root(size, root) for size in sizes]
-    most = max(MOST_WEIGHT_OF_LONG, sorted(weights)[len(weights) // 2])
-    weights = [min(one, most) if size > LONG_TABLE else one for one, size in zip(weights, sizes, strict=True)]
+    if root == 2:
+        weights = _weigh_lists(weights, sizes)
+    else:
+        most = max(MOST_WEIGHT_OF_LONG, sorted(weights)[len(weights) // 2])
+        weights = [min(one, most) if size > LONG_TABLE else one for one, size in zip(weights, sizes, strict=True)]
     return [amount * share for share in currency.reshare(weights)]
+
+
+Weight = TypeVar("Weight", float, Fraction)
+
+
+def _weigh_lists(weights: Sequence[Weight], sizes: Sequence[int]) -> list[Weight]:
+    """Let a long list weigh no more than half a usual attribute, or 2: two of them may cost the others a fifth."""
+    usual = sorted(weights)[len(weights) // 2]
+    return [
+        min(weight, max(type(weight)(2), usual / 2)) if size > LONG_LIST else weight
+        for weight, size in zip(weights, sizes, strict=True)
+    ]
 
 
 def _root(size: int, root: Literal[2, 3]) -> Fraction:

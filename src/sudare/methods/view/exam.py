@@ -23,7 +23,7 @@ from sudare.asking.protocol import Moments
 from sudare.methods.view.budget import ViewBudget
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import LeafWeights
-from sudare.noise import Rng
+from sudare.noise import CountNoise, Rng
 from sudare.noise.uniform import draw_below
 from sudare.schema.arrays import Codes, Integers, Reals
 
@@ -36,10 +36,9 @@ FEW_RECORDS = 30_000  # records times epsilon
 LEVEL = 0.95  # of the reach that errors are compared with
 RUNGS = tuple(0.3 * 1.4**step for step in range(15))  # widths of intervals, in units of their reach
 WEIGHT = 64  # whole steps that a record climbs at most: weights are multiples of 1/64
-USUAL_WIDTH = 0.5  # quantile of the widths between two rungs, over boxes: boxes with a narrower one count less
-CLASSES = ("one", "held", "other", "sums")  # the last: sums and means of attributes whose pairs were not all measured
-EXAMINED = 3  # classes, by counts
-BLIND_SUMS = 2.0  # how much wider sums and means are than counts where hardly a pair was looked at: errors add up
+USUAL_WIDTHS = (0.5, 0.7, 0.85, 0.95, 1.0)  # quantiles of the widths between two rungs: narrower boxes count less
+SMALL_NOISE = 0.02  # of the share of errors: the first of USUAL_WIDTHS with less noise is taken
+CLASSES = ("one", "held", "other")
 
 # What the scale of an interval may be, before the exam is heard: chosen on Adult, electricity, phoneme and metro.
 SCALES = tuple(0.2 * 1.25**step for step in range(24))  # of the errors, in units of their deviation as supposed
@@ -49,7 +48,7 @@ WORST_SHARE = 0.12  # of the errors, that have heavy tails
 PRIOR_SCALE, PRIOR_SPREAD = math.log(0.65), 0.35  # of the logarithm of the scale
 BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
 BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
-LEAST_OF_ONE = 1.15  # for questions about one attribute: replicates hide some noise of rare values
+LEAST_OF_ONE = 1.1  # for questions about one attribute: replicates of an estimate above 0 hide some of the noise
 MISFIT = 0.02  # of the errors: what no law of the family explains
 MISSES = 0.04  # that are aimed at
 LEAST_SCALE, MOST_SCALE = 0.35, 40.0  # of an interval
@@ -62,13 +61,18 @@ def plan_exam(amount: Fraction, signal: float, attributes: int) -> Fraction:
     return amount * (SHARE if signal >= FEW_RECORDS else SHARE_OF_FEW_RECORDS)
 
 
-def class_of(attributes: Iterable[int], known_pairs: frozenset[tuple[int, int]], *, is_sum: bool = False) -> int:
+def exam_noise(part: Fraction, budget: ViewBudget) -> CountNoise:
+    """The noise of all steps: a record climbs at most WEIGHT of them in every grid."""
+    return budget.sum_noise(part, TUPLES * WEIGHT)
+
+
+def class_of(attributes: Iterable[int], known_pairs: frozenset[tuple[int, int]]) -> int:
     """The class of a question about some attributes: its place in CLASSES."""
     places = sorted(attributes)
     if len(places) < 2:
         return 0
     pairs = ((first, second) for place, first in enumerate(places) for second in places[place + 1 :])
-    return 1 if all(pair in known_pairs for pair in pairs) else 3 if is_sum else 2
+    return 1 if all(pair in known_pairs for pair in pairs) else 2
 
 
 class Examined(Protocol):
@@ -102,27 +106,27 @@ class Grid:
     parts: tuple[Codes, ...]
 
     @property
-    def width(self) -> int:
+    def widths(self) -> tuple[int, ...]:
         """How many parts every attribute has."""
-        return PARTS[len(self.attributes)]
+        return tuple(int(part.max()) + 1 for part in self.parts)
 
     def count(self, columns: Sequence[Codes], values: Integers) -> Integers:
         """Count the boxes; `columns` hold the leaves of every stored cell."""
         box = np.zeros(values.size, dtype=np.int64)
-        for attribute, part in zip(self.attributes, self.parts, strict=True):
-            box = self.width * box + part[columns[attribute]]
-        return np.bincount(box, weights=values, minlength=self.width ** len(self.parts)).astype(np.int64)
+        for attribute, part, width in zip(self.attributes, self.parts, self.widths, strict=True):
+            box = width * box + part[columns[attribute]]
+        return np.bincount(box, weights=values, minlength=math.prod(self.widths)).astype(np.int64)
 
     def answer(self, view: Examined) -> tuple[Integers, Reals]:
         """Answer all boxes, rounded, and tell how far each interval reaches."""
         weights = [
-            [LeafWeights.plain((part == number).astype(np.float64)) for number in range(self.width)]
-            for part in self.parts
+            [LeafWeights.plain((part == number).astype(np.float64)) for number in range(width)]
+            for part, width in zip(self.parts, self.widths, strict=True)
         ]
-        size = self.width ** len(self.parts)
+        size = math.prod(self.widths)
         values, reaches = np.empty(size, dtype=np.int64), np.empty(size)
         for box in range(size):
-            places = np.unravel_index(box, (self.width,) * len(self.parts))
+            places = np.unravel_index(box, self.widths)
             chosen = {a: own[int(place)] for a, own, place in zip(self.attributes, weights, places, strict=True)}
             moments = view.moments([chosen])
             values[box], reaches[box] = round(moments.value), moments.reach(LEVEL)
@@ -146,7 +150,8 @@ def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
             counts = view.factors.of([attribute])[0][view.bins[attribute]] * view.shares[attribute][0]
             reached = np.cumsum(counts) / max(float(counts.sum()), 1e-9)
             ends = np.sort(draw_below(1000, PARTS[wanted] - 1, rng=rng)) / 1000
-            parts.append(np.searchsorted(ends, reached - 1e-9, side="left").astype(np.int64))
+            part = np.searchsorted(ends, reached - 1e-9, side="left")
+            parts.append(np.unique(part, return_inverse=True)[1].astype(np.int64))  # none without a leaf
         grids.append(Grid(attributes=tuple(chosen), parts=tuple(parts)))
     return grids
 
@@ -155,23 +160,25 @@ def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
 class Ladder:
     """The rungs of every box in records, and how many steps a record climbs between two of them; all of it public.
 
-    `unit`, by rung: what WEIGHT steps a record would be worth for a box of usual width.
+    Boxes count alike where noise allows it: beyond a usual width a record climbs less, so that no box counts more. The
+    larger the usual width, the more all boxes climb together, and the less the noise hides.
     """
 
     rungs: Integers  # (boxes, rungs)
     weights: Integers  # (boxes, rungs - 1), at most WEIGHT
-    unit: Reals  # (rungs - 1,)
 
     @classmethod
-    def of(cls, reaches: Reals) -> Ladder:
-        """Set up the ladder of boxes with these reaches."""
+    def of(cls, reaches: Reals, spread: float) -> Ladder:
+        """Set up the ladder of boxes with these reaches, whose steps will get noise of this deviation."""
         steps = np.arange(len(RUNGS))
         rungs = np.rint(np.maximum(reaches[:, None], 1e-9) * np.array(RUNGS)).astype(np.int64)
         rungs = np.maximum.accumulate(rungs - steps, axis=1) + steps  # no two rungs are the same
         widths = np.diff(rungs, axis=1)
-        unit = np.quantile(widths, USUAL_WIDTH, axis=0)
-        weights = np.minimum(WEIGHT * unit / widths, WEIGHT).astype(np.int64)
-        return cls(rungs=rungs, weights=weights, unit=unit)
+        usual = np.quantile(widths, USUAL_WIDTHS, axis=0)[:, None, :]
+        weights = np.minimum(WEIGHT * usual / widths, WEIGHT).astype(np.int64)  # (quantiles, boxes, rungs - 1)
+        is_clear = spread <= SMALL_NOISE * (weights * widths).sum(axis=1) / len(CLASSES)
+        chosen = np.where(is_clear.any(axis=0), is_clear.argmax(axis=0), len(USUAL_WIDTHS) - 1)
+        return cls(rungs=rungs, weights=np.take_along_axis(weights, chosen[None, None, :], axis=0)[0])
 
     def climb(self, errors: Integers) -> Integers:
         """The steps that whole errors climb between every two rungs, (boxes, rungs - 1).
@@ -207,7 +214,8 @@ def examine(
     """
     grids = draw_grids(view, rng=rng)
     answers = [grid.answer(view) for grid in grids]
-    ladder = Ladder.of(np.concatenate([reaches for _, reaches in answers]))
+    noise = exam_noise(part, budget)
+    ladder = Ladder.of(np.concatenate([reaches for _, reaches in answers]), noise.spread)
     errors = np.concatenate(
         [np.abs(grid.count(columns, values) - answer) for grid, (answer, _) in zip(grids, answers, strict=True)]
     )
@@ -215,19 +223,16 @@ def examine(
     of_grid = np.array([class_of(grid.attributes, view.known_pairs) for grid in grids])
     classes = np.repeat(of_grid, sizes)
     steps = ladder.climb(errors)
-    exact = np.stack([steps[classes == place].sum(axis=0) for place in range(EXAMINED)])
-    noise = budget.sum_noise(part, TUPLES * WEIGHT)
+    exact = np.stack([steps[classes == place].sum(axis=0) for place in range(len(CLASSES))])
     noisy = noise.add(exact.ravel(), rng=rng).reshape(exact.shape).astype(np.float64)
-    tops = np.stack([ladder.tops[classes == place].sum(axis=0) for place in range(EXAMINED)])
+    tops = np.stack([ladder.tops[classes == place].sum(axis=0) for place in range(len(CLASSES))])
     one, held, other = (
-        ClassSteps(noisy[place], tops[place], tuples=int((of_grid == place).sum())) for place in range(EXAMINED)
+        ClassSteps(noisy[place], tops[place], tuples=int((of_grid == place).sum())) for place in range(len(CLASSES))
     )
-    scale = judge([other, held], noise.spread, blind=blind)
     return (
         max(LEAST_OF_ONE, judge([one], noise.spread, blind=False)),
         judge([held, other], noise.spread, blind=False),
-        scale,
-        scale * (BLIND_SUMS if blind else 1.0),
+        judge([other, held], noise.spread, blind=blind),
     )
 
 
@@ -308,17 +313,17 @@ def _expected_shares() -> Reals:
 
 
 def scale_moments(moments: Moments, scale: float) -> Moments:
-    """Widen what noise and model make of an interval, or narrow it; what lies inside leaves stays.
+    """Widen what noise and model make of an interval, or narrow the model's part; what lies inside leaves stays.
 
-    What is more than the noise explains is the model's.
+    The law of the noise is known, so it is never narrowed; what is more than it explains is the model's.
     """
     square = scale * scale
-    noise = moments.noise * min(1.0, square)
-    model = square * (moments.noise + moments.model) - noise
+    noise = moments.noise
+    model = square * moments.model + max(0.0, square - 1.0) * noise
     return Moments(
         value=moments.value,
         noise=noise,
-        model=max(0.0, model),
+        model=model,
         inside=moments.inside,
         replicates=moments.replicates,
     )

@@ -40,6 +40,27 @@ class Pair:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class GroupSums:
+    """Noisy counts of groups of one attribute's coarse bins, added up from tables that the tree does not hold."""
+
+    attribute: int
+    groups: Codes
+    values: Reals
+    variance: float
+
+    @classmethod
+    def of(cls, attribute: int, groups: Codes, pairs: Sequence[Pair]) -> GroupSums:
+        """Add up all tables of the attribute, weighted by the inverse of their variances."""
+        sums, weights = np.zeros(int(groups.max()) + 1), 0.0
+        for pair in pairs:
+            if attribute in pair.ends:
+                axis = 1 - pair.ends.index(attribute)
+                weight = 1.0 / (pair.variance * pair.values.shape[axis])
+                sums, weights = sums + weight * pair.values.sum(axis=axis), weights + weight
+        return cls(attribute=attribute, groups=groups, values=sums / weights, variance=1.0 / weights)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Measurements:
     """Everything measured so far. A total of variance 0 is public."""
 
@@ -48,6 +69,7 @@ class Measurements:
     ones: tuple[OneWay, ...]
     bins: tuple[Codes, ...] = ()  # the coarse bin of every value, attribute by attribute
     pairs: tuple[Pair, ...] = field(default=())
+    sums: tuple[GroupSums, ...] = field(default=())
     is_gaussian: bool = False  # the law of the noise, to be drawn again around the fit
 
     @property
@@ -93,6 +115,7 @@ FULL_SWEEPS = 10  # with whole steps; then steps shrink, which averages tables t
 LAST_STEP = 0.13
 LEAST_SHARE_OF_INDEPENDENCE = 1e-3  # of what independence would give
 MARGIN_ROUNDS = 12
+LAST_SWEEPS = 6  # over single attributes alone
 NO_RECORDS = 1e-250  # records
 
 
@@ -101,11 +124,14 @@ def fit(measured: Measurements, tree: CliqueTree, *, start: Factors | None = Non
     total, margins = estimate_margins(measured)
     targets = {pair.ends: target_table(pair, margins, total) for pair in measured.pairs}
     tables = [_product([margins[attribute] for attribute in clique], total) for clique in tree.cliques]
-    if start is not None:
-        tables = [table[0].copy() for table in start.tables]
+    if start is not None:  # an attribute that stands alone has nothing else to follow than its own histogram
+        tables = [
+            earlier[0].copy() if len(clique) > 1 else table
+            for clique, table, earlier in zip(tree.cliques, tables, start.tables, strict=True)
+        ]
     if targets and total > 0:
         is_forest = all(len(clique) <= 2 for clique in tree.cliques)
-        _Fit(tree, tables, targets).run(1 if is_forest else sweeps)
+        _Fit(tree, tables, targets, margins).run(1 if is_forest else sweeps)
     tables = [table * (total / max(float(table.sum()), 1e-300)) for table in tables]  # damped steps drift a little
     return Factors(tree, tuple(table[None] for table in tables))
 
@@ -123,10 +149,17 @@ def estimate_margins(measured: Measurements) -> tuple[float, list[Reals]]:
             top[attribute] = top[attribute] + pair.values.sum(axis=1 - axis) / noise
             bottom[attribute] = bottom[attribute] + 1.0 / noise
     means = [above / below for above, below in zip(top, bottom, strict=True)]
+    variances: list[Reals] = [np.asarray(1.0 / below, dtype=np.float64) for below in bottom]
+    for known in measured.sums:
+        mean, own = means[known.attribute], variances[known.attribute]
+        whole = np.bincount(known.groups, own) + known.variance
+        gap = known.values - np.bincount(known.groups, mean)
+        means[known.attribute] = mean + own * (gap / whole)[known.groups]
+        variances[known.attribute] = own - own**2 / whole[known.groups]
     total = estimate_total(measured)
     return total, [
-        nearest_weighted(mean, np.asarray(1.0 / below), total=total) if width > 1 else np.array([total])
-        for mean, below, width in zip(means, bottom, widths, strict=True)
+        nearest_weighted(mean, noise, total=total) if width > 1 else np.array([total])
+        for mean, noise, width in zip(means, variances, widths, strict=True)
     ]
 
 
@@ -153,6 +186,7 @@ def estimate_total(measured: Measurements) -> float:
     estimates = [(measured.total, measured.total_variance)]
     estimates += [(float(one_way.values.sum()), one_way.variance * one_way.values.size) for one_way in measured.ones]
     estimates += [(float(pair.values.sum()), pair.variance * pair.values.size) for pair in measured.pairs]
+    estimates += [(float(known.values.sum()), known.variance * known.values.size) for known in measured.sums]
     weights = np.array([1.0 / variance for _, variance in estimates])
     return max(0.0, float(weights @ np.array([value for value, _ in estimates]) / weights.sum()))
 
@@ -180,28 +214,35 @@ def _product(margins: list[Reals], total: float) -> Reals:
     return table.copy()
 
 
+CliqueTargets = dict[int, list[tuple[tuple[int, ...], tuple[int, ...], Reals]]]  # axes to sum out, shape, table
+
+
 class _Fit:
     """Iterative proportional fitting along a tour of the tree, every clique brought up to date on the way."""
 
-    def __init__(self, tree: CliqueTree, tables: list[Reals], targets: dict[tuple[int, int], Reals]) -> None:
+    def __init__(
+        self, tree: CliqueTree, tables: list[Reals], targets: dict[tuple[int, int], Reals], margins: Sequence[Reals]
+    ) -> None:
         self.tree, self.tables = tree, tables
         self.near = tree.neighbours()
-        self.targets: dict[int, list[tuple[tuple[int, ...], tuple[int, ...], Reals]]] = {}
+        self.targets: CliqueTargets = {}
+        self.margins: CliqueTargets = {}
         for ends, target in targets.items():
-            self._place(ends, target)
+            self._place(ends, target if ends[0] < ends[1] else target.T, self.targets)
+        for attribute, margin in enumerate(margins):
+            self._place((attribute,), margin, self.margins)
         self.moves = {(i, j): self._move(i, j) for a, b in tree.links for i, j in ((a, b), (b, a))}
         self.separators = {frozenset(link): tables[link[0]].sum(axis=self.moves[link][0]) for link in tree.links}
 
-    def _place(self, ends: tuple[int, int], target: Reals) -> None:
-        holding = [place for place, clique in enumerate(self.tree.cliques) if set(ends) <= set(clique)]
+    def _place(self, attributes: tuple[int, ...], target: Reals, places: CliqueTargets) -> None:
+        """Let the smallest clique that holds the attributes, which are in order, care for their table."""
+        holding = [place for place, clique in enumerate(self.tree.cliques) if set(attributes) <= set(clique)]
         home = min(holding, key=lambda place: self.tables[place].size)
         clique = self.tree.cliques[home]
-        out = tuple(axis for axis, attribute in enumerate(clique) if attribute not in ends)
-        shape = tuple(
-            size if attribute in ends else 1 for attribute, size in zip(clique, self.tables[home].shape, strict=True)
-        )
-        ordered = target if ends[0] < ends[1] else target.T
-        self.targets.setdefault(home, []).append((out, shape, ordered.reshape(shape)))
+        out = tuple(axis for axis, attribute in enumerate(clique) if attribute not in attributes)
+        sizes = zip(clique, self.tables[home].shape, strict=True)
+        shape = tuple(size if attribute in attributes else 1 for attribute, size in sizes)
+        places.setdefault(home, []).append((out, shape, target.reshape(shape)))
 
     def _move(self, sender: int, receiver: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         shared = set(self.tree.separator((sender, receiver)))
@@ -214,13 +255,20 @@ class _Fit:
         for sweep in range(sweeps):
             late = max(0, sweep - FULL_SWEEPS + 1) / max(1, sweeps - FULL_SWEEPS)
             power = 1.0 if sweep < FULL_SWEEPS else 1.0 - late * (1.0 - LAST_STEP)
-            for kind, sender, receiver in tour:
-                if kind == "visit":
-                    self._visit(sender, power)
-                else:
-                    self._send(sender, receiver)
+            self._go_round(tour, self.targets, power)
+        for _ in range(
+            LAST_SWEEPS
+        ):  # tables that contradict each other pull single attributes off what is known of them
+            self._go_round(tour, self.margins, 1.0)
         for kind, sender, receiver in tour:  # once more without changes, so that every clique knows of the last ones
             if kind == "send":
+                self._send(sender, receiver)
+
+    def _go_round(self, tour: list[tuple[str, int, int]], targets: CliqueTargets, power: float) -> None:
+        for kind, sender, receiver in tour:
+            if kind == "visit":
+                self._visit(sender, targets, power)
+            else:
                 self._send(sender, receiver)
 
     def _tour(self) -> list[tuple[str, int, int]]:
@@ -245,9 +293,9 @@ class _Fit:
                 stack.append((child, iter(self.near[child])))
         return tour
 
-    def _visit(self, place: int, power: float) -> None:
+    def _visit(self, place: int, targets: CliqueTargets, power: float) -> None:
         table = self.tables[place]
-        for out, shape, target in self.targets.get(place, ()):
+        for out, shape, target in targets.get(place, ()):
             now = table.sum(axis=out).reshape(shape) if out else table
             ratio = _ratio(target, now)
             table *= ratio if power == 1.0 else ratio**power

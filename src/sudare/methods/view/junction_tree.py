@@ -52,36 +52,76 @@ class CliqueTree:
             near[second].append(first)
         return near
 
+    @property
+    def parts(self) -> list[int]:
+        """The part of the tree that every attribute is in: attributes of two parts are independent of each other."""
+        near = self.neighbours()
+        part_of: dict[int, int] = {}
+        for root in range(len(self.cliques)):
+            if root not in part_of:
+                part_of |= dict.fromkeys(_spread(near, [root]), root)
+        found = {attribute: part_of[place] for place, clique in enumerate(self.cliques) for attribute in clique}
+        return [found[attribute] for attribute in range(len(found))]
+
     def prices(self, sizes: Sequence[int]) -> dict[tuple[int, int], int]:
         """How many cells every pair (carried, reached) would add, for those whose tables stay small."""
         near, total = self.neighbours(), self.cells(sizes)
+        members = [set(clique) for clique in self.cliques]
         shared = {pair: set(self.separator(pair)) for a, b in self.links for pair in ((a, b), (b, a))}
+        homes: list[list[int]] = [[] for _ in sizes]
+        for place, clique in enumerate(self.cliques):
+            for attribute in clique:
+                homes[attribute].append(place)
         result = {}
         for first in range(len(sizes)):
-            before = _spread(near, [place for place, clique in enumerate(self.cliques) if first in clique])
-            homes: dict[int, int] = {}
-            for place in before:
-                for attribute in self.cliques[place]:
-                    homes.setdefault(attribute, place)
-            for second in homes.keys() - {first}:
-                added, largest = self._price(first, second, _trace(before, homes[second]), shared, sizes)
-                if largest <= MOST_CELLS and total + added <= MOST_TOTAL:
-                    result[first, second] = added
+            before = _spread(near, homes[first])
+            roads = self._roads(first, before, members, shared, sizes)
+            seen = {first}
+            for place in before:  # nearest first: an attribute is reached where it is met first
+                for second in members[place] - seen:
+                    added, largest = roads[place]
+                    if before[place] >= 0:
+                        cells, more = self._widen(first, {second}, (before[place], place), members, shared, sizes)
+                        added, largest = added + more, max(largest, cells)
+                    if largest <= MOST_CELLS and total + added <= MOST_TOTAL:
+                        result[first, second] = added
+                seen |= members[place]
         return result
 
-    def _price(
-        self, first: int, second: int, path: list[int], shared: dict[tuple[int, int], set[int]], sizes: Sequence[int]
+    def _roads(
+        self,
+        first: int,
+        before: Mapping[int, int],
+        members: Sequence[set[int]],
+        shared: Mapping[tuple[int, int], set[int]],
+        sizes: Sequence[int],
+    ) -> dict[int, tuple[int, int]]:
+        """What carrying `first` up to every clique adds on the way, and the largest table there; up to, not into it."""
+        roads: dict[int, tuple[int, int]] = {}
+        for place, last in before.items():
+            if last < 0 or before[last] < 0:
+                roads[place] = (0, 0)
+                continue
+            link = (before[last], last)
+            cells, more = self._widen(first, shared[last, place], link, members, shared, sizes)
+            roads[place] = roads[last][0] + more, max(roads[last][1], cells)
+        return roads
+
+    def _widen(
+        self,
+        first: int,
+        onward: set[int],
+        link: tuple[int, int],
+        members: Sequence[set[int]],
+        shared: Mapping[tuple[int, int], set[int]],
+        sizes: Sequence[int],
     ) -> tuple[int, int]:
-        added, largest = 0, 0
-        for step in range(1, len(path)):
-            place = path[step]
-            needed = {first} | shared[path[step - 1], place]
-            needed |= shared[place, path[step + 1]] if step + 1 < len(path) else {second}
-            cells = math.prod(sizes[attribute] for attribute in needed)
-            is_whole = needed - {first} == set(self.cliques[place])
-            added += cells - cells // sizes[first] if is_whole else cells
-            largest = max(largest, cells)
-        return added, largest
+        """The cells of the table that carries `first` over a clique, from a link towards `onward`, and those added."""
+        kept = shared[link] | onward
+        cells = sizes[first]
+        for attribute in kept:
+            cells *= sizes[attribute]
+        return cells, cells - cells // sizes[first] if kept == members[link[1]] else cells
 
     def path(self, first: int, second: int) -> list[int] | None:
         """The shortest chain of cliques from one that holds `first` to one that holds `second`; None between parts."""
@@ -142,6 +182,7 @@ def _trace(before: dict[int, int], place: int) -> list[int]:
 
 MOST_JOINT_CELLS = 2**17  # of a table, all versions, over attributes that are asked about again
 MOST_KEPT_CELLS = 2**22  # of all such tables together: 34 MB
+ASKED_TO_KEEP = (1, 1, 2, 8, 16)  # times, by the number of attributes: only then is a table of them worth its making
 EVERY: frozenset[int] = frozenset()
 Message = tuple[Reals, Clique]  # weights, (versions, values, ...), of these attributes
 
@@ -217,7 +258,7 @@ class Factors:
         key = ("joint", attributes)
         if key not in self._reduced:
             asked = self._asked[attributes] = self._asked.get(attributes, 0) + 1
-            if asked < 2 and len(attributes) > 1:
+            if asked < ASKED_TO_KEEP[min(len(attributes), len(ASKED_TO_KEEP) - 1)]:
                 return None
             cells = self.versions * math.prod(self._width(attribute) for attribute in attributes)
             if cells > MOST_JOINT_CELLS or self._asked.get(EVERY, 0) + cells > MOST_KEPT_CELLS:
@@ -377,16 +418,43 @@ def _steps(tree: CliqueTree, before: dict[int, int], kept: set[int], homes: dict
 
 
 def _einsum(operands: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:
-    """Multiply and sum over attributes; the axis of versions comes first in every table."""
-    label = {
-        attribute: 1 + place
-        for place, attribute in enumerate({attribute for _, axes in operands for attribute in axes})
-    }
-    inputs: list[Any] = []
-    for table, axes in operands:
-        inputs += [table, [0, *(label[attribute] for attribute in axes)]]
-    result: Reals = np.einsum(*inputs, [0, *(label[attribute] for attribute in out)], optimize=len(operands) > 3)
-    return result
+    """Multiply and sum over attributes; the axis of versions comes first in every table.
+
+    Tables are taken in one by one, by products of matrices; an attribute that is not needed any more is summed over.
+    """
+    table, axes = operands[0]
+    for place, (other, more) in enumerate(operands[1:], start=2):
+        needed = {*out, *(attribute for _, later in operands[place:] for attribute in later)}
+        table, axes = _multiply_tables(table, axes, other, more, needed)
+    table, axes = _sum_to(table, axes, set(out))
+    return table if axes == out else table.transpose([0, *(1 + axes.index(attribute) for attribute in out)])
+
+
+def _sum_to(table: Reals, axes: Clique, needed: set[int]) -> Message:
+    gone = tuple(1 + place for place, attribute in enumerate(axes) if attribute not in needed)
+    kept = tuple(attribute for attribute in axes if attribute in needed)
+    return (table.sum(axis=gone) if gone else table), kept
+
+
+def _multiply_tables(first: Reals, axes: Clique, second: Reals, more: Clique, needed: set[int]) -> Message:
+    """The product of two tables, summed over the attributes that are not needed: one product of matrices."""
+    first, axes = _sum_to(first, axes, needed | set(more))
+    second, more = _sum_to(second, more, needed | set(axes))
+    shared = [attribute for attribute in axes if attribute in more]
+    kept = [attribute for attribute in shared if attribute in needed]
+    summed = [attribute for attribute in shared if attribute not in needed]
+    left = [attribute for attribute in axes if attribute not in more]
+    right = [attribute for attribute in more if attribute not in axes]
+    rows = first.transpose([0, *(1 + axes.index(attribute) for attribute in (*kept, *left, *summed))])
+    columns = second.transpose([0, *(1 + more.index(attribute) for attribute in (*kept, *summed, *right))])
+    batch = rows.shape[: 1 + len(kept)]
+    wide, high = rows.shape[1 + len(kept) : rows.ndim - len(summed)], columns.shape[columns.ndim - len(right) :]
+    inner = math.prod(rows.shape[rows.ndim - len(summed) :])
+    product = np.matmul(
+        rows.reshape(*batch, math.prod(wide), inner),
+        columns.reshape(*columns.shape[: 1 + len(kept)], inner, math.prod(high)),
+    )
+    return product.reshape(*product.shape[: 1 + len(kept)], *wide, *high), (*kept, *left, *right)
 
 
 def _contract(table: Reals, axes: Clique, factors: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:

@@ -27,7 +27,10 @@ WHOLE = 1e-11  # of a leaf: less is the rounding of floats
 ALL_ON_ONE_SIDE = (
     0.34  # variance of a leaf that is cut: 1.96 deviations are 1.14, so 95 % reach all of it and its noise
 )
+STEP_BEND = 0.08  # mean of (high - w)(w - low) over (high - low)^2: 0 for a step, 1/6 for a slope, which is below
 SUPPOSED_SHIFT = 0.25  # of the grain: numbers supposed to be whole may lie anywhere above, half a grain on average
+COMMON_SHIFT = 0.1  # of the width of a leaf: how far off the means of all leaves may be together, by rounding
+SMOOTH_LUMPS = 0.2  # of a leaf's records: what may lie together even where neighbours are as dense
 SHIFT_DEVIATION = 0.2  # of the grain: 95 % reach from whole numbers to numbers spread evenly
 MOST_FINE_CELLS = 100_100  # of one attribute: what a source is asked to tell apart
 MOST_FINE_CELLS_TOGETHER = 400_000
@@ -39,13 +42,15 @@ FEWEST_FINE_CELLS = 256
 class LeafWeights:
     """What a question weighs the leaves of an attribute with.
 
-    `mean`: of the records of a leaf, taken as spread evenly over it. `inside`: the variance of that mean, as nobody
-    knows where in the leaf they are; independent from leaf to leaf. `drift`: a deviation that all leaves share.
+    `mean`: of the records of a leaf, taken as spread evenly over it. `inside`: the variance of that mean if they lie
+    together at one place, as nobody knows where; independent from leaf to leaf. `drift`: a deviation that all share.
+    `together`: the leaves whose records may lie together however dense their neighbours are.
     """
 
     mean: Reals
     inside: Reals
     drift: Reals
+    together: Booleans | None = None
 
     @classmethod
     def plain(cls, mean: Reals) -> LeafWeights:
@@ -60,7 +65,7 @@ class LeafWeights:
 
 
 class MeanWeights(Protocol):
-    """Weights of leaves given by their mean over each, and the mean of their square."""
+    """Weights of leaves given by their mean over each, the mean of their square, and between what they lie."""
 
     @property
     def mean(self) -> Reals:
@@ -69,6 +74,14 @@ class MeanWeights(Protocol):
     @property
     def square(self) -> Reals:
         """The mean square weight of every leaf."""
+
+    @property
+    def low(self) -> Reals | None:
+        """The least weight in every leaf; None: nothing is cut."""
+
+    @property
+    def high(self) -> Reals | None:
+        """The largest weight in every leaf."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,16 +137,40 @@ class LeafAxis:
         return LeafWeights.plain(np.isin(self.codes, wanted).astype(np.float64))
 
     def read(self, weights: Reals | LeafWeights | MeanWeights) -> LeafWeights:
-        """Weigh leaves as their declared codes are weighed, or by means and mean squares over the leaves."""
+        """Weigh leaves as their declared codes are weighed, or by means and mean squares over the leaves.
+
+        Where a condition cuts a leaf its weight has a step, and all records may lie on one side of it.
+        """
         if isinstance(weights, LeafWeights):
             return weights
         if isinstance(weights, np.ndarray):
             return LeafWeights.plain(weights[self.codes])
         mean, square = weights.mean, weights.square
-        is_cut = (np.abs(square - mean) < WHOLE) & (mean > WHOLE) & (mean < 1 - WHOLE)  # the weight is 0 or 1
-        inside = np.where(is_cut, ALL_ON_ONE_SIDE, np.maximum(square - mean**2, 0.0))
+        low, high = (mean if end is None else end for end in (weights.low, weights.high))
+        width, above = high - low, mean - low
+        variance = np.maximum(square - mean**2, 0.0)
+        is_cut = (above > WHOLE * width) & (above < (1 - WHOLE) * width)
+        is_step = is_cut & (above * (width - above) - variance < STEP_BEND * width**2)
+        inside = np.where(is_step, ALL_ON_ONE_SIDE * width**2, variance)
         is_count = np.array_equal(square, mean)  # the weight of a value is 0 or 1: it has steps, and no slope
-        return self._shift(mean, inside, np.zeros(self.counted) if is_count else self._slopes(mean))
+        found = self._shift(mean, inside, np.zeros(self.counted) if is_count else self._slopes(mean))
+        slopes = np.where(is_step, 0.0, COMMON_SHIFT * np.sqrt(12 * variance))
+        together = is_step if self.grain is None else np.zeros(self.size, dtype=bool)
+        return LeafWeights(found.mean, found.inside, found.drift + slopes, together)
+
+    def find_lumps(self, counts: Reals) -> Reals:
+        """The share of the records of every leaf that may lie at one place: those that its neighbours do not explain.
+
+        Where both neighbours are as dense, records are spread; where a leaf stands out, a heap may be in it. A count
+        that cuts a leaf of numbers without a grain still supposes the worst: rounded, they lie on one side of its end.
+        """
+        lumps, counted = np.ones(self.size), counts[: self.counted]
+        widths = self.stops - self.starts
+        density = counted / np.where(widths > 0, widths, 1.0)
+        beside = np.minimum(np.append(0.0, density[:-1]), np.append(density[1:], 0.0))
+        explained = np.where(counted > 0, beside * widths / np.where(counted > 0, counted, 1.0), 0.0)
+        lumps[: self.counted] = np.clip(1.0 - explained, SMOOTH_LUMPS, 1.0)
+        return lumps
 
     def _slopes(self, mean: Reals) -> Reals:
         """How steep weights are around every leaf; jumps where a condition ends are none."""

@@ -22,7 +22,16 @@ from sudare.methods.view.budget import (
     split_budget,
 )
 from sudare.methods.view.exam import plan_exam
-from sudare.methods.view.fit import Measurements, OneWay, Pair, combine, estimate_total, fit, noise_variance
+from sudare.methods.view.fit import (
+    GroupSums,
+    Measurements,
+    OneWay,
+    Pair,
+    combine,
+    estimate_total,
+    fit,
+    noise_variance,
+)
 from sudare.methods.view.grow import (
     GrownLeaves,
     StartCells,
@@ -35,14 +44,13 @@ from sudare.methods.view.grow import (
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.residual import (
     PROBE_SHARE,
-    RECORDS,
     RakedPairs,
     does_pay,
     draw_pair_grids,
+    group_bins,
     passes_gate,
     probe,
 )
-from sudare.methods.view.sampling import draw_bins
 from sudare.noise import Rng
 from sudare.noise.uniform import draw_below
 from sudare.postprocess import find_nearest_point
@@ -84,7 +92,7 @@ def value_order(attribute: Attribute) -> Codes:
 def is_long_list(cells: StartCells, wanted: int) -> bool:
     """Tell whether values without order or hierarchy are merged by noisy frequency: neighbours in a list are not alike.
 
-    Frequent values then stand alone, in up to twice the bins, and rare ones share the last.
+    Frequent values then stand alone, in up to twice the bins, and those that noise alone could explain share the last.
     """
     attribute = cells.attribute
     return (
@@ -93,6 +101,25 @@ def is_long_list(cells: StartCells, wanted: int) -> bool:
         and attribute.hierarchy is None
         and (attribute.size > 2 * wanted)
     )
+
+
+def frequency_bins(one_way: OneWay, mass: Reals, wanted: int, *, is_gaussian: bool) -> Codes:
+    """Give values their bins by noisy frequency; those that do not stand out from the noise share the last.
+
+    Of many values that hold nobody the luckiest would look frequent: bins of them would be off in every pair, and seem
+    to depend on every attribute. None passes the largest noise that so many values have, on average.
+
+    >>> one_way = OneWay(values=np.array([0.0, 90.0, 1.0, 40.0, -2.0]), variance=8.0)
+    >>> frequency_bins(one_way, np.maximum(one_way.values, 0.0), 4, is_gaussian=False).tolist()
+    [2, 0, 2, 1, 2]
+    """
+    many, deviation = math.log(max(2, one_way.values.size)), math.sqrt(one_way.variance)
+    largest = deviation * (math.sqrt(2 * many) if is_gaussian else many / math.sqrt(2))
+    is_rare = one_way.values <= largest
+    order = np.argsort(-one_way.values, kind="stable")
+    bins = coarse_bins(np.where(is_rare, 0.0, mass), order, wanted)
+    bins[is_rare] = int(bins[~is_rare].max(initial=-1)) + 1
+    return bins
 
 
 # Which pairs of attributes are measured: chosen privately, by how far their table is from what the model says.
@@ -143,6 +170,11 @@ class Binned:
         """Look up the bin of every stored cell, attribute by attribute."""
         columns = tuple(bin_of[column] for column, bin_of in zip(table.columns, bins, strict=True))
         return cls(columns=columns, values=table.values, widths=tuple(int(coarse.max()) + 1 for coarse in bins))
+
+    def regroup(self, groups: Sequence[Codes]) -> Binned:
+        """The same table over groups of bins."""
+        columns = tuple(group[column] for group, column in zip(groups, self.columns, strict=True))
+        return Binned(columns=columns, values=self.values, widths=tuple(int(group.max()) + 1 for group in groups))
 
     def table(self, ends: Ends) -> Integers:
         """The true table of a pair of attributes."""
@@ -239,6 +271,12 @@ class FittedModel:
     is_plain: bool = False  # the product: values are projected as they are
     is_blind: bool = False  # few or no pairs were looked at, so dependence between attributes may be anywhere
 
+    @property
+    def measured_pairs(self) -> tuple[Ends, ...]:
+        """The pairs of attributes with a noisy table of their own, in the order of the schema."""
+        pairs = (*self.measured.pairs, *(self.raked.pairs if self.raked is not None else ()))
+        return tuple(sorted({(min(pair.ends), max(pair.ends)) for pair in pairs}))
+
 
 def draw_model(
     counts: Counts, budget: ViewBudget, method: str, *, declared: Schema | None = None, rng: Rng
@@ -313,10 +351,10 @@ def _add_pairs(
     growth.choose(shares.picks, budget.choice(each), sigma, growth.joining, rng, caution=shares.caution)
     growth.measure(table, shares.forest, rng, last=not shares.more)
     earlier = growth.factors if shares.more else earlier
-    beyond = _look_beyond(growth, shares, each, budget, rng)
+    beyond = _look_beyond(growth, table, shares, each, budget, rng)
     shares, raked = replace(shares, extras=shares.extras - beyond.spent), None
     if beyond.pays:
-        raked = _measure_rest(growth, shares.extras + each * shares.more, budget, rng)
+        raked = _measure_rest(growth, beyond.groups, shares.extras + each * shares.more, budget, rng)
     for _ in range(2 if shares.more and not beyond.pays else 0):
         picks = math.ceil(shares.more / 2)
         sigma = budget.deviation(shares.extras, shares.more)
@@ -334,37 +372,42 @@ def _add_pairs(
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Whether all remaining pairs are worth measuring, and what finding out has cost."""
+    """Whether all remaining pairs are worth measuring, over which groups of bins, and what finding out has cost."""
 
     pays: bool
     spent: Fraction = Fraction(0)
+    groups: tuple[Codes, ...] = ()
 
 
-def _look_beyond(growth: _Growth, shares: BudgetSplit, each: Fraction, budget: ViewBudget, rng: Rng) -> Beyond:
-    """Ask the public gate, then the probe, whether pairs beyond the tree pay: half of what extra pairs would get."""
+def _look_beyond(
+    growth: _Growth, table: CellTable, shares: BudgetSplit, each: Fraction, budget: ViewBudget, rng: Rng
+) -> Beyond:
+    """Ask the public gate, then the probe, whether pairs beyond the tree pay."""
     rest = growth.unmeasured()
     part = budget.amount * PROBE_SHARE
     whole = shares.extras - part + each * shares.more
     if not shares.more or not growth.measured.pairs or whole <= 0:
         return Beyond(pays=False)
-    deviation, records = budget.deviation(whole, len(rest)), float(growth.factors.totals[0])
-    if not passes_gate(records, deviation):
+    deviation = budget.deviation(whole, max(1, len(rest)))
+    signal = float(growth.factors.totals[0]) / deviation
+    if not passes_gate(signal, len(rest)):
         return Beyond(pays=False)
     margins = [growth.factors.of([place])[0] for place in range(len(growth.binned.widths))]
+    ordered = [not isinstance(one.attribute.domain, Values) or one.attribute.is_ordered for one in table.cells]
+    groups = group_bins(margins, ordered, signal)
     grids = draw_pair_grids(rest, margins, rng=rng)
-    units = probe(grids, growth.binned.table, growth.factors, deviation, part=part, budget=budget, rng=rng)
-    return Beyond(pays=does_pay(units, len(rest), shares.more), spent=part)
+    units = probe(grids, growth.binned.table, growth.factors, groups, deviation, part=part, budget=budget, rng=rng)
+    return Beyond(pays=does_pay(units, signal, pairs=len(rest), extras=shares.more), spent=part, groups=groups)
 
 
-def _measure_rest(growth: _Growth, part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
-    """Measure all pairs that no measured table holds, and draw the records that will be weighted."""
-    pairs = measure_pairs(growth.binned, growth.unmeasured(), part, budget, rng=rng)
-    return RakedPairs(
-        pairs=tuple(pairs),
-        bins=draw_bins(growth.factors, RECORDS, rng=rng),
-        widths=growth.binned.widths,
-        forest=tuple(pair.ends for pair in growth.measured.pairs),
-    )
+def _measure_rest(growth: _Growth, groups: Sequence[Codes], part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
+    """Measure all pairs that no measured table holds, over groups of bins."""
+    pairs = measure_pairs(growth.binned.regroup(groups), growth.unmeasured(), part, budget, rng=rng)
+    seen = {end for pair in pairs for end in pair.ends}
+    sums = tuple(GroupSums.of(place, group, pairs) for place, group in enumerate(groups) if place in seen)
+    growth.measured = replace(growth.measured, sums=sums)
+    growth.factors = fit(growth.measured, growth.tree)
+    return RakedPairs.of(growth.factors, growth.measured.pairs, pairs, groups, rng=rng)
 
 
 MOST_CANDIDATES = 20_000  # pairs that are looked at: each costs a pass over the table
@@ -465,7 +508,8 @@ def _measure_ones(table: CellTable, part: Fraction, budget: ViewBudget, rng: Rng
     """Noise in the histogram of every attribute; a record lies in one place of each."""
     sizes = table.sizes
     one_ways = []
-    for column, size, share in zip(table.columns, sizes, by_size(part, sizes, currency=budget.currency), strict=True):
+    shares = by_size(part, sizes, currency=budget.currency)
+    for column, size, share in zip(table.columns, sizes, shares, strict=True):
         noise = budget.noise(share)
         noisy = noise.add(histogram(column, table.values, size), rng=rng)
         one_ways.append(OneWay(values=noisy.astype(np.float64), variance=noise_variance(noise)))
@@ -480,7 +524,7 @@ def _with_bins(measured: Measurements, table: CellTable, epsilon: float) -> Meas
     for one, one_way in zip(table.cells, measured.ones, strict=True):
         mass = find_nearest_point(one_way.values, total=total) if total > 0 else np.zeros(one.size)
         if is_long_list(one, wanted):
-            bins.append(coarse_bins(mass, np.argsort(-one_way.values, kind="stable"), 2 * wanted))
+            bins.append(frequency_bins(one_way, mass, 2 * wanted, is_gaussian=measured.is_gaussian))
             continue
         order = value_order(one.attribute) if one.size == one.attribute.size else np.arange(one.size)
         bins.append(coarse_bins(mass, order, wanted))

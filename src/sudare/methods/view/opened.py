@@ -124,6 +124,10 @@ class OpenedView:
         """Estimate a weighted count over disjoint boxes; see `asking.protocol`."""
         return self.stored.moments(boxes)
 
+    def find_independent(self, attributes: frozenset[int]) -> Sequence[tuple[int, int]]:
+        """The pairs of these attributes that the view supposes to be independent; see `asking.protocol`."""
+        return self.stored.find_independent(attributes) if isinstance(self.stored, TableView) else ()
+
     def ranges(self, lows: Codes, highs: Codes) -> Reals:
         """Count many boxes of codes at once, both ends included, without intervals."""
         stored = self.stored.estimate() if isinstance(self.stored, TableView) else self.stored

@@ -39,8 +39,22 @@ def view_of(release: Release) -> TableView | BlockView:
         if "blocks" in release.frames:
             return _blocks(release.frames["blocks"], schema)
         return _tables(release.frames, schema, release.certificate.measures)
-    except (KeyError, ValueError, IndexError, StopIteration):
+    except (KeyError, TypeError, ValueError, IndexError, StopIteration):
         raise ReleaseError("the tables of the view do not fit its schema; the release is damaged") from None
+
+
+def tell_pairs(view: TableView) -> dict[str, Any]:
+    """Which pairs of attributes were measured, for the certificate, and how many rest on independence."""
+    names = view.schema.names
+    return {
+        "pairs": math.comb(len(names), 2),
+        "independent_pairs": view.independent_pairs,
+        "measured_pairs": [[names[first], names[second]] for first, second in view.measured],
+    }
+
+
+def _read_pairs(measures: Mapping[str, Any], schema: Schema) -> tuple[tuple[int, int], ...]:
+    return tuple((schema.position(first), schema.position(second)) for first, second in measures["measured_pairs"])
 
 
 def _table_frames(view: TableView) -> dict[str, Frame]:
@@ -243,13 +257,24 @@ def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, 
         factors=Factors(tree, tables),
         bins=bins,
         shares=tuple(np.split(shares, cuts, axis=1)),
-        tau_squared=float(measures["tau_squared"]),
+        tau_squared=_read_tau_squared(measures),
         factor=float(measures.get("model_factor", 1.0)),
         scales=tuple(float(measures.get(f"scale_{name}", 1.0)) for name in CLASSES),
         faint=tuple(np.split(numbers(values["hidden_variance"]), cuts)) if "hidden_variance" in values else (),
         floor=float(measures["floor_variance"]),
         records=_read_records(frames["records"], schema, widths, versions) if "records" in frames else None,
+        measured=_read_pairs(measures, schema) if "measured_pairs" in measures else (),
     )
+
+
+EARLIER_TAU = 4.0  # earlier releases tell tau^2 in units of p(1 - p), for a share p of the records that both hold
+
+
+def _read_tau_squared(measures: Mapping[str, Any]) -> float:
+    """How far pairs that were not measured may be off; see `uncertainty.model_error`."""
+    if "pair_variance" in measures:
+        return float(measures["pair_variance"])
+    return EARLIER_TAU * float(measures["tau_squared"])
 
 
 def _read_axes(frame: Frame, schema: Schema) -> tuple[LeafAxis, ...]:

@@ -10,21 +10,24 @@ import numpy as np
 
 from sudare.methods.recheck import are_equal
 from sudare.methods.view.blocks import BlockView
-from sudare.methods.view.published import frames_of, leaf_columns, numbers, value_columns, view_of
+from sudare.methods.view.published import frames_of, leaf_columns, numbers, tell_pairs, value_columns, view_of
 from sudare.methods.view.tables import TableView
 from sudare.releases import Certificate, Frame, Release
 from sudare.releases.claims import CheckedClaim
 from sudare.releases.columns import FrameColumn, read_labels, read_numbers
 from sudare.text import text
 
-MEASURES = ("floor_variance", "tau_squared")
-LATER_MEASURES = (  # that releases of the first version do not have
+MEASURES = ("floor_variance",)
+PAIR_MEASURES = {"tau_squared", "pair_variance"}  # how far pairs may be off: earlier releases, and later ones
+LATER_MEASURES = (  # that only some releases have, by their version
+    *PAIR_MEASURES,
     "model_factor",
     "scale_one",
     "scale_held",
     "scale_other",
     "scale_sums",
 )
+PAIRS = ("pairs", "independent_pairs", "measured_pairs")
 SAME_VARIANCE = 1e-6  # relative: a variance is a difference of large numbers
 
 
@@ -35,7 +38,7 @@ def recheck_view(certificate: Certificate, directory: Path) -> list[CheckedClaim
     if isinstance(view, BlockView):
         return [_recheck_values(release.frames, view), _recheck_blocks(view), _recheck_measures(certificate, ())]
     return [_recheck_values(release.frames, view), _recheck_sums(release.frames, view),
-            _recheck_measures(certificate, MEASURES)]  # fmt: skip
+            _recheck_measures(certificate, MEASURES), *_recheck_pairs(certificate, view)]  # fmt: skip
 
 
 def _recheck_values(frames: Mapping[str, Frame], view: TableView | BlockView) -> CheckedClaim:
@@ -95,11 +98,12 @@ def _recheck_sums(found: Mapping[str, Frame], view: TableView) -> CheckedClaim:
 
 def _recheck_measures(certificate: Certificate, names: tuple[str, ...]) -> CheckedClaim:
     """Check that the figures are there that intervals are made of; they come of the fit, which is not repeated."""
-    figures = certificate.measures
+    figures = {name: figure for name, figure in certificate.measures.items() if name not in PAIRS}
     known = {*names, *(LATER_MEASURES if names else ())}
     passed = set(names) <= set(figures) <= known and all(
         math.isfinite(figure) and figure >= 0 for figure in figures.values()
     )
+    passed = passed and (not names or len(PAIR_MEASURES & set(figures)) == 1)
     if passed:
         detail = text("the figures that intervals are made of are there") if names else text("there are no figures")
         return CheckedClaim(
@@ -108,6 +112,21 @@ def _recheck_measures(certificate: Certificate, names: tuple[str, ...]) -> Check
     return CheckedClaim(
         name=text("measures"), passed=False, detail=text("figures that intervals are made of are missing or unknown")
     )
+
+
+def _recheck_pairs(certificate: Certificate, view: TableView) -> list[CheckedClaim]:
+    """Hold the pairs that the certificate calls measured against the tables of the view; early releases name none."""
+    told = {name: certificate.measures[name] for name in PAIRS if name in certificate.measures}
+    if not told:
+        return []
+    is_held = view.known_pairs.issuperset(view.measured)
+    passed = is_held and told == tell_pairs(view)
+    detail = (
+        text("the tables of the view hold every pair that the certificate calls measured")
+        if passed
+        else text("the pairs that the certificate calls measured are not those of the tables")
+    )
+    return [CheckedClaim(name=text("measured pairs"), passed=passed, detail=detail)]
 
 
 def _list(column: FrameColumn) -> list[object]:

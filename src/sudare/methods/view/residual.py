@@ -16,23 +16,34 @@ from fractions import Fraction
 
 import numpy as np
 
-from sudare.methods.view.budget import ViewBudget
+from sudare.methods.view.budget import MOST_PAIRS_BEYOND, ViewBudget
 from sudare.methods.view.fit import Pair
 from sudare.methods.view.junction_tree import Factors
+from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
+from sudare.methods.view.sampling import draw_bins
 from sudare.noise import Rng
 from sudare.noise.uniform import draw_below
 from sudare.schema.arrays import Codes, Integers, Reals
 
 Ends = tuple[int, int]
 
-LEAST_SIGNAL = 250  # records over the noise of a cell: below, extra pairs are chosen instead
+# Chosen on the sets of papers/kato_view and the made-up tables TUNED of benchmarks/view_pairs.py.
+LEAST_SIGNAL = 100  # records over the noise of a cell: below, extra pairs are chosen instead
 MOST_UNITS = 4  # units of the noise of a pair's table: the probe takes no pair for farther off
-PAYS = 2.4  # units; chosen, as LEAST_SIGNAL, on Adult, electricity, phoneme and a made-up dense table
+PAYS, PAYS_BESIDE_EXTRAS = 1.4, 3.2  # units; and for the part of the pairs that extra ones would be
+MANY_EXTRAS = 0.3  # of the pairs: with so many, a few attributes
+PAYS_FEW_ATTRIBUTES, PAYS_FEW_NOISY = 2.5, 3.3  # units; with less than CLEAR_SIGNAL the latter
+CLEAR_SIGNAL = 600
 PROBED_PAIRS = 50
 PROBE_SHARE = Fraction(1, 100)  # of the amount
 RECORDS = 60_000  # drawn from the forest and weighted
 SWEEPS, LATE_SWEEPS = 12, 5  # of the estimate, and of a replicate, which starts from it
+ROUNDS, LATE_ROUNDS = 150, 15  # of the hidden classes, likewise
 TREE_SWEEPS = 4
+TREE_SHARE = 0.9  # of the records: their chance is taken out of answers, that of the classes' records is not
+LAST_SWEEPS = 15  # over single attributes alone, which are known best
+FEWEST_GROUPS, MOST_GROUPS = 3, 24  # of the bins of an attribute
+GROUPS_PER_ROOT = 0.35  # of the records over the noise of a cell
 FULL_STEP, LATE_STEP = 0.8, 0.4  # of the logarithm of a ratio: tables that contradict each other are averaged
 MOST_RATIO = 5.0
 LEAST_SHRINKAGE = 0.02  # a table of which less is kept says nothing
@@ -43,9 +54,9 @@ MOST_JOINT_CELLS = 200_000
 # --- whether it pays --------------------------------------------------------------------------------------------------
 
 
-def passes_gate(records: float, deviation: float) -> bool:
-    """Tell from public numbers whether all remaining pairs could be measured well."""
-    return deviation > 0 and records / deviation >= LEAST_SIGNAL
+def passes_gate(signal: float, pairs: int) -> bool:
+    """Tell from public numbers, the records over the noise of a cell, whether all remaining pairs could be measured."""
+    return 0 < pairs <= MOST_PAIRS_BEYOND and signal >= LEAST_SIGNAL
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,6 +93,7 @@ def probe(
     grids: Sequence[PairGrid],
     true: Callable[[Ends], Integers],
     model: Factors,
+    groups: Sequence[Codes],
     deviation: float,
     *,
     part: Fraction,
@@ -97,19 +109,24 @@ def probe(
     wrong, most = 0, 0
     for grid in grids:
         table = model.joint(grid.ends)[0]
-        boxes = grid.add_up(true(grid.ends).astype(np.float64))  # whole numbers below 2**53: exact
-        bound = max(1, round(MOST_UNITS * deviation * math.sqrt(table.size)))
-        wrong += min(bound, int(np.abs(boxes - np.rint(grid.add_up(table))).sum()))
+        boxes = grid.add_up(true(grid.ends).astype(np.float64)).astype(np.int64)  # below 2**53: exact
+        expected = np.rint(grid.add_up(table)).astype(np.int64)  # compared in integers, however large a model may be
+        cells = math.prod(int(groups[end].max()) + 1 for end in grid.ends)
+        bound = max(1, round(MOST_UNITS * deviation * math.sqrt(cells)))
+        wrong += min(bound, int(np.abs(boxes - expected).sum()))
         most += bound
     noise = budget.sum_noise(part, len(grids))
     found = float(noise.add(np.array([wrong], dtype=np.int64), rng=rng)[0])
     return MOST_UNITS * found / most
 
 
-def does_pay(units: float, pairs: int, extras: int) -> bool:
+def does_pay(units: float, signal: float, *, pairs: int, extras: int) -> bool:
     """Tell whether the remaining pairs are far enough off, apart from the strongest, which extra pairs would catch."""
     caught = extras / pairs
-    return caught < 1 and (units - MOST_UNITS * caught) / (1 - caught) >= PAYS
+    least = PAYS + PAYS_BESIDE_EXTRAS * caught
+    if caught > MANY_EXTRAS:
+        least = PAYS_FEW_ATTRIBUTES if signal >= CLEAR_SIGNAL else PAYS_FEW_NOISY
+    return caught < 1 and (units - MOST_UNITS * caught) / (1 - caught) >= least
 
 
 # --- weighted records -------------------------------------------------------------------------------------------------
@@ -165,8 +182,8 @@ class WeightedRecords:
 Target = tuple[Codes, Reals]  # the cell of every record, and how many records each cell shall have
 
 
-def shrink(pair: Pair, model: Reals) -> Reals | None:
-    """Pull a noisy table towards the forest, as far as its noise explains the difference; None if all of it does.
+def shrink(pair: Pair, model: Reals) -> Reals:
+    """Pull a noisy table towards a model, as far as its noise explains the difference (James and Stein).
 
     Only what is not in the margins is taken from it: those are known better.
     """
@@ -174,58 +191,133 @@ def shrink(pair: Pair, model: Reals) -> Reals | None:
     off = off - off.mean(axis=0) - off.mean(axis=1)[:, None] + off.mean()
     free = max(1, (model.shape[0] - 1) * (model.shape[1] - 1) - 2)
     kept = 1 - pair.variance * free / max(float((off**2).sum()), 1e-9)
-    return np.maximum(model + kept * off, LEAST_OF_MODEL * model) if kept > LEAST_SHRINKAGE else None
+    return np.maximum(model + kept * off, LEAST_OF_MODEL * model) if kept > LEAST_SHRINKAGE else model
 
 
-def rake(weights: Reals, targets: Sequence[Target], total: float, *, sweeps: int) -> Reals:
-    """Change weights until the records agree with the tables, in damped sweeps; weights stay positive."""
+def rake(weights: Reals, targets: Sequence[Target], total: float, *, sweeps: int, step: float | None = None) -> Reals:
+    """Change weights until the records agree with the tables, in damped sweeps or in steps of `step`; none gets 0."""
     weights = weights.copy()
     for sweep in range(sweeps):
-        step = FULL_STEP if sweep < sweeps // 2 else LATE_STEP
+        power = step or (FULL_STEP if sweep < sweeps // 2 else LATE_STEP)
         for cells, table in targets:
             now = np.bincount(cells, weights, table.size)
             ratio = np.where(now > 0, table / np.where(now > 0, now, 1.0), 1.0)
-            weights *= (np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO) ** step)[cells]
+            weights *= (np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO) ** power)[cells]
         weights *= total / max(float(weights.sum()), 1e-300)
     return weights
 
 
+def group_bins(margins: Sequence[Reals], is_ordered: Sequence[bool], signal: float) -> tuple[Codes, ...]:
+    """The group of every coarse bin, attribute by attribute: neighbours of about equal mass share one.
+
+    The fewer records there are over the noise of a cell, the fewer groups; twice as many for values without order,
+    whose neighbours are not alike. From public numbers alone.
+    """
+    wanted = min(MOST_GROUPS, max(FEWEST_GROUPS, round(GROUPS_PER_ROOT * math.sqrt(signal))))
+    groups = []
+    for mass, ordered in zip(margins, is_ordered, strict=True):
+        parts = wanted if ordered else 2 * wanted
+        middle = (np.cumsum(mass) - mass / 2) / max(float(mass.sum()), 1e-9)
+        part = np.arange(mass.size) if mass.size <= parts else np.minimum((parts * middle).astype(np.int64), parts - 1)
+        groups.append(np.unique(part, return_inverse=True)[1].astype(np.int64))
+    return tuple(groups)
+
+
+def add_groups(table: Reals, first: Codes, second: Codes) -> Reals:
+    """Add a table of bins up to its groups, which are runs of bins."""
+    rows = np.add.reduceat(table, np.searchsorted(first, np.arange(first[-1] + 1)), axis=0)
+    added: Reals = np.add.reduceat(rows, np.searchsorted(second, np.arange(second[-1] + 1)), axis=1)
+    return added
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RakedPairs:
-    """The tables measured beyond the tree, and records drawn from the tree's estimate."""
+    """The tables measured beyond the tree, over groups of bins; hidden classes; and records drawn from both.
+
+    The first `drawn` records are the tree's, the others the classes'.
+    """
 
     pairs: tuple[Pair, ...]
+    groups: tuple[Codes, ...]
+    forest: tuple[Pair, ...]
+    classes: HiddenClasses
     bins: Codes
+    drawn: int
     widths: tuple[int, ...]
-    forest: tuple[Ends, ...]
+
+    @classmethod
+    def of(
+        cls, factors: Factors, forest: Sequence[Pair], pairs: Sequence[Pair], groups: Sequence[Codes], *, rng: Rng
+    ) -> RakedPairs:
+        """Fit the hidden classes, and draw the records that will be weighted."""
+        margins = [factors.of([place])[0] for place in range(len(groups))]
+        widths = tuple(margin.size for margin in margins)
+        sheets = _lay_out(factors, forest, pairs, groups, widths)
+        classes = fit_classes(start_classes(margins, rng=rng), sheets, margins, rounds=ROUNDS)
+        size = round(RECORDS * TREE_SHARE)
+        own = draw_bins(factors, size, rng=rng)
+        return cls(
+            pairs=tuple(pairs),
+            groups=tuple(groups),
+            forest=tuple(forest),
+            classes=classes,
+            bins=np.concatenate([own, classes.draw(RECORDS - size, rng=rng)]),
+            drawn=len(own),
+            widths=widths,
+        )
 
     def fit(self, factors: Factors, pairs: Sequence[Pair], *, start: Reals | None = None) -> tuple[Reals, Reals]:
-        """The weights that the forest gives the records, and those that all tables give them."""
+        """The weights that the tree gives the records, and those that all tables give them."""
         total = float(factors.totals[0])
-        cells = {ends: self.bins[:, ends[0]] * width + self.bins[:, ends[1]] for ends, width in self._strides.items()}
-        said = {ends: factors.joint(ends)[0] for ends in cells}
-        forest = [(cells[ends], table.ravel()) for ends, table in said.items()]
-        even = np.full(len(self.bins), total / max(1, len(self.bins)))
-        plain = rake(even, forest, total, sweeps=TREE_SWEEPS)  # so that only what the tables add is left to chance
-        shrunk = {pair.ends: shrink(pair, said[pair.ends]) for pair in pairs}
-        kept = [(cells[ends], said[ends].ravel()) for ends in self.forest]
-        targets = [(cells[ends], table.ravel()) for ends, table in shrunk.items() if table is not None]
-        if not targets:
-            return plain, plain
+        margins = [factors.of([place])[0] for place in range(len(self.widths))]
+        ones = [(self.bins[:, place], margin) for place, margin in enumerate(margins)]
+        forest = [(self._fine_cells(pair.ends), factors.joint(pair.ends)[0].ravel()) for pair in self.forest]
+        even = np.full(self.drawn, total / max(1, self.drawn))
+        own = [(cells[: self.drawn], table) for cells, table in (*ones, *forest)]
+        plain = np.zeros(len(self.bins))
+        plain[: self.drawn] = rake(even, own, total, sweeps=TREE_SWEEPS)
+        plain[: self.drawn] = rake(plain[: self.drawn], own[: len(ones)], total, sweeps=LAST_SWEEPS, step=1.0)
+        classes = self.classes
+        if start is not None:
+            sheets = _lay_out(factors, self.forest, pairs, self.groups, self.widths)
+            classes = fit_classes(classes, sheets, margins, rounds=LATE_ROUNDS)
+        targets = [(self._cells(pair.ends), self._expect(pair, factors, classes).ravel()) for pair in pairs]
         sweeps = SWEEPS if start is None else LATE_SWEEPS
-        return plain, rake(plain if start is None else start, [*targets, *kept], total, sweeps=sweeps)
+        begun = np.full(len(self.bins), total / max(1, len(self.bins))) if start is None else start
+        weights = rake(begun, [*targets, *forest, *ones], total, sweeps=sweeps)
+        return plain, rake(weights, ones, total, sweeps=LAST_SWEEPS, step=1.0)
 
-    @property
-    def _strides(self) -> dict[Ends, int]:
-        """How many bins the second attribute of every measured pair has."""
-        return {ends: self.widths[ends[1]] for ends in (*(pair.ends for pair in self.pairs), *self.forest)}
+    def _expect(self, pair: Pair, factors: Factors, classes: HiddenClasses) -> Reals:
+        """The table of a pair, pulled from what was measured towards the classes or the tree, whichever is nearer."""
+        first, second = (self.groups[end] for end in pair.ends)
+        tree = add_groups(factors.joint(pair.ends)[0], first, second)
+        hidden = float(factors.totals[0]) * add_groups(classes.table(pair.ends), first, second)
+        nearer = min((tree, hidden), key=lambda table: float(((pair.values - table) ** 2).sum()))
+        return shrink(pair, nearer)
+
+    def _fine_cells(self, ends: Ends) -> Codes:
+        cells: Codes = self.bins[:, ends[0]] * self.widths[ends[1]] + self.bins[:, ends[1]]
+        return cells
+
+    def _cells(self, ends: Ends) -> Codes:
+        """The cell of every record in the table of a pair over groups."""
+        first, second = (self.groups[end][self.bins[:, end]] for end in ends)
+        cells: Codes = first * (int(self.groups[ends[1]][-1]) + 1) + second
+        return cells
 
     def noised(self, weights: Reals, add_noise: Callable[[Reals, float], Reals]) -> list[Pair]:
         """Measure the weighted records as the table was measured."""
         again = []
         for pair in self.pairs:
-            first, second = pair.ends
-            cells = self.bins[:, first] * self.widths[second] + self.bins[:, second]
-            table = np.bincount(cells, weights, pair.values.size).astype(np.float64).reshape(pair.values.shape)
-            again.append(replace(pair, values=add_noise(table, pair.variance)))
+            table = np.bincount(self._cells(pair.ends), weights, pair.values.size).astype(np.float64)
+            again.append(replace(pair, values=add_noise(table.reshape(pair.values.shape), pair.variance)))
         return again
+
+
+def _lay_out(
+    factors: Factors, forest: Sequence[Pair], pairs: Sequence[Pair], groups: Sequence[Codes], widths: Sequence[int]
+) -> list[PairSheet]:
+    """The tables of the tree as it was fitted, and those beyond it as they were measured."""
+    total = max(float(factors.totals[0]), 1e-9)
+    known = [replace(pair, values=factors.joint(pair.ends)[0]) for pair in forest]
+    return [PairSheet.of(known, None, widths, total), PairSheet.of(pairs, groups, widths, total)]

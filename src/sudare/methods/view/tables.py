@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -74,6 +75,7 @@ class TableView:
     scales: tuple[float, ...] = (1.0,) * len(CLASSES)
     floor: float = 0.0
     records: WeightedRecords | None = None  # where pairs beyond the tree were measured
+    measured: tuple[tuple[int, int], ...] = ()  # pairs of attributes with a noisy table of their own
 
     @property
     def total(self) -> float:
@@ -86,33 +88,29 @@ class TableView:
         return self.factors.only(0)
 
     def moments(self, boxes: Sequence[AxisWeights]) -> Moments:
-        """Estimate a sum over disjoint boxes: noise from the replicates, the model's part in units of Var(f)."""
+        """Estimate a sum over disjoint boxes: noise from the replicates, the model's part as if boxes erred alike."""
         sums = np.zeros(self.factors.versions)
-        squares, hidden, inside = 0.0, 0.0, 0.0
+        model, hidden, inside = 0.0, 0.0, 0.0
         restricted: set[int] = set()
-        is_sum = False
         for plain in boxes:
             box = {axis: self._prepare(axis, weights) for axis, weights in plain.items()}
             answers = self._answer_evidence({axis: one.evidence for axis, one in box.items()})
             sums = sums + answers
             is_plain = all(one.is_plain for one in box.values())
-            squares += float(answers[0]) if is_plain else self._estimate({a: one.squares for a, one in box.items()})
             hidden = max(hidden, self._hidden_in(box, float(answers[0]) if is_plain else 0.0))
             inside += self._inside(box)
             restricted |= {axis for axis, one in box.items() if one.is_restricting}
-            is_sum = is_sum or any(one.is_graded for one in box.values())
+            model += math.sqrt(self.factor * self.doubt({axis: one.spread for axis, one in box.items()}))
         noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
-        records = max(self.total, 1.0)
-        spread = max(0.0, squares / records - (float(sums[0]) / records) ** 2)
         found = Moments(
             value=float(sums[0]),
             noise=noise + hidden,
-            model=self.factor * self.doubt(restricted) * spread,
+            model=model**2,
             inside=inside,
             replicates=self.factors.versions - 1,
         )
-        scale = self.scales[class_of(restricted, self.known_pairs, is_sum=is_sum)]
-        return scale_moments(found, max(1.0, scale) if is_sum else scale)  # the exam is about counts
+        scale = self.scales[class_of(restricted, self.known_pairs)]
+        return scale_moments(found, scale)
 
     def _prepare(self, axis: int, weights: Reals | LeafWeights | MeanWeights) -> PreparedAxis:
         """What follows from the weights of one attribute; kept, since groups share most of their attributes."""
@@ -135,9 +133,20 @@ class TableView:
                 continue
             others = {other: two.evidence[:1] for other, two in box.items() if other != axis}
             records = self.first.profile(axis, others)[self.bins[axis]] * self.shares[axis][0]
-            weights = one.weights
-            variance += float((records**2 + np.abs(records)) @ weights.inside) + float(records @ weights.drift) ** 2
+            weights, lumps = one.weights, self._find_lumps(axis)
+            lumps = lumps if weights.together is None else np.where(weights.together, 1.0, lumps)
+            variance += float(((lumps * records) ** 2 + np.abs(records)) @ weights.inside)
+            variance += float(records @ weights.drift) ** 2
         return variance
+
+    def _find_lumps(self, axis: int) -> Reals:
+        if axis not in self._lumps:
+            self._lumps[axis] = self.axes[axis].find_lumps(self.count_leaves(axis))
+        return self._lumps[axis]
+
+    @cached_property
+    def _lumps(self) -> dict[int, Reals]:
+        return {}
 
     @cached_property
     def known_pairs(self) -> frozenset[tuple[int, int]]:
@@ -147,35 +156,92 @@ class TableView:
         cliques = self.factors.tree.cliques
         return frozenset(pair for clique in cliques for pair in itertools.combinations(clique, 2))
 
-    def doubt(self, attributes: Iterable[int]) -> float:
-        """The model's variance of a count of these attributes, in units of p(1-p), before the exam's factor.
+    def find_independent(self, attributes: frozenset[int]) -> list[tuple[int, int]]:
+        """The pairs of these attributes that no chain of tables links; all pairs were measured if there are records."""
+        if self.records is not None:
+            return []
+        return [(a, b) for a, b in itertools.combinations(sorted(attributes), 2) if self._parts[a] != self._parts[b]]
 
-        What one attribute says was measured. Of several, records fall by chance, and pairs that no clique holds may
-        depend on each other; how much tau^2 tells.
+    @cached_property
+    def _parts(self) -> list[int]:
+        return self.factors.tree.parts
+
+    @property
+    def independent_pairs(self) -> int:
+        """How many pairs of attributes are supposed to be independent of each other."""
+        sizes = Counter(self._parts).values()
+        d = len(self._parts)
+        return 0 if self.records is not None else (d * d - sum(size * size for size in sizes)) // 2
+
+    def doubt(self, spreads: Mapping[int, AxisSpread]) -> float:
+        """The model's variance of a sum of products of weights, one of each attribute; before the exam's scale.
+
+        What one attribute says was measured, so only what attributes do together can be off. Under independence a
+        product of weights is made of parts: its mean, what single attributes add, what pairs add, and the rest. The
+        part of a pair varies by Var(g) Var(h) times the squared means of the others. By so much, times the records,
+        chance alone would move a sum whose margins are known; times tau^2, a pair that was not measured. A measured
+        pair is known between coarse bins; within them attributes are supposed to depend on each other as much.
         """
-        pairs = list(itertools.combinations(sorted(attributes), 2))
-        if not pairs:
+        moving = sorted(axis for axis, one in spreads.items() if one.variance > 0)
+        if len(moving) < 2:
             return 0.0
-        unknown = sum(pair not in self.known_pairs for pair in pairs) / len(pairs)
+        means = {axis: one.mean**2 for axis, one in spreads.items()}
+        rest = _multiply(one.mean**2 + one.variance for one in spreads.values()) - _multiply(means.values())
+        for axis in moving:
+            rest -= spreads[axis].variance * _multiply(mean for other, mean in means.items() if other != axis)
+        variance, unknown, pairs = 0.0, 0, list(itertools.combinations(moving, 2))
+        for ends in pairs:
+            others = _multiply(mean for other, mean in means.items() if other not in ends)
+            first, second = (spreads[axis] for axis in ends)
+            part = others * first.variance * second.variance
+            is_known = ends in self.known_pairs
+            between = others * first.between * second.between if is_known else 0.0
+            within = self._doubt_within(ends) if is_known else self._doubt_pair(1.0)
+            variance += between * self._doubt_pair(0.0) + (part - between) * within
+            unknown, rest = unknown + (not is_known), rest - part
+        return variance + max(0.0, rest) * self._doubt_pair(unknown / len(pairs))
+
+    def _doubt_pair(self, unknown: float) -> float:
         return self.total + self.tau_squared * (HELD_PAIR_ERROR + (1 - HELD_PAIR_ERROR) * unknown)
 
-    def _hidden_in(self, box: Mapping[int, PreparedAxis], held: float) -> float:
-        records = max(self.total, 1.0)
-        masses = [one.mass for one in box.values()]
-        least = (
-            self._hidden(masses, held / records) * _multiply(one.mean_square for one in box.values()) if box else 0.0
-        )
-        return max(least, self._faint_in(box, masses))
+    def _doubt_within(self, ends: tuple[int, int]) -> float:
+        """The doubt about a measured pair within its coarse bins: as correlated as it is between them, on average.
 
-    def _faint_in(self, box: Mapping[int, PreparedAxis], masses: Sequence[float]) -> float:
-        """What faint leaves hide: those that a question takes, or those it leaves out where that is less."""
-        if not self.faint:
+        Chi-square over its degrees of freedom is the mean square of the correlations of all contrasts of two tables.
+        """
+        if ends not in self._within:
+            table = self.first.joint(list(ends))[0]
+            if self.records is not None:
+                table = np.maximum(table + self.records.only(0).table(list(ends))[0], 0.0)
+            expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / max(float(table.sum()), 1.0)
+            is_some = expected > 0
+            squares = float(((table - expected)[is_some] ** 2 / expected[is_some]).sum())
+            free = max(1, (table.shape[0] - 1) * (table.shape[1] - 1))
+            self._within[ends] = self._doubt_pair(0.0) + self.total * squares / free
+        return self._within[ends]
+
+    @cached_property
+    def _within(self) -> dict[tuple[int, int], float]:
+        return {}
+
+    def _hidden_in(self, box: Mapping[int, PreparedAxis], held: float) -> float:
+        if not box:
             return 0.0
+        masses = [one.mass for one in box.values()]
+        least = self._hidden(masses, held / max(self.total, 1.0)) * _multiply(one.mean_square for one in box.values())
+        return max(least, self._faint_in(box)) if self.faint else least
+
+    def _faint_in(self, box: Mapping[int, PreparedAxis]) -> float:
+        """What faint leaves hide: those that a question takes, or those it leaves out where that is less.
+
+        Of the records that a leaf hides, a question about other attributes too takes its share, and chance moves it.
+        """
         hidden = 0.0
         for axis, one in box.items():
-            others = math.prod(masses) / one.mass if one.mass > 0 else 0.0
-            weight = _multiply(two.mean_square for other, two in box.items() if other != axis)
-            hidden += one.faint * others * weight  # in the units of the sum, whatever the others weigh
+            others = [two.spread for other, two in box.items() if other != axis]
+            mean = _multiply(two.mean**2 for two in others)
+            square = _multiply(two.mean**2 + two.variance for two in others)
+            hidden += one.faint * mean + one.faint_roots * max(0.0, square - mean)
         return hidden
 
     def count_leaves(self, attribute: int) -> Reals:
@@ -204,21 +270,9 @@ class TableView:
         answers = self.factors.answer(evidence)
         return answers if self.records is None else answers + self.records.answer(evidence)
 
-    def _estimate(self, evidence: Mapping[int, Reals]) -> float:
-        """The estimate alone, of evidence of version 0."""
-        found = float(self.first.answer(evidence)[0])
-        return found if self._first_records is None else found + float(self._first_records.answer(evidence)[0])
-
-    @cached_property
-    def _first_records(self) -> WeightedRecords | None:
-        return None if self.records is None else self.records.only(0)
-
-    def weigh_bins(self, attribute: int, weights: Reals, *, only_first: bool = False) -> Reals:
+    def weigh_bins(self, attribute: int, weights: Reals) -> Reals:
         """The mean weight of every bin, (versions, bins)."""
         share = self.shares[attribute]
-        if only_first:
-            sums = np.bincount(self.bins[attribute], weights=share[0] * weights, minlength=self.widths[attribute])
-            return sums.astype(np.float64, copy=False)[None, :]
         cells = self._places[attribute]
         versions, width = share.shape[0], self.widths[attribute]
         sums = np.bincount(cells, weights=(share * weights).ravel(), minlength=versions * width)
@@ -271,29 +325,17 @@ class TableView:
         summed: Reals = below.cumsum(axis=0)
         return summed
 
-    def range_answers(self, lows: Codes, highs: Codes) -> tuple[Reals, Reals, Reals]:
-        """Count boxes of codes with the variances of noise and model."""
-        versions = self.range_versions(lows, highs)
-        noise = ((versions[:, 1:] - versions[:, :1]) ** 2).mean(axis=1)
-        share = np.clip(versions[:, 0] / max(self.total, 1.0), 0.0, 1.0)
-        cumulated = [self._cumulate(place) for place in range(lows.shape[1])]
+    def range_moments(self, lows: Codes, highs: Codes) -> list[Moments]:
+        """Estimate boxes of codes as a question of SQL would be: with the variances of their errors."""
         tops = np.array(self.schema.sizes) - 1
-        model = self.factor * share * (1 - share)
-        for query, (low, high) in enumerate(zip(lows, highs, strict=True)):
-            restricted = np.flatnonzero((low > 0) | (high < tops)).tolist()
-            masses = [float(cumulated[axis][high[axis] + 1] - cumulated[axis][low[axis]]) for axis in restricted]
-            noise[query] += self._hidden(masses, float(share[query]))
-            model[query] *= self.doubt(restricted)
-            square = self.scales[class_of(restricted, self.known_pairs)] ** 2
-            least = noise[query] * min(1.0, square)
-            noise[query], model[query] = least, max(0.0, square * (noise[query] + model[query]) - least)
-        return versions[:, 0], noise, model
-
-    def _cumulate(self, attribute: int) -> Reals:
-        """What share of the records lies below each declared code of an attribute."""
-        counts = np.bincount(self.axes[attribute].codes, self.count_leaves(attribute), self.schema.sizes[attribute])
-        cumulated: Reals = np.concatenate([[0.0], np.cumsum(counts)]) / max(self.total, 1.0)
-        return cumulated
+        found = []
+        for low, high in zip(lows, highs, strict=True):
+            box = {}
+            for axis in np.flatnonzero((low > 0) | (high < tops)).tolist():
+                codes = self.axes[axis].codes
+                box[axis] = LeafWeights.plain(((codes >= low[axis]) & (codes <= high[axis])).astype(np.float64))
+            found.append(self.moments([box]))
+        return found
 
     def marginal(self, names: Sequence[str]) -> Reals:
         """Give the table of some attributes, declared value by declared value."""
@@ -309,6 +351,20 @@ class TableView:
         return whole
 
 
+@dataclass(frozen=True, slots=True)
+class AxisSpread:
+    """The mean and the variance of what a question weighs the records with, by one attribute.
+
+    `between`: the part of the variance that lies between coarse bins.
+    """
+
+    mean: float
+    variance: float
+    between: float
+
+
+FEW_WEIGHTS = 8  # of leaves: 0 and 1, those of a share of a share, and leaves cut at either end
+MOST_LOOKED_AT = 4096  # leaves
 MOST_PREPARED = 128  # weights of attributes that are kept from one box to the next
 
 
@@ -330,9 +386,9 @@ class PreparedAxis:
 
     @cached_property
     def is_graded(self) -> bool:
-        """Tell whether values weigh differently, as in sums; a count has 0, 1, and a part of a leaf at either end."""
+        """Tell whether values weigh differently, as in sums; a count or share has few weights, and cut leaves."""
         mean = self.weights.mean
-        return int(np.count_nonzero((mean != 0) & (mean != 1))) > 2
+        return not self.is_plain and int(np.unique(mean[:MOST_LOOKED_AT]).size) > FEW_WEIGHTS
 
     @cached_property
     def evidence(self) -> Reals:
@@ -340,11 +396,18 @@ class PreparedAxis:
         return self.view.weigh_bins(self.axis, self.weights.mean)
 
     @cached_property
-    def squares(self) -> Reals:
-        """The mean square weight of every bin, in the estimate alone."""
-        if self.is_plain:
-            return self.evidence[:1]
-        return self.view.weigh_bins(self.axis, self.weights.mean**2 + self.weights.inside, only_first=True)
+    def spread(self) -> AxisSpread:
+        """The mean of the weights over the records, and their variance."""
+        shares = self.view.count_leaves(self.axis) / max(self.view.total, 1.0)
+        weighed = shares * self.weights.mean
+        mean = float(weighed.sum())
+        if not self.is_restricting:
+            return AxisSpread(mean, 0.0, 0.0)
+        width, bins = self.view.widths[self.axis], self.view.bins[self.axis]
+        sums, masses = (np.bincount(bins, weights=one, minlength=width) for one in (weighed, shares))
+        between = float((sums**2 / np.where(masses > 0, masses, 1.0)).sum()) - mean**2
+        variance = max(0.0, float(weighed @ self.weights.mean) - mean**2)
+        return AxisSpread(mean, variance, min(variance, max(0.0, between)))
 
     @cached_property
     def mass(self) -> float:
@@ -354,16 +417,24 @@ class PreparedAxis:
 
     @cached_property
     def mean_square(self) -> float:
-        """The mean square weight of the values that weigh anything."""
-        weighed = self.weights.mean[self.weights.mean != 0]
-        return float((weighed**2).mean()) if weighed.size else 0.0
+        """The mean square weight of the records that weigh anything."""
+        if self.is_plain or not self.mass > 0:
+            return 1.0 if self.mass > 0 else float((self.weights.mean**2).max())
+        return (self.spread.mean**2 + self.spread.variance) / self.mass
 
     @cached_property
     def faint(self) -> float:
-        """What the faint leaves that are taken hide, or those left out where that is less."""
+        """What the faint leaves that are taken hide, or those left out where that is less; sums around their mean."""
         faint, mean = self.view.faint[self.axis], self.weights.mean
-        taken = float(faint @ mean**2)
-        return min(taken, float(faint @ (mean == 0))) if self.is_plain else taken
+        if self.is_plain:
+            return min(float(faint @ mean), float(faint @ (mean == 0)))
+        centre = self.spread.mean if self.is_graded else 0.0
+        return float(faint @ (mean - centre) ** 2)
+
+    @cached_property
+    def faint_roots(self) -> float:
+        """About how many records faint leaves hide, times their square weights."""
+        return float(np.sqrt(self.view.faint[self.axis]) @ self.weights.mean**2)
 
 
 def _multiply(numbers: Iterable[float]) -> float:

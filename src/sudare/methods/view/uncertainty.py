@@ -23,6 +23,8 @@ LEFT_SHARES = (
     np.sin(np.linspace(0.0, np.pi / 2, 33)) ** 2
 )  # what share the left half may have: rather a little or a lot
 LOG_LIKELIHOODS = np.log([10.0, *[1.0] * 31, 10.0])  # and, as likely as ten others, nothing or all
+LONG_LIST = 256  # values of a coarse bin: only lists of labels have bins with more
+SPIKE_DEVIATIONS = 5  # of the noise: among 1e5 values that hold nobody, some forty pass it
 SURE_DEVIATIONS = 25  # deviations: a part with more is cut as its sums say, since LEFT_SHARES is coarser than the noise
 
 
@@ -37,13 +39,32 @@ def inside_bins(measured: Measurements, factors: Factors, *, plain: bool = False
         shared = (
             _share_by_projection(values, edges, totals)
             if plain
-            else share_by_halves(values, edges, totals, variance=one_way.variance)
+            else share_beside_spikes(values, edges, totals, variance=one_way.variance)
         )
         mass[order] = shared
         sums = np.bincount(bins, mass)
         even = 1.0 / np.diff(edges)
         shares.append(np.where(sums[bins] > 0, mass / np.where(sums > 0, sums, 1.0)[bins], even[bins]))
     return shares
+
+
+def share_beside_spikes(values: Reals, edges: Codes, totals: Reals, *, variance: float) -> Reals:
+    """Share totals out half by half; in a long list of rare values, one that stands far out keeps its noisy count.
+
+    Halves of a long list are told by sums of many noisy values, in which a single frequent one is lost.
+    """
+    sizes = np.diff(edges)
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    is_spike = (sizes[owner] > LONG_LIST) & (values > SPIKE_DEVIATIONS * math.sqrt(variance))
+    taken = np.bincount(owner[is_spike], values[is_spike], minlength=sizes.size)
+    is_spike &= (taken <= totals)[owner]
+    if not is_spike.any():
+        return share_by_halves(values, edges, totals, variance=variance)
+    rest = totals - np.where(taken <= totals, taken, 0.0)
+    shared = values.copy()
+    others = np.concatenate([[0], np.cumsum(np.bincount(owner[~is_spike], minlength=sizes.size))])
+    shared[~is_spike] = share_by_halves(values[~is_spike], others, rest, variance=variance)
+    return shared
 
 
 def share_by_halves(values: Reals, edges: Codes, totals: Reals, *, variance: float = 0.0) -> Reals:
@@ -104,17 +125,17 @@ def _share_by_projection(values: Reals, edges: Codes, totals: Reals) -> Reals:
 
 REPLICATES = 10
 FAINT_DEVIATIONS = 2  # deviations of its noise: a leaf with fewer records is faint
+DROWNED_DEVIATIONS = 1.5  # above its noisy count: what a drowned value may still hold
 FAINT_NOISE = 0.3  # of the variance of a leaf; chosen by coverage of a long-tailed amount of Adult
+UNEVEN_PARTS = 0.0225  # of the square of a cell's records: the variance of those of a tenth of it (Dirichlet, 0.3 each)
 SWEEPS = 4  # a replicate starts from the fit, and is near it
 HIDDEN_NOISE = 0.6  # of the variance of a value: what the noise of values that came out as 0 may hide
 SAMPLING_VARIANCE = 0.25  # of the variance that independent records have: the part that no measured table pins down
-ERROR_WITHOUT_PAIRS = (
-    0.06  # of the records: how far off a model without pairs is supposed to be (Adult and electricity: .035, .045)
-)
+ERROR_WITHOUT_PAIRS = 0.1  # how strongly two attributes are supposed to be correlated where no pair is looked at
 UNJUDGED_PAIRS = (
     0.5  # of the variance found in judged pairs, which were the worst: what the pairs never looked at are given
 )
-LEAST_SHARE = 0.02  # of the records: smaller rectangles say little against their noise
+LEAST_SPREAD = 0.005  # p(1 - p) q(1 - q) of a rectangle: those with less say little against their noise
 
 
 def replicates(drawn: FittedModel, *, rng: Rng, size: int = REPLICATES) -> tuple[Factors, list[Reals]]:
@@ -198,23 +219,28 @@ def noised(measured: Measurements, factors: Factors, shares: list[Reals], *, rng
         replace(pair, values=add_noise(factors.of(pair.ends)[0], variance=pair.variance, rng=rng))
         for pair in measured.pairs
     )
+    sums = []
+    for known in measured.sums:
+        held = np.bincount(known.groups, factors.of([known.attribute])[0]).astype(np.float64)
+        sums.append(replace(known, values=add_noise(held, variance=known.variance, rng=rng)))
     if measured.total_variance:
         total = float(add_noise(np.array([total]), variance=measured.total_variance, rng=rng)[0])
-    return replace(measured, total=total, ones=ones, pairs=pairs)
+    return replace(measured, total=total, ones=ones, pairs=pairs, sums=tuple(sums))
 
 
 def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
-    """tau^2: the variance of a count beyond its noise, in units of p(1-p) for a share p of the records.
+    """tau^2: the variance of a count beyond its noise, in units of p(1-p) q(1-q) for shares p and q of two attributes.
 
-    For random rectangles of the extra pairs: how far their noisy count was from what the forest said before it knew
-    them, less the noise. Those pairs were chosen because the model explained them worst, so OTHERS of it is taken. It
-    is at least CHANCE times the number of records. Where hardly a pair was looked at, nothing private tells how
-    dependent attributes are, and at least UNSEEN is supposed.
+    Its root over the records is how strongly attributes are correlated beyond what the model knows. For random
+    rectangles of the extra pairs: how far their noisy count was from what the forest said before it knew them, less the
+    noise. Those pairs were chosen because the model explained them worst, so UNJUDGED_PAIRS of it is taken. It is at
+    least SAMPLING_VARIANCE times the number of records. Where hardly a pair was looked at, nothing private tells how
+    dependent attributes are, and at least ERROR_WITHOUT_PAIRS is supposed.
     """
     if drawn.raked is not None:  # every pair was measured; what is left the exam tells
         return SAMPLING_VARIANCE * float(drawn.factors.totals[0])
     judged = [pair for pair in drawn.measured.pairs if pair.last] or _weakest(drawn)
-    total = float(drawn.earlier.totals[0])
+    total = max(float(drawn.earlier.totals[0]), 1.0)
     excesses = []
     for pair in judged:
         expected = drawn.earlier.joint(pair.ends)[0]
@@ -227,13 +253,29 @@ def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
 def faint_noise(drawn: FittedModel, place: int, share: Reals) -> Reals:
     """What the noise of every leaf may hide: leaves that came out near 0 take part in the estimate as nothing.
 
-    FAINT_NOISE of the variance of a leaf with fewer than two deviations of records; 0 for the others.
+    Of the variance of a leaf with fewer than two deviations of records: FAINT_NOISE for a cell to start from; for a
+    part of a larger cell what is left after its noisy count, v/(1 + v), if the parts of a cell share its records
+    unevenly, with a variance of v times that of the noise. 0 for the others. A value of a long list whose noisy count
+    is far above what it was given may hold as many as that, and some more.
     """
     grown, measured = drawn.leaves[place], drawn.measured
     deviations = grown.deviations(math.sqrt(measured.ones[place].variance))
     records = drawn.factors.of([place])[0][measured.bins[place][grown.cell_of_leaf]] * share
-    hidden: Reals = np.where(records < FAINT_DEVIATIONS * deviations, FAINT_NOISE * deviations**2, 0.0)
-    return hidden
+    starts, sums = grown.starts, np.concatenate([[0.0], np.cumsum(records)])
+    left = np.full(starts.size, FAINT_NOISE)
+    lows, highs = grown.cells.starts[:-1], grown.cells.starts[1:]
+    for level in grown.levels:
+        first, last = (np.searchsorted(starts, ends[level.parents]) for ends in (lows, highs))
+        spread = UNEVEN_PARTS * (sums[last] - sums[first]) ** 2 / level.variance
+        left[np.searchsorted(starts, level.starts[~level.is_cut])] = (spread / (1 + spread))[~level.is_cut]
+        lows, highs = level.starts, level.stops
+    hidden: Reals = np.where(records < FAINT_DEVIATIONS * deviations, left * deviations**2, 0.0)
+    bins = measured.bins[place]
+    if grown.levels or np.bincount(bins).max() <= LONG_LIST:
+        return hidden
+    off = measured.ones[place].values - records  # a value of a long list that its neighbours drowned
+    is_drowned = (off > FAINT_DEVIATIONS * deviations) & (np.bincount(bins)[bins] > LONG_LIST)
+    return np.where(is_drowned, np.maximum(hidden, ((off + DROWNED_DEVIATIONS * deviations) / 2) ** 2), hidden)
 
 
 def hidden_noise(drawn: FittedModel) -> float:
@@ -249,9 +291,10 @@ def _weakest(drawn: FittedModel) -> list[Pair]:
 
 def _excess(pair: Pair, expected: Reals, total: float, rng: Rng) -> float | None:
     rows, columns = (slice(*draw_interval(size, rng=rng)) for size in pair.values.shape)
-    share = float(expected[rows, columns].sum()) / max(total, 1.0)
-    if not LEAST_SHARE <= share <= 1 - LEAST_SHARE:
+    share_of_rows, share_of_columns = float(expected[rows].sum()), float(expected[:, columns].sum())
+    spread = math.prod(share * (1 - share) for share in (share_of_rows / total, share_of_columns / total))
+    if not spread >= LEAST_SPREAD:
         return None
     residual = float((pair.values - expected)[rows, columns].sum())
     noise = pair.variance * pair.values[rows, columns].size
-    return (residual**2 - noise) / (share * (1 - share))
+    return (residual**2 - noise) / spread

@@ -30,11 +30,11 @@ from sudare.methods.view.budget import (
     split_budget,
     split_epsilon,
 )
-from sudare.methods.view.exam import CLASSES, examine
+from sudare.methods.view.exam import CLASSES, exam_noise, examine, plan_exam
 from sudare.methods.view.leaves import cut_schema
 from sudare.methods.view.model import FittedModel, draw_model
 from sudare.methods.view.mondrian import costs, draw_blocks, find_stop
-from sudare.methods.view.published import frames_of
+from sudare.methods.view.published import frames_of, tell_pairs
 from sudare.methods.view.tables import TableView
 from sudare.methods.view.uncertainty import (
     faint_noise,
@@ -71,6 +71,7 @@ class ViewPreview(ShownPreview):
     block_standard_deviation: float | None = None
     measures_pairs: bool | None = None
     bins: int | None = None
+    pairs: int | None = None  # that can be measured at most, unless attributes turn out to depend densely
 
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
@@ -85,6 +86,7 @@ class ViewPreview(ShownPreview):
             found.append(
                 text("pairs of attributes are measured with about {bins} bins for each attribute", bins=self.bins)
             )
+            found += self._describe_pairs()
         elif self.measures_pairs is False:
             found.append(
                 text(
@@ -94,6 +96,21 @@ class ViewPreview(ShownPreview):
             )
         return found
 
+    def _describe_pairs(self) -> list[Text]:
+        """Say how many pairs cannot be measured, and what is said about them."""
+        possible = math.comb(self.attributes, 2)
+        if self.pairs is None or self.pairs >= possible:
+            return []
+        return [
+            text(
+                "about {pairs} of the {possible} pairs of attributes can be measured at this budget, those that stand"
+                " out most; what is said about the others follows from chains of measured pairs or, without any, from"
+                " independence, and answers say so",
+                pairs=self.pairs,
+                possible=possible,
+            )
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for a certificate or a program."""
         told: dict[str, Any] = {"cells": self.cells}
@@ -102,7 +119,7 @@ class ViewPreview(ShownPreview):
         else:
             told["value_standard_deviation"] = {k: round(v, 6) for k, v in self.value_standard_deviation.items()}
         if self.measures_pairs is not None:
-            told |= {"measures_pairs": self.measures_pairs, "bins": self.bins}
+            told |= {"measures_pairs": self.measures_pairs, "bins": self.bins, "pairs": self.pairs}
         return told
 
 
@@ -129,6 +146,7 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
         value_standard_deviation=deviations,
         measures_pairs=bool(shares.forest),
         bins=bins_wanted(float(rows), budget.strength(count_tables(algorithm, attributes)), attributes),
+        pairs=shares.picks + shares.more,
     )
 
 
@@ -142,6 +160,9 @@ def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
             return
         largest = max(Fraction(noise.scale) for noise in noises)
     else:
+        exam = plan_exam(budget.amount - (budget.total_part or 0), math.inf, len(schema.sizes))
+        if exam:  # one attribute needs none
+            exam_noise(exam, budget).check()
         if budget.is_concentrated:
             _check_concentrated(budget, schema)
             return
@@ -292,12 +313,13 @@ class View(CurrencyMethod):
             tau_squared=model_error(drawn, rng=rng),
             floor=hidden_noise(drawn),
             records=weigh_records(drawn, factors, rng=rng),
+            measured=drawn.measured_pairs,
         )
         if drawn.exam:
             view = replace(view, scales=_examine(view, drawn, counts, plan.steps, rng))
-        measures = {"tau_squared": round(view.tau_squared, 6), "floor_variance": round(view.floor, 6)}
+        measures = {"pair_variance": round(view.tau_squared, 6), "floor_variance": round(view.floor, 6)}
         measures |= {f"scale_{name}": round(scale, 6) for name, scale in zip(CLASSES, view.scales, strict=True)}
-        return Payload(frames=frames_of(view), measures=measures)
+        return Payload(frames=frames_of(view), measures=measures | tell_pairs(view))
 
     def draw(self, counts: Counts, *, neighbours: Neighbours | None = None, rng: Rng) -> FittedModel | BlockView:
         """Turn private counts into what is measured: the step that the promise is about. Does not spend; for audits."""
