@@ -67,12 +67,65 @@ def cascade(side: int, seed: int, mean: float) -> np.ndarray:
     return random.poisson(density * mean / density.mean())
 
 
+def rough(side: int, seed: int, power: float) -> np.ndarray:
+    """A rough field of mean 0 and deviation 1: its spectrum falls with the wave number to this power."""
+    random = np.random.default_rng(seed)
+    along = np.fft.fftfreq(side)
+    waves = np.maximum(np.hypot(along[:, None], along[None, :]), 1 / side)
+    field = np.fft.ifft2(np.fft.fft2(random.standard_normal((side, side))) * waves ** (-power / 2)).real
+    return (field - field.mean()) / field.std()
+
+
+def coast(side: int, seed: int, people: int, *, land: float, towns: int) -> np.ndarray:
+    """Land with a coast, towns of Pareto sizes, roads between near ones, villages in parts of the rest."""
+    random = np.random.default_rng(seed)
+    height = rough(side, seed + 1, 3.0)
+    is_land = height > np.quantile(height, 1 - land)
+    rows, columns = np.mgrid[:side, :side]
+    ys, xs = (line[random.choice(is_land.sum(), towns)] for line in np.nonzero(is_land))
+    sizes, density = random.pareto(1.1, towns) + 0.3, np.zeros((side, side))
+    for y, x, size in zip(ys, xs, sizes, strict=True):
+        density += 6 * np.sqrt(size) * np.exp(-np.hypot(rows - y, columns - x) / (0.6 + 1.1 * np.sqrt(size)))
+        for near in np.argsort(np.hypot(ys - y, xs - x))[1:3]:
+            part = np.linspace(0, 1, 2 * side)
+            road = (np.rint(a + (b[near] - a) * part).astype(int) for a, b in ((y, ys), (x, xs)))
+            density[tuple(road)] += 0.1
+    settled = rough(side, seed + 2, 2.0)
+    density += 0.12 * np.exp(1.3 * settled) * (settled > np.median(settled))
+    density *= random.lognormal(0, 0.7, density.shape) * is_land
+    density[density < 0.02] = 0
+    return random.poisson(density * people / density.sum())
+
+
+def valleys(side: int, seed: int, people: int) -> np.ndarray:
+    """People along valleys; nobody on the mountains."""
+    random = np.random.default_rng(seed)
+    density = np.exp(-((rough(side, seed + 1, 3.2) / 0.25) ** 2) + 1.2 * rough(side, seed + 2, 1.5))
+    density[density < 0.15] = 0
+    return random.poisson(density * random.lognormal(0, 0.5, density.shape) * people / density.sum())
+
+
+def spikes(side: int, seed: int, people: int, *, filled: float, sigma: float) -> np.ndarray:
+    """Cells that differ strongly from their neighbours, in parts of the map where anybody lives at all."""
+    random = np.random.default_rng(seed)
+    settled = rough(side, seed + 1, 2.5)
+    likely = settled + 0.7 * random.standard_normal(settled.shape)
+    density = np.exp(1.5 * settled) * random.lognormal(0, sigma, settled.shape)
+    density[likely < np.quantile(likely, 1 - filled)] = 0
+    return random.poisson(density * people / density.sum())
+
+
 MAPS: dict[str, Callable[[], np.ndarray]] = {
     "census": lambda: census_square(rows=160, columns=160, people_per_cell=100, seed=31),
     "clustered": lambda: clustered(160, 32),
     "sparse": lambda: sparse(160, 33),
     "cascade": lambda: cascade(160, 35, 40.0),
     "thin cascade": lambda: cascade(160, 36, 3.0),
+    "coast": lambda: coast(160, 91, 1_200_000, land=0.6, towns=50),
+    "thin coast": lambda: coast(160, 92, 80_000, land=0.4, towns=30),
+    "valleys": lambda: valleys(160, 93, 400_000),
+    "spikes": lambda: spikes(160, 94, 600_000, filled=0.35, sigma=1.6),
+    "thin spikes": lambda: spikes(160, 95, 130_000, filled=0.25, sigma=1.4),
     "xy": lambda: census_square(rows=512, columns=512, seed=34),
 }
 

@@ -22,8 +22,9 @@ from sudare.methods.table import Table
 from sudare.methods.table import table as table_module
 from sudare.methods.table.asked import open_table
 from sudare.methods.table.estimates import TableFigures
-from sudare.methods.table.large import child_starts, measure_large, plan_halvings, plan_large
+from sudare.methods.table.large import child_starts, measure_large, plan_large
 from sudare.methods.table.levels import TreeLayout, find_layout
+from sudare.methods.table.lines import plan_opening
 from sudare.methods.table.measured import measure_levels, repair
 from sudare.methods.table.squares import SquareLayout, lay_out
 from sudare.methods.table.table import draw_levels
@@ -365,12 +366,12 @@ def test_a_cut_cell_widens_the_interval_and_a_text_stays_as_it_is() -> None:
 
 
 def test_the_children_of_a_level_are_all_values_once() -> None:
-    halvings = plan_halvings(grid(5, 300, 1000))
+    opening = plan_opening(grid(5, 300, 1000))
     starts = np.zeros((1, 3), dtype=np.int64)
-    for level in range(len(halvings.bits)):
-        children = np.arange(len(starts) * halvings.fan(level))
-        starts = child_starts(starts, children, halvings, level)
-        starts = starts[(starts < np.array(halvings.sizes)).all(axis=1)]
+    for level in range(opening.levels):
+        children = np.arange(len(starts) * opening.fan(level))
+        starts = child_starts(starts, children, opening, level)
+        starts = starts[(starts < np.array([line.size for line in opening.lines])).all(axis=1)]
 
     assert len(starts) == len(np.unique(starts, axis=0)) == 5 * 300 * 1000
 
@@ -398,7 +399,7 @@ def test_an_empty_large_table_opens_few_nodes() -> None:
     """Empty nodes that noise opens die out, however many levels there are; with half the threshold they would grow."""
     schema = grid(1024, 1024, 1024)
     budget = plan_large(schema, Table(epsilon="1/10").guarantee())
-    levels = measure_large(Counts.build(schema, [], []), plan_halvings(schema), budget, rng=SeededRng(1))
+    levels = measure_large(Counts.build(schema, [], []), plan_opening(schema), budget, rng=SeededRng(1))
 
     assert sum(level.opened.size for level in levels) < 50
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_thin_middle_and_dense_squares_cost_the_same(neighbours: Any, promise: d
         for own in rule.noises
     ]
 
-    assert len(spent) == 3
+    assert len(spent) == 6
     assert all(0.9999 * plan.promise.amount < cost <= plan.promise.amount for cost in spent)
 
 
@@ -73,7 +74,7 @@ def test_noise_follows_the_density_of_squares() -> None:
     assert measured.classes is not None
     squares, cells = measured.variances(1), measured.variances(2)
 
-    assert measured.classes.reshape(3, 3).tolist() == [[0, 1, 2]] * 3
+    assert measured.classes.reshape(3, 3).tolist() == [[0, 4, 5]] * 3
     assert squares.reshape(9, 16)[0, 0] < squares.reshape(9, 16)[1, 0] < squares.reshape(9, 16)[2, 0]
     assert cells.reshape(9, -1)[0, 0] > cells.reshape(9, -1)[1, 0] > cells.reshape(9, -1)[2, 0]
 
@@ -119,22 +120,36 @@ def test_shares_are_written_and_read_back_with_their_classes() -> None:
     written = Table(epsilon=1).plan(schema).decided["shares"]
     again = Table(epsilon=1, shares=written)  # type: ignore[arg-type]
 
-    assert all(part.count("|") == 2 for part in written[1:])  # type: ignore[index]
+    assert all(part.count("|") == 5 for part in written[1:])  # type: ignore[index]
     assert again.plan(schema).expected_error == Table(epsilon=1).plan(schema).expected_error
     assert Table(epsilon=1, shares=("1/4", "1/4", "1/2")).rule_of(schema, Table(epsilon=1).plan(schema).steps) is None
+
+
+def test_shares_of_three_classes_keep_their_meaning() -> None:
+    """Releases of the first form have three classes: 0.3 and 6 deviations of plain noise part them."""
+    schema = grid(96, 96)
+    method = Table(epsilon=1, shares=("1/4", "3/8|1/4|1/8", "3/8|1/2|5/8"))
+    rule = method.rule_of(schema, method.plan(schema).steps)
+
+    assert rule is not None
+    assert len(rule.noises) == 3
+    assert [bound / math.sqrt(GeometricNoise(scale=Fraction(2)).variance) for bound in rule.bounds] == pytest.approx(
+        [0.3, 6.0], rel=0.02
+    )
 
 
 @pytest.mark.parametrize(
     "shares",
     [
         ("1/4", "1/4|1/4", "1/2"),
+        ("1/4", "1/4|1/4|1/4", "1/2|1/2|1/2|1/2|1/2|1/2"),
         ("1/4|1/4|1/4", "1/4", "1/2"),
         ("1/4", "1/4|1/4|1/4", "1/2|1/2|1/3"),
         ("1/2", "1/2|1/4|1/8", "0|1/4|3/8"),
     ],
 )
 def test_shares_that_do_not_add_up_in_every_class_are_refused(shares: tuple[str, ...]) -> None:
-    with pytest.raises(ParameterError, match="thin, middle and dense"):
+    with pytest.raises(ParameterError, match="from thin to dense"):
         Table(epsilon=1, shares=shares).plan(grid(96, 96))
 
 

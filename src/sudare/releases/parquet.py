@@ -18,6 +18,7 @@ from sudare.releases.frame import Coded, Frame
 Format = Literal["parquet", "csv"]
 
 DAYS = np.dtype("datetime64[D]")
+MOST_LISTED = 10_000  # labels that the engine is given as a list: it copies the list for every 2,048 rows
 _OPTIONS = {"parquet": "FORMAT parquet, COMPRESSION zstd", "csv": "FORMAT csv, HEADER true"}
 
 
@@ -94,7 +95,10 @@ def _split(
     columns, labels = [], []
     for position, (name, column) in enumerate(frame.columns.items()):
         column_id = f"c{position}"
-        if isinstance(column, Coded):
+        if isinstance(column, Coded) and len(column.labels) > MOST_LISTED:
+            arrays[column_id] = column.labels[column.codes]
+            columns.append(f"CAST({column_id} AS VARCHAR) AS {_quote_name(name)}")
+        elif isinstance(column, Coded):
             arrays[column_id] = column.codes
             labels.append(column.labels.tolist())
             columns.append(f"list_extract(${len(labels)}::VARCHAR[], {column_id} + 1) AS {_quote_name(name)}")

@@ -186,7 +186,7 @@ def encode_png(pixels: Bytes) -> bytes:
     rows[:, 1:] = pixels.reshape(height, -1)
     parts = [
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2 if depth == 3 else 6, 0, 0, 0)),
-        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+        (b"IDAT", zlib.compress(rows.tobytes(), 6)),
         (b"IEND", b""),
     ]
     chunks = [struct.pack(">I", len(b)) + n + b + struct.pack(">I", zlib.crc32(n + b)) for n, b in parts]

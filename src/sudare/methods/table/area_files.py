@@ -17,7 +17,6 @@ import numpy as np
 from sudare.methods.table.area_frames import AREA, AREAS, LEVEL
 from sudare.methods.table.linked import LinkedTable
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
-from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Frame
 from sudare.releases.columns import read_labels, read_numbers
 from sudare.releases.geo import DECIMALS, find_corners
@@ -32,7 +31,7 @@ PICTURES = {"areas.svg": "en", "areas.ja.svg": "ja"}
 MOST_DRAWN = 2**20  # cells of the rectangle around a mesh that are drawn one by one
 
 
-def area_files(frames: Mapping[str, Frame], measured: MeasuredTable | None) -> dict[str, Callable[[Path], object]]:
+def area_files(frames: Mapping[str, Frame], measured: object) -> dict[str, Callable[[Path], object]]:
     """Give the writers of the map files of areas on a mesh; none for other areas."""
     if not isinstance(measured, LinkedTable) or AREAS not in frames:
         return {}

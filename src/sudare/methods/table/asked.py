@@ -11,8 +11,8 @@ through a cell, its people are taken to lie evenly in it, and what that leaves o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -41,12 +41,14 @@ class OpenedTable:
 
     `FROM cells` knows the attributes, `FROM areas` also the levels of declared areas, `FROM levels` also the levels of
     hierarchies and of the mesh, as `mesh_1`, `mesh_2`, ... `pieces` are what is summed: leaves with their codes by
-    attribute, and the share of a leaf where areas split it.
+    attribute, and the share of a leaf where areas split it. In a large table `lifted` leads from an added column to the
+    attribute whose groups it holds, and the group of each of its values.
     """
 
     figures: TableFigures | LargeFigures
     schema: Schema
     pieces: tuple[Codes, Codes, Reals]
+    lifted: Mapping[int, tuple[int, Codes]] = field(default_factory=dict)
 
     @classmethod
     def of_cells(cls, figures: TableFigures) -> OpenedTable:
@@ -60,6 +62,21 @@ class OpenedTable:
         nothing = np.zeros(0, dtype=np.int64)
         pieces = (nothing, nothing.reshape(0, len(figures.schema.names)), np.zeros(0))
         return cls(figures=figures, schema=figures.schema, pieces=pieces)
+
+    @classmethod
+    def of_box_levels(cls, figures: LargeFigures) -> OpenedTable:
+        """The cells of a large table also by levels of hierarchies."""
+        own, lifted = figures.schema.attributes, {}
+        more: list[Attribute] = []
+        for position, one in enumerate(own):
+            if (hierarchy := one.hierarchy) is None:
+                continue
+            for level in _list_levels(one):
+                lifted[len(own) + len(more)] = position, hierarchy.lift(np.arange(one.size), level)
+                labels = hierarchy.labels(np.arange(hierarchy.size(level)), level)
+                more.append(Attribute(name=f"{one.name}_{level}", domain=Values(tuple(map(_show, labels.tolist())))))
+        opened = cls.of_boxes(figures)
+        return replace(opened, schema=replace(figures.schema, attributes=(*own, *more)), lifted=lifted)
 
     @classmethod
     def of_groups(cls, figures: TableFigures, names: Sequence[str]) -> OpenedTable:
@@ -97,11 +114,11 @@ class OpenedTable:
         """What is asked `FROM levels`; None without hierarchies, or where an attribute has the name of a level."""
         names = [f"{one.name}:{level}" for one in self.schema.attributes for level in _list_levels(one)]
         is_free = not {name.replace(":", "_") for name in names} & set(self.schema.names)
-        return (
-            self.of_groups(self.figures, names)
-            if is_free and names and isinstance(self.figures, TableFigures)
-            else None
-        )
+        if not is_free or not names:
+            return None
+        if isinstance(self.figures, LargeFigures):
+            return self.of_box_levels(self.figures)
+        return self.of_groups(self.figures, names)
 
     def _count_records(self, statement: str) -> str:
         """Write COUNT(*) for the sum of the column of counts, unless an attribute has its name."""
@@ -145,7 +162,7 @@ class OpenedTable:
     def _weigh(self, boxes: Sequence[WeightBox]) -> tuple[Codes, Reals, Reals]:
         """The leaves that weigh anything, their weights, and the means of squared weights inside them."""
         if isinstance(self.figures, LargeFigures):
-            return self.figures.measured.weigh(boxes)
+            return self.figures.measured.weigh([self._lower(box) for box in boxes])
         leaves, columns, shares = self.pieces
         total, square = np.zeros(len(leaves)), np.zeros(len(leaves))
         for box in boxes:
@@ -165,6 +182,20 @@ class OpenedTable:
         whole, place = np.unique(leaves[kept], return_inverse=True)  # the pieces of a leaf count together
         sums = (np.bincount(place, weights=one[kept]).astype(np.float64) for one in (total, square))
         return whole, *sums  # type: ignore[return-value]
+
+    def _lower(self, box: WeightBox) -> WeightBox:
+        """Turn weights of groups into weights of the values in them."""
+        found: dict[int, AxisWeight] = {}
+        for column, weight in box.items():
+            attribute, groups = self.lifted.get(column, (column, None))
+            mean = _mean(weight)
+            square = weight.square if isinstance(weight, AxisWeight) else mean**2
+            if groups is not None:
+                mean, square = mean[groups], square[groups]
+            if attribute in found:
+                mean, square = mean * found[attribute].mean, square * found[attribute].square
+            found[attribute] = AxisWeight(mean=mean, square=square)
+        return found
 
 
 def _show(label: str | None) -> str:

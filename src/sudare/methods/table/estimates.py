@@ -24,13 +24,13 @@ import numpy as np
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.recheck import rebuild
-from sudare.methods.table.frames import MEASUREMENTS
 from sudare.methods.table.link_plan import read_given
 from sudare.methods.table.linked import MeasuredSums, TableSpec, find_partition, link, measured_specs
 from sudare.methods.table.margins import COUNT
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Certificate, Frame, Release
 from sudare.releases.columns import find_frame, read_codes, read_numbers
+from sudare.releases.release import MEASUREMENTS
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers, Reals
 

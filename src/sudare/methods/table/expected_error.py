@@ -301,7 +301,7 @@ def foresee_levels(
     if rule is not None:
         above = noises[: rule.level + 1]
         thin, dense = (errors_of((*above, *own)) for own in (rule.noises[0], rule.noises[-1]))
-        by_density = DensityErrors(thin_below=rule.bounds[0], dense_from=rule.bounds[1], thin=thin, dense=dense)
+        by_density = DensityErrors(thin_below=rule.bounds[0], dense_from=rule.bounds[-1], thin=thin, dense=dense)
     return TablePreview(
         cells=layout.schema.possible_size,
         regions=errors_of(noises),

@@ -16,18 +16,18 @@ import numpy as np
 from sudare.counts import Counts
 from sudare.methods.columns import coded
 from sudare.methods.table.area_frames import linked_frames
+from sudare.methods.table.large_measured import LargeMeasured, list_large
 from sudare.methods.table.linked import LinkedTable
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED, Margins
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Coded, Frame
 from sudare.releases.geo import write_geojson, write_geoparquet
+from sudare.releases.release import MEASUREMENTS
 from sudare.schema import Attribute, MeshCells
 from sudare.schema.arrays import Codes, Integers, Reals
 
-MEASUREMENTS = "measurements"
 
-
-def frames(table: Counts, measured: MeasuredTable | None = None) -> dict[str, Frame]:
+def frames(table: Counts, measured: MeasuredTable | LargeMeasured | None = None) -> dict[str, Frame]:
     """Tables of the release: `cells`, `rollups` with the sums of every declared level, `areas`, and `measurements`."""
     found = {"cells": _cells(table, measured)}
     if any(each.height for each in table.schema.attributes):
@@ -35,15 +35,15 @@ def frames(table: Counts, measured: MeasuredTable | None = None) -> dict[str, Fr
     if isinstance(measured, LinkedTable):
         found |= linked_frames(table, measured)
     if measured is not None:
-        found[MEASUREMENTS] = list_measurements(measured)
+        found[MEASUREMENTS] = (
+            list_large(measured) if isinstance(measured, LargeMeasured) else list_measurements(measured)
+        )
     return found
 
 
-def _cells(table: Counts, measured: MeasuredTable | None) -> Frame:
+def _cells(table: Counts, measured: MeasuredTable | LargeMeasured | None) -> Frame:
     """Cells in the order of their codes, which tells nothing: the mechanism published which of them exist."""
-    return list_cells(
-        table, None if measured is None else cell_margins(measured, measured.layout.leaves(table.columns()))
-    )
+    return list_cells(table, None if measured is None else measured.cell_margins(table.columns()))
 
 
 def list_cells(table: Counts, margins: Margins | None) -> Frame:
@@ -53,24 +53,7 @@ def list_cells(table: Counts, margins: Margins | None) -> Frame:
     return Frame({**named, COUNT: table.values, **({} if margins is None else margins.columns)})
 
 
-def cell_margins(measured: MeasuredTable, leaves: Codes) -> Margins:
-    """Give the margins of single cells."""
-    squares = measured.squares
-    errors = squares.standard_errors[-1][leaves]
-    return Margins(unbiased=squares.estimates[-1][leaves], margin=measured.factor_of(1) * errors)
-
-
-def group_margins(measured: MeasuredTable, position: int, lift: Callable[[Codes], Codes]) -> Margins:
-    """Give the margins of the groups of an attribute, all other attributes added up; `lift` finds the groups."""
-    layout = measured.layout
-    leaves = np.flatnonzero(layout.is_possible)
-    groups = lift(layout.columns(leaves)[:, position])
-    estimates, errors = measured.squares.answer_groups(leaves, groups)
-    smallest = int(np.bincount(groups)[np.unique(groups)].min())
-    return Margins(unbiased=estimates, margin=measured.factor_of(smallest) * errors)
-
-
-def _rollups(table: Counts, measured: MeasuredTable | None) -> Frame:
+def _rollups(table: Counts, measured: MeasuredTable | LargeMeasured | None) -> Frame:
     """Sums by attribute and level, in long form: attribute, level, group, count."""
     levels = [(one, level) for one in table.schema.attributes for level in range(1, one.height + 1)]
     parts = [_rollup(table, one, level, measured) for one, level in levels]
@@ -89,7 +72,7 @@ def _rollups(table: Counts, measured: MeasuredTable | None) -> Frame:
 
 
 def _rollup(
-    table: Counts, one: Attribute, level: int, measured: MeasuredTable | None
+    table: Counts, one: Attribute, level: int, measured: MeasuredTable | LargeMeasured | None
 ) -> tuple[np.ndarray, Integers, dict[str, Reals]]:
     sums = table.project([one.name]).coarsen({one.name: level})
     groups = sums.codes[:, 0]
@@ -97,7 +80,7 @@ def _rollup(
     if measured is None or one.hierarchy is None:
         return labels, sums.values, {}
     hierarchy = one.hierarchy
-    margins = group_margins(measured, table.schema.names.index(one.name), lambda codes: hierarchy.lift(codes, level))
+    margins = measured.group_margins(table.schema.names.index(one.name), lambda codes: hierarchy.lift(codes, level))
     return labels, sums.values, {name: values[groups] for name, values in margins.columns.items()}
 
 
@@ -143,7 +126,9 @@ def count_on_map(table: Counts) -> tuple[MeshCells, Codes, Integers] | None:
     return None
 
 
-def map_files(table: Counts, measured: MeasuredTable | None = None) -> Mapping[str, Callable[[Path], object]]:
+def map_files(
+    table: Counts, measured: MeasuredTable | LargeMeasured | None = None
+) -> Mapping[str, Callable[[Path], object]]:
     """Files for maps, if an attribute is a mesh: people by mesh cell."""
     on_map = count_on_map(table)
     if on_map is None:
@@ -152,7 +137,7 @@ def map_files(table: Counts, measured: MeasuredTable | None = None) -> Mapping[s
     columns: dict[str, Any] = {COUNT: people}
     if measured is not None:
         places = [isinstance(each.domain, MeshCells) for each in table.schema.attributes]
-        margins = group_margins(measured, places.index(True), lambda mesh: mesh)
+        margins = measured.group_margins(places.index(True), lambda mesh: mesh)
         columns |= {name: values[codes] for name, values in margins.columns.items()}
     given: dict[str, Any] = {"cells": cells, "codes": codes, "columns": columns}
     return {"map.geojson": partial(write_geojson, **given), "map.parquet": partial(write_geoparquet, **given)}

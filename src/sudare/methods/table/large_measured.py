@@ -8,7 +8,8 @@ may lie in one cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,20 +22,19 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.budget import CountBudget
 from sudare.methods.table.estimates import TableFigure, read_table
-from sudare.methods.table.frames import MEASUREMENTS, list_cells
 from sudare.methods.table.large import (
-    HalvingPlan,
     OpenLevel,
+    box_widths,
     child_starts,
     find_children,
     find_possible,
     level_noise,
     measure_large,
     opening_bound,
-    plan_halvings,
     rest_noise,
     share_out_large,
 )
+from sudare.methods.table.lines import OpeningPlan, plan_opening
 from sudare.methods.table.margins import Margins
 from sudare.methods.table.measured import LAPLACE_FACTOR, NORMAL_FACTOR
 from sudare.noise import GaussianNoise, Rng
@@ -64,9 +64,9 @@ class LargeMeasured:
     total: int
 
     @cached_property
-    def halvings(self) -> HalvingPlan:
-        """How the levels halve the attributes."""
-        return plan_halvings(self.schema)
+    def opening(self) -> OpeningPlan:
+        """How the levels open the attributes."""
+        return plan_opening(self.schema)
 
     @property
     def published_total(self) -> int:
@@ -104,7 +104,7 @@ class LargeMeasured:
         parents, noisy, variances, groups = [], [], [], []
         bundles, first_open = 0, 0
         for number, level in enumerate(self.levels[:-1]):
-            nodes, fan = self._nodes[number], self.halvings.fan(number)
+            nodes, fan = self._nodes[number], self.opening.fan(number)
             owner, group = np.unique(nodes.places[nodes.is_leaf] // fan, return_inverse=True)
             groups.append(bundles + group)
             parents.append(np.concatenate([np.arange(bundles), first_open + owner, first_open + level.opened // fan]))
@@ -117,7 +117,7 @@ class LargeMeasured:
             if number == 0:
                 parents[0] = np.zeros(bundles + level.opened.size, dtype=np.int64)
             first_open = bundles
-        last = self._nodes[-1].places // self.halvings.fan(len(self.levels) - 1)
+        last = self._nodes[-1].places // self.opening.fan(len(self.levels) - 1)
         held = [(level, nodes.places[nodes.is_leaf]) for level, nodes in zip(self.levels, self._nodes, strict=True)]
         total = self.budget.total_noise
         return LeastSquares(
@@ -132,27 +132,41 @@ class LargeMeasured:
     def cells_of_leaf(self) -> Reals:
         """Count the cells of every leaf."""
         found = np.ones(int(self._first_leaves[-1]))
-        for number, (low, high) in enumerate(zip(self._first_leaves[:-1], self._first_leaves[1:], strict=True)):
-            for width in self._widths(number, self._starts(number)):
-                found[low:high] *= width
+        for at in range(len(self.opening.lines)):
+            low, high = self.spans(at)
+            found *= high - low
         return found
 
-    def _starts(self, number: int) -> Codes:
-        nodes = self._nodes[number]
-        return child_starts(self.levels[number].starts, nodes.places[nodes.is_leaf], self.halvings, number)
+    def spans(self, attribute: int) -> tuple[Codes, Codes]:
+        """The ranks of the first value of every leaf on the line of an attribute, and behind the last.
 
-    def _widths(self, number: int, starts: Codes) -> list[Codes]:
-        shifts = self.halvings.shifts(number)
-        sizes = self.halvings.sizes
-        return [np.minimum(size - starts[:, at], 1 << shifts[at]) for at, size in enumerate(sizes)]
+        Those of the first attribute are kept: maps and levels ask for them again and again.
+        """
+        return self._first_spans if attribute == 0 else self._find_spans(attribute)
+
+    @cached_property
+    def _first_spans(self) -> tuple[Codes, Codes]:
+        return self._find_spans(0)
+
+    def _find_spans(self, attribute: int) -> tuple[Codes, Codes]:
+        line, lows, highs = self.opening.lines[attribute], [], []
+        for number, level in enumerate(self.levels):
+            nodes, fan = self._nodes[number], self.opening.fan(number)
+            owner, digit = np.divmod(nodes.places[nodes.is_leaf], fan)
+            inner = math.prod(self.opening.fans[number][attribute + 1 :])
+            digit = digit // inner % self.opening.fans[number][attribute]
+            start = level.starts[owner, attribute] + digit * self.opening.strides[number][attribute]
+            lows.append(line.rank(start))
+            highs.append(line.rank(start + box_widths(self.opening, number)[attribute]))
+        return np.concatenate(lows), np.concatenate(highs)
 
     def leaves(self, columns: Codes) -> Codes:
         """Find the leaf that every cell (m, attributes) lies in."""
         found = np.full(len(columns), -1, dtype=np.int64)
         waiting, owners = np.arange(len(columns)), np.zeros(len(columns), dtype=np.int64)
-        lines = np.ascontiguousarray(columns.T)
+        lines = self.opening.place(columns)
         for number, (level, nodes) in enumerate(zip(self.levels, self._nodes, strict=True)):
-            child = find_children(owners, lines[:, waiting], self.halvings, number)
+            child = find_children(owners, lines[:, waiting], self.opening, number)
             leaf = np.full(level.values.size, -1, dtype=np.int64)
             leaf[nodes.places[nodes.is_leaf]] = np.arange(self._first_leaves[number], self._first_leaves[number + 1])
             ends = leaf[child]
@@ -172,23 +186,50 @@ class LargeMeasured:
             unbiased=estimates / cells, margin=np.where(cells > 1, np.maximum(estimates, 0.0) + margin, margin)
         )
 
+    def group_margins(self, position: int, lift: Callable[[Codes], Codes]) -> Margins:
+        """Give the margins of the groups of an attribute, all other attributes added up; `lift` finds the groups.
+
+        A leaf that lies in several groups counts for each by its share of cells; all its people may be in one.
+        """
+        line = self.opening.lines[position]
+        group = lift(line.value(np.arange(line.size)))
+        ends = np.append(np.flatnonzero(np.diff(group)) + 1, line.size)  # groups are runs of ranks
+        begins = np.concatenate([[0], ends[:-1]])
+        low, high = self.spans(position)
+        first, last = np.searchsorted(ends, low, side="right"), np.searchsorted(ends, high - 1, side="right")
+        leaf = np.repeat(np.arange(low.size), last - first + 1)
+        run = np.arange(leaf.size) - np.repeat(np.cumsum(last - first + 1) - (last - first + 1), last - first + 1)
+        run += first[leaf]
+        shared = np.minimum(high[leaf], ends[run]) - np.maximum(low[leaf], begins[run])
+        weights = shared / (high - low)[leaf]
+        owner = group[begins][run]
+        estimates, errors = self.squares.answer_groups(leaf, owner, weights)
+        likely = self.squares.estimates[-1] + self.squares.standard_errors[-1]
+        cut = weights < 1
+        spread = np.maximum(likely[leaf[cut]], 1.0) ** 2 * (weights * (1 - weights))[cut]
+        inside = np.bincount(owner[cut], weights=spread, minlength=len(estimates))
+        held = np.bincount(owner, minlength=1)
+        smallest = int(held[held > 0].min())
+        return Margins(
+            unbiased=estimates,
+            margin=np.hypot(self.factor_of(smallest) * errors, NORMAL_FACTOR * np.sqrt(inside)),
+        )
+
     def weigh(self, boxes: Sequence[WeightBox | Mapping[int, Reals]]) -> tuple[Codes, Reals, Reals]:
         """The leaves that weigh anything, their mean weights, and the means of squared weights inside them."""
         total = np.zeros(int(self._first_leaves[-1]))
         square = np.zeros(total.size)
-        for number, (low, high) in enumerate(zip(self._first_leaves[:-1], self._first_leaves[1:], strict=True)):
-            starts = self._starts(number)
-            widths = self._widths(number, starts)
-            for box in boxes:
-                mean, squared = np.ones(high - low), np.ones(high - low)
-                for attribute, weight in box.items():
-                    own = weight.mean if isinstance(weight, AxisWeight) else weight
-                    squares = weight.square if isinstance(weight, AxisWeight) else own**2
-                    ends = starts[:, attribute], starts[:, attribute] + widths[attribute]
-                    mean *= _mean_between(own, *ends)
-                    squared *= _mean_between(squares, *ends)
-                total[low:high] += mean
-                square[low:high] += squared
+        spans = {attribute: self.spans(attribute) for box in boxes for attribute in box}
+        for box in boxes:
+            mean, squared = np.ones(total.size), np.ones(total.size)
+            for attribute, weight in box.items():
+                line = self.opening.lines[attribute]
+                own = weight.mean if isinstance(weight, AxisWeight) else weight
+                squares = weight.square if isinstance(weight, AxisWeight) else own**2
+                mean *= _mean_between(line.in_order(own), *spans[attribute])
+                squared *= _mean_between(line.in_order(squares), *spans[attribute])
+            total += mean
+            square += squared
         kept = np.flatnonzero((total != 0) | (square != 0))
         return kept, total[kept], square[kept]
 
@@ -204,7 +245,7 @@ def grow_large(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> 
 
     Guarantee: the parts of all levels together. Proof: proofs/squares.md, Large tables
     """
-    levels = measure_large(counts, plan_halvings(counts.schema), budget, rng=rng)
+    levels = measure_large(counts, plan_opening(counts.schema), budget, rng=rng)
     table = share_out_large(counts.schema, levels, budget, total=total, rng=rng)
     return table, LargeMeasured(schema=counts.schema, budget=budget, levels=tuple(levels), total=total)
 
@@ -291,12 +332,6 @@ class LargeFigures:
 # --- as a table of the release --------------------------------------------------------------------------------------
 
 
-def large_frames(table: Counts, measured: LargeMeasured) -> dict[str, Frame]:
-    """Tables of the release: `cells` with their margins, and `measurements`."""
-    cells = list_cells(table, measured.cell_margins(table.columns()))
-    return {"cells": cells, MEASUREMENTS: list_large(measured)}
-
-
 def list_large(measured: LargeMeasured) -> Frame:
     """List the noisy sums: level 0 is the number of records; `open` tells which nodes were measured further."""
     parts = [(np.zeros(1, dtype=np.int64), np.array([measured.total]), np.ones(1, dtype=bool))]
@@ -320,14 +355,14 @@ def read_large(schema: Schema, budget: CountBudget, columns: Mapping[str, Intege
     """
     order = np.lexsort((columns["node"], columns["level"]))
     level_of, nodes, noisy, is_open = (columns[name][order] for name in ("level", "node", "noisy", "open"))
-    halvings, levels = plan_halvings(schema), []
-    ends = np.searchsorted(level_of, np.arange(len(halvings.bits) + 2))
-    starts = np.zeros((1, len(halvings.sizes)), dtype=np.int64)
-    for number in range(len(halvings.bits)):
+    opening, levels = plan_opening(schema), []
+    ends = np.searchsorted(level_of, np.arange(opening.levels + 2))
+    starts = np.zeros((1, len(opening.lines)), dtype=np.int64)
+    for number in range(opening.levels):
         own = slice(ends[number + 1], ends[number + 2])
-        possible = find_possible(starts, halvings, number)
+        possible = find_possible(starts, opening, number)
         places, opened = np.flatnonzero(possible), nodes[own][is_open[own] == 1]
-        is_last = number == len(halvings.bits) - 1
+        is_last = number == opening.levels - 1
         if not np.array_equal(nodes[own], places) or (is_last and opened.size):
             raise ReleaseError("noisy sums are missing, or listed twice; the release is damaged, get it again")
         values, variances = np.zeros(possible.size, dtype=np.int64), np.zeros(possible.size)
@@ -338,7 +373,7 @@ def read_large(schema: Schema, budget: CountBudget, columns: Mapping[str, Intege
         levels.append(OpenLevel(starts=starts, values=values, variances=variances, opened=opened))
         if not opened.size:
             break
-        starts = child_starts(starts, opened, halvings, number)
+        starts = child_starts(starts, opened, opening, number)
     if ends[1] != 1 or ends[len(levels) + 1] != len(nodes):
         raise ReleaseError("noisy sums are missing, or listed twice; the release is damaged, get it again")
     return LargeMeasured(schema=schema, budget=budget, levels=tuple(levels), total=int(noisy[0]))

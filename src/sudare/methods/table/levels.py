@@ -17,7 +17,7 @@ import numpy as np
 
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget, plan
-from sudare.methods.table.squares import SquareLayout, fits_squares, lay_out
+from sudare.methods.table.squares import MIDDLE, SquareLayout, fits_squares, lay_out
 from sudare.methods.table.tree import DENSE_CELLS, Visited, level_weights, table_tree
 from sudare.methods.tree import Tree
 from sudare.noise import CountNoise
@@ -25,11 +25,10 @@ from sudare.privacy import DifferentialPrivacy
 from sudare.schema import Schema
 from sudare.schema.arrays import Booleans, Codes, Integers
 
-# Records in a cell, in deviations of plain noise, below which a square is thin and from which on it is dense. Chosen on
-# the made-up census (seed 5), clustered (41) and sparse maps (43, 44), with the parts in `squares.py`.
-DENSITY_BOUNDS = (0.3, 6.0)
-CLASSES = 3  # thin, middle, dense
-MIDDLE = 1
+# Records in a cell, in deviations of plain noise, that part the classes of density of squares, from thin to dense.
+# Releases of the first form have three classes; chosen with the parts in `squares.py`.
+DENSITY_BOUNDS = {3: (0.3, 6.0), 6: (0.03, 0.1, 0.3, 1.2, 6.0)}
+MIDDLES = {1: 0, 3: 1, 6: MIDDLE}
 BETWEEN_CLASSES = "|"
 
 
@@ -177,7 +176,7 @@ class LevelShares:
     @property
     def middle(self) -> tuple[Fraction, ...]:
         """The shares of squares that are neither thin nor dense."""
-        return self.by_class[MIDDLE if len(self.by_class) == CLASSES else 0]
+        return self.by_class[MIDDLES[len(self.by_class)]]
 
     @property
     def deciding_level(self) -> int | None:
@@ -204,15 +203,16 @@ def read_shares(written: tuple[str, ...], layout: LeafLayout) -> LevelShares:
         parts = [tuple(Fraction(part) for part in level.split(BETWEEN_CLASSES)) for level in written]
     except (ValueError, ZeroDivisionError):
         parts = []
-    known = {1, CLASSES} if isinstance(layout, SquareLayout) else {1}
-    is_fit = len(parts) == levels and {len(part) for part in parts} <= known
-    number = max((len(part) for part in parts), default=1)
+    known = {1, *DENSITY_BOUNDS} if isinstance(layout, SquareLayout) else {1}
+    sizes = {len(part) for part in parts}
+    is_fit = len(parts) == levels and sizes <= known and len(sizes - {1}) <= 1
+    number = max(sizes, default=1)
     by_class = tuple(tuple(part[place % len(part)] for part in parts) for place in range(number)) if is_fit else ()
     is_fit &= all(sum(shares) == 1 and min(shares) > 0 for shares in by_class)
     if not is_fit or (number > 1 and len(parts[0]) > 1):
         raise ParameterError(
             "shares ({written}) must be {levels} positive numbers that add up to 1, from the largest sums to the cells;"
-            " below the first level of a map there may be three, for thin, middle and dense squares, as 1/4|1/8|1/50",
+            " below the first level of a map there may be three or six, from thin to dense squares, as 1/4|1/8|1/50",
             written=", ".join(written),
             levels=levels,
         )
@@ -232,21 +232,21 @@ def divide_by_density(layout: LeafLayout, shares: tuple[Fraction, ...]) -> Level
     finer = rest - shares[level]
     by_class = [
         (*shares[:level], rest * part, *(share * rest * (1 - part) / finer for share in shares[level + 1 :]))
-        for part in (layout.thin_part, shares[level] / rest, layout.dense_part)
+        for part in layout.density_parts
     ]
     return LevelShares(by_class=tuple(by_class))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DensityRule:
-    """How the noisy sums of the squares of a level decide on the noise below them: thin, middle and dense squares.
+    """How the noisy sums of the squares of a level decide on the noise below them: from thin to dense squares.
 
     `bounds` are records in a cell. `noises[c]` are those of a square of class c, from the level below `level` on. All
     classes cost the same, so that the promise does not depend on what is decided.
     """
 
     level: int
-    bounds: tuple[float, float]
+    bounds: tuple[float, ...]
     noises: tuple[tuple[CountNoise, ...], ...]
 
     def classify(self, noisy: Integers, cells: Codes) -> Codes:
@@ -263,9 +263,12 @@ def find_density_rule(shares: LevelShares, budget: CountBudget) -> DensityRule |
     parts = level_parts_of(shares.middle, budget)[level + 1 :]
     rest, currency = sum(parts, Fraction(0)), budget.guarantee.currency
     plain = math.sqrt(budget.noise(budget.guarantee.amount).variance)
-    low, high = (float(f"{bound * plain:.2g}") for bound in DENSITY_BOUNDS)  # short, so that all machines agree
+    by_class = shares.by_class
+    bounds = tuple(float(f"{bound * plain:.2g}") for bound in DENSITY_BOUNDS[len(by_class)])  # short: machines agree
     divided = [
-        parts if place == MIDDLE else tuple(rest * part for part in currency.reshare(whole_weights(own[level + 1 :])))
-        for place, own in enumerate(shares.by_class)
+        parts
+        if place == MIDDLES[len(by_class)]
+        else tuple(rest * part for part in currency.reshare(whole_weights(own[level + 1 :])))
+        for place, own in enumerate(by_class)
     ]
-    return DensityRule(level=level, bounds=(low, high), noises=tuple(tuple(map(budget.noise, own)) for own in divided))
+    return DensityRule(level=level, bounds=bounds, noises=tuple(tuple(map(budget.noise, own)) for own in divided))

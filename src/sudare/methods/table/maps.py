@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 
 from sudare.counts import Countable
 from sudare.errors import ParameterError
-from sudare.methods.table.frames import group_margins
+from sudare.methods.table.large_measured import LargeMeasured
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Coded, Frame, Release
 from sudare.releases.geo import roll_up
@@ -29,7 +29,7 @@ _SMALLEST = (1, 8, 80, 160, 320, 640)  # cells of every level along the side of 
 
 
 def picture_files(
-    cells: Frame, schema: Schema, measured: MeasuredTable | None = None
+    cells: Frame, schema: Schema, measured: MeasuredTable | LargeMeasured | None = None
 ) -> dict[str, Callable[[Path], object]]:
     """Give the writers of the pictures of a table that has a mesh, none for any other; drawn when they are written.
 
@@ -38,26 +38,40 @@ def picture_files(
     """
     if _mesh(cells, schema) is None:
         return {}
-    drawn = partial(_write_picture, cells=cells, schema=schema, measured=measured)
+    prepare = cache(partial(_prepare_picture, cells, schema, measured))  # once for all languages, when first written
+    drawn = partial(_write_picture, schema=schema, prepare=prepare)
     return {name: partial(drawn, language=language) for name, language in PICTURES.items()}
 
 
-def _write_picture(path: Path, *, cells: Frame, schema: Schema, measured: MeasuredTable | None, language: str) -> None:
+PreparedPicture = tuple[MeshPicture, Reals | None]
+
+
+def _prepare_picture(
+    cells: Frame, schema: Schema, measured: MeasuredTable | LargeMeasured | None
+) -> PreparedPicture | None:
     mesh = _mesh(cells, schema)
     if mesh is None:
+        return None
+    picture = _published(cells, *mesh)
+    position = schema.names.index(mesh[0])
+    return picture, None if measured is None else _find_margins(measured, position, mesh[1], picture[0])
+
+
+def _write_picture(path: Path, *, schema: Schema, prepare: Callable[[], PreparedPicture | None], language: str) -> None:
+    prepared = prepare()
+    if prepared is None:
         return
-    shown, codes, people = _published(cells, *mesh)
+    (shown, codes, people), margins = prepared
     title = _title(schema, shown)
     with use_language(language):
-        if measured is None:
+        if margins is None:
             picture = draw_public_map(shown, codes, people, title=title)
         else:
-            margins = _find_margins(measured, schema.names.index(mesh[0]), mesh[1], shown)
             picture = draw_error_map(shown, codes, people, margins, title=title)
         write_map(path, picture=picture)
 
 
-def _find_margins(measured: MeasuredTable, position: int, domain: MeshCells, shown: MeshCells) -> Reals:
+def _find_margins(measured: MeasuredTable | LargeMeasured, position: int, domain: MeshCells, shown: MeshCells) -> Reals:
     """Find the margin of every cell that is shown, all other attributes added up; 0 where nobody can be."""
 
     def lift(codes: Codes) -> Codes:
@@ -65,7 +79,7 @@ def _find_margins(measured: MeasuredTable, position: int, domain: MeshCells, sho
         return np.where(codes < domain.size, domain.lift(inside, shown.level), shown.size)
 
     margins = np.zeros(shown.size + 1)
-    found = group_margins(measured, position, lift).margin
+    found = measured.group_margins(position, lift).margin
     margins[: found.size] = found
     return margins[: shown.size]
 

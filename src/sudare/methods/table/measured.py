@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,7 @@ import numpy as np
 from sudare.counts import Counts
 from sudare.methods.budget import LARGEST_TOTAL
 from sudare.methods.table.levels import DensityRule, LeafLayout, TreeLayout
+from sudare.methods.table.margins import Margins
 from sudare.methods.table.squares import SquareLayout
 from sudare.methods.table.tree import Visited
 from sudare.noise import CountNoise, GaussianNoise, Rng
@@ -38,9 +39,9 @@ from sudare.postprocess.surroundings import (
 )
 from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 
-# Chosen on the made-up census (seeds 5, 6), clustered, sparse and spiky maps at epsilon 1/10 and 1; what is kept also
-# on maps by halving (seeds 45, 46): a higher bound leaves fewer people where nobody is; 0.08 drew grey blocks on maps.
-KEPT_DEVIATIONS = (0.15, 0.27, 0.5)  # of noise: a cell that is expected to hold less becomes 0; by class of density
+# Deviations of noise: a cell that is expected to hold less becomes 0; by class of density. A higher bound leaves fewer
+# people where nobody is. Chosen on the maps that `squares.py` names, at epsilon 1/10 and 1.
+KEPT_DEVIATIONS = {1: (0.27,), 3: (0.15, 0.27, 0.5), 6: (0.05, 0.065, 0.075, 0.17, 0.27, 0.38)}
 GIANT_DEVIATIONS = 20.0  # of noise: with such a cell in the row, what the others look like tells nothing
 AREA_PART = 0.02  # of the expectation of a cell that is spread evenly over its square
 # Standard errors that hold 96 of 100: a little more than is told, since sums of few noises are not quite normal.
@@ -108,6 +109,21 @@ class MeasuredTable:
         if self.rule is None or level <= self.rule.level or self.classes is None:
             return np.zeros(len(nodes), dtype=np.int64)
         return self.classes[nodes // (self.layout.sizes[level] // self.layout.sizes[self.rule.level])]
+
+    def cell_margins(self, columns: Codes) -> Margins:
+        """Give the margins of single cells (m, attributes)."""
+        leaves = self.layout.leaves(columns)
+        errors = self.squares.standard_errors[-1][leaves]
+        return Margins(unbiased=self.squares.estimates[-1][leaves], margin=self.factor_of(1) * errors)
+
+    def group_margins(self, position: int, lift: Callable[[Codes], Codes]) -> Margins:
+        """Give the margins of the groups of an attribute, all other attributes added up; `lift` finds the groups."""
+        leaves = np.flatnonzero(self.layout.is_possible)
+        groups = lift(self.layout.columns(leaves)[:, position])
+        estimates, errors = self.squares.answer_groups(leaves, groups)
+        held = np.bincount(groups)
+        smallest = int(held[held > 0].min())
+        return Margins(unbiased=estimates, margin=self.factor_of(smallest) * errors)
 
     def variances(self, level: int) -> Reals:
         """The variance of every noisy sum of a level."""
@@ -227,7 +243,7 @@ def _estimate_rows(
         chosen = np.flatnonzero(classes == number)
         if chosen.size:
             part = rows.take(chosen)
-            kept = KEPT_DEVIATIONS[number if len(noises) > 1 else 1]
+            kept = KEPT_DEVIATIONS[len(noises)][number]
             point[chosen] = _combine_rows(part, consistent[chosen], expected[chosen], noise, kept)
     return point
 
@@ -263,20 +279,15 @@ def _expect_on_map(
     variance: Reals,
 ) -> Reals:
     """Expect the cells of squares from the densities around: between squares, and in two rings of neighbours."""
-    side = layout.sides[level - 1]
     is_open = rows.weights > 0
     held = layout.possible_cells[level - 1]
     leaf = (active[:, None] * rows.values.shape[1] + np.arange(rows.values.shape[1])).ravel()[is_open.ravel()]
     grid = map_grid(layout, leaf)
-    density = np.zeros((-(-grid.height // side), -(-grid.width // side)))
-    first = layout.first_places(level - 1)
-    density[layout.rows[first] // side, layout.columns_east[first] // side] = (above / np.maximum(held, 1))[
-        held > 0
-    ]  # of squares that hold a cell
     even = (rows.totals / np.maximum(held[active], 1))[:, None]
     base = np.zeros_like(consistent)
-    base[is_open] = grid.interpolate(density, side)
-    base = np.where(is_open, base + AREA_PART * even, 0.0)
+    if not layout.is_hexagonal:  # the parents of hexagons lie on no rectangle of their own: an even share
+        base[is_open] = grid.interpolate(_find_density(layout, level - 1, above), layout.sides[level - 1])
+    base = np.where(is_open, base + (1.0 if layout.is_hexagonal else AREA_PART) * even, 0.0)
     base *= (rows.totals / base.sum(axis=1))[:, None]
     rings = grid.ring_means(consistent[is_open])
     expected = np.zeros_like(base)
@@ -284,6 +295,16 @@ def _expect_on_map(
     expected[is_open] = expect_from_neighbours(consistent[is_open], base[is_open], rings, variance=noise)
     expected *= (rows.totals / expected.sum(axis=1))[:, None]
     return expected
+
+
+def _find_density(layout: SquareLayout, level: int, above: Integers) -> Reals:
+    """People per possible cell of the squares of a level, on a rectangle; 0 where no cell can be."""
+    side, held = layout.sides[level], layout.possible_cells[level]
+    height, width = int(layout.rows.max()) + 1, int(layout.columns_east.max()) + 1
+    density = np.zeros((-(-height // side), -(-width // side)))
+    first = layout.first_places(level)
+    density[layout.rows[first] // side, layout.columns_east[first] // side] = (above / np.maximum(held, 1))[held > 0]
+    return density
 
 
 def map_grid(layout: SquareLayout, leaves: Integers) -> MapGrid:

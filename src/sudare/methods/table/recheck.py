@@ -11,7 +11,7 @@ from sudare.errors import ReleaseError
 from sudare.forms.jsontext import read_json
 from sudare.methods.recheck import find_table
 from sudare.methods.table.estimates import read_measurements
-from sudare.methods.table.frames import MEASUREMENTS, cell_margins, count_on_map, frames
+from sudare.methods.table.frames import count_on_map, frames
 from sudare.methods.table.large_measured import LargeMeasured
 from sudare.methods.table.link_recheck import recheck_linked
 from sudare.methods.table.linked import LinkedTable
@@ -22,6 +22,7 @@ from sudare.releases.claims import CheckedClaim
 from sudare.releases.columns import read_codes, read_labels, read_numbers
 from sudare.releases.files import read_plain
 from sudare.releases.parquet import read_frame
+from sudare.releases.release import MEASUREMENTS
 from sudare.schema import MeshCells, Schema
 from sudare.schema.arrays import Codes, Integers
 from sudare.text import Text, text
@@ -41,7 +42,7 @@ def recheck_sums(certificate: Certificate, directory: Path) -> list[CheckedClaim
     if has_measurements(certificate):
         measured = read_measurements(certificate, read_frame(find_table(certificate, directory, MEASUREMENTS)))
         claims.append(_compare_margins(cells, table, measured))
-    expected = frames(table, measured if isinstance(measured, MeasuredTable) else None)  # a large table has no groups
+    expected = frames(table, measured)
     if "rollups" in expected:
         claims.append(_compare_rollups(read_frame(find_table(certificate, directory, "rollups")), expected["rollups"]))
     if (on_map := count_on_map(table)) is not None:
@@ -59,11 +60,7 @@ def has_measurements(certificate: Certificate) -> bool:
 def _compare_margins(cells: Frame, table: Counts, measured: MeasuredTable | LargeMeasured) -> CheckedClaim:
     """Compare the total and the margins of cells with what follows from the noisy sums."""
     codes = np.column_stack([read_codes(one, cells.columns[one.name]) for one in table.schema.attributes])
-    expected = (
-        cell_margins(measured, measured.layout.leaves(codes))
-        if isinstance(measured, MeasuredTable)
-        else measured.cell_margins(codes)
-    ).columns
+    expected = measured.cell_margins(codes).columns
     is_same = table.total == measured.published_total and all(
         name in cells.columns and np.allclose(read_numbers(cells.columns[name]), values, rtol=1e-6, atol=0.02)
         for name, values in expected.items()

@@ -16,23 +16,25 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.methods.table.hexagons import FAN, HexagonCells, find_hexagons
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema
 from sudare.schema.arrays import Booleans, Codes
 
-# Sides of squares in cells and shares of pure epsilon, large to small, in squares that are neither thin nor dense.
-# Chosen on the made-up census (seeds 5 and 6) and on clustered and sparse maps (41, 43, 44): the geometric mean of
-# errors over cells, squares, irregular regions and rectangles is flat near them (benchmarks/table_regions.py). More
-# levels pay only where large squares are asked for.
-SMALL_MAP = ((32, 8, 1), (4, 4, 12))
-MESH_WEIGHTS = (27, 31, 62)
-MESH = {2: ((4, 1), (2, 3)), 3: ((20, 5, 1), MESH_WEIGHTS), 4: ((20, 5, 1), MESH_WEIGHTS),
-        5: ((40, 8, 1), MESH_WEIGHTS), 6: ((40, 8, 1), MESH_WEIGHTS)}  # fmt: skip
-# Of what is left below the third level from the cells, the part of the squares between, where it is thin or dense.
-THIN_PART = Fraction(9, 20)
-DENSE_PART_OF_MESH, DENSE_PART_OF_MAP, DENSE_PART_OF_LARGE_MAP = Fraction(3, 100), Fraction(1, 8), Fraction(23, 100)
-SMALL_MAP_SIDE = 256  # a longer side gets squares of a half and a quarter of it too
-TOP_SHARES = (Fraction(12, 200), Fraction(15, 200))  # of these two
-INNER_SHARES = (Fraction(39, 200), Fraction(37, 200), Fraction(124, 200))  # of what is left below them
+# Sides of squares in cells, large to small; the share of the third level from the cells in pure epsilon; and of what is
+# left, the part of the squares between, by density of these squares (`levels.DENSITY_BOUNDS`): where people are few
+# cells say little and sums of some of them more. Chosen on twelve made-up maps at epsilon 1/10 and 1 (census seed 5,
+# clustered 41, sparse 43, halving 46, coasts, valleys and spikes 51-54 and 71-74; benchmarks/table_regions.py has
+# others): the geometric mean over cells, squares, irregular regions and rectangles is flat near them.
+MESH = {2: (4, 1), 3: (20, 5, 1), 4: (20, 5, 1), 5: (40, 8, 1), 6: (40, 8, 1)}
+MESH_SHARE = Fraction(47, 200)
+MESH_PARTS = tuple(Fraction(part, 600) for part in (540, 390, 270, 240, 200, 15))
+MAP_SIDES, MAP_SHARE = (32, 8, 1), Fraction(1, 5)
+MAP_PARTS = tuple(Fraction(part, 40) for part in (36, 26, 20, 16, 12, 5))
+LARGE_MAP_PARTS = (*MAP_PARTS[:-1], Fraction(21, 100))
+LARGE_MAP_SHARE = Fraction(43, 250)  # so that no size of squares is worse than with the paper's wavelet
+SMALL_MAP_SIDE = 256  # a longer side gets squares of a quarter of it too, and of a sixteenth and so on
+TOP_SHARE, NEXT_TOP_SHARE = Fraction(17, 100), Fraction(5, 100)  # of these together: for one, and for each more
+MIDDLE = 3  # the class of density whose shares are told for a whole map
 FIRST_LEVEL_SHARE = Fraction(1, 10)  # of the 80 km squares of a mesh, where it has several
 LEAST_SIDE = 8  # values of an ordered attribute that make it a side of a map
 MOST_OTHERS = 256  # combinations of other attributes in one cell of a map
@@ -59,6 +61,7 @@ class SquareLayout:
     place_of_leaf: Codes
     rows: Codes
     columns_east: Codes
+    is_hexagonal: bool = False
 
     @property
     def combinations(self) -> int:
@@ -84,16 +87,11 @@ class SquareLayout:
         return (first, *(np.arange(below) // (below // above) for above, below in itertools.pairwise(self.sizes)))
 
     @property
-    def thin_part(self) -> Fraction:
-        """Of what is left below the third level from the cells, the part of the squares between where it is thin."""
-        return THIN_PART
-
-    @property
-    def dense_part(self) -> Fraction:
-        """The same where it is dense."""
-        if len(self.space) == 1:
-            return DENSE_PART_OF_MESH
-        return DENSE_PART_OF_MAP if len(self.map_sides) == len(SMALL_MAP[0]) else DENSE_PART_OF_LARGE_MAP
+    def density_parts(self) -> tuple[Fraction, ...]:
+        """Of what is left below the third level from the cells, the part of the squares between, by density."""
+        if len(self.space) == 1 and not self.is_hexagonal:
+            return MESH_PARTS
+        return MAP_PARTS if len(self.map_sides) <= len(MAP_SIDES) else LARGE_MAP_PARTS
 
     def leaves(self, columns: Codes) -> Codes:
         """Find the leaves of cells (m, attributes)."""
@@ -158,7 +156,9 @@ class SquareLayout:
 
 
 def find_space(schema: Schema) -> tuple[int, ...]:
-    """Find the attributes that make a map: the first mesh, or the only two ordered attributes; () if there is none.
+    """Find the attributes that make a map: the first mesh or cells of H3, or the only two ordered attributes.
+
+    () if there is none.
 
     >>> x, y = (Attribute(name=name, domain=NumberBins.of_width(0, 64, 1)) for name in "xy")
     >>> find_space(Schema(name="map", attributes=(x, y)))
@@ -166,6 +166,8 @@ def find_space(schema: Schema) -> tuple[int, ...]:
     """
     for position, attribute in enumerate(schema.attributes):
         if isinstance(attribute.domain, MeshCells) and attribute.domain.level > 1:
+            return (position,)
+        if find_hexagons(attribute) is not None:
             return (position,)
     sides = [position for position, attribute in enumerate(schema.attributes) if _is_side(attribute)]
     return tuple(sides) if len(sides) == 2 else ()
@@ -187,6 +189,9 @@ def fits_squares(schema: Schema, most_cells: int) -> bool:
 
 def _estimate_leaves(schema: Schema, space: tuple[int, ...]) -> int:
     domain = schema.attributes[space[0]].domain
+    hexagons = find_hexagons(schema.attributes[space[0]])
+    if hexagons is not None:
+        return hexagons.tops * FAN * FAN
     if len(space) == 1 and isinstance(domain, MeshCells):
         sides, _ = mesh_levels(domain)
         rows, columns = domain.grid(np.arange(domain.size, dtype=np.int64))
@@ -197,8 +202,8 @@ def _estimate_leaves(schema: Schema, space: tuple[int, ...]) -> int:
 
 def mesh_levels(cells: MeshCells) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
     """Choose sides and shares for a mesh: about 10 km or 20 km, 2 km and the cells, with several areas also 80 km."""
-    sides, weights = MESH[cells.level]
-    shares = tuple(Fraction(weight, sum(weights)) for weight in weights)
+    sides = MESH[cells.level]
+    shares = divide_rest(MESH_SHARE, MESH_PARTS) if len(sides) == 3 else (Fraction(2, 5), Fraction(3, 5))
     if cells.coarse(1).size < 4:
         return sides, shares
     first = {2: 8, 3: 80, 4: 160, 5: 320, 6: 640}[cells.level]
@@ -208,21 +213,24 @@ def mesh_levels(cells: MeshCells) -> tuple[tuple[int, ...], tuple[Fraction, ...]
 def map_levels(longest: int) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
     """Choose sides and shares for a map whose longer side has so many cells.
 
-    >>> map_levels(160)[0], map_levels(512)[0]
-    ((32, 8, 1), (256, 128, 32, 8, 1))
+    >>> map_levels(160)[0], map_levels(512)[0], map_levels(2048)[0]
+    ((32, 8, 1), (128, 32, 8, 1), (512, 128, 32, 8, 1))
     """
-    sides, weights = SMALL_MAP
-    shares = tuple(Fraction(weight, sum(weights)) for weight in weights)
     if longest <= SMALL_MAP_SIDE:
-        return sides, shares
-    half = 1 << max((longest - 1).bit_length() - 1, 8)
-    between = [half // 2]
-    while between[-1] > 4 * sides[0]:
-        between.append(max(between[-1] // 4, sides[0] * 2))
-    tops = (half, *between)
-    shares = tuple(TOP_SHARES[min(place, 1)] for place in range(len(tops)))
-    # the middle levels also serve what lies between them, so they keep more of what is left than the cells do
-    return (*tops, *sides), (*shares, *((1 - sum(shares)) * share for share in INNER_SHARES))
+        return MAP_SIDES, divide_rest(MAP_SHARE, MAP_PARTS)
+    tops = [1 << max((longest - 1).bit_length() - 2, 7)]
+    while tops[-1] > 4 * MAP_SIDES[0]:
+        tops.append(max(tops[-1] // 4, MAP_SIDES[0] * 2))
+    top = (TOP_SHARE + NEXT_TOP_SHARE * (len(tops) - 1)) / len(tops)
+    rest = 1 - top * len(tops)
+    inner = divide_rest(LARGE_MAP_SHARE / (1 - TOP_SHARE), LARGE_MAP_PARTS)
+    return (*tops, *MAP_SIDES), (*[top] * len(tops), *(rest * share for share in inner))
+
+
+def divide_rest(share: Fraction, parts: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """The shares of the last three levels where density is in the middle."""
+    rest = 1 - share
+    return share, rest * parts[MIDDLE], rest * (1 - parts[MIDDLE])
 
 
 # --- how leaves are numbered ----------------------------------------------------------------------------------------
@@ -233,7 +241,11 @@ def lay_out(schema: Schema) -> SquareLayout:
     """Number the cells of a map, which `fits_squares`."""
     space = find_space(schema)
     others = tuple(position for position in range(len(schema.attributes)) if position not in space)
-    if len(space) == 1:
+    hexagons = find_hexagons(schema.attributes[space[0]])
+    if hexagons is not None:
+        rows, columns = hexagons.rows, hexagons.columns
+        sides, shares, fans, leaf, leaves = _lay_out_hexagons(hexagons)
+    elif len(space) == 1:
         domain = schema.attributes[space[0]].domain
         if not isinstance(domain, MeshCells):
             raise AssertionError("a map of one attribute is a mesh")
@@ -243,8 +255,9 @@ def lay_out(schema: Schema) -> SquareLayout:
         high, wide = (schema.attributes[position].size for position in space)
         sides, shares = map_levels(max(high, wide))
         rows, columns = (part.ravel() for part in np.indices((high, wide)))
-    sides, shares = drop_idle_levels(sides, shares, rows, columns)
-    fans, leaf, leaves = number_places(rows, columns, sides)
+    if hexagons is None:
+        sides, shares = drop_idle_levels(sides, shares, rows, columns)
+        fans, leaf, leaves = number_places(rows, columns, sides)
     place_of_leaf = np.full(leaves, -1, dtype=np.int64)
     place_of_leaf[leaf] = np.arange(len(leaf))
     combinations = math.prod(schema.attributes[position].size for position in others)
@@ -262,7 +275,20 @@ def lay_out(schema: Schema) -> SquareLayout:
         place_of_leaf=place_of_leaf,
         rows=rows,
         columns_east=columns,
+        is_hexagonal=hexagons is not None,
     )
+
+
+def _lay_out_hexagons(
+    cells: HexagonCells,
+) -> tuple[tuple[int, ...], tuple[Fraction, ...], tuple[tuple[int, int], ...], Codes, int]:
+    """Sides, shares, room and leaves of cells of H3: 2,401 cells, 49 and one; levels of a single node are left out."""
+    shares = divide_rest(MAP_SHARE, MAP_PARTS)
+    sides, leaf, tops = (FAN, 7, 1), cells.leaf, cells.tops
+    fans: tuple[tuple[int, int], ...] = ((1, tops), (1, FAN), (1, FAN))
+    if tops == 1:
+        return (7, 1), (Fraction(2, 5), Fraction(3, 5)), ((1, FAN), (1, FAN)), leaf, FAN * FAN
+    return sides, shares, fans, leaf, tops * FAN * FAN
 
 
 def _mesh_places(cells: MeshCells, branches: int, top: int) -> tuple[Codes, Codes]:

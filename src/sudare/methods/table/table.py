@@ -25,11 +25,11 @@ from sudare.methods.table.expected_error import TablePreview, foresee, foresee_l
 from sudare.methods.table.frames import frames, map_files
 from sudare.methods.table.haar import check_wavelet_schema
 from sudare.methods.table.large import (
-    is_opened_by_halves,
+    is_opened_in_steps,
     large_noises,
     plan_large,
 )
-from sudare.methods.table.large_measured import LargeMeasured, grow_large, large_frames
+from sudare.methods.table.large_measured import grow_large
 from sudare.methods.table.levels import (
     DensityRule,
     LeafLayout,
@@ -344,8 +344,6 @@ class Table(CurrencyMethod):
         self.check(counts, plan)
         declared = Counts(plan.facts, counts.codes, counts.values, counts.total)
         drawn = self._draw(declared, plan.steps, rng)
-        if isinstance(drawn.measured, LargeMeasured):
-            return Payload(frames=large_frames(drawn.table, drawn.measured))
         tables = frames(drawn.table, drawn.measured)
         maps = map_files(drawn.table, drawn.measured)
         pictures = picture_files(tables["cells"], drawn.table.schema, drawn.measured)
@@ -421,7 +419,7 @@ class Table(CurrencyMethod):
 
     def is_large(self, schema: Schema) -> bool:
         """Tell whether a table is opened by halves where people are: it is too large to visit every cell."""
-        return self.algorithm == "squares" and self.layout_of(schema) is None and is_opened_by_halves(schema)
+        return self.algorithm == "squares" and self.layout_of(schema) is None and is_opened_in_steps(schema)
 
     def _shares(self, schema: Schema) -> LevelShares | None:
         layout = self.layout_of(schema)

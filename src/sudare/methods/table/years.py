@@ -18,10 +18,10 @@ import numpy as np
 from sudare.errors import ParameterError, SudareError
 from sudare.methods.table.area_frames import label_groups
 from sudare.methods.table.estimates import TableFigures
-from sudare.methods.table.frames import MEASUREMENTS
 from sudare.methods.table.linked import find_groups
 from sudare.methods.table.margins import DECIMALS, MARGIN
 from sudare.releases import Frame, Release
+from sudare.releases.release import MEASUREMENTS
 from sudare.schema import Areas, Schema
 
 DIGEST = "sha256:"
