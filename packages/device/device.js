@@ -380,7 +380,7 @@ function mapOf(grid) {
   if (grid.kind === "points") return new PointMap(grid);
   if (grid.kind === "graph") return new RoadMap(grid);
   if (grid.kind === "elastic") return new ElasticMap(grid);
-  throw new Error(`device.js does not know maps of kind ${grid.kind}; use the Python sampler or a newer device.js`);
+  throw new Error(`maps of kind ${grid.kind} need a newer device.js`);
 }
 
 class PlaneMap {
@@ -395,12 +395,13 @@ class PlaneMap {
     this.unit = fraction(1n, parts);
     this.tall = (this.height.up * parts) / this.height.down;
     this.wide = (this.width.up * parts) / this.width.down;
+    this.roughUnit = float(this.unit);
     this.roughHeight = float(this.height);
     this.roughWidth = float(this.width);
   }
 
   metres(down, across) {
-    return Math.hypot(down * this.roughHeight, across * this.roughWidth);
+    return Math.sqrt((down * this.roughHeight) ** 2 + (across * this.roughWidth) ** 2);
   }
 
   square(down, across) {
@@ -442,63 +443,48 @@ class PointMap extends Metric {
 
 // Shortest ways along roads, by Dijkstra; lengths are whole millimetres, far below 2**53.
 class RoadMap extends Metric {
-  constructor(grid) {
+  constructor({ names, edges, unit_metres }) {
     super();
-    this.unit = parse(grid.unit_metres);
-    this.roads = grid.names.map(() => []);
-    for (const [a, b, length] of grid.edges) {
-      this.roads[a].push([b, length]);
-      this.roads[b].push([a, length]);
-    }
+    this.unit = parse(unit_metres);
+    this.edges = edges;
+    const starts = (this.starts = new Uint32Array(names.length + 2)); // where the roads of a place begin
+    for (const [a, b] of edges) starts[a + 2]++, starts[b + 2]++;
+    for (let i = 2; i < starts.length; i++) starts[i] += starts[i - 1];
+    this.ends = new Uint32Array(2 * edges.length);
+    this.lengths = new Float64Array(2 * edges.length);
+    for (const [a, b, length] of edges)
+      for (const [from, to] of [[a, b], [b, a]]) {
+        this.ends[starts[from + 1]] = to;
+        this.lengths[starts[from + 1]++] = length;
+      }
+    this.found = new Float64Array(names.length).fill(Infinity);
+    this.reached = [];
+    this.mean = this.lengths.reduce((sum, length) => sum + length, 1) / this.lengths.length;
   }
 
   squares(cell) {
-    const ways = this.ways(cell);
+    const ways = this.ways(cell).slice();
     return (other) => BigInt(ways[other]) ** 2n;
   }
 
-  ways(cell) {
-    const found = new Array(this.roads.length).fill(Infinity);
-    const heap = [[0, cell]];
-    found[cell] = 0;
-    while (heap.length) {
-      const [way, place] = popLeast(heap);
-      if (way > found[place]) continue;
-      for (const [next, length] of this.roads[place]) {
-        if (way + length < found[next]) {
-          found[next] = way + length;
-          push(heap, [way + length, next]);
-        }
-      }
-    }
+  // Ways up to a limit; `reached` lists the places that have one. Places wait in buckets as wide as a mean road.
+  ways(cell, limit = Infinity) {
+    const { starts, ends, lengths, found, reached } = this;
+    for (const place of reached) found[place] = Infinity;
+    reached.length = 0;
+    const buckets = [];
+    const reach = (way, place) => {
+      if (!(way < found[place]) || way > limit) return;
+      if (found[place] === Infinity) reached.push(place);
+      found[place] = way;
+      (buckets[Math.floor(way / this.mean)] ??= []).push(place);
+    };
+    reach(0, cell);
+    for (let at = 0; at < buckets.length; at++)
+      for (const place of buckets[at] ?? []) // grows while it is read
+        for (let road = starts[place]; road < starts[place + 1]; road++) reach(found[place] + lengths[road], ends[road]);
     return found;
   }
-}
-
-function push(heap, item) {
-  heap.push(item);
-  for (let at = heap.length - 1; at > 0; ) {
-    const above = (at - 1) >> 1;
-    if (heap[above][0] <= heap[at][0]) return;
-    [heap[above], heap[at]] = [heap[at], heap[above]];
-    at = above;
-  }
-}
-
-function popLeast(heap) {
-  const least = heap[0];
-  const last = heap.pop();
-  if (heap.length) {
-    heap[0] = last;
-    for (let at = 0; ; ) {
-      const below = [2 * at + 1, 2 * at + 2].filter((place) => place < heap.length);
-      const next = below.reduce((best, place) => (heap[place][0] < heap[best][0] ? place : best), at);
-      if (next === at) break;
-      [heap[next], heap[at]] = [heap[at], heap[next]];
-      at = next;
-    }
-  }
-  return least;
 }
 
 // Levels: distances from a strict cell count less, and the way by a strict cell counts if it is shorter.
@@ -564,7 +550,7 @@ const ECCENTRICITY = 0.00669437999014132; // squared
 /** The number of the cell at a place in degrees; null outside the map. On points and roads: the nearest. */
 export function cellAt(deviceFile, latitude, longitude) {
   const { grid } = deviceFile;
-  if (!(Math.abs(latitude) <= 90)) throw new Error("the latitude is beyond 90 degrees; are latitude and longitude swapped?");
+  if (!(Math.abs(latitude) <= 90)) throw new Error("the latitude is beyond 90 degrees; is it swapped with the longitude?");
   if (!Number.isFinite(longitude)) throw new Error("the longitude must be a number of degrees");
   const plane = grid.kind === "elastic" ? grid.grid : grid;
   if (plane.mesh) {
@@ -594,7 +580,7 @@ function checkGround({ kind, grid, ...map }) {
     const far = (...place) => Math.hypot(...earthCentred(...place).map((value, axis) => value - corner[axis])) / 1000 + 0.005;
     return tall > 0 && wide > 0 && Math.abs(latitude + tall) < 90 && far(latitude + tall, west) >= height && far(latitude, west + wide) >= width;
   });
-  if (!isSound) refuse("its cells are smaller on the ground than it says");
+  if (!isSound) refuse("its cells are smaller on the ground");
 }
 
 // Crossings of roads that were read from lines are named by latitude,longitude.
@@ -632,7 +618,7 @@ function readLaw(file) {
   const weights = readWeights(file.weights, size);
   const heaviest = weights.reduce((largest, weight) => Math.max(largest, weight), 0);
   if (!(heaviest > 0)) refuse("all weights are 0");
-  for (const weight of weights) if (!Number.isInteger(weight) || weight < 0 || weight > 2 ** 40) refuse("a weight is not a whole number of at most 2**40");
+  for (const weight of weights) if (!Number.isInteger(weight) || weight < 0 || weight > 2 ** 40) refuse("a weight is not a count");
   const beta = parse(file.beta_per_metre);
   if (beta.up <= 0n || beta.down <= 0n) refuse("beta is not positive");
   const inputs = Array.isArray(file.inputs) ? new Set(file.inputs) : file.inputs;
@@ -641,16 +627,16 @@ function readLaw(file) {
 }
 
 function readWeights(facts, size) {
-  if (Array.isArray(facts)) return facts.length === size ? facts : refuse("there is not one weight for each cell");
+  if (Array.isArray(facts)) return facts.length === size ? facts : refuse("the weights do not fit the map");
   const weights = new Array(size);
   let at = 0;
   for (let run = 0; run < facts.runs.length; run += 2) {
     const end = at + facts.runs[run];
-    if (!(facts.runs[run] >= 1) || end > size) refuse("the runs of weights do not fit the map");
+    if (!(facts.runs[run] >= 1) || end > size) refuse("the weights do not fit the map");
     weights.fill(facts.runs[run + 1], at, end);
     at = end;
   }
-  return at === size ? weights : refuse("the runs of weights do not fit the map");
+  return at === size ? weights : refuse("the weights do not fit the map");
 }
 
 function readColumns(file, map) {
@@ -669,23 +655,22 @@ function readColumns(file, map) {
 
 /** Recompute everything a device file claims, and refuse it otherwise; gives its law. */
 export function proveFile(file) {
-  if (file?.sudare !== "location mechanism" || ![1, 2].includes(file.format))
-    throw new Error("this is no device file of format 1 or 2; give the content of mechanism.json");
+  if (file?.sudare !== "location mechanism" || file.format !== 2)
+    throw new Error("this is no device file of format 2; give the content of a mechanism.json");
   if (file.id !== identityOf(file)) refuse("its id does not fit its content");
   if (file.weight_bits !== 40) refuse("its weights are of another size");
   const law = readLaw(file);
   checkRepeat(file);
   checkGround(file.grid);
   checkVectors(law);
-  checkColumnVectors(law);
   const epsilon = parseDecimal(file.epsilon_per_metre);
   const isTheorem = 2n * law.beta.up * epsilon.down <= epsilon.up * law.beta.down && !law.columns;
   if (isTheorem && law.size > (law.map.isPlane ? PROVEN_CELLS : 1000)) return law;
   const { needed, isExact } = neededEpsilon(law, float(epsilon));
-  if (!isTheorem && !(needed <= float(epsilon) * (1 + SAME))) refuse(`it promises epsilon ${float(epsilon)} per metre and needs ${needed}`);
+  if (!isTheorem && !(needed <= float(epsilon) * (1 + SAME))) refuse(`it promises epsilon ${float(epsilon)} and needs ${needed}`);
   const claimed = Number(file.tight_epsilon_per_metre);
   if (!(claimed > 0 && claimed <= float(epsilon) * (1 + SAME)) && law.size > 1) refuse("its certified epsilon is above its promise");
-  if (isExact && !(needed <= claimed * (1 + SAME))) refuse(`it claims to need epsilon ${claimed} per metre and needs ${needed}`);
+  if (isExact && !(needed <= claimed * (1 + SAME))) refuse(`it claims epsilon ${claimed} and needs ${needed}`);
   return law;
 }
 
@@ -693,14 +678,8 @@ function refuse(reason) {
   throw new Error(`the device file is not as Sudare wrote it (${reason}); report nothing with it, get it again`);
 }
 
-const LAW_KEYS = ["grid", "beta_per_metre", "weight_bits", "weights", "inputs"];
-
-function identityOf(file) {
-  const facts = { ...file };
-  delete facts.id;
-  if (file.format === 2) return sha256(canonical(facts));
-  const law = Object.fromEntries(LAW_KEYS.map((key) => [key, file[key]]));
-  return sha256(canonical(law).replace(/[^\x00-\x7f]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`));
+function identityOf({ id, ...facts }) {
+  return sha256(canonical(facts));
 }
 
 function canonical(value) {
@@ -710,50 +689,45 @@ function canonical(value) {
 }
 
 function checkRepeat(file) {
-  const limits = limitsOf(file);
+  const limits = file.repeat;
   const isCount = (count) => Number.isInteger(count) && count >= 1;
-  if (!isCount(limits.day) || limits.day > 10000) refuse("its budget of a day is no count");
+  if (!isCount(limits.day) || limits.day > 10000) refuse("its budget is no count");
   if (![limits.month, limits.life].every((count) => count === null || isCount(count))) refuse("its budget is no count");
-  if (file.format === 2 && !(isCount(file.repeat.dwell) && ["daily", "lasting"].includes(file.repeat.answers))) refuse("its rule of repeat use is unknown");
-}
-
-function limitsOf({ repeat }) {
-  return repeat.fresh_reports ? { day: repeat.fresh_reports, month: null, life: null } : { day: repeat.day, month: repeat.month, life: repeat.life };
+  if (!(isCount(file.repeat.dwell) && ["daily", "lasting"].includes(file.repeat.answers))) refuse("its rule of repeat use is unknown");
 }
 
 function checkVectors(law) {
   const { map, beta, file } = law;
+  const sampler = Object.assign(Object.create(Sampler.prototype), law);
+  const check = (weight, cones, chance) => {
+    const share = fraction(BigInt(weight), 1n << 40n);
+    const off = cones.map((cone) => chanceBounds({ ...cone, share }, 64n).low).reduce(most) - BigInt(chance);
+    if (off > 3n || off < -3n) refuse("its test vectors differ");
+  };
   for (const [cell, other, square, chance] of file.vectors ?? []) {
     const exact = map.squares(cell)(other);
-    const bounds = chanceBounds({ share: fraction(BigInt(law.weights[other]), 1n << 40n), beta, square: times(fraction(exact), times(map.unit, map.unit)), shift: fraction(0n) }, 64n);
-    const off = bounds.low - BigInt(chance);
-    if (exact !== BigInt(square) || off > 3n || off < -3n) refuse("its test vectors differ: this device would draw another law");
+    if (exact !== BigInt(square)) refuse("its test vectors differ");
+    check(law.weights[other], [{ beta, square: times(fraction(exact), times(map.unit, map.unit)), shift: fraction(0n) }], chance);
   }
-}
-
-function checkColumnVectors(law) {
-  const sampler = Object.assign(Object.create(Sampler.prototype), law);
-  for (const [cell, report, chance] of law.file.column_vectors ?? []) {
-    const share = fraction(BigInt(law.columns[report].weight), 1n << 40n);
-    const low = sampler.columnsFrom(cell).chances(report).map((cone) => chanceBounds({ ...cone, share }, 64n).low).reduce(most);
-    const off = low - BigInt(chance);
-    if (off > 3n || off < -3n) refuse("its test vectors differ: this device would draw another law");
-  }
+  for (const [cell, report, chance] of file.column_vectors ?? []) check(law.columns[report].weight, sampler.columnsFrom(cell).chances(report), chance);
 }
 
 // --- the epsilon that a law needs: its largest slope plus the slope of the logarithm of its row sums ------------------
 
 function neededEpsilon(law, epsilon) {
-  const inputs = [];
-  for (let cell = 0; cell < law.size; cell++) if (law.canEnter(cell)) inputs.push(cell);
+  let count = 0;
+  const listed = new Uint32Array(law.size);
+  for (let cell = 0; cell < law.size; cell++) if (law.canEnter(cell)) listed[count++] = cell;
+  const inputs = listed.subarray(0, count);
   if (inputs.length < 2) return { needed: 0, isExact: false };
   const areReportable = !law.columns && inputs.every((cell) => law.weights[cell] > 0);
-  const sums = law.map.isPlane ? sumsByTransform(law) : sumsByRows(law);
-  const levels = Float64Array.from(sums, Math.log);
+  const isAlong = law.map.edges && !law.columns && (count === law.size || law.size > 5000); // roads: compared along each road
+  const sums = law.map.isPlane ? sumsByTransform(law) : isAlong ? sumsAlong(law) : sumsByRows(law);
+  const levels = sums.map(Math.log);
   const slope = law.columns ? law.columns.reduce((best, { slope: s }) => Math.max(best, s), 0) / 100 : 1;
   const allowed = epsilon - slope * law.roughBeta;
   if (!areReportable && !law.columns && law.size <= 300) return { needed: searchPairs(law, inputs), isExact: true };
-  const steepest = law.map.isPlane ? slopeOnGrid(law.map, levels, inputs, allowed) : slopeByRows(law, levels, inputs);
+  const steepest = law.map.isPlane ? slopeOnGrid(law.map, levels, inputs, allowed) : isAlong ? slopeAlong(law, levels) : slopeByRows(law, levels, inputs);
   return { needed: slope * law.roughBeta + steepest.slope, isExact: areReportable && steepest.isExact };
 }
 
@@ -773,9 +747,25 @@ function sumsByRows(law) {
   });
 }
 
+// A path is made of roads: no slope is steeper than along one of them. Beyond 36 times 1/beta lies too little to matter.
+function sumsAlong({ map, size, weights, roughBeta }) {
+  const perMillimetre = roughBeta * float(map.unit);
+  return Array.from({ length: size }, (_, cell) => {
+    const ways = map.ways(cell, 36 / perMillimetre);
+    let sum = 0;
+    for (const place of map.reached) sum += weights[place] * Math.exp(-perMillimetre * ways[place]);
+    return sum;
+  });
+}
+
+function slopeAlong({ map }, levels) {
+  const unit = float(map.unit);
+  return { slope: map.edges.reduce((best, [a, b, length]) => Math.max(best, Math.abs(levels[a] - levels[b]) / length / unit), 0), isExact: true };
+}
+
 function searchPairs(law, inputs) {
   const reports = law.weights.flatMap((weight, cell) => (weight > 0 ? [cell] : []));
-  const rows = inputs.map((cell) => {
+  const rows = Array.from(inputs, (cell) => {
     const metres = metresFrom(law, cell);
     const logs = reports.map((report) => Math.log(law.weights[report]) - law.roughBeta * metres(report));
     const top = Math.max(...logs);
@@ -808,7 +798,10 @@ const MAX_PAIRS = 4e8; // of cells that are compared; what is left is bounded by
 function slopeOnGrid(map, levels, inputs, allowed) {
   const { rows, columns, roughHeight, roughWidth } = map;
   let [low, high] = [Infinity, -Infinity];
-  for (const cell of inputs) [low, high] = [Math.min(low, levels[cell]), Math.max(high, levels[cell])];
+  for (const cell of inputs) {
+    low = Math.min(low, levels[cell]);
+    high = Math.max(high, levels[cell]);
+  }
   const range = high - low;
   const shortest = Math.min(rows > 1 ? roughHeight : Infinity, columns > 1 ? roughWidth : Infinity);
   if (range / shortest <= allowed && range / shortest < 1e-6 * allowed) return { slope: range / shortest, isExact: false };
@@ -842,99 +835,147 @@ function slopeOnGrid(map, levels, inputs, allowed) {
 function sumsByTransform(law) {
   const { map } = law;
   const groups = new Map();
-  const columns = law.columns ?? null;
   let apron = 0;
   const far = []; // reports so far outside that a transform would be mostly empty
-  const add = (key, slope, points, row, column, weight) => {
+  for (const { shape, row, column, weight, slope } of law.columns ?? []) {
     const off = Math.max(-row, -column, row - map.rows + 1, column - map.columns + 1);
-    if (off > 32 + (map.rows + map.columns) / 4) return far.push([slope, points, row, column, weight]);
-    if (!groups.has(key)) groups.set(key, { slope, points, placed: [] });
-    groups.get(key).placed.push([row, column, weight]);
-    apron = Math.max(apron, off);
-  };
-  if (columns) for (const { shape, row, column, weight, slope } of columns) add(shape, slope, law.file.shapes[shape].slice(1), row, column, weight);
-  else law.weights.forEach((weight, cell) => weight && add(0, 100, [[0, 0, 0]], Math.floor(cell / map.columns), cell % map.columns, weight));
-  const size = [map.rows, map.columns].map((side) => 2 ** Math.ceil(Math.log2(2 * side + 2 * apron)));
-  const total = grid2(size);
+    const points = law.file.shapes[shape].slice(1);
+    if (off > 32 + (map.rows + map.columns) / 4) far.push([slope, points, row, column, weight]);
+    else {
+      if (!groups.has(shape)) groups.set(shape, { slope, points, placed: [] });
+      groups.get(shape).placed.push([row, column, weight]);
+      apron = Math.max(apron, off);
+    }
+  }
+  const reach = [map.rows + apron, map.columns + apron]; // offsets are shorter
+  const size = reach.map((side) => 2 ** Math.ceil(Math.log2(2 * side)));
+  const at = (row, column) => (row + apron) * size[1] + column + apron;
   let constant = 0;
+  const total = [0, 0].map(() => new Float64Array((size[1] / 2 + 1) * size[0]));
   for (const { slope, points, placed } of groups.values()) {
     if (!points.length) constant += placed.reduce((sum, [, , weight]) => sum + weight, 0);
-    else accumulate(total, law, size, slope, points, placed, apron);
+    else addProduct(total, law, size, reach, slope, points, (values) => placed.forEach(([row, column, weight]) => (values[at(row, column)] += weight)));
   }
-  transform2(total, size, true);
-  const unit = float(map.unit);
-  return Array.from({ length: law.size }, (_, cell) => {
-    const [row, column] = [Math.floor(cell / map.columns), cell % map.columns];
-    let sum = total[0][(row + apron) * size[1] + column + apron] + constant;
-    for (const [slope, points, down, right, weight] of far) {
-      let least = points.length ? Infinity : 0;
-      for (const [a, b, lag] of points) least = Math.min(least, map.metres(down + a - row, right + b - column) + unit * lag);
-      sum += weight * Math.exp((-slope / 100) * law.roughBeta * least);
+  if (!law.columns)
+    addProduct(total, law, size, reach, 100, [[0, 0, 0]], (values) => {
+      for (let row = 0; row < map.rows; row++)
+        for (let column = 0; column < map.columns; column++) values[at(row, column)] = law.weights[row * map.columns + column];
+    });
+  transformRows(total, size[0], -1);
+  const [sums] = transformRows([turn(total[0], size[1], size[0], reach[0], 1), turn(total[1], size[1], size[0], reach[0], -1)], size[1], -1);
+  const found = new Float64Array(law.size);
+  for (let row = 0, cell = 0; row < map.rows; row++)
+    for (let column = 0; column < map.columns; column++, cell++) {
+      found[cell] = sums[at(row, column)] / (size[0] * size[1]) + constant;
+      for (const [slope, points, down, right, weight] of far) found[cell] += weight * decay(law, slope, points, down - row, right - column);
     }
-    return sum;
-  });
+  return found;
 }
 
-const grid2 = ([rows, columns]) => [new Float64Array(rows * columns), new Float64Array(rows * columns)];
+function decay({ map, roughBeta }, slope, points, down, right) {
+  let least = points.length ? Infinity : 0;
+  for (const [a, b, lag] of points) least = Math.min(least, map.metres(down + a, right + b) + map.roughUnit * lag);
+  return Math.exp((-slope / 100) * roughBeta * least);
+}
 
-function accumulate(total, law, size, slope, points, placed, apron) {
+// Add the spectrum of values times kernel, both of them as one complex transform: the kernel as large as the values.
+function addProduct([real, imaginary], law, [rows, columns], reach, slope, points, fill) {
   const { map, roughBeta } = law;
-  const unit = float(map.unit);
-  const values = grid2(size);
-  for (const [row, column, weight] of placed) values[0][(row + apron) * size[1] + column + apron] += weight;
-  const kernel = grid2(size);
-  const signed = (at, side, reach) => (at < reach ? at : at - side);
-  for (let i = 0; i < size[0]; i++)
-    for (let j = 0; j < size[1]; j++) {
-      const down = signed(i, size[0], map.rows + apron);
-      const right = signed(j, size[1], map.columns + apron);
-      let least = Infinity;
-      for (const [a, b, lag] of points) least = Math.min(least, map.metres(down - a, right - b) + unit * lag);
-      kernel[0][i * size[1] + j] = Math.exp((-slope / 100) * roughBeta * least);
+  const scale = 2 ** 40 * Math.sqrt(law.size) * Math.min(1, roughBeta * map.roughHeight);
+  const [values, kernel] = [new Float64Array(rows * columns), new Float64Array(rows * columns)];
+  fill(values);
+  for (let down = 1 - reach[0]; down < reach[0]; down++)
+    for (let right = 1 - reach[1]; right < reach[1]; right++)
+      kernel[((rows + down) % rows) * columns + ((columns + right) % columns)] = scale * decay(law, slope, points, -down, -right);
+  transformRows([values, kernel], columns, 1);
+  const [re, im] = transformRows([turn(values, rows, columns, columns, 1), turn(kernel, rows, columns, columns, 1)], rows, 1);
+  for (let i = 0; 2 * i <= columns; i++) // the rest is its conjugate
+    for (let j = 0; j < rows; j++) {
+      const k = i * rows + j;
+      const l = ((columns - i) % columns) * rows + ((rows - j) % rows);
+      real[k] += (re[k] * im[k] + re[l] * im[l]) / (2 * scale);
+      imaginary[k] += (im[k] * im[k] - re[k] * re[k] + re[l] * re[l] - im[l] * im[l]) / (4 * scale);
     }
-  transform2(values, size, false);
-  transform2(kernel, size, false);
-  for (let i = 0; i < total[0].length; i++) {
-    total[0][i] += values[0][i] * kernel[0][i] - values[1][i] * kernel[1][i];
-    total[1][i] += values[0][i] * kernel[1][i] + values[1][i] * kernel[0][i];
-  }
 }
 
-function transform2([real, imaginary], [rows, columns], isInverse) {
-  for (let row = 0; row < rows; row++) transform(real, imaginary, row * columns, 1, columns, isInverse);
-  for (let column = 0; column < columns; column++) transform(real, imaginary, column, columns, rows, isInverse);
+// Make columns rows, `kept` of them; rows that are not there are those counted from the end, times the sign.
+function turn(part, width, columns, kept, sign) {
+  const turned = new Float64Array(kept * width);
+  const given = part.length / columns;
+  for (let left = 0; left < kept; left += 32)
+    for (let i = 0; i < width; i++) {
+      const isGiven = i < given;
+      const from = (isGiven ? i : width - i) * columns;
+      const end = Math.min(kept, left + 32);
+      for (let j = left; j < end; j++) turned[j * width + i] = isGiven ? part[from + j] : sign * part[from + j];
+    }
+  return turned;
 }
 
-// Fast Fourier transform of `size` numbers from `start` in steps of `stride`; size a power of two.
-function transform(real, imaginary, start, stride, size, isInverse) {
-  const re = new Float64Array(size);
-  const im = new Float64Array(size);
-  const bits = Math.log2(size);
-  for (let i = 0; i < size; i++) {
-    let at = 0;
-    for (let bit = 0; bit < bits; bit++) at |= ((i >> bit) & 1) << (bits - 1 - bit);
-    re[at] = real[start + i * stride];
-    im[at] = imaginary[start + i * stride];
-  }
-  for (let half = 1; half < size; half *= 2)
-    for (let k = 0; k < half; k++) {
-      const angle = ((isInverse ? 1 : -1) * Math.PI * k) / half;
-      const [c, s] = [Math.cos(angle), Math.sin(angle)];
-      for (let i = k; i < size; i += 2 * half) {
-        const j = i + half;
-        const x = re[j] * c - im[j] * s;
-        const y = re[j] * s + im[j] * c;
-        re[j] = re[i] - x;
-        im[j] = im[i] - y;
-        re[i] += x;
-        im[i] += y;
+// Fast Fourier transforms of rows whose size is a power of two; sign -1: back, without the division by the size.
+function transformRows([re, im], size, sign) {
+  const turns = new Uint32Array(size);
+  for (let i = 1; i < size; i++) turns[i] = (turns[i >> 1] >> 1) | (i & 1 ? size >> 1 : 0);
+  const cosines = Float64Array.from(turns, (_, i) => Math.cos((2 * Math.PI * i) / size));
+  const sines = Float64Array.from(turns, (_, i) => -sign * Math.sin((2 * Math.PI * i) / size));
+  const swap = (part, here, there) => {
+    const kept = part[here];
+    part[here] = part[there];
+    part[there] = kept;
+  };
+  for (let start = 0; start < re.length; start += size) {
+    for (let i = 0; i < size; i++)
+      if (i < turns[i]) {
+        swap(re, start + i, start + turns[i]);
+        swap(im, start + i, start + turns[i]);
       }
-    }
-  const scale = isInverse ? 1 / size : 1;
-  for (let i = 0; i < size; i++) {
-    real[start + i * stride] = re[i] * scale;
-    imaginary[start + i * stride] = im[i] * scale;
+    let half = 1;
+    if (Math.log2(size) % 2)
+      for (let k = start; k < start + size; k += half = 2) {
+        const x = re[k + 1];
+        const y = im[k + 1];
+        re[k + 1] = re[k] - x;
+        im[k + 1] = im[k] - y;
+        re[k] += x;
+        im[k] += y;
+      }
+    for (; half < size; half *= 4) // two stages at once
+      for (let at = 0; at < half; at++) {
+        const step = ((at * size) / (4 * half)) | 0;
+        const c = cosines[2 * step];
+        const s = sines[2 * step];
+        const u = cosines[step];
+        const v = sines[step];
+        for (let k = start + at; k < start + size; k += 4 * half) {
+          const l = k + half;
+          const m = l + half;
+          const n = m + half;
+          const a = re[l] * c - im[l] * s;
+          const b = re[l] * s + im[l] * c;
+          const d = re[n] * c - im[n] * s;
+          const e = re[n] * s + im[n] * c;
+          const p = re[m] + d;
+          const q = im[m] + e;
+          const f = re[m] - d;
+          const g = im[m] - e;
+          const x = p * u - q * v;
+          const y = p * v + q * u;
+          const z = sign * (f * v + g * u);
+          const t = sign * (g * v - f * u);
+          const i = re[k];
+          const j = im[k];
+          re[k] = i + a + x;
+          im[k] = j + b + y;
+          re[m] = i + a - x;
+          im[m] = j + b - y;
+          re[l] = i - a + z;
+          im[l] = j - b + t;
+          re[n] = i - a - z;
+          im[n] = j - b - t;
+        }
+      }
   }
+  return [re, im];
 }
 
 // --- SHA-256 of a text (FIPS 180-4) -----------------------------------------------------------------------------------
@@ -990,7 +1031,7 @@ export class Device {
     this.file = deviceFile;
     this.limits = capped(deviceFile, caps);
     this.name = deviceFile.id.slice(0, IDENTITY_SHOWN);
-    this.rule = deviceFile.repeat.answers ? deviceFile.repeat : { answers: "daily", within_metres: "0", dwell: 1 };
+    this.rule = deviceFile.repeat;
     this.within = parse(this.rule.within_metres);
     this.facts = state === null ? freshState(this.name) : readState(state, this.name);
   }
@@ -1071,9 +1112,9 @@ function capped(file, caps) {
   if (caps.epsilonPerMetre !== undefined) {
     const [promised, cap] = [parseDecimal(file.epsilon_per_metre), parseDecimal(caps.epsilonPerMetre)];
     if (promised.up * cap.down > cap.up * promised.down)
-      throw new Error(`the device file promises epsilon ${file.epsilon_per_metre} per metre, and this app allows at most ${caps.epsilonPerMetre}; report nothing with it`);
+      throw new Error(`the device file promises epsilon ${file.epsilon_per_metre} and this app allows at most ${caps.epsilonPerMetre}; report nothing with it`);
   }
-  const limits = limitsOf(file);
+  const limits = file.repeat;
   const least = (limit, cap) => (cap === undefined ? limit : limit === null ? cap : Math.min(limit, cap));
   return { day: least(limits.day, caps.reportsPerDay), month: least(limits.month, caps.reportsPerMonth), life: least(limits.life, caps.reportsPerLife) };
 }
@@ -1084,12 +1125,9 @@ function freshState(name) {
 
 function readState(state, name) {
   const { seal, ...facts } = state ?? {};
-  const isFirst = facts.period !== undefined && typeof facts.answers === "object";
-  if (!isFirst && seal !== sha256(canonical(facts))) throw new Error("the stored state of the device is damaged; report nothing until the next day");
-  if (facts.artefact !== name) throw new Error(`the stored state belongs to another device file (${facts.artefact}); this one is ${name}`);
-  if (!isFirst) return facts;
-  const answers = Object.entries(facts.answers).map(([cell, report]) => [Number(cell), report]);
-  return { ...freshState(name), day: facts.period, drawn: { day: answers.length, month: answers.length, life: answers.length }, answers };
+  if (seal !== sha256(canonical(facts))) throw new Error("the stored state of the device is damaged; report nothing until the next day");
+  if (facts.artefact !== name) throw new Error(`the stored state belongs to another device file`);
+  return facts;
 }
 
 const two = (number) => String(number).padStart(2, "0");
@@ -1143,7 +1181,7 @@ export function lawOf(sampler, cell) {
 
 /** A store in localStorage; the Web Locks of the browser keep other tabs out. */
 export function browserStore(name, { storage = globalThis.localStorage, locks = globalThis.navigator?.locks } = {}) {
-  if (!storage || !locks) throw new Error("this browser has no localStorage or no Web Locks; give a store of your own");
+  if (!storage || !locks) throw new Error("this browser has no localStorage or Web Locks; give a store of your own");
   return {
     read: () => storage.getItem(name),
     write: (text) => storage.setItem(name, text),

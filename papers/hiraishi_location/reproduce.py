@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from papers.hiraishi_location.figures_data import EPSILONS, EXPECTED, GRID, READINGS, after, before, figures
+from papers.hiraishi_location.optimum import optimum_lines
 from papers.hiraishi_location.pictures_draw import draw
 from sudare.methods.location import Location
 from sudare.methods.location.posterior import measure_mechanism
@@ -26,7 +27,14 @@ def reproduce(*, share: float = 1.0) -> bool:
     start = time.perf_counter()
     found = figures(share=share)
     odd = surprises(found)
-    lines = [HEADER, *printed_lines(found), *step_lines(found), *curve_lines(share), *our_lines(share)]
+    lines = [
+        HEADER,
+        *printed_lines(found),
+        *step_lines(found),
+        *curve_lines(share),
+        *our_lines(share),
+        *optimum_lines(share),
+    ]
     print("\n".join(lines))
     if share >= 1.0:
         RESULTS.write_text("\n".join(lines), encoding="utf-8")

@@ -83,19 +83,27 @@ def test_presence_in_a_register_can_be_asked_for(
     assert "1/1 rows: done before" in again.out
 
 
+def test_a_request_can_be_held_against_a_register(
+    place: Path, recipe: Callable[[str], str], sudare: Callable[..., object]
+) -> None:
+    (place / "request.toml").write_text("[request]\nk = 7\n[[option]]\nage = 0\n")
+    rows = PRESENCE + 'register = "members.csv"\nrequest = "request.toml"\n'
+    planned = sudare("run", recipe(HEAD + RECORDS + rows), "--dry-run")
+
+    assert planned.code == 0, planned.err
+
+
 @pytest.mark.parametrize(
     ("rows", "line", "reason"),
     [
         (PRESENCE, 20, "need each other"),
         (ROWS + 'register = "members.csv"\n', 16, "need each other"),
         (PRESENCE + 'register = "absent.csv"\n', 16, "absent.csv"),
-        (PRESENCE + 'register = "members.csv"\nrequest = "request.toml"\n', 16, "cannot be used together"),
     ],
 )
 def test_a_register_that_is_missing_or_idle_is_refused_while_planning(
     place: Path, recipe: Callable[[str], str], sudare: Callable[..., object], rows: str, line: int, reason: str
 ) -> None:
-    (place / "request.toml").write_text("[request]\nk = 7\n[[option]]\nage = 0\n")
     refused = sudare("run", recipe(HEAD + RECORDS + rows), "--dry-run")
 
     assert refused.code == 1

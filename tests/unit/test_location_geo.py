@@ -222,16 +222,33 @@ def test_hexagons_have_real_distances(tmp_path: Path) -> None:
     assert metres.tolist() == pytest.approx(true, rel=0.005)
 
 
-def test_hexagons_of_the_sea_have_weight_0(tmp_path: Path) -> None:
+def test_hexagons_of_the_sea_are_not_on_the_map(tmp_path: Path) -> None:
     pytest.importorskip("h3", reason=NEEDS_GEO)
     write_polygon(tmp_path / "land.geojson", [[139.0, 35.0], [139.75, 35.0], [139.75, 36.0], [139.0, 36.0], [139, 35]])
     text = 'kind = "h3"\nresolution = 7\nbounds = [35.6, 139.6, 35.8, 139.9]\nland = "land.geojson"\n'
 
-    weights = read_map(write_map(tmp_path, text)).weights
+    land = read_map(write_map(tmp_path, text))
+    everywhere = read_map(write_map(tmp_path, text + 'inputs = "all"\n'))
 
-    assert weights is not None
-    assert {0.0, 1.0} <= set(weights.tolist())
-    assert ((weights > 0) & (weights < 1)).any()
+    assert land.weights is not None
+    assert everywhere.weights is not None
+    assert land.weights.min() > 0
+    assert ((land.weights > 0) & (land.weights < 1)).any()
+    assert int((everywhere.weights > 0).sum()) == land.places.size < everywhere.places.size
+    assert float(everywhere.weights.sum()) == pytest.approx(float(land.weights.sum()))
+
+
+def test_only_land_counts_for_the_most_hexagons(tmp_path: Path) -> None:
+    """A rectangle of the sea with two islands: 240,000 hexagons of resolution 8 in all, some hundred on land."""
+    pytest.importorskip("h3", reason=NEEDS_GEO)
+    islands = [[[[x, 30.0], [x + 0.2, 30.0], [x + 0.2, 30.1], [x, 30.1], [x, 30.0]]] for x in (140.0, 142.0)]
+    (tmp_path / "land.geojson").write_text(json.dumps({"type": "MultiPolygon", "coordinates": islands}), "utf-8")
+    text = 'kind = "h3"\nresolution = 8\nbounds = [28.0, 139.0, 32.0, 143.0]\n'
+
+    with pytest.raises(SchemaError, match="would make about"):
+        read_map(write_map(tmp_path, text))
+
+    assert 500 < read_map(write_map(tmp_path, text + 'land = "land.geojson"\n')).places.size < 900
 
 
 # --- roads --------------------------------------------------------------------------------------------------------
@@ -382,7 +399,7 @@ def test_a_resolution_of_too_many_hexagons_is_refused_before_any_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     h3 = pytest.importorskip("h3")
-    monkeypatch.setattr(h3, "polygon_to_cells", lambda *_: pytest.fail("cells were made"))
+    monkeypatch.setattr(h3, "h3shape_to_cells_experimental", lambda *_: pytest.fail("cells were made"))
     (tmp_path / "map.toml").write_text(
         '[grid]\nkind = "h3"\nresolution = 15\nbounds = [35.6, 139.6, 35.8, 139.9]\n', encoding="utf-8"
     )

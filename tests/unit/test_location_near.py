@@ -190,6 +190,37 @@ def test_sharp_uses_all_of_epsilon_where_people_can_also_be_off_the_reportable_c
     assert 0.9998 * float(epsilon) <= tight <= float(epsilon)
 
 
+def test_a_law_whose_sums_are_not_level_is_certified_with_their_range() -> None:
+    law = near(3, "0.005")
+    columns = law.columns.copy()
+    columns[::3, 3] = np.maximum(columns[::3, 3] // 2, 1)
+    uneven = replace(law, columns=columns, _sums=[])
+    logs = np.log(np.array([uneven.report_law(cell) for cell in range(36)]))
+    metres = distance_table(SIX) + np.diag(np.full(36, np.inf))
+
+    worst = float(((logs[:, None] - logs[None]).max(axis=2) / metres).max())
+
+    assert worst > 0.0051
+    assert worst <= certify_law(uneven).epsilon
+
+
+def test_sharp_uses_all_of_epsilon_on_a_large_map_with_a_sea_and_tells_only_land() -> None:
+    """40 x 40 cells are too many for a search of all pairs: reports on the sea are told as cells of the land."""
+    weights = np.ones((40, 40))
+    weights[:, 30:] = weights[10:14, 8:12] = 0
+    grid = PlaneGrid(rows=40, columns=40, cell_height_metres=100, cell_width_metres=100)
+
+    law = Location(
+        grid=grid, weights=weights.reshape(-1), inputs="all", epsilon_per_metre="0.01", mode="sharp"
+    ).mechanism()
+
+    assert isinstance(law, Mechanism)
+    assert 0.9998 * 0.01 <= certify_law(law).epsilon <= 0.01
+    assert law.told is not None
+    assert (weights.reshape(-1)[law.told] > 0).all()
+    assert (law.told == np.arange(1600))[weights.reshape(-1) > 0].all()
+
+
 @pytest.mark.parametrize("kind", ["sharp", "wide"])
 def test_large_maps_are_named_and_measured_within_windows_as_by_whole_tables(
     kind: str, monkeypatch: pytest.MonkeyPatch
@@ -204,7 +235,7 @@ def test_large_maps_are_named_and_measured_within_windows_as_by_whole_tables(
     def build() -> Mechanism | HiddenMechanism:
         if kind == "wide":
             return build_wide(grid, Fraction("0.004"), people=people, inputs=cells, cells=cells)
-        return name_reports(build_sharp_mechanism(grid, Fraction("0.004"), cells=cells), people)
+        return name_reports(build_sharp_mechanism(grid, Fraction("0.004"), cells=cells), people, np.flatnonzero(cells))
 
     whole = build()
     distance = find_expected_distance(whole, people)

@@ -23,7 +23,7 @@ fractions as text, so that Python and JavaScript read the same law, and the vect
 Whoever reads the file trusts nobody: `DeviceFile.from_dict` recomputes the id, the vectors, the metric and the promise,
 and refuses a file that claims what it does not keep. device.js does the same. The id is the SHA-256 of the file without
 "id" as JSON with sorted keys, no spaces and no escapes beyond those JSON needs. Files of format 1 (the first version)
-are read and proven alike; their id covers the law only.
+are read and proven alike, but not by device.js: their id covers the law only, and not how often a device may draw.
 """
 
 from __future__ import annotations

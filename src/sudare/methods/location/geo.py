@@ -39,7 +39,7 @@ from sudare.schema.mesh import (
 Bounds = tuple[float, float, float, float]  # west, south, east, north
 
 ALL_LAND = 1 - 1e-12  # a share from here on is all land: the rest is rounding
-MAX_HEXAGONS = 5_000
+MAX_HEXAGONS = 100_000  # of a map; those of the sea do not count where land is given
 MOST_COORDINATE = 1e9  # degrees or metres; beyond, areas overflow
 
 
@@ -229,11 +229,26 @@ def _check_bounds(bounds: Sequence[Fraction]) -> tuple[float, float, float, floa
 
 
 def _read_hexagons(section: Mapping[str, Any], folder: Path) -> tuple[Places, Reals | None]:
+    """Read hexagons whose centre lies within the bounds; with `land`, only those that have some.
+
+    Where people can be anywhere (inputs = "all"), hexagons of the sea stay on the map, with weight 0.
+    """
     h3, shapely = _require("h3", lambda: importlib.import_module("h3")), _import_shapely()
     south, west, north, east = _check_bounds(section["bounds"])
-    ring = ((south, west), (south, east), (north, east), (north, west))
-    _check_resolution(h3, section["resolution"], (west, south, east, north))
-    cells = sorted(h3.polygon_to_cells(h3.LatLngPoly(ring), section["resolution"]))
+    area, resolution = shapely.box(west, south, east, north), section["resolution"]
+    land = None
+    if "land" in section:
+        land = shapely.intersection(read_polygons(folder / str(section["land"]), bounds=area.bounds), area)
+    is_land_only = land is not None and section.get("inputs") != "all"
+    _check_resolution(h3, resolution, land if is_land_only else area)
+    cells = sorted(_list_hexagons(h3, land if is_land_only else area, resolution, (west, south, east, north)))
+    shares = None
+    if land is not None and cells:
+        shapes = shapely.polygons([[(x, y) for y, x in h3.cell_to_boundary(cell)] for cell in cells])
+        covered = shapely.area(shapely.intersection(shapes, _cut_land(land, shapes))) / shapely.area(shapes)
+        shares = np.clip(np.where(covered >= ALL_LAND, 1.0, covered), 0.0, 1.0)
+    if shares is not None and is_land_only:
+        cells, shares = [cell for cell, share in zip(cells, shares, strict=True) if share > 0], shares[shares > 0]
     if not 1 <= len(cells) <= MAX_HEXAGONS:
         raise SchemaError(
             "there are {cells} H3 cells within the bounds; choose a resolution that gives 1 to {most}",
@@ -242,25 +257,44 @@ def _read_hexagons(section: Mapping[str, Any], folder: Path) -> tuple[Places, Re
         )
     centres = np.array([h3.cell_to_latlng(cell) for cell in cells])
     points = np.rint(to_earth_centred(centres[:, 0], centres[:, 1]) * 1000).astype(np.int64)
-    places = PointPlaces(points=points, names=tuple(cells))
-    if "land" not in section:
-        return places, None
-    land = read_polygons(folder / str(section["land"]), bounds=(west, south, east, north))
-    shapes = shapely.polygons([[(x, y) for y, x in h3.cell_to_boundary(cell)] for cell in cells])
-    shares = shapely.area(shapely.intersection(shapes, land)) / shapely.area(shapes)
-    return places, np.clip(np.where(shares >= ALL_LAND, 1.0, shares), 0.0, 1.0)
+    return PointPlaces(points=points, names=tuple(cells)), shares
 
 
-MAX_HEXAGONS_MADE = 40 * MAX_HEXAGONS  # a list of about so many cells is made at most
+def _list_hexagons(h3: Any, area: Any, resolution: int, bounds: Bounds) -> set[str]:
+    """List the hexagons that touch an area and whose centre lies within the bounds."""
+    west, south, east, north = bounds
+    cells: set[str] = set()
+    for part in getattr(area, "geoms", [area]):
+        if part.area > 0:
+            shape = h3.geo_to_h3shape(part)
+            cells.update(h3.h3shape_to_cells_experimental(shape, resolution, contain="overlap"))
+    centres = {cell: h3.cell_to_latlng(cell) for cell in cells}
+    return {cell for cell, (y, x) in centres.items() if south <= y <= north and west <= x <= east}
+
+
+def _cut_land(land: Any, shapes: Any) -> Any:
+    """Give for every shape the polygons of the land that it touches: a coast has many, a hexagon meets few."""
+    shapely = _import_shapely()
+    parts = np.array([part for part in getattr(land, "geoms", [land]) if part.area > 0], dtype=object)
+    if len(parts) == 1:
+        shapely.prepare(parts)
+        return parts[0]
+    touching: list[list[Any]] = [[] for _ in shapes]
+    for shape, part in shapely.STRtree(parts).query(shapes, predicate="intersects").T.tolist():
+        touching[shape].append(parts[part])
+    return np.array([shapely.union_all(found) if found else shapely.Polygon() for found in touching], dtype=object)
+
+
+MOST_OVER = 1.3  # how many more hexagons than by area are made before they are counted: coasts have many
 KILOMETRES_PER_DEGREE = 111.2
 
 
-def _check_resolution(h3: Any, resolution: int, bounds: Bounds) -> None:
-    """Refuse a resolution that would make far too many cells, before any is made."""
-    west, south, east, north = bounds
-    across = (east - west) * math.cos(math.radians((south + north) / 2))
-    expected = (north - south) * across * KILOMETRES_PER_DEGREE**2 / h3.average_hexagon_area(resolution, unit="km^2")
-    if expected > MAX_HEXAGONS_MADE:
+def _check_resolution(h3: Any, resolution: int, area: Any) -> None:
+    """Refuse a resolution that would make too many cells on this area (degrees), before any is made."""
+    _, south, _, north = area.bounds
+    square_km = area.area * KILOMETRES_PER_DEGREE**2 * math.cos(math.radians((south + north) / 2))
+    expected = square_km / h3.average_hexagon_area(resolution, unit="km^2")
+    if expected > MOST_OVER * MAX_HEXAGONS:
         raise SchemaError(
             "resolution {resolution} would make about {cells} H3 cells within the bounds; choose a smaller one that"
             " gives at most {most}",

@@ -22,6 +22,7 @@ from sudare.errors import ParameterError
 from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.margin import MarginSums, find_rectangle, sum_far_cones
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.methods.location.nearby import NearbyKernel, find_nearby
 from sudare.methods.location.posterior import find_all_norms
 from sudare.noise.distance import Cone
 from sudare.schema.arrays import Booleans, Integers, Reals
@@ -251,8 +252,11 @@ def measure_told(law: Mechanism, people: Reals) -> HiddenMeasures:
 
 def _measure(law: HiddenMechanism | Mechanism, names: Integers, sums: Reals, people: Reals) -> HiddenMeasures:
     size, grid = law.places.size, law.places
-    if size > MAX_MEASURED_BY_TABLE and isinstance(grid, PlaneGrid) and has_one_cone(law):
+    have_reports = isinstance(law, HiddenMechanism) or bool((law.weights[law.can_enter] > 0).all())
+    if size > MAX_MEASURED_BY_TABLE and isinstance(grid, PlaneGrid) and has_one_cone(law) and have_reports:
         return _measure_by_windows(law, grid, names, sums, people)
+    if isinstance(law, Mechanism) and isinstance(law.kernel, NearbyKernel):
+        return _measure_nearby(law, names, sums, people)
     largest, sent = np.zeros(law.reports), np.zeros(law.reports)
     mass, own, true, distance = (np.zeros(size) for _ in range(4))
     for block, terms in law.blocks():
@@ -266,6 +270,36 @@ def _measure(law: HiddenMechanism | Mechanism, names: Integers, sums: Reals, peo
         np.add.at(true, told, chances[told, np.arange(len(block))])
         for cell in np.unique(told).tolist():
             distance += chances[:, told == cell].sum(axis=1) * law.places.metres(cell)
+    return _collect_measures(law, people, (largest, sent), mass, own, true, distance)
+
+
+def _measure_nearby(law: Mechanism, names: Integers, sums: Reals, people: Reals) -> HiddenMeasures:
+    """Measure the reports of a large map without rows, each by the places within reach of it.
+
+    A place within reach of the report and not of its name counts with the way by the report, which is no shorter.
+    """
+    pairs, size = find_nearby(law.places, law.beta), law.places.size
+    rows, alpha = pairs.full_rows(pairs.reach), np.where(law.can_enter, 1 / sums, 0.0)
+    largest, sent = np.zeros(size), np.zeros(size)
+    mass, own, true, distance = (np.zeros(size) for _ in range(4))
+    metres_to = np.full(size, np.inf)
+    for report in np.flatnonzero(law.weights).tolist():
+        name, here = int(names[report]), slice(rows.indptr[report], rows.indptr[report + 1])
+        cells, metres = np.append(rows.indices[here], report), np.append(rows.data[here], 0.0)
+        chances = law.shares[report] * np.exp(-law.beta * metres) * alpha[cells]
+        joint = chances * people[cells]
+        total = float(joint.sum())
+        largest[report], sent[report] = joint.max() / max(total, np.finfo(float).tiny), total
+        mass[name] += total
+        at = np.flatnonzero(cells == name)
+        own[name] += joint[at].sum()
+        true[name] += chances[at].sum()
+        if name != report:
+            there = slice(rows.indptr[name], rows.indptr[name + 1])
+            metres_to[rows.indices[there]], metres_to[name] = rows.data[there], 0.0
+            metres = np.minimum(metres_to[cells], metres + float(metres_to[report]))
+            metres_to[rows.indices[there]] = metres_to[name] = np.inf
+        distance[cells] += chances * metres
     return _collect_measures(law, people, (largest, sent), mass, own, true, distance)
 
 

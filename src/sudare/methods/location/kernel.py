@@ -1,6 +1,7 @@
 """Sums over the map: E v and D v, E(x, y) = exp(-beta d(x, y)), D(x, y) = d(x, y) E(x, y).
 
-On a plane grid both are convolutions and are made by FFT; anywhere else, and for few cells, they are dense matrices.
+On a plane grid both are convolutions and are made by FFT; anywhere else, and for few cells, they are dense matrices, or
+sums over pairs within reach of each other where these would be too large (nearby.py).
 
 The error of an FFT is absolute, about 1e-16 of the largest sums. So sums are only read where they are not tiny: at
 cells that people can be in. A kernel bounds the error of its sums (`error_of`), and where that is too much for a cell,
@@ -16,7 +17,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import ParameterError
 from sudare.methods.location.grid import Places, PlaneGrid, distances_from
 from sudare.schema.arrays import Reals
 
@@ -55,12 +55,10 @@ def make_kernel(places: Places, beta: float, *, algorithm: Literal["auto", "fft"
     is_large = places.size > FEW_CELLS
     if isinstance(places, PlaneGrid) and (algorithm == "fft" or (algorithm == "auto" and is_large)):
         return ConvolutionKernel.of(places, beta)
-    if places.size > MAX_DENSE_CELLS:
-        raise ParameterError(
-            "a map of {cells} cells with this metric must have at most {most}; use larger cells or a plane grid",
-            cells=places.size,
-            most=MAX_DENSE_CELLS,
-        )
+    if places.size > MAX_DENSE_CELLS and not isinstance(places, PlaneGrid):
+        from sudare.methods.location.nearby import NearbyKernel
+
+        return NearbyKernel.of(places, beta)
     return DenseKernel.of(places, beta)
 
 

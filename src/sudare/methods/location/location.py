@@ -349,7 +349,15 @@ class Location(Method):
     def measure(self, mechanism: Mechanism | HiddenMechanism, *, repeat: RepeatUse | None = None) -> LocationPreview:
         """Measure a mechanism by these parameters; `repeat` is the rule of its device file, if it has one already."""
         epsilon, rule = Fraction(self.epsilon_per_metre), repeat or self.repeat_use
-        return preview_mechanism(mechanism, epsilon, model=self.posterior_model, prior=self.prior, repeat=rule)
+        measured = preview_mechanism(mechanism, epsilon, model=self.posterior_model, prior=self.prior, repeat=rule)
+        if self.mode != "fair" or self.prior is None or isinstance(mechanism, HiddenMechanism):
+            return measured
+        note = text(
+            "mode fair caps the posterior of busy places on maps of up to {most} cells; on this one it evens out edges"
+            " only, and busy places are found more surely than others",
+            most=MAX_CAPPED_CELLS,
+        )
+        return replace(measured, notes=(note,))
 
     @property
     def repeat_use(self) -> RepeatUse:

@@ -51,8 +51,8 @@ class MarginPoints:
         return self.near_shape[0] * self.near_shape[1]
 
 
-def lay_points(grid: PlaneGrid, beta: float) -> MarginPoints:
-    """Lay points on the map, its margin and the blocks around.
+def lay_points(grid: PlaneGrid, beta: float, *, decays: float = FAR_DECAYS) -> MarginPoints:
+    """Lay points on the map, its margin and the blocks around, as far as so many times 1/beta.
 
     >>> grid = PlaneGrid(rows=3, columns=3, cell_height_metres=100, cell_width_metres=100)
     >>> points = lay_points(grid, 0.1)
@@ -61,7 +61,7 @@ def lay_points(grid: PlaneGrid, beta: float) -> MarginPoints:
     """
     sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
     is_large = grid.size > MAX_FAR_CELLS
-    need = [int(np.ceil((LARGE_DECAYS if is_large else FAR_DECAYS) / beta / side)) for side in sides]
+    need = [int(np.ceil((LARGE_DECAYS if is_large else decays) / beta / side)) for side in sides]
     whole = max(NEAR_CELLS, max(grid.shape) // NEAR_SHARE)
     margin = need if max(need) <= whole else [min(cells, whole if is_large else NEAR_CELLS) for cells in need]
     has_far = not is_large and margin != need

@@ -13,6 +13,7 @@ from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.hidden import HiddenMechanism, has_one_cone, place_reports
 from sudare.methods.location.kernel import distance_table
 from sudare.methods.location.mechanism import Mechanism
+from sudare.methods.location.nearby import NearbyKernel, find_nearby
 from sudare.methods.location.posterior import find_all_norms
 from sudare.schema.arrays import Integers, Reals
 
@@ -20,6 +21,7 @@ MAX_NAMED_BY_TABLE = 1_500  # cells up to which names are found by a table of di
 WINDOW_DECAYS = 8.0  # how far people count for a name, in units of 1/beta: beyond are 3 in 1,000
 MAX_WINDOW_SIDE = 40  # blocks on a side of a window; larger ones are made of blocks of some cells
 WEISZFELD_STEPS, WARM_STEPS = 8, 3  # from the mean, and from the median of the report beside
+NEARBY_CANDIDATES = 4  # places that are tried for a name on a large map without rows and columns
 CANDIDATES = 12  # cells that are tried for a name on a map without rows and columns
 
 
@@ -30,6 +32,8 @@ def find_names(law: Mechanism | HiddenMechanism, people: Reals, named: Integers)
     shares = np.where(law.can_enter, people / norms, 0.0)
     if places.size > MAX_NAMED_BY_TABLE and isinstance(places, PlaneGrid) and has_one_cone(law):
         return _NameSearch(law, places, shares, named).find_all()
+    if isinstance(law, Mechanism) and isinstance(law.kernel, NearbyKernel):
+        return _find_nearby_names(law, shares, named)
     told = np.zeros(law.reports, dtype=np.int64)
     table = distance_table(places)[:, named] if places.size <= MAX_NAMED_BY_TABLE else None
     for block, terms in law.blocks():
@@ -131,6 +135,33 @@ def _sum_blocks(values: Reals, block: list[int]) -> Reals:
     for axis in (0, 1):
         values = np.add.reduceat(values, np.arange(0, values.shape[axis], block[axis]), axis=axis)
     return values
+
+
+def _find_nearby_names(law: Mechanism, shares: Reals, named: Integers) -> Integers:
+    """Name the reports of a large map without rows: the best of the heaviest places within reach of each."""
+    rows = find_nearby(law.places, law.beta).full_rows(WINDOW_DECAYS / law.beta)
+    can_tell = np.zeros(law.places.size, dtype=np.bool_)
+    can_tell[named] = True
+    told, far = np.arange(law.places.size), WINDOW_DECAYS / law.beta
+    metres_to = np.full(law.places.size, far)
+    for report in np.flatnonzero(law.weights).tolist():
+        cells = np.append(rows.indices[rows.indptr[report] : rows.indptr[report + 1]], report)
+        joint = shares[cells] * np.exp(
+            -law.beta * np.append(rows.data[rows.indptr[report] : rows.indptr[report + 1]], 0)
+        )
+        allowed = cells[can_tell[cells]]
+        heavy = allowed[np.argsort(-joint[can_tell[cells]], kind="stable")[:NEARBY_CANDIDATES]]
+        best, least = report, np.inf
+        for cell in {report, *heavy.tolist()} if can_tell[report] else heavy.tolist():
+            others = rows.indices[rows.indptr[cell] : rows.indptr[cell + 1]]
+            metres_to[others] = rows.data[rows.indptr[cell] : rows.indptr[cell + 1]]
+            metres_to[cell] = 0.0
+            cost = float(joint @ metres_to[cells])  # people out of reach count as far: rare, and a name is free
+            metres_to[others] = metres_to[cell] = far
+            if cost < least:
+                best, least = int(cell), cost
+        told[report] = best
+    return told
 
 
 def _choose_heavy(places: Places, joint: Reals, named: Integers) -> Integers:

@@ -30,13 +30,9 @@ from sudare.methods.location.kernel import distance_table
 from sudare.methods.location.margin import FAR_DECAYS, lay_points, level_weights
 from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
 from sudare.methods.location.names import find_names
-from sudare.methods.location.sharp import (
-    build_sharp_mechanism,
-    calibrate_beta,
-    round_down,
-)
+from sudare.methods.location.sharp import calibrate_beta, round_down
 from sudare.methods.location.tight import certify_epsilon
-from sudare.methods.location.weights import declare_inputs
+from sudare.methods.location.weights import build_sharp_for_inputs
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 MAX_PROGRAMME_CELLS = 260
@@ -47,7 +43,7 @@ LAG_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)  # of the distance to the cone that a new
 APRON_DECAYS = 2.0  # how far outside a plane map cones may stand, in units of 1/epsilon
 FAR_DIRECTIONS, FAR_RINGS = 24, (0.8, 1.5, 4.0)  # points further out: on rings, in units of the map's diagonal
 RESERVE = Fraction(1, 10**5)  # share of epsilon that is kept for the slope of log s and for rounding
-RESERVES = (RESERVE, Fraction(1, 5_000), Fraction(1, 500))  # where cones cannot be levelled better
+RESERVES = (Fraction(1, 10**7), RESERVE, Fraction(1, 5_000), Fraction(1, 500))  # the first that can be kept is taken
 
 Points = tuple[tuple[int, int], ...]  # (point, lag in units) of a shape; points are numbered as in `PointTable`
 
@@ -258,20 +254,33 @@ def build_near_mechanism(
     Compared are sharp and calibrated GridE, each with names for its reports, cones on a map with a wide margin (planar
     Laplace on a grid, level and named) and, on small maps, the programme. Guarantee: epsilon per metre, certified.
     """
-    sharp = declare_inputs(build_sharp_mechanism(places, epsilon, cells=cells), inputs, epsilon)
+    sharp = build_sharp_for_inputs(places, epsilon, cells=cells, inputs=inputs, people=people)
     equal = calibrate_beta(places, epsilon, equal_weights(cells), inputs=inputs)
-    candidates: list[Mechanism | HiddenMechanism] = [name_reports(law, people) for law in (sharp, equal)]
+    named = np.flatnonzero(cells)
+    candidates: list[Mechanism | HiddenMechanism] = [name_reports(law, people, named) for law in (sharp, equal)]
     candidates += [sharp, equal]  # names on large maps are nearly best, and must never be worse than none
     if int(inputs.sum()) <= MAX_PROGRAMME_CELLS:
         solved = solve_near(places, epsilon, people=people, inputs=inputs, named=cells)
         candidates.append(_round_near(solved, epsilon, inputs=inputs, cells=cells))
     if isinstance(places, PlaneGrid) and places.size <= MAX_MARGIN_CELLS:
-        candidates.append(build_wide(places, epsilon, people=people, inputs=inputs, cells=cells))
+        candidates += [
+            build_wide(places, epsilon, people=people, inputs=inputs, cells=cells, decays=decays)
+            for decays in _choose_margins(places, epsilon)
+        ]
     kept = [law for law in candidates if is_kept(law, epsilon)]
     if not kept:
         plain = Mechanism(places=places, beta_per_metre=epsilon / 2, weights=equal_weights(cells), inputs=inputs)
-        return name_reports(plain, people)
+        return name_reports(plain, people, named)
     return min(kept, key=lambda law: find_expected_distance(law, people))
+
+
+SHORT_DECAYS = 4.0  # a narrower margin, tried as well on a map that is small beside 1/epsilon: cones far out say little
+
+
+def _choose_margins(grid: PlaneGrid, epsilon: Fraction) -> list[float]:
+    sides = float(grid.cell_height_metres) * grid.rows, float(grid.cell_width_metres) * grid.columns
+    is_small = float(np.hypot(*sides)) * float(epsilon) < SHORT_DECAYS
+    return [FAR_DECAYS, SHORT_DECAYS] if is_small else [FAR_DECAYS]
 
 
 MAX_MARGIN_CELLS = 40_000  # of a map for which a wide margin is tried
@@ -308,21 +317,27 @@ def _round_near(law: NearLaw, epsilon: Fraction, *, inputs: Booleans, cells: Boo
 
 
 def build_wide(
-    places: PlaneGrid, epsilon: Fraction, *, people: Reals, inputs: Booleans, cells: Booleans
+    places: PlaneGrid,
+    epsilon: Fraction,
+    *,
+    people: Reals,
+    inputs: Booleans,
+    cells: Booleans,
+    decays: float = FAR_DECAYS,
 ) -> HiddenMechanism:
     """Put level cones on the map and far around it, and name each by the cell that is best for it."""
     for reserve in RESERVES:
-        law = _level_wide(places, epsilon, reserve, inputs=inputs, cells=cells)
+        law = _level_wide(places, epsilon, reserve, inputs=inputs, cells=cells, decays=decays)
         if certify_hidden(law) <= float(epsilon):
             break
     return replace(law, told=find_names(law, people, np.flatnonzero(cells)))
 
 
 def _level_wide(
-    places: PlaneGrid, epsilon: Fraction, reserve: Fraction, *, inputs: Booleans, cells: Booleans
+    places: PlaneGrid, epsilon: Fraction, reserve: Fraction, *, inputs: Booleans, cells: Booleans, decays: float
 ) -> HiddenMechanism:
     beta = round_down(epsilon * (1 - reserve))
-    points = lay_points(places, float(beta))
+    points = lay_points(places, float(beta), decays=decays)
     level = level_weights(places, float(beta), points, inputs, slope=float(epsilon * reserve) / 3)
     weights = quantise_weights(level)
     zero = np.zeros(len(weights), dtype=np.int64)
@@ -337,9 +352,8 @@ def _level_wide(
     )
 
 
-def name_reports(law: Mechanism, people: Reals) -> Mechanism:
+def name_reports(law: Mechanism, people: Reals, named: Integers) -> Mechanism:
     """Name every report by the cell of least expected distance for those who may have sent it: free post-processing."""
-    named = np.flatnonzero(law.weights)
     return replace(law, told=find_names(law, people, named), _kernel=law._kernel)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import PlaneGrid, distances_from, offsets
 from sudare.methods.location.mechanism import Mechanism
+from sudare.methods.location.nearby import NearbyKernel
 from sudare.schema.arrays import Booleans, Reals
 
 PosteriorModel = Literal["uniform", "weights"]
@@ -60,7 +61,12 @@ def find_norms(mechanism: Mechanism) -> tuple[Reals, float]:
 def find_all_norms(mechanism: Mechanism) -> Reals:
     """Find 1 / alpha at every cell that can be entered, reportable or not; 1 elsewhere."""
     norms = find_norms(mechanism)[0]
-    for cell in np.flatnonzero(mechanism.can_enter & ~mechanism.measured_cells).tolist():
+    others = mechanism.can_enter & ~mechanism.measured_cells
+    if isinstance(mechanism.kernel, NearbyKernel):
+        sums, error = mechanism.kernel.smooth(mechanism.shares), mechanism.kernel.error_of(mechanism.shares)
+        norms = np.where(others, sums, norms)
+        others &= sums * MAX_FFT_ERROR < error
+    for cell in np.flatnonzero(others).tolist():
         norms[cell] = mechanism.norm_at(cell)
     return norms
 
@@ -211,6 +217,8 @@ def find_largest_nearby(mechanism: Mechanism, values: Reals) -> Reals:
     [1.0, 0.368, 0.135]
     """
     grid = mechanism.places
+    if isinstance(mechanism.kernel, NearbyKernel):
+        return mechanism.kernel.find_largest(values)
     if not isinstance(grid, PlaneGrid):
         rows = [values * np.exp(-mechanism.beta * distances_from(grid, cell)) for cell in range(grid.size)]
         return np.array([row.max() for row in rows])

@@ -48,6 +48,7 @@ class LocationPreview(ShownPreview):
     across_metres: float
     repeat: RepeatUse
     home_found: tuple[HomeFound, ...]
+    notes: tuple[Text, ...] = ()  # further warnings, of whoever built the law
 
     @property
     def warnings(self) -> list[Text]:
@@ -83,7 +84,7 @@ class LocationPreview(ShownPreview):
                     first=f"{first:.2f}",
                 )
             )
-        return warnings
+        return [*warnings, *self.notes]
 
     def measures(self) -> dict[str, Any]:
         """Give the figures that a certificate holds; the certified epsilon is never rounded down."""

@@ -6,6 +6,7 @@ the ends and crossings of roads, named by node or by latitude,longitude; a road 
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -94,14 +95,7 @@ class RoadGraph:
 
     def lengths(self, cell: int) -> Integers:
         """Give the lengths of the shortest paths, in whole millimetres; sums of floats are exact up to 2**53."""
-        from scipy.sparse.csgraph import dijkstra
-
-        lengths: Integers = np.rint(dijkstra(self._lengths(), directed=False, indices=int(cell))).astype(np.int64)
-        if int(lengths.max()) > MAX_PATH_MILLIMETRES:
-            raise ParameterError(
-                "the road map is more than {most} km across; use a smaller area", most=MAX_PATH_MILLIMETRES // 10**6
-            )
-        return lengths
+        return _search_paths(self, int(cell))
 
     def metres(self, cell: int) -> Reals:
         """Give the lengths of the shortest paths in metres."""
@@ -125,6 +119,26 @@ class RoadGraph:
         edges = [list(edge) for edge in self.edges]
         return {"kind": "graph", "unit_metres": "1/1000", "names": list(self.names), "edges": edges}
 
+    def both_ways(self) -> Any:
+        """Give the sparse matrix of lengths in millimetres, every road both ways."""
+        if len(self._matrix) < 2:
+            upper = self._lengths()
+            self._matrix.append((upper + upper.T).tocsr())
+        return self._matrix[1]
+
+    def find_steepest(self, levels: Reals) -> float:
+        """Find the steepest slope of levels per metre between any two places.
+
+        A shortest path is made of roads, so that no slope is steeper than along one of them.
+
+        >>> roads = RoadGraph(names=("a", "b", "c"), edges=((0, 1, 100_000), (1, 2, 50_000)))
+        >>> roads.find_steepest(np.array([0.0, 1.0, 1.2]))
+        0.01
+        """
+        starts, ends, lengths = np.array(self.edges, dtype=np.int64).reshape(-1, 3).T
+        slopes = np.abs(levels[starts] - levels[ends]) / (lengths * float(self.unit_metres))
+        return float(slopes.max(initial=0.0))
+
     def _lengths(self) -> Any:
         """Make the sparse matrix of lengths; of parallel roads the shortest counts."""
         from scipy.sparse import csr_matrix
@@ -138,6 +152,22 @@ class RoadGraph:
             lengths = np.array(list(shortest.values()), dtype=np.float64)
             self._matrix.append(csr_matrix((lengths, (rows, columns)), shape=(self.size, self.size)))
         return self._matrix[0]
+
+
+KEPT_PATHS = 32  # places whose paths are kept: draws and measures ask for the same ones again
+
+
+@functools.lru_cache(maxsize=KEPT_PATHS)
+def _search_paths(roads: RoadGraph, cell: int) -> Integers:
+    from scipy.sparse.csgraph import dijkstra
+
+    lengths: Integers = np.rint(dijkstra(roads.both_ways(), indices=cell)).astype(np.int64)
+    if int(lengths.max()) > MAX_PATH_MILLIMETRES:
+        raise ParameterError(
+            "the road map is more than {most} km across; use a smaller area", most=MAX_PATH_MILLIMETRES // 10**6
+        )
+    lengths.flags.writeable = False
+    return lengths
 
 
 # --- roads from files -------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import numpy as np
 from sudare.methods.location.grid import Places
 from sudare.methods.location.kernel import ConvolutionKernel, DenseKernel, Kernel, make_kernel
 from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
+from sudare.methods.location.nearby import NearbyKernel
 from sudare.methods.location.posterior import measure_mechanism
 from sudare.methods.location.tight import certify_epsilon
 from sudare.schema.arrays import Booleans, Integers, Reals
@@ -107,6 +108,8 @@ MAX_LEVEL_ROUNDS = 4  # of weights for a beta and beta for these weights
 MAX_REMOVALS = 20  # rounds of leaving out cells whose weight would be negative
 MIN_WEIGHT = 2.0**-39  # of the largest weight: a cell where people can be is always reportable
 MAX_GRADIENT_STEPS = 400  # of conjugate gradients
+MAX_NEARBY_REMOVALS = 5  # of such rounds on a large map without rows and columns
+MAX_NEARBY_STEPS = 120  # of conjugate gradients on a large map without rows and columns
 MAX_RESIDUAL = 1e-11  # root mean square of E w - 1 at which they stop
 
 
@@ -117,13 +120,15 @@ def solve_level_weights(kernel: Kernel, cells: Booleans) -> Reals:
         with contextlib.suppress(np.linalg.LinAlgError):  # a metric that is not Euclidean may have no such weights
             weights[cells] = np.linalg.solve(kernel.decay[np.ix_(cells, cells)], np.ones(int(cells.sum())))
         return weights
-    return _conjugate_gradients(kernel, cells.astype(np.float64))
+    steps = MAX_NEARBY_STEPS if isinstance(kernel, NearbyKernel) else MAX_GRADIENT_STEPS
+    return _conjugate_gradients(kernel, cells.astype(np.float64), steps)
 
 
 def _build_nearly_level(places: Places, epsilon: Fraction, cells: Booleans, *, start: Fraction) -> Mechanism:
     """Find weights of at least 0 for a beta that the certificate allows, in a few rounds."""
     beta, best = start, None
-    for _ in range(MAX_LEVEL_ROUNDS):
+    is_large = isinstance(make_kernel(places, float(beta)), NearbyKernel)
+    for _ in range(1 if is_large else MAX_LEVEL_ROUNDS):
         weights = solve_nearly_level_weights(places, float(beta), cells)
         calibrated = calibrate_beta(places, epsilon, quantise_weights(weights))
         if best is not None and calibrated.beta_per_metre <= best.beta_per_metre * Fraction(1001, 1000):
@@ -142,7 +147,7 @@ def solve_nearly_level_weights(places: Places, beta: float, cells: Booleans) -> 
     """
     kernel, kept = make_kernel(places, beta), cells.copy()
     weights = solve_level_weights(kernel, kept)
-    for _ in range(MAX_REMOVALS):
+    for _ in range(MAX_NEARBY_REMOVALS if isinstance(kernel, NearbyKernel) else MAX_REMOVALS):
         negative = kept & (weights <= 0)
         if not negative.any() or bool(negative[kept].all()):
             break
@@ -154,18 +159,23 @@ def solve_nearly_level_weights(places: Places, beta: float, cells: Booleans) -> 
     return np.where(cells, np.maximum(weights, MIN_WEIGHT * weights.max()), 0.0)
 
 
-def _conjugate_gradients(kernel: Kernel, cells: Reals) -> Reals:
-    """Solve E w = 1 on the cells (1, elsewhere 0), from the solution of a map without edges."""
-    precondition = _Preconditioner(kernel, cells)
+def _conjugate_gradients(kernel: Kernel, cells: Reals, steps: int) -> Reals:
+    """Solve E w = 1 on the cells (1, elsewhere 0), from the solution of a map without edges.
+
+    E of a metric that is not Euclidean may have no solution; the certificate then decides what the weights are worth.
+    """
+    precondition = _Preconditioner(kernel, cells) if isinstance(kernel, ConvolutionKernel) else cells.__mul__
     weights = cells / max(1.0, float(kernel.smooth(cells).max()))
     residual = cells * (1.0 - kernel.smooth(weights))
     conditioned = precondition(residual)
     direction, product = conditioned.copy(), float(residual @ conditioned)
     target = MAX_RESIDUAL * np.sqrt(cells.sum())
-    for _ in range(MAX_GRADIENT_STEPS):
+    for _ in range(steps):
         if np.linalg.norm(residual) <= target:
             break
         image = cells * kernel.smooth(direction)
+        if not float(direction @ image) > 0:
+            break
         step = product / float(direction @ image)
         weights += step * direction
         residual -= step * image

@@ -22,9 +22,11 @@ import numpy as np
 
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import PlaneGrid, ring_offsets, rings
-from sudare.methods.location.kernel import distance_table
+from sudare.methods.location.kernel import MAX_DENSE_CELLS, distance_table
 from sudare.methods.location.mechanism import Mechanism
+from sudare.methods.location.nearby import find_nearby
 from sudare.methods.location.posterior import find_norms
+from sudare.methods.location.roads import RoadGraph
 from sudare.schema.arrays import Reals
 
 MAX_CELLS_BY_PAIRS = 300  # of a map with inputs that cannot be reported, whose pairs are all searched
@@ -83,9 +85,33 @@ def find_steepest_slope(mechanism: Mechanism) -> tuple[float, bool, float]:
         shortest = float(min(grid.cell_height_metres, grid.cell_width_metres))
         slope, is_exact = _slope_on_grid(grid, level.reshape(grid.shape))
     else:
-        slope, shortest = _slope_by_rows(mechanism, level)
-        is_exact = True
+        slope, shortest, is_exact = _slope_off_grid(mechanism, level, np.log(sums))
     return slope, is_exact, 2.1 * relative / shortest
+
+
+def _slope_off_grid(mechanism: Mechanism, level: Reals, levels: Reals) -> tuple[float, float, bool]:
+    """Find the slope, the shortest distance, and whether all pairs were compared, on a map without rows."""
+    places, are_all_inputs = mechanism.places, bool(mechanism.can_enter.all())
+    is_large = places.size > MAX_DENSE_CELLS
+    if isinstance(places, RoadGraph) and are_all_inputs:
+        shortest = min(length for _, _, length in places.edges) * float(places.unit_metres)
+        return places.find_steepest(levels), shortest, True
+    if not is_large:
+        return *_slope_by_rows(mechanism, level), True
+    return _slope_by_pairs(mechanism, level)
+
+
+def _slope_by_pairs(mechanism: Mechanism, level: Reals) -> tuple[float, float, bool]:
+    """Compare the pairs within reach; the others are bounded by the range of the levels over the reach."""
+    best, shortest = 0.0, math.inf
+    pairs = find_nearby(mechanism.places, mechanism.beta)
+    for row, last, starts, others, metres in pairs.chunks():
+        rise = np.abs(np.repeat(level[row:last], np.diff(starts)) - level[others])
+        is_input = ~np.isnan(rise) & (metres > 0)
+        best = max(best, float((rise[is_input] / metres[is_input]).max(initial=0.0)))
+        shortest = min(shortest, float(metres[is_input].min(initial=math.inf)))
+    beyond = float(np.nanmax(level) - np.nanmin(level)) / pairs.reach
+    return max(best, beyond), shortest, beyond <= best
 
 
 def search_all_pairs(mechanism: Mechanism) -> float:

@@ -24,8 +24,11 @@ from sudare.methods.base import Progress
 from sudare.methods.location.grid import Places
 from sudare.methods.location.kernel import DenseKernel, Kernel, make_kernel
 from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
-from sudare.methods.location.posterior import measure_mechanism
-from sudare.methods.location.sharp import build_sharp_mechanism, calibrate_beta, solve_level_weights
+from sudare.methods.location.names import find_names
+from sudare.methods.location.nearby import NearbyKernel
+from sudare.methods.location.posterior import measure_mechanism, share_prior
+from sudare.methods.location.sharp import CALIBRATED, build_sharp_mechanism, calibrate_beta, solve_level_weights
+from sudare.methods.location.tight import certify_epsilon
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 Mode = Literal["grid", "weighted", "fair", "sharp", "near"]
@@ -59,7 +62,7 @@ def build_mechanism(
     cells = np.ones(places.size, dtype=np.bool_) if weights is None else np.asarray(weights) > 0
     if mode == "sharp":
         allowed = epsilon if slack == "noise" else epsilon / 2
-        return declare_inputs(build_sharp_mechanism(places, allowed, cells=cells), inputs, allowed)
+        return build_sharp_for_inputs(places, allowed, cells=cells, inputs=inputs)
 
     def find_weights(beta: Fraction) -> Integers:
         if mode == "fair":
@@ -88,6 +91,27 @@ def declare_inputs(built: Mechanism, inputs: Booleans, epsilon: Fraction) -> Mec
     if bool((inputs == (built.weights > 0)).all()):
         return built
     return calibrate_beta(built.places, epsilon, built.weights, inputs=inputs)
+
+
+def build_sharp_for_inputs(
+    places: Places, epsilon: Fraction, *, cells: Booleans, inputs: Booleans, people: Reals | None = None
+) -> Mechanism:
+    """Build mode sharp where people can also be where nothing may be told, such as on the sea.
+
+    Level weights need a report wherever people can be: without, the norm of the law rises towards the sea as fast as
+    the law itself falls, and half of epsilon is lost. So the sea has reports, too, that are told as the best cell of
+    the land, for people spread evenly if nothing else is given. The law with less noise (the larger beta) is taken.
+    """
+    sharp = declare_inputs(build_sharp_mechanism(places, epsilon, cells=cells), inputs, epsilon)
+    if bool((inputs <= cells).all()):
+        return sharp
+    spread = share_prior(inputs, None) if people is None else people
+    wide = build_sharp_mechanism(places, epsilon, cells=inputs | cells)
+    told = find_names(wide, spread, np.flatnonzero(cells))
+    told = np.where(cells, np.arange(places.size), told)  # what may be told stands for itself
+    hidden = replace(wide, inputs=inputs, told=told, _kernel=wide._kernel)
+    is_nearer = hidden.beta_per_metre > sharp.beta_per_metre * (1 + CALIBRATED)
+    return hidden if is_nearer and certify_epsilon(hidden).epsilon <= float(epsilon) else sharp
 
 
 # --- fair weights -----------------------------------------------------------------------------------------------------
@@ -126,6 +150,7 @@ def find_fair_weights(
     """
     kernel = make_kernel(places, float(beta))
     kernel = replace(kernel, is_steady=True) if isinstance(kernel, DenseKernel) else kernel
+    kernel = kernel.coarsen() if isinstance(kernel, NearbyKernel) else kernel  # any weights keep the promise
     equal = measure_mechanism(Mechanism(places=places, beta_per_metre=beta, weights=equal_weights(cells)))
     objective = FairnessObjective(
         kernel, cells, max_distance=_steady(equal.expected_distance) * (1 + BUDGET_SHARE * extra_distance)
