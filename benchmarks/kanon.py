@@ -145,11 +145,11 @@ def wide(width: int = 12, bits: int = 4, rows: int = 20_000) -> Counts:
     return Counts.from_columns(Schema(name="wide", attributes=tuple(attributes)), columns)
 
 
-def peers(python: str) -> dict | None:
-    script = Path(__file__).with_name("kanon_peers.py")
-    done = subprocess.run([python, str(script), str(FOLDER)], capture_output=True, text=True, check=False)
+def ask_peer(python: str, peer: str) -> dict | None:
+    script = Path(__file__).with_name("kanon_peer_run.py")
+    done = subprocess.run([python, str(script), peer, str(FOLDER), "5"], capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"the peers cannot run: {done.stderr.strip().splitlines()[-1] if done.stderr else done.returncode}")
+        print(f"{peer} cannot run: {done.stderr.strip().splitlines()[-1] if done.stderr else done.returncode}")
         return None
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -174,21 +174,19 @@ def show_methods(counts: Counts) -> None:
 
 
 def show_peers(counts: Counts, python: str) -> None:
-    theirs = peers(python)
-    if theirs is None:
-        return
-    problem = problem_of(counts, Fraction(1, 20))
-    node = NodeChecker(problem).check(tuple(theirs["levels"]))
-    ours, seconds = timed(lambda: search(problem_of(counts, Fraction(1, 20))))
-    print(", ".join(f"{name} {version}" for name, version in theirs["versions"].items()))
-    print(
-        f"5 % suppression: anjana {theirs['anjana']:.2f} s, Loss {node.score:.6f} at {node.node};"
-        f" Sudare {seconds:.3f} s, Loss {ours.score:.6f}: {theirs['anjana'] / seconds:.0f} times faster"
-    )
-    begun = time.process_time()
-    k = problem_of(counts).tuples.classes(problem.lattice.bottom).smallest
-    mine = time.process_time() - begun
-    print(f"k of the table: pycanon {theirs['pycanon']:.3f} s (k = {theirs['k']}), Sudare {mine:.3f} s (k = {k})")
+    anjana, pycanon = (ask_peer(python, peer) for peer in ("anjana", "pycanon"))
+    if anjana is not None:
+        ours, seconds = timed(lambda: search(problem_of(counts, Fraction(1, 20))))
+        print(
+            f"5 % suppression: anjana {anjana['version']} {anjana['seconds']:.2f} s, Loss {anjana['loss']:.6f};"
+            f" Sudare {seconds:.3f} s, Loss {ours.score:.6f}: {anjana['seconds'] / seconds:.0f} times faster"
+        )
+    if pycanon is not None:
+        begun = time.process_time()
+        problem = problem_of(counts)
+        k = problem.tuples.classes(problem.lattice.bottom).smallest
+        mine = time.process_time() - begun
+        print(f"k of the table: pycanon {pycanon['seconds']:.3f} s ({pycanon['loss']:.0f}), Sudare {mine:.3f} s ({k})")
 
 
 def show_growth(counts: Counts) -> None:

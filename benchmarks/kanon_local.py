@@ -10,7 +10,7 @@ import sys
 
 import sudare as sd
 from benchmarks.kanon import adult_counts
-from benchmarks.kanon_predict import TABLES, made_up
+from benchmarks.kanon_tables import TABLES, made_up
 from sudare.counts import Counts
 from sudare.methods.kanon.risk import compare_recoding
 

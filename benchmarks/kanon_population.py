@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from benchmarks.kanon_predict import TABLES
+from benchmarks.kanon_tables import TABLES
 from sudare.methods.kanon.population import estimate_uniques
 from sudare.methods.kanon.recode import number_classes
 

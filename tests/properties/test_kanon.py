@@ -32,7 +32,7 @@ from sudare.methods.kanon.problem import Problem
 from sudare.methods.kanon.quality import QUALITIES
 from sudare.methods.kanon.searches import search
 from sudare.methods.kanon.tuples import Tuples
-from sudare.schema import Schema
+from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Booleans
 from tests.unit.kanon_tables import attribute, problem_of, random_counts
 
@@ -287,3 +287,35 @@ def test_every_distance_is_one_sum_over_sets_of_values(seed: int, distance: Dist
     short = sensitive.shares @ matrix - table @ matrix / classes.sizes[:, None]
 
     assert closeness.distances(classes) == pytest.approx(weight * np.maximum(short, 0).sum(axis=1), abs=1e-12)
+
+
+def move_up_the_hierarchy(surplus: np.ndarray, attribute: Attribute) -> np.ndarray:
+    """The cost of moving: in every group, from the leaves up, the surplus of children goes to those that miss some."""
+    cost, hierarchy = np.zeros(surplus.shape[0]), attribute.hierarchy
+    if hierarchy is None:
+        return cost
+    lower, lower_group = surplus, np.arange(attribute.size)
+    for level in range(1, hierarchy.height + 1):
+        upper_group = hierarchy.lift(np.arange(attribute.size), level)
+        parent = np.empty(lower.shape[1], dtype=np.int64)
+        parent[lower_group] = upper_group
+        adds = np.zeros((lower.shape[1], hierarchy.size(level)))  # (groups of the level below, groups of the level)
+        adds[np.arange(parent.size), parent] = 1
+        spare, short = np.maximum(lower, 0) @ adds, np.maximum(-lower, 0) @ adds
+        cost += np.minimum(spare, short).sum(axis=1) * (level / hierarchy.height)
+        lower, lower_group = lower @ adds, upper_group
+    cost += np.abs(lower).sum(axis=1) / 2  # tops of several groups are 1 apart
+    return cost
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_the_hierarchical_distance_is_the_cost_of_moving(seed: int) -> None:
+    problem = problem_of(random_counts(seed, values=6), k=None)
+    classes = problem.tuples.classes(problem.lattice.bottom)
+    sensitive = problem.tuples.sensitive["s"]
+    table = np.zeros((classes.count, sensitive.attribute.size))
+    np.add.at(table, (classes.ids[sensitive.tuple_of], sensitive.value), sensitive.weight)
+    cost = move_up_the_hierarchy(table / classes.sizes[:, None] - sensitive.shares, sensitive.attribute)
+
+    assert Closeness(attribute="s", t=0.5, distance="hierarchical").distances(classes) == pytest.approx(cost, abs=1e-12)

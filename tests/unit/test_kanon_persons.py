@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 from sudare.counts.relabelling import ROWS_OF_PERSON
-from sudare.errors import Infeasible, ParameterError
+from sudare.errors import Infeasible
 from sudare.methods.kanon import KAnonymity
-from sudare.methods.kanon.kanonymity_parameters import read_request_criteria
+from sudare.methods.kanon.predict import predict
+from sudare.methods.kanon.request import Request
+from sudare.requests.measure import CountedTable
+from sudare.requests.policy import TablePolicy
 from sudare.schema import Attribute, Schema, Unit, Values
 from sudare.sources import open as open_source
 from tests.unit.kanon_tables import halving
@@ -128,8 +131,26 @@ def test_other_recodings_count_persons_too_and_forget_the_number(tmp_path: Path,
     assert int(recoded.class_sizes.min()) >= 2 * LIMIT
 
 
-def test_requests_cannot_ask_for_what_counts_persons() -> None:
-    with pytest.raises(ParameterError, match="max_rows = 1"):
-        read_request_criteria(["t=0.2,s"], SCHEMA.unit)
+@pytest.mark.parametrize(("criterion", "is_kept"), [("t=0.12,s", True), ("t=0.01,s", False)])
+def test_requests_count_persons_and_predictions_call_nothing_certain_that_rows_would_decide(
+    tmp_path: Path, criterion: str, is_kept: bool
+) -> None:
+    rows = write_visits(tmp_path / "visits.csv")
+    request = Request.from_dict({"request": {"k": 2}, "option": [{"a": 1}]}, SCHEMA)
+    policy = TablePolicy(k=2, criteria=(criterion,))
+    with open_source(tmp_path / "visits.csv", SCHEMA) as source:
+        table = CountedTable(source, policy, ("a",))
+        measured = table.measure(request.options[0])
+        try:
+            published = KAnonymity(k=2, criteria=(criterion,)).publish(source, request=request) is not None
+        except Infeasible:
+            published = False
+    whole = weigh_classes(rows, {"a": 9, "b": 9})[0]
+    distances = []
+    for values in weigh_classes(rows, {"a": 1, "b": 9}):
+        shares = [values[name] / sum(values.values()) - whole[name] / sum(whole.values()) for name in "xyz"]
+        distances.append(sum(map(abs, shares)) / 2)
+    answer = predict(request, SCHEMA, [], pairs=table.count_pairs(), criteria=(criterion,)).answers[0]
 
-    assert len(read_request_criteria(["l=2,s"], SCHEMA.unit)) == 1
+    assert published == measured.is_kept == (max(distances) <= float(criterion[2:-2]) + 1e-9) == is_kept
+    assert answer.verdict == "unknown"

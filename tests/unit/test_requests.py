@@ -448,6 +448,25 @@ def test_a_grant_below_the_bound_of_joint_k_is_refused_with_what_would_do(place:
     assert store.find(ids[1]).state == "answered"
 
 
+def test_a_grant_takes_the_next_option_where_the_first_breaks_joint_k(place: Path) -> None:
+    schema = sd.Schema.read(place / "members.toml")
+    store, history = RequestStore.create(place / "next.db", schema, TablePolicy(k=5, joint_k=5)), place / "h"
+    first = request_of(store, age=[["[0,40)"], ["[40,100]"]], sex=0, region=1)
+    near = request_of(store, age=[["[0,41)"], ["[41,100]"]], sex=0, region=0)
+    both = Request(name="x", options=(*near.options, *first.options))
+    ids = [draft_request(store, wanted, user="ito")[0].id for wanted in (first, both)]
+    for id in ids:
+        ask_request(store, id, user="ito")
+        answer_stored(store, id, steward="mori")
+    with open_table(store) as source:
+        grant_request(store, ids[0], source, steward="mori", history=history)
+        granted = grant_request(store, ids[1], source, steward="mori", history=history)
+
+    assert granted.option == 1
+    assert granted.joint is not None
+    assert (granted.joint.k or 0) >= 5
+
+
 def test_a_delivery_that_was_killed_after_the_release_is_finished_once(store: RequestStore, place: Path) -> None:
     history = place / "members.history"
     id = draft_request(store, request_of(store, sex=0), user="ito")[0].id

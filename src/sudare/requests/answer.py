@@ -67,6 +67,7 @@ class RequestAnswer:
     request: Request
     policy: TablePolicy
     options: tuple[OptionAnswer, ...]
+    unchanged: tuple[str, ...] = ()  # columns that come with every option as they are
 
     @property
     def first_feasible(self) -> int | None:
@@ -91,6 +92,7 @@ class RequestAnswer:
             "table": self.table,
             "request": self.request.name,
             "policy": _write_both(self.policy.describe()),
+            "unchanged": list(self.unchanged),
             "verdict": self.verdict,
             "words": _write_both(self.describe()),
             "first_feasible": self.first_feasible,
@@ -103,7 +105,8 @@ class RequestAnswer:
             with use_language(language):
                 return self.to_markdown()
         lines = [f"# {_escape_markdown(self._title)}", "", f"**{self.describe()}**", ""]
-        lines += [str(text("The rule of this table: {policy}", policy=self.policy.describe())), ""]
+        for note in self._notes:
+            lines += [_escape_markdown(note), ""]
         for number, answer in enumerate(self.options, 1):
             asked = _escape_markdown(describe_option(answer.option))
             lines += [
@@ -125,7 +128,7 @@ class RequestAnswer:
             title=self._title,
             kind=text("Answer to a request for a tailor-made table"),
             promise=self.describe(),
-            notes=(text("The rule of this table: {policy}", policy=self.policy.describe()),),
+            notes=self._notes,
             facts=(),
             sections=[
                 Section(
@@ -139,6 +142,13 @@ class RequestAnswer:
         )
 
     @property
+    def _notes(self) -> tuple[Text, ...]:
+        rule = text("The rule of this table: {policy}", policy=self.policy.describe())
+        if not self.unchanged:
+            return (rule,)
+        return rule, text("Columns that come with every option, unchanged: {names}.", names=", ".join(self.unchanged))
+
+    @property
     def _title(self) -> Text:
         return text("Request {name}: table {table}", name=self.request.name or "-", table=self.table)
 
@@ -150,6 +160,7 @@ def answer_request(file: VerdictFile, request: Request) -> RequestAnswer:
         request=request,
         policy=file.policy,
         options=tuple(_answer_option(file, option) for option in request.options),
+        unchanged=file.policy.unchanged(file.schema, request.options),
     )
 
 

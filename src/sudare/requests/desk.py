@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from sudare import app
 from sudare.counts.relabelling import Recodable
@@ -110,6 +110,7 @@ def answer_stored(
 def predict_stored(store: RequestStore, stored: StoredRequest, history: Path | None = None) -> StewardAnswer:
     """Predict a request with all that the steward has; nothing is written."""
     file, policy = read_verdicts(store), store.policy
+    pairs = None if history is None else PairCounts.read(History(path=history).pairs_path)
     return StewardAnswer(
         outside=answer_request(file, stored.request),
         prediction=predict(
@@ -117,11 +118,27 @@ def predict_stored(store: RequestStore, stored: StoredRequest, history: Path | N
             store.schema,
             [] if history is None else read_history(history),
             k=policy.k,
-            pairs=None if history is None else PairCounts.read(History(path=history).pairs_path),
+            pairs=pairs,
             max_suppressed=policy.max_suppressed,
             criteria=policy.method.criteria,
+            settle=file.settle,
         ),
         bits=file.describe_bits(),
+        notes=_note_uncounted(stored.request, pairs),
+    )
+
+
+def _note_uncounted(request: Request, pairs: PairCounts | None) -> tuple[Text, ...]:
+    """Say which columns of a request the pair counts do not know."""
+    names = dict.fromkeys(name for option in request.options for name in option)
+    uncounted = [name for name in names if pairs is not None and name not in pairs.singles]
+    if not uncounted:
+        return ()
+    return (
+        text(
+            "not counted yet: {names}; `sudare request measure` with --history counts the columns of open requests",
+            names=", ".join(uncounted),
+        ),
     )
 
 
@@ -140,7 +157,7 @@ def measure_table(store: RequestStore, source: Recodable, *, history: Path | Non
     table = CountedTable(source, store.policy, _names_to_count(store.schema, requests))
     file, measured = make_verdicts(table, requests)
     file.write(store.verdicts_path)
-    _learn(history, store.schema, measured, table)
+    _learn(history, store.schema, measured, None if history is None else table.count_pairs())
     return file
 
 
@@ -171,15 +188,13 @@ def _names_to_count(schema: Schema, requests: Iterable[Request]) -> set[str]:
     return quasi | {name for request in requests for option in request.options for name in option}
 
 
-def _learn(
-    history: Path | None, schema: Schema, measured: Iterable[MeasuredOption], table: CountedTable | None
-) -> None:
+def _learn(history: Path | None, schema: Schema, measured: Iterable[MeasuredOption], pairs: PairCounts | None) -> None:
     if history is None:
         return
     kept = History.open(history)
     kept.add(entry.to_measurement(schema) for entry in measured)
-    if table is not None:
-        table.count_pairs().write(kept.pairs_path)
+    if pairs is not None:
+        pairs.write(kept.pairs_path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +229,7 @@ def grant_request(
     history: Path | None = None,
     version: int | None = None,
 ) -> GrantedRequest:
-    """Grant the first option that keeps the policy, measured on the table, if joint k is kept too.
+    """Grant the first option that keeps the policy, measured on the table, and joint k with it.
 
     Joint k counts every release of the history and every request that is granted and not delivered yet.
     Error: Infeasible if no option keeps the policy, or joint k would be below the bound; it says what would do.
@@ -222,21 +237,24 @@ def grant_request(
     stored, policy = store.find(id), store.policy
     if policy.joint_k is not None and history is None:
         raise ParameterError("the policy bounds joint k; name the history of the table, which knows earlier releases")
-    approval = _approve(source, policy, stored.request.options)
-    measured = [
-        _to_measured(store.schema, option, source, policy) for option in stored.request.options[: approval.number + 1]
-    ]
+    approvals = [_approve(source, policy, (option,)) for option in stored.request.options]
+    measured = [CountedTable(source, policy, option).measure(option) for option in stored.request.options]
     add_measured(read_verdicts(store), measured).write(store.verdicts_path)
     if history is not None:
-        History.open(history).add(approval.measurements)
-    option, _ = approval.require_approved()
-    joint = _measure_joint(store, id, source, approval, history)
-    if joint is not None and policy.joint_k is not None:
-        _check_joint(store, id, source, option, joint, history)
+        History.open(history).add(entry for approval in approvals for entry in approval.measurements)
+    feasible = [number for number, approval in enumerate(approvals) if approval.option is not None]
+    if not feasible:
+        _approve(source, policy, stored.request.options).require_approved()  # refuses
+    for number in feasible:
+        joint = _measure_joint(store, id, source, approvals[number], history)
+        if joint is None or policy.joint_k is None or _keeps_joint(store, joint):
+            break
+    else:
+        _refuse_joint(store, id, source, stored.request.options[feasible[0]], history)
     granted = store.advance(
-        id, "granted", actor=steward, role="steward", reason=reason, facts={"option": approval.number}, version=version
+        id, "granted", actor=steward, role="steward", reason=reason, facts={"option": number}, version=version
     )
-    return GrantedRequest(stored=granted, option=approval.number, joint=joint)
+    return GrantedRequest(stored=granted, option=number, joint=joint)
 
 
 def _approve(source: Recodable, policy: TablePolicy, options: tuple[RequestOption, ...]) -> Approval:
@@ -248,10 +266,6 @@ def _approve(source: Recodable, policy: TablePolicy, options: tuple[RequestOptio
         max_suppressed=policy.max_suppressed,
         find_sensitive=lambda quasi: policy.method.sensitive(schema, quasi),
     )
-
-
-def _to_measured(schema: Schema, option: RequestOption, source: Recodable, policy: TablePolicy) -> MeasuredOption:
-    return CountedTable(source, policy, option).measure(option)
 
 
 def _measure_joint(
@@ -268,21 +282,27 @@ def _measure_joint(
     return measure_joint(source, approval.require_approved()[1].recoded, earlier) if earlier else None
 
 
-def _check_joint(
-    store: RequestStore, id: str, source: Recodable, option: RequestOption, joint: JointSize, history: Path | None
-) -> None:
+def _least_joint(store: RequestStore) -> int:
+    """Give the bound of joint k in rows of the unit."""
+    return store.policy.rows(store.schema) // store.policy.k * (store.policy.joint_k or 1)
+
+
+def _keeps_joint(store: RequestStore, joint: JointSize) -> bool:
+    return joint.k is not None and joint.k >= _least_joint(store)
+
+
+def _refuse_joint(
+    store: RequestStore, id: str, source: Recodable, option: RequestOption, history: Path | None
+) -> NoReturn:
     """Refuse a grant below the bound of joint k, with the nearest groupings that would keep it."""
-    policy = store.policy
-    least = policy.rows(store.schema) // policy.k * (policy.joint_k or 1)
-    if joint.k is not None and joint.k >= least:
-        return
+    policy, least = store.policy, _least_joint(store)
 
     def keeps_both(tried: RequestOption) -> bool:
         approval = _approve(source, policy, (tried,))
         if approval.option is None:
             return False
         again = _measure_joint(store, id, source, approval, history)
-        return again is None or (again.k is not None and again.k >= least)
+        return again is None or _keeps_joint(store, again)
 
     near = find_nearest(option, keeps_both, max_visited=MAX_COARSER_TRIED)
     if not near:

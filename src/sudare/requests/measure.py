@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sudare.counts import Countable
+from sudare.counts.relabelling import ROWS_OF_PERSON, Recodable
+from sudare.methods.kanon.approve import count_pieces, find_groups
 from sudare.methods.kanon.history import MAX_SPREAD_NODES, Measurement, spread_levels
 from sudare.methods.kanon.nearby import is_finer_option, write_key
 from sudare.methods.kanon.pairs import PairCounts
@@ -47,18 +48,16 @@ class MeasuredOption:
 class CountedTable:
     """A table counted once over all attributes that requests may name, from which any grouping is measured."""
 
-    def __init__(self, source: Countable, policy: TablePolicy, names: Iterable[str]) -> None:
+    def __init__(self, source: Recodable, policy: TablePolicy, names: Iterable[str]) -> None:
         self.schema, self.policy = source.schema, policy
         wanted = [name for name in self.schema.names if name in set(names)]
         sensitive = [name for name in policy.method.sensitive(self.schema, tuple(wanted)) if name not in wanted]
-        self.pieces = Pieces.of(source.count([*wanted, *sensitive]), wanted, sensitive)
+        self.pieces = count_pieces(source, wanted, tuple(sensitive), policy.all_criteria(self.schema))
 
     def measure(self, option: RequestOption) -> MeasuredOption:
         """Measure one grouping: the smallest class, and whether the policy is kept as `publish` would see it."""
         pieces = self._project(option)
-        groups = [grouping.group_of[pieces.codes[:, axis]] for axis, grouping in enumerate(option.values())]
-        columns = np.column_stack(groups) if groups else np.zeros((len(pieces.weights), 1), dtype=np.int64)
-        class_of = number_classes(columns)
+        class_of = number_classes(find_groups(option, pieces.codes))
         sizes = np.bincount(class_of, weights=pieces.weights).astype(np.int64)
         check_classes = make_class_checker(self.policy.all_criteria(self.schema), pieces)
         is_kept = check_classes(pieces, class_of, int(class_of.max(initial=-1)) + 1)[class_of]
@@ -84,7 +83,7 @@ class CountedTable:
 
     def count_pairs(self) -> PairCounts:
         """Count the pairs of all attributes, for the predictions of the steward."""
-        return PairCounts.of(self.schema.fingerprint, self.pieces)
+        return PairCounts.of(self.schema.fingerprint, self.pieces.forget(ROWS_OF_PERSON))
 
 
 def list_public_options(schema: Schema, names: Sequence[str]) -> list[RequestOption]:

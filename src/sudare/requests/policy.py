@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -50,6 +50,11 @@ class TablePolicy:
     def is_k_alone(self) -> bool:
         """Tell whether k is the only criterion."""
         return not self.criteria
+
+    def unchanged(self, schema: Schema, options: Iterable[Iterable[str]]) -> tuple[str, ...]:
+        """Name the columns that come as they are with every one of some options."""
+        left_out = {name for option in options for name in (*self.method.leave_out(schema, option), *option)}
+        return tuple(name for name in schema.names if name not in left_out)
 
     @property
     def is_monotone(self) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sudare.errors import ParameterError, RequestError
+from sudare.methods.kanon.criteria import read_criteria
 from sudare.methods.kanon.request import Request
 from sudare.requests.policy import TablePolicy
 from sudare.requests.store_file import StoredEvent, StoreFile, make_store_file
@@ -240,6 +241,14 @@ class RequestStore:
         names = {name for option in request.options for name in option}
         if not request.options or not names <= set(self.schema.names):
             raise RequestError("the request is not one for this table; draft it with the schema of the store")
+        for criterion in self.policy.method.criteria:
+            for name in read_criteria((criterion,))[0].sensitive:
+                if name in names:
+                    raise RequestError(
+                        "the request groups {name}, which a criterion of the table protects; it comes with every"
+                        " option as it is: leave it out",
+                        name=name,
+                    )
 
     def _add(
         self,

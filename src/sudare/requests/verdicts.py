@@ -83,6 +83,10 @@ class VerdictFile:
 
     def judge(self, option: RequestOption) -> Verdict:
         """Give the verdict on one option."""
+        return self.settle(option) or self._judge_by_law(option)
+
+    def settle(self, option: RequestOption) -> Verdict | None:
+        """Give the verdict that measured groupings make certain; None if none does."""
         if self.policy.is_monotone:
             if any(bit.is_kept and is_finer_option(bit.option, option) for bit in self.measured):
                 return "holds"
@@ -90,7 +94,7 @@ class VerdictFile:
                 return "fails"
         elif (known := self._by_key.get(write_key(option))) is not None:
             return "holds" if known else "fails"
-        return self._judge_by_law(option)
+        return None
 
     @cached_property
     def _by_key(self) -> dict[Any, bool]:

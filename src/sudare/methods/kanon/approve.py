@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from sudare.counts.relabelling import SUPPRESSED, Recodable, Relabelling
-from sudare.errors import Infeasible
-from sudare.methods.kanon.criteria import Criterion
+from sudare.counts import Counts
+from sudare.counts.relabelling import ROWS_OF_PERSON, SUPPRESSED, Recodable, Relabelling
+from sudare.errors import Infeasible, ParameterError
+from sudare.methods.kanon.criteria import Criterion, Presence
 from sudare.methods.kanon.history import Measurement
+from sudare.methods.kanon.kanonymity_parameters import needs_persons
 from sudare.methods.kanon.recode import Pieces, RecodedTable, make_class_checker, number_classes
 from sudare.methods.kanon.relabel import Outcome, check_promise, override_combinations
 from sudare.methods.kanon.request import Grouping, Request, RequestOption
@@ -50,24 +52,38 @@ def approve(
     criteria: tuple[Criterion, ...],
     max_suppressed: Fraction,
     find_sensitive: Callable[[tuple[str, ...]], tuple[str, ...]],
+    register: Counts | None = None,
 ) -> Approval:
     """Measure the options in order and recode by the first whose classes satisfy the criteria.
 
     At most `max_suppressed` of the rows may be suppressed. `find_sensitive` names the sensitive attributes to count
-    beside the quasi-identifiers of an option.
+    beside the quasi-identifiers of an option; `register`, for presence, counts the population.
     """
     measurements: list[Measurement] = []
     for option in request.options:
-        sensitive = find_sensitive(tuple(option))
-        pieces = Pieces.of(source.count([*option, *sensitive]), tuple(option), sensitive)
-        class_of = number_classes(
-            np.column_stack([option[name].group_of[pieces.codes[:, axis]] for axis, name in enumerate(option)])
-        )
+        pieces = count_pieces(source, option, find_sensitive(tuple(option)), criteria)
+        class_of = number_classes(find_groups(option, pieces.codes))
         measurements.append(_measure(source.schema.fingerprint, option, pieces, class_of))
-        outcome = _recode_if_feasible(option, pieces, class_of, criteria, max_suppressed)
+        outcome = _recode_if_feasible(option, pieces, class_of, criteria, max_suppressed, register)
         if outcome is not None:
             return Approval(measurements=tuple(measurements), outcome=outcome, option=option)
     return Approval(measurements=tuple(measurements))
+
+
+def count_pieces(
+    source: Recodable, quasi: Iterable[str], sensitive: tuple[str, ...], criteria: tuple[Criterion, ...]
+) -> Pieces:
+    """Count what a request needs, with how many rows each person has where a criterion weighs by persons."""
+    names = (*quasi, *sensitive)
+    if not needs_persons(criteria, source.schema.unit):
+        return Pieces.of(source.count(names), tuple(quasi), sensitive)
+    return Pieces.of(source.count_with_persons(names), tuple(quasi), (*sensitive, ROWS_OF_PERSON))
+
+
+def find_groups(option: RequestOption, codes: Codes) -> Codes:
+    """Find the group of every code (m, attributes of the option first)."""
+    groups = [grouping.group_of[codes[:, axis]] for axis, grouping in enumerate(option.values())]
+    return np.column_stack(groups) if groups else np.zeros((len(codes), 1), dtype=np.int64)
 
 
 def _measure(fingerprint: str, option: RequestOption, pieces: Pieces, class_of: Codes) -> Measurement:
@@ -87,15 +103,52 @@ def _recode_if_feasible(
     class_of: Codes,
     criteria: tuple[Criterion, ...],
     max_suppressed: Fraction,
+    register: Counts | None,
 ) -> Outcome | None:
-    check_classes = make_class_checker(criteria, pieces)
+    presences = tuple(criterion for criterion in criteria if isinstance(criterion, Presence))
+    others = tuple(criterion for criterion in criteria if not isinstance(criterion, Presence))
+    check_classes = make_class_checker(others, pieces)
     is_kept = check_classes(pieces, class_of, int(class_of.max(initial=-1)) + 1)[class_of]
+    if presences and not _keep_present(presences, register, option, pieces, is_kept):
+        return None
     max_suppressed_rows = int(max_suppressed * pieces.rows)
     if int(pieces.weights[~is_kept].sum()) > max_suppressed_rows or not is_kept.any():
         return None
     recoded = _recode_by_groupings(pieces, option, is_kept, class_of)
     check_promise(recoded, check_classes, max_suppressed_rows)
-    return Outcome(recoded=recoded)
+    return Outcome(recoded=replace(recoded, pieces=pieces.forget(ROWS_OF_PERSON)))
+
+
+def _keep_present(
+    presences: tuple[Presence, ...],
+    register: Counts | None,
+    option: RequestOption,
+    pieces: Pieces,
+    is_kept: Booleans,
+) -> bool:
+    """Leave out classes whose share of the register is not allowed (in `is_kept`); tell whether that can be enough.
+
+    A class without rows, or whose rows are left out, has a share of 0: if `low` is above, nothing may be left out.
+    """
+    if register is None:
+        raise ParameterError("delta-presence needs a register of the population (`--register FILE`)")
+    population = register.project(list(option))
+    count = len(pieces.weights)
+    columns = [find_groups(option, codes) for codes in (pieces.codes, population.columns())]
+    class_of = number_classes(np.concatenate(columns))
+    classes = int(class_of.max(initial=-1)) + 1
+    rows = np.bincount(class_of[:count], weights=pieces.weights, minlength=classes)
+    people = np.bincount(class_of[count:], weights=population.values, minlength=classes)
+    if bool((people < rows).any()):
+        raise ParameterError(
+            "the register has fewer persons than the table has rows in some combination; check the register"
+        )
+    share = rows / np.maximum(people, 1)
+    allowed = np.ones(classes, dtype=bool)
+    for presence in presences:
+        allowed &= (share >= presence.low) & (share <= presence.high)
+    is_kept &= allowed[class_of[:count]]
+    return all(presence.is_suppressible for presence in presences) or bool(allowed.all() and is_kept.all())
 
 
 def _recode_by_groupings(pieces: Pieces, option: RequestOption, is_kept: Booleans, class_of: Codes) -> RecodedTable:

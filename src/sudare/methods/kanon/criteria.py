@@ -162,6 +162,7 @@ Distance = Literal["equal", "ordered", "hierarchical"]
 
 ROUNDING = 1e-12  # entropies and distances are floats: a class at the limit itself must not fail by the last bit
 DENSE_SIZE = 2**22  # numbers in one dense array of classes by values
+KEPT_SIZE = 2**16  # the same, of an array that is kept
 _CLOSENESS = {"equal": EQUAL_DISTANCE, "ordered": ORDERED_DISTANCE, "hierarchical": HIERARCHICAL_DISTANCE}
 
 
@@ -177,6 +178,17 @@ def count_values(classes: Classes, name: str) -> ValueCounts:
         known = ValueCounts(occurring // size, occurring % size, groups.totals(sensitive.weight))
         classes.value_counts[name] = known
     return known
+
+
+def _make_value_table(classes: Classes, name: str) -> Reals:
+    """Count the rows of each value (classes, values); kept."""
+    if name not in classes.value_tables:
+        sensitive = _sensitive_counts(classes, name)
+        size = sensitive.attribute.size
+        key = classes.ids.take(sensitive.tuple_of) * size + sensitive.value
+        counted = np.bincount(key, weights=sensitive.weight, minlength=classes.count * size).astype(np.float64)
+        classes.value_tables[name] = counted.reshape(classes.count, size)
+    return classes.value_tables[name]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -322,11 +334,15 @@ class Closeness:
     def distances(self, classes: Classes) -> Reals:
         """Measure the distance of every class from the table."""
         attribute, shares = self._attribute_and_shares(classes)
+        matrix, weight = self._find_sets(classes)
         distances = np.empty(classes.count)
         for chunk, table in self._value_tables(classes):
             totals = table.sum(axis=1, keepdims=True)
-            table /= np.where(totals > 0, totals, 1.0)
-            distances[chunk] = _earth_movers(table - shares, attribute, self.distance)
+            surplus = table / np.where(totals > 0, totals, 1.0) - shares
+            if self.distance == "hierarchical":
+                distances[chunk] = -weight * np.minimum(surplus @ matrix, 0.0).sum(axis=1)
+            else:
+                distances[chunk] = _earth_movers(surplus, attribute, self.distance)
         return distances
 
     def most_kept(self, classes: Classes, least: int) -> Reals:
@@ -339,8 +355,8 @@ class Closeness:
         """
         if _sensitive_counts(classes, self.attribute).is_by_person:
             return classes.float_sizes  # rows are left out, persons are counted: nothing is concluded
-        attribute, shares = self._attribute_and_shares(classes)
-        matrix, weight = value_sets(attribute, self.distance)
+        _, shares = self._attribute_and_shares(classes)
+        matrix, weight = self._find_sets(classes)
         most = np.empty(classes.count)
         for chunk, table in self._value_tables(classes):
             most[chunk] = _largest_within(table @ matrix, classes.float_sizes[chunk], shares @ matrix, weight, self.t)
@@ -351,9 +367,20 @@ class Closeness:
         _check_distance(sensitive.attribute, self.distance)
         return sensitive.attribute, sensitive.shares
 
+    def _find_sets(self, classes: Classes) -> tuple[Reals, float]:
+        """Give the sets of values and their weight (`value_sets`); kept with the table."""
+        sensitive = _sensitive_counts(classes, self.attribute)
+        if self.distance not in sensitive.sets:
+            sensitive.sets[self.distance] = value_sets(sensitive.attribute, self.distance)
+        return sensitive.sets[self.distance]
+
     def _value_tables(self, classes: Classes) -> Iterator[tuple[slice, Reals]]:
         """Give the rows of each value (classes, values), some classes at a time."""
-        counts, size = count_values(classes, self.attribute), _sensitive_counts(classes, self.attribute).attribute.size
+        size = _sensitive_counts(classes, self.attribute).attribute.size
+        if 0 < classes.count * size <= KEPT_SIZE:
+            yield slice(0, classes.count), _make_value_table(classes, self.attribute)
+            return
+        counts = count_values(classes, self.attribute)
         step = max(1, DENSE_SIZE // size)
         for start in range(0, classes.count, step):
             stop = min(start + step, classes.count)
@@ -409,30 +436,9 @@ def _largest_within(counts: Reals, sizes: Reals, shares: Reals, weight: float, t
 
 def _earth_movers(surplus: Reals, attribute: Attribute, distance: Distance) -> Reals:
     """Find the cost of moving each surplus share (classes, values) to where it is missing (negative)."""
-    if distance == "hierarchical":
-        return _earth_movers_by_hierarchy(surplus, attribute)
     is_equal = distance == "equal"
     cost: Reals = np.abs(surplus if is_equal else np.cumsum(surplus, axis=1)).sum(axis=1)
     return cost / (2 if is_equal else max(1, attribute.size - 1))
-
-
-def _earth_movers_by_hierarchy(surplus: Reals, attribute: Attribute) -> Reals:
-    """In every group, from the leaves up, the surplus of its children goes to those that miss some."""
-    cost, hierarchy = np.zeros(surplus.shape[0]), attribute.hierarchy
-    if hierarchy is None:
-        return cost
-    lower, lower_group = surplus, np.arange(attribute.size)
-    for level in range(1, hierarchy.height + 1):
-        upper_group = hierarchy.lift(np.arange(attribute.size), level)
-        parent = np.empty(lower.shape[1], dtype=np.int64)
-        parent[lower_group] = upper_group
-        adds = np.zeros((lower.shape[1], hierarchy.size(level)))  # (groups of the level below, groups of the level)
-        adds[np.arange(parent.size), parent] = 1
-        spare, short = np.maximum(lower, 0) @ adds, np.maximum(-lower, 0) @ adds
-        cost += np.minimum(spare, short).sum(axis=1) * (level / hierarchy.height)
-        lower, lower_group = lower @ adds, upper_group
-    cost += np.abs(lower).sum(axis=1) / 2  # tops of several groups are 1 apart
-    return cost
 
 
 def _sensitive_counts(classes: Classes, name: str) -> SensitiveCounts:

@@ -24,6 +24,7 @@ from sudare.errors import Infeasible, SourceError
 from sudare.methods.kanon.criteria import count_values
 from sudare.methods.kanon.history import UNREADABLE, open_arrays
 from sudare.methods.kanon.recode import Pieces, RecodedTable, number_classes
+from sudare.methods.kanon.relabel import suppress_pieces
 from sudare.methods.kanon.tuples import Classes
 from sudare.schema import Attribute, Schema, Values
 from sudare.schema.arrays import Booleans, Codes
@@ -124,6 +125,7 @@ def check_joint(joint: JointSize, least: int) -> None:
 # --- a recoding that keeps joint k: how an earlier release classed a row is one more thing that a class is asked about
 
 EARLIER = "(earlier releases)"  # the name under which it is counted; no attribute of a schema has brackets
+IN_NO_RELEASE = "-"  # how rows are classed that every earlier release left out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,8 +173,11 @@ def add_earlier(
     names = tuple(dict.fromkeys([*quasi, *sensitive, *(name for release in earlier for name in release.names)]))
     counts = source.count_with_persons(names) if is_by_person else source.count(names)
     codes = counts.columns()
-    together = number_classes(np.column_stack([release.find(names, codes) for release in earlier]) + 1)
-    values = Values(tuple(str(number) for number in range(int(together.max(initial=0)) + 1)))
+    classes = np.column_stack([release.find(names, codes) for release in earlier])
+    together, is_absent = number_classes(classes + 1), (classes == SUPPRESSED).all(axis=1)
+    in_none = {int(together[at]) for at in np.flatnonzero(is_absent).tolist()}
+    count = int(together.max(initial=0)) + 1
+    values = Values(tuple(IN_NO_RELEASE if number in in_none else str(number) for number in range(count)))
     kept = [names.index(name) for name in (*quasi, *sensitive)] + ([len(names)] if is_by_person else [])
     schema = Schema(
         name=counts.schema.name,
@@ -182,6 +187,34 @@ def add_earlier(
         ),
     )
     return Counts.from_columns(schema, np.column_stack([codes[:, kept], together]), counts.values)
+
+
+def leave_out_enough(recoded: RecodedTable, least: int, max_suppressed_rows: int) -> RecodedTable | None:
+    """Leave out more classes, until the rows left out of every earlier class are none or at least `least`.
+
+    Whoever matches rows sees who is missing: a few rows of an earlier class that the new release leaves out are alone.
+    A class that is left out has at least `least` rows of every earlier class that it meets (EarlierClasses), so one
+    more for each earlier class is enough, and breaks no other. Rows that no release shows are found by nobody. None if
+    the limit does not allow it.
+    """
+    pieces = recoded.pieces
+    axis = pieces.names.index(EARLIER)
+    earlier, weights = pieces.codes[:, axis], pieces.weights
+    names = pieces.attributes[axis].labels(np.arange(pieces.attributes[axis].size)).tolist()
+    is_shown = np.array([name != IN_NO_RELEASE for name in names])
+    sizes, class_of = recoded.class_sizes, recoded.class_of.copy()
+    while True:
+        lost = np.bincount(earlier, weights=np.where(class_of == SUPPRESSED, weights, 0), minlength=len(names))
+        too_few = np.flatnonzero((lost > 0) & (lost < least) & is_shown)
+        if not too_few.size:
+            break
+        meeting = np.unique(class_of[(earlier == too_few[0]) & (class_of != SUPPRESSED)])
+        if not meeting.size:
+            return None  # the earlier class itself has fewer rows
+        class_of[class_of == meeting[np.argmin(sizes[meeting])]] = SUPPRESSED
+    if int(weights[class_of == SUPPRESSED].sum()) > max_suppressed_rows or not (class_of != SUPPRESSED).any():
+        return None
+    return suppress_pieces(recoded, class_of == SUPPRESSED)
 
 
 def forget_earlier(recoded: RecodedTable) -> RecodedTable:

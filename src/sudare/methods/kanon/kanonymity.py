@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -18,8 +19,15 @@ from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
 from sudare.methods.kanon.criteria import Criterion, read_criteria
 from sudare.methods.kanon.history import History
-from sudare.methods.kanon.joint import EARLIER, EarlierClasses, add_earlier, check_joint, forget_earlier
-from sudare.methods.kanon.kanonymity_parameters import KAnonymityParameters, names_of_role, refuse_uncounted_persons
+from sudare.methods.kanon.joint import (
+    EARLIER,
+    EarlierClasses,
+    add_earlier,
+    check_joint,
+    forget_earlier,
+    leave_out_enough,
+)
+from sudare.methods.kanon.kanonymity_parameters import KAnonymityParameters, refuse_uncounted_persons
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.preview import KAnonymityPreview
 from sudare.methods.kanon.problem import Problem, SearchProgress
@@ -149,7 +157,7 @@ class KAnonymity(KAnonymityParameters):
         method = self._at_the_k_of(request)
         quasi = method._quasi(schema)
         sensitive = method.sensitive(schema, quasi)
-        if request is not None or method.divides_rows:
+        if method.divides_rows:
             refuse_uncounted_persons(read_criteria(method.criteria), schema.unit)
         averaged = method.read_averaged(schema, quasi)
         others = tuple(name for name in quasi if name not in averaged)
@@ -161,7 +169,7 @@ class KAnonymity(KAnonymityParameters):
             raise ParameterError("nested needs the history of the table, and no request; name it, or leave out nested")
         method.read_weights(quasi)
         if request is not None and register is not None:
-            raise ParameterError("a request and a register cannot be used together; leave one out")
+            _check_registered(request, quasi)
         if method._needs_register != (register is not None):
             raise ParameterError(
                 "criteria presence=LOW..HIGH and a register, a table of the population, need each other; give"
@@ -267,19 +275,32 @@ class KAnonymity(KAnonymityParameters):
         else:
             counted = counts if counts.counts is not None else self.count(counts.source, plan)
             table = cast(Counts, counted.counts)
+        sensitive = (*steps.sensitive, *([ROWS_OF_PERSON] if is_by_person else []), *([EARLIER] if earlier else []))
         outcome = self.outcome(
             table,
             steps.quasi,
-            (*steps.sensitive, *([ROWS_OF_PERSON] if is_by_person else []), *([EARLIER] if earlier else [])),
+            sensitive,
             unit=plan.facts.unit,
             register=steps.count_register(),
             progress=watch_search(plan.progress),
             is_nested=bool(earlier),
         )
+        if earlier and outcome.recoded.suppressed_rows:
+            outcome = self._leave_out_nested(table, plan, sensitive, outcome)
         return self._payload(counts.source, plan, replace(outcome, recoded=forget_earlier(outcome.recoded)))
 
+    def _leave_out_nested(self, table: Counts, plan: Plan, sensitive: tuple[str, ...], outcome: Outcome) -> Outcome:
+        """Leave out enough rows of every earlier class, or if the limit is too low, none at all."""
+        unit = plan.facts.unit
+        least = self.guarantee(unit=unit).rows // self.k * (self.joint_k or self.k)
+        enough = leave_out_enough(outcome.recoded, least, int(self.share * table.total))
+        if enough is not None:
+            return replace(outcome, recoded=enough)
+        whole = replace(self, max_suppressed=Fraction(0), local=False)
+        return whole.outcome(table, plan.steps.quasi, sensitive, unit=unit, is_nested=True)
+
     def _answer(self, source: Recodable, plan: Plan, request: Request) -> Payload:
-        """Publish the first option that keeps the promise; quasi-identifiers that it does not name are dropped."""
+        """Publish the first option that keeps the promise, with the columns that come beside it."""
         method, history = self._at_the_k_of(request), plan.steps.history
         schema = source.schema
         approval = approve(
@@ -288,12 +309,12 @@ class KAnonymity(KAnonymityParameters):
             criteria=method._all_criteria(schema.unit),
             max_suppressed=method.share,
             find_sensitive=lambda quasi: method.sensitive(schema, quasi),
+            register=plan.steps.count_register(),
         )
         if history is not None:
             history.add(approval.measurements)  # measured is measured, whatever comes of it
         option, outcome = approval.require_approved()
-        all_quasi = {*names_of_role(schema, "quasi"), *(method.quasi or ())}
-        without = tuple(name for name in schema.names if name in all_quasi and name not in option)
+        without = method.leave_out(schema, option)
         return method._payload(source, plan, outcome, without=without, approval=approval)
 
     def _payload(
@@ -537,6 +558,19 @@ class KAnonymity(KAnonymityParameters):
         if published == plan.facts.names:
             return []
         return [describe_difference("by", ",".join(published), ",".join(plan.facts.names))]
+
+
+def _check_registered(request: Request, quasi: tuple[str, ...]) -> None:
+    """Refuse options over attributes that the register is not counted by."""
+    for option in request.options:
+        for name in option:
+            if name not in quasi:
+                raise ParameterError(
+                    "the request names {name}, which the register is not counted by; name only quasi-identifiers"
+                    " ({quasi}), or leave out the register",
+                    name=name,
+                    quasi=", ".join(quasi),
+                )
 
 
 def _count(source: Countable, names: tuple[str, ...]) -> Counts:

@@ -257,6 +257,18 @@ class KAnonymityParameters(Method):
     def _published(self, schema: Schema) -> tuple[str, ...]:
         return schema.names if self.by is None else schema.select(self.by).names
 
+    def leave_out(self, schema: Schema, option: Iterable[str]) -> tuple[str, ...]:
+        """Name the columns that a request does not get: those that its option does not name.
+
+        Sensitive attributes come with every request, unchanged; so do columns that `by` lists and that identify nobody.
+        """
+        named = set(option)
+        if self.by is not None:
+            all_quasi = {*names_of_role(schema, "quasi"), *(self.quasi or ())}
+            return tuple(name for name in schema.names if name in all_quasi and name not in named)
+        kept = named | set(self.sensitive(schema, tuple(named)))
+        return tuple(name for name in schema.names if name not in kept)
+
     def read_averaged(self, schema: Schema, quasi: tuple[str, ...]) -> tuple[str, ...]:
         """Name the quasi-identifiers that are published as means; refuse what has none."""
         names = tuple(schema.attribute(name).name for name in self.microaggregate or ())
@@ -356,18 +368,16 @@ def count_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> tuple[C
 
 
 def read_request_criteria(criteria: Iterable[Criterion | str], unit: Unit | None) -> tuple[Criterion, ...]:
-    """Read the criteria of requests; refuse those that would have to know how many rows each person has."""
-    read = read_criteria(criteria)
-    refuse_uncounted_persons(read, unit)
-    return count_persons(read, unit)
+    """Read the criteria of requests, in rows of the unit."""
+    return count_persons(read_criteria(criteria), unit)
 
 
 def refuse_uncounted_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> None:
-    """Refuse criteria that count persons where only rows are counted: for requests, and rows dealt out at random."""
+    """Refuse criteria that count persons where only rows are counted: where rows are dealt out at random."""
     if needs_persons(criteria, unit):
         raise ParameterError(
-            "entropy-l, recursive-l and t cannot be asked of a request, or with mondrian relaxed, where a person"
-            " may have several rows; use l, or max_rows = 1"
+            "entropy-l, recursive-l and t cannot be asked for with mondrian relaxed where a person may have several"
+            " rows; use l, or max_rows = 1"
         )
 
 

@@ -293,6 +293,25 @@ class ValueLine:
         sizes = np.maximum(high - low + 1, 0) + np.array([len(span[2]) for span in spans], dtype=np.int64)
         return labels, sizes
 
+    def label_values(self, codes: Sequence[int]) -> str | None:
+        """Name exactly these values, as runs along the line; None is a missing value alone.
+
+        >>> from sudare.schema import Values
+        >>> line = ValueLine(Attribute(name="school", domain=Values(("none", "high", "junior", "college"))))
+        >>> line.label_values([1, 3]), line.label_values([0, 1, 2, 3])
+        ('high|college', '*')
+        """
+        places = sorted(self.places(np.array(codes, dtype=np.int64)).tolist())
+        if len(places) == self.attribute.size and len(places) > 1:
+            return TOP_LABEL
+        if len(places) == 1:
+            return self._label_value(places[0])
+        runs: list[tuple[int, int]] = []
+        for place in places:
+            is_next = bool(runs) and runs[-1][1] + 1 == place < self.range_size
+            runs[-1:] = [(runs[-1][0], place)] if is_next else [*runs[-1:], (place, place)]
+        return "|".join(self._label_range(low, high) for low, high in runs)
+
     def label(self, low: int, high: int, behind: tuple[int, ...]) -> str | None:
         """Name the places from low to high (none if high < low), and those behind; None is a missing value alone."""
         count = max(high - low + 1, 0)

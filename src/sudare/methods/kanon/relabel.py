@@ -272,6 +272,26 @@ def override_combinations(pieces: Pieces, chosen: Booleans, group_of: Codes, lab
     return Overrides(names=pieces.names[: pieces.quasi], codes=codes, groups=group_of[chosen][first], labels=labels)
 
 
+def suppress_pieces(recoded: RecodedTable, is_left_out: Booleans) -> RecodedTable:
+    """Leave out more pieces of a recoded table: whole classes, and with them every row of their combinations."""
+    if not is_left_out.any():
+        return recoded
+    pieces, known = recoded.pieces, recoded.relabelling.overrides
+    out = np.unique(pieces.codes[is_left_out, : pieces.quasi], axis=0)
+    codes, groups = out, np.full(len(out), SUPPRESSED, dtype=np.int64)
+    if known is not None:
+        ids = number_classes(np.concatenate([known.codes, out]))
+        is_other = ~np.isin(ids[: len(known.codes)], ids[len(known.codes) :])
+        codes = np.concatenate([known.codes[is_other], codes])
+        groups = np.concatenate([known.groups[is_other], groups])
+    overrides = Overrides(
+        names=pieces.names[: pieces.quasi], codes=codes, groups=groups, labels={} if known is None else known.labels
+    )
+    class_of = np.full(len(recoded.class_of), SUPPRESSED, dtype=np.int64)
+    class_of[~is_left_out] = number_classes(recoded.class_of[~is_left_out, None])
+    return replace(recoded, class_of=class_of, relabelling=replace(recoded.relabelling, overrides=overrides))
+
+
 def _label_by_levels(pieces: Pieces, parts: TopDownParts) -> RecodedTable:
     """Label every piece by the groups of its levels; parts with the same labels are one class."""
     columns, sizes = [], []

@@ -25,10 +25,12 @@ from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes, Labels
 from sudare.schema.file import check_names
 from sudare.schema.hierarchy_rules import from_csv
+from sudare.schema.raw import TOP_LABEL
 from sudare.text import Text, text
 
 MAX_LABELS = 1 << 20  # a level with more labels is not searched for one
 MAX_COMPARED = 500  # labels of a level that a misspelt one is compared with
+LONGEST_GROUP_NAME = 100  # letters
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,7 @@ class Grouping:
     attribute: Attribute
     level: int | None = None
     groups: tuple[tuple[int, ...], ...] | None = None
+    names: tuple[str, ...] | None = None  # of the groups, where a hierarchy file named them
 
     @property
     def size(self) -> int:
@@ -99,8 +102,9 @@ class Grouping:
             lifted = codes if hierarchy is None or level == 0 else hierarchy.lift(codes, level)
             return self.attribute.coarsen(level).labels(lifted)
         line = ValueLine(self.attribute)
-        everything = np.arange(self.attribute.size)
-        labels, _ = line.label_parts(line.places(everything), self.group_of, len(self.groups))
+        labels = np.empty(len(self.groups), dtype=np.object_)
+        for number, members in enumerate(self.groups):
+            labels[number] = line.label_values(members) if self.names is None else self.names[number]
         return np.asarray(labels[self.group_of[codes]], dtype=np.object_)
 
     def describe(self) -> Text:
@@ -113,15 +117,21 @@ class Grouping:
         return text("{name} at level {level} ({count} values)", name=name, level=self.level, count=self.size)
 
     def to_value(self) -> Any:
-        """Give it as JSON-able facts: a level, groups of codes, or None."""
+        """Give what it says of the values as JSON-able facts: a level, groups of codes, or None. Names say nothing."""
         return self.level if self.groups is None else [list(members) for members in self.groups]
+
+    def to_named_value(self) -> Any:
+        """Give it as JSON-able facts with the names of its groups, where they have some."""
+        return self.to_value() if self.names is None else {"groups": self.to_value(), "names": list(self.names)}
 
     @classmethod
     def from_value(cls, attribute: Attribute, value: Any) -> Grouping:
-        """Read what `to_value` gave."""
+        """Read what `to_value` or `to_named_value` gave."""
         if value is None or isinstance(value, int):
             return cls(attribute, value)
-        return cls(attribute, None, tuple(tuple(int(code) for code in members) for members in value))
+        named = value if isinstance(value, dict) else {"groups": value, "names": None}
+        groups = tuple(tuple(int(code) for code in members) for members in named["groups"])
+        return cls(attribute, None, groups, None if named["names"] is None else tuple(map(str, named["names"])))
 
 
 RequestOption = Mapping[str, Grouping]
@@ -152,8 +162,8 @@ class Request:
         return known
 
     def to_value(self) -> dict[str, Any]:
-        """Give it as JSON-able facts, without k: levels, groups of codes, or None."""
-        options = [{name: grouping.to_value() for name, grouping in option.items()} for option in self.options]
+        """Give it as JSON-able facts, without k: levels, groups of codes with their names if any, or None."""
+        options = [{name: grouping.to_named_value() for name, grouping in option.items()} for option in self.options]
         return {"name": self.name, "options": options}
 
     @classmethod
@@ -351,8 +361,31 @@ def _read_group_file(attribute: Attribute, path: Path, level: int) -> Grouping:
             "level ({level}) of {file} must be between 0 and {height}", level=level, file=path.name, height=tree.height
         )
     group_of = tree.lift(np.arange(attribute.size), level)
-    members = (np.flatnonzero(group_of == group).tolist() for group in np.unique(group_of).tolist())
-    return Grouping(attribute, None, tuple(tuple(codes) for codes in members))
+    found, first = np.unique(group_of, return_index=True)
+    found = found[np.argsort(first)]  # in the order of their first values
+    groups = tuple(tuple(np.flatnonzero(group_of == group).tolist()) for group in found.tolist())
+    names = tuple("" if label is None else str(label) for label in tree.labels(found, level).tolist())
+    _check_group_names(attribute, groups, names, path.name)
+    return Grouping(attribute, None, groups, names)
+
+
+def _check_group_names(
+    attribute: Attribute, groups: tuple[tuple[int, ...], ...], names: tuple[str, ...], file: str
+) -> None:
+    """Refuse names of groups that would be read as something else: another value, or everything."""
+    declared = {str(label): code for code, label in enumerate(attribute.labels(np.arange(attribute.size)).tolist())}
+    for members, name in zip(groups, names, strict=True):
+        is_other_value = name in declared and members != (declared[name],)
+        is_all = name == TOP_LABEL and len(groups) > 1
+        if not name.strip() or len(name) > LONGEST_GROUP_NAME or not name.isprintable() or is_other_value or is_all:
+            raise ParameterError(
+                "{file}: the group {label} of {name} needs another name: one line of at most {longest} letters, which"
+                " is no value that stands for something else",
+                file=file,
+                label=name[:LONGEST_GROUP_NAME],
+                name=attribute.name,
+                longest=LONGEST_GROUP_NAME,
+            )
 
 
 def _find_level(attribute: Attribute, label: str) -> int:

@@ -37,8 +37,10 @@ MAX_TAKEN_IN = 3  # groups that a failing rest may take in
 REDIVISIONS = ((0.1, 0.5), (0.3, 0.25), (0.1, 0.75))  # share of the classes to divide anew, and the power
 EFFORTS = {
     "quick": ((0.25, 0.5), REDIVISIONS[:1]),
+    "small": ((0.25, 0.5, 1.0), REDIVISIONS),  # what "quick" does with a small table
     "best": ((0.25, 0.5, 1.0), REDIVISIONS * 8),
 }  # powers, then what follows
+SMALL_TABLE = 80_000  # codes (combinations times attributes) of a table for which twice the work takes under a second
 REORDER = 0.8  # how far the order of the coarsest classes may differ from turn to turn
 
 
@@ -207,7 +209,8 @@ def specialise(
     )
     columns = [np.searchsorted(tree.values, pieces.codes[:, axis]) for axis, tree in enumerate(trees)]
     table = _Table(rule=rule, trees=trees, columns=tuple(columns), weights=pieces.weights.astype(np.float64))
-    powers, redivisions = EFFORTS[effort]
+    is_small = pieces.codes.shape[0] * pieces.quasi <= SMALL_TABLE
+    powers, redivisions = EFFORTS["small" if effort == "quick" and is_small else effort]
     everything = np.arange(len(pieces.weights))
     starts = [_specialise_in_rounds(table, everything, power) for power in powers]
     parts = min(starts, key=lambda parts: _measure_loss(table, parts))

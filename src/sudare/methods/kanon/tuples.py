@@ -36,7 +36,7 @@ MAX_RANK_BYTES = 2**27  # memory for the ranks that are kept
 MAX_BLOCKS = 3  # blocks of columns
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SensitiveCounts:
     """How many rows each tuple has with each value of a sensitive attribute: entries (tuple, value, weight).
 
@@ -47,13 +47,14 @@ class SensitiveCounts:
     tuple_of: Codes
     value: Codes
     weight: Codes | Reals
+    sets: dict[str, tuple[Reals, float]] = field(default_factory=dict, repr=False)  # kept by distance (criteria.py)
 
     @property
     def is_by_person(self) -> bool:
         """Tell whether persons are counted, not rows."""
         return self.weight.dtype.kind == "f"
 
-    @property
+    @cached_property
     def shares(self) -> Reals:
         """Give the share of every value in the whole table."""
         totals = np.bincount(self.value, weights=self.weight, minlength=self.attribute.size)
@@ -94,6 +95,7 @@ class Classes:
     leaders: Codes = field(repr=False)  # one tuple of each class, or one of the finer classes these were summed up from
     finer_first: Codes | None = field(default=None, repr=False)  # then, one tuple of each of those finer classes
     value_counts: dict[str, ValueCounts] = field(default_factory=dict, repr=False)  # kept by sensitive attribute
+    value_tables: dict[str, Reals] = field(default_factory=dict, repr=False)  # the same, where they are few, by value
 
     @cached_property
     def first(self) -> Codes:
