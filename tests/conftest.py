@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ settings.register_profile(
     "mutants", settings.get_profile("sudare"), phases=[Phase.explicit, Phase.generate], print_blob=False
 )
 settings.load_profile(os.environ.get("SUDARE_HYPOTHESIS", "sudare"))
+
+# A shell that puts `make test` in the background has Ctrl-C ignored, and tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -197,11 +197,11 @@ def test_half_the_noise_of_pairs_beyond_the_tree_is_found(monkeypatch: pytest.Mo
     """All remaining pairs are measured at once wherever the gate is open: a released number says whether that pays."""
     measure, measured = view_model._measure_rest, []
 
-    def careless(growth: Any, part: Fraction, *given: Any) -> Any:
+    def careless(growth: Any, groups: Any, part: Fraction, *given: Any) -> Any:
         measured.append(part)
-        return measure(growth, 2 * part, *given)
+        return measure(growth, groups, 2 * part, *given)
 
-    monkeypatch.setattr(view_model, "does_pay", lambda *given: True)
+    monkeypatch.setattr(view_model, "does_pay", lambda *given, **known: True)
     monkeypatch.setattr(view_model, "_measure_rest", careless)
     attributes = tuple(Attribute(name=f"a{place}", domain=Values(("u", "v", "w"))) for place in range(6))
 

@@ -135,6 +135,7 @@ def tell_day(entry: Mapping[str, Any]) -> dict[str, Any]:
 # --- in words -------------------------------------------------------------------------------------------------------
 
 Chapter = tuple[Text, list[Words]]
+MOST_LISTED_PAIRS = 100  # in the sentences of a certificate; its figures name all
 IN_OTHER_SENTENCES = {
     "posterior_min",
     "posterior_median",
@@ -148,6 +149,7 @@ IN_OTHER_SENTENCES = {
 def write_chapters(certificate: Certificate) -> list[Chapter]:
     """Give headings and their sentences, in the order they are read: promise, spends, error, making, files."""
     error = [*describe_error(certificate.expected_error), *_describe_coarseness(certificate)]
+    error += _describe_pairs(certificate)
     return [
         (text("What is promised"), _describe_promise(certificate)),
         (text("What was spent"), _describe_spends(certificate)),
@@ -208,6 +210,26 @@ def _describe_coarseness(certificate: Certificate) -> list[Words]:
             " average: {shares}.",
             shares=listed,
         )
+    ]
+
+
+def _describe_pairs(certificate: Certificate) -> list[Words]:
+    """Say which pairs of attributes a view measured, and how many it takes as independent."""
+    measured = certificate.measures.get("measured_pairs")
+    if measured is None:
+        return []
+    listed = ", ".join(" × ".join(pair) for pair in measured[:MOST_LISTED_PAIRS])
+    rest = len(measured) - MOST_LISTED_PAIRS
+    return [
+        text(
+            "Of {possible} pairs of attributes {count} were measured; {independent} are taken as independent of each"
+            " other, since no chain of measured pairs links them.",
+            possible=certificate.measures["pairs"],
+            count=len(measured),
+            independent=certificate.measures["independent_pairs"],
+        ),
+        *([text("Measured pairs: {pairs}.", pairs=listed)] if measured and rest <= 0 else []),
+        *([text("Measured pairs: {pairs}, and {rest} more.", pairs=listed, rest=rest)] if rest > 0 else []),
     ]
 
 

@@ -1,0 +1,59 @@
+"""Labels that are all numbers are computed with: a score of 0 to 5 declared as ordered values has a mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sudare.asking.answers import Estimate
+from sudare.asking.statement import ask_statement
+from sudare.errors import ParameterError
+from sudare.schema import Attribute, NumberBins, Schema, Values
+from tests.asking.exact import ExactTable
+
+SCHEMA = Schema(
+    name="reviews",
+    attributes=(
+        Attribute(name="score", domain=Values(("0", "1", "2.5", "5"), is_ordered=True), missing=True),
+        Attribute(name="postcode", domain=Values(("012", "345"))),
+        Attribute(name="age", domain=NumberBins.of_width(0, 4, 1)),
+    ),
+)
+SCORES = np.repeat(["0", "1", "2.5", "5", ""], [1, 2, 3, 4, 5])
+
+
+@pytest.fixture
+def table() -> ExactTable:
+    counts = np.zeros((5, 2, 4))
+    counts[:, 0, 1] = [1, 2, 3, 4, 5]
+    return ExactTable(SCHEMA, counts)
+
+
+NUMBERS = np.array([float(score) for score in SCORES if score])
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("SUM(score)", NUMBERS.sum()),
+        ("AVG(score)", NUMBERS.mean()),
+        ("AVG(CAST(score AS DOUBLE))", NUMBERS.mean()),
+        ("STDDEV_POP(score)", NUMBERS.std()),
+        ("AVG(2 * score + age)", 2 * NUMBERS.mean() + 1),
+        ("QUANTILE_DISC(score, 0.5)", np.quantile(NUMBERS, 0.5, method="inverted_cdf")),
+        ("MAX(score)", 5),
+        ("COUNT(*) FILTER (WHERE score * 2 >= 5)", 7),
+        ("COVAR_POP(score, age)", 0.0),
+    ],
+)
+def test_labels_that_are_numbers_are_computed_with(table: ExactTable, expression: str, expected: float) -> None:
+    [[cell]] = ask_statement(f"SELECT {expression} AS x FROM reviews", {"reviews": table}).rows
+
+    assert isinstance(cell, Estimate)
+    assert cell.value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("expression", ["AVG(postcode)", "MEDIAN(postcode)", "SUM(postcode + 1)"])
+def test_codes_that_begin_with_a_nought_are_no_numbers(table: ExactTable, expression: str) -> None:
+    with pytest.raises(ParameterError, match=r"number"):
+        ask_statement(f"SELECT {expression} AS x FROM reviews", {"reviews": table})
