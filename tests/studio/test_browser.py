@@ -83,9 +83,16 @@ def open_browser(driver: Any, *, language: str, width: int, scheme: str) -> Any:
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     page.faults = []
+    page.route("**/static/*.js", follow_the_first_paint)
     page.on("pageerror", lambda error: page.faults.append(str(error)))
     page.on("console", lambda said: page.faults.append(said.text) if said.type == "error" else None)
     return page
+
+
+def follow_the_first_paint(route: Any) -> None:
+    """Let a script come when the page stands already, as on a slow line: what it moves then is seen to move."""
+    route.request.frame.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
+    route.continue_()
 
 
 def look(page: Any) -> None:

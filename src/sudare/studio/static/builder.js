@@ -3,12 +3,6 @@
 const form = document.getElementById("builder"), words = document.getElementById("words"), box = document.getElementById("verdict");
 const near = document.getElementById("near"), list = near.querySelector("ul"), left = document.getElementById("left");
 let last = 0, waiting = null, asked = null;
-for (const own of document.querySelectorAll("[data-own]")) {
-  const select = document.getElementById(`level-${own.dataset.own}`);
-  const show = () => { own.hidden = select.value !== "own"; };
-  select.addEventListener("change", show);
-  show();
-}
 async function judge() {
   const mine = ++last;
   if (asked) asked.abort();
