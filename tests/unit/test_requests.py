@@ -518,3 +518,59 @@ def test_a_delivered_request_is_withdrawn_by_the_steward_alone(store: RequestSto
     assert store.find(id).events[-1].reason == "no longer needed"
     with pytest.raises(ParameterError, match="must be user or steward"):
         withdraw_request(store, id, actor="ito", role="admin")
+
+
+# --- found by walking tables of others --------------------------------------------------------------------------------
+
+
+def test_the_option_that_was_granted_is_the_one_that_is_named(store: RequestStore, place: Path) -> None:
+    request = Request.from_dict(
+        {"request": {"name": "two"}, "option": [{"age": 0, "sex": 0, "region": 0}, {"sex": 0}]}, store.schema
+    )
+    stored, _ = draft_request(store, request, user="ito")
+    ask_request(store, stored.id, user="ito")
+    answer_stored(store, stored.id, steward="mori")
+    with open_table(store) as source:
+        granted = grant_request(store, stored.id, source, steward="mori").stored
+    delivered = deliver_request(
+        store,
+        stored.id,
+        place / "members.csv",
+        out=place / "out",
+        steward="mori",
+        schema_file=place / "members.toml",
+    )
+    assert delivered.published is not None
+    lines = [str(line) for line in delivered.published.lines]
+
+    assert granted.granted_option == 1
+    assert str(granted.describe_event(granted.events[-1])) == "option 2"
+    assert "option 2 of the request is approved and published" in lines
+
+
+def test_a_criterion_that_no_table_of_the_schema_keeps_is_refused(place: Path) -> None:
+    written = SCHEMA_TEXT.replace('name = "sex"\nkind = "category"\nrole = "quasi"', 'name = "sex"\nkind = "category"')
+    person = '[unit]\nkind = "person"\ncolumn = "id"\nmax_rows = 2\n'
+    (place / "rows.toml").write_text(written, encoding="utf-8")
+    (place / "persons.toml").write_text(written.replace("[[attribute]]", person + "[[attribute]]", 1), encoding="utf-8")
+    of_rows, of_persons = (sd.Schema.read(place / f"{name}.toml") for name in ("rows", "persons"))
+
+    with pytest.raises(ParameterError, match=r"l \(3\) of sex must be at most 2"):
+        RequestStore.create(place / "a.db", of_rows, TablePolicy(k=5, criteria=("l=3,sex",)))
+    with pytest.raises(ParameterError, match=r"l \(2\) of sex needs 3 values, since a person may have 2 rows"):
+        RequestStore.create(place / "b.db", of_persons, TablePolicy(k=5, criteria=("l=2,sex",)))
+    RequestStore.create(place / "c.db", of_rows, TablePolicy(k=5, criteria=("l=2,sex",)))
+
+
+def test_an_answer_that_cannot_be_written_leaves_no_draft_behind(place: Path, store: RequestStore) -> None:
+    from click.testing import CliRunner
+
+    from sudare.cli.request import draft
+
+    (place / "wish.toml").write_text('[request]\nname = "a"\n[[option]]\nsex = 0\n', encoding="utf-8")
+    (place / "there.md").write_text("x", encoding="utf-8")
+    arguments = [str(store.path), str(place / "wish.toml"), "--user", "ito"]
+    run = CliRunner().invoke(draft, [*arguments, "-o", str(place / "there.md")])
+
+    assert run.exit_code != 0
+    assert store.list_requests() == []

@@ -165,6 +165,7 @@ def draft(
 
     store = _open(store_file)
     wanted = Request.read(request_file, store.schema)
+    _check_output(output)
     stored, told = draft_request(store, wanted, user=user, purpose=purpose, replaces=replaces)
     _write_answer(told, output)
     if as_json:
@@ -231,13 +232,14 @@ def show(store_file: Path, request_id: str, history_file: Path | None, output: P
         print_json(facts if figures is None else {**facts, "steward": figures.to_dict()})
         return
     for event in stored.events:
+        details = "; ".join(str(part) for part in (stored.describe_event(event), event.reason) if part)
         click.echo(
             say(
                 "{day}: {state} by {actor}{reason}",
                 day=event.day,
                 state=_name_state_of(event.state),
                 actor=event.actor,
-                reason=f" ({event.reason})" if event.reason else "",
+                reason=f" ({details})" if details else "",
             )
         )
     click.echo(told.to_markdown().rstrip())
@@ -271,6 +273,7 @@ def answer(
     from sudare.requests.desk import answer_stored
 
     store = _open(store_file)
+    _check_output(output)
     told = answer_stored(store, request_id, steward=steward, reason=reason, history=history_file, version=version_seen)
     _write_answer(told.outside, output)
     if as_json:
@@ -424,6 +427,16 @@ def _name_state_of(state: Any) -> str:
     return str(describe_state(state))
 
 
+def _check_output(output: Path | None) -> None:
+    """Refuse a file that cannot be written before anything is stored."""
+    from sudare.errors import RequestError
+
+    if output is not None and output.suffix not in (".html", ".md", ".json"):
+        raise click.UsageError(say("the answer is written as .html, .md or .json; name such a file"))
+    if output is not None and output.exists():
+        raise RequestError("{target} exists; choose another file or remove it", target=output)
+
+
 def _write_answer(told: RequestAnswer, output: Path | None) -> None:
     """Write the answer for the data user as its file name asks for."""
     import json
@@ -431,10 +444,9 @@ def _write_answer(told: RequestAnswer, output: Path | None) -> None:
     from sudare.atomic import write_new_file
     from sudare.errors import RequestError
 
+    _check_output(output)
     if output is None:
         return
-    if output.suffix not in (".html", ".md", ".json"):
-        raise click.UsageError(say("the answer is written as .html, .md or .json; name such a file"))
     if output.suffix == ".json":
         content = json.dumps(told.to_value(), ensure_ascii=False, indent=2) + "\n"
     else:

@@ -277,7 +277,7 @@ def _measure_joint(
     earlier = [release for release in known if release.schema == fingerprint]
     for other in store.list_requests(state="granted"):
         if other.id != id:
-            granted = _approve(source, store.policy, (_granted_option(other),))
+            granted = _approve(source, store.policy, (other.request.options[other.granted_option or 0],))
             earlier.append(ReleasedClasses.of(fingerprint, granted.require_approved()[1].recoded))
     return measure_joint(source, approval.require_approved()[1].recoded, earlier) if earlier else None
 
@@ -318,11 +318,6 @@ def _refuse_joint(
     )
 
 
-def _granted_option(stored: StoredRequest) -> RequestOption:
-    event = stored.find_last("granted")
-    return stored.request.options[0 if event is None else int(event.facts["option"])]
-
-
 @dataclass(frozen=True, kw_only=True)
 class DeliveredRequest:
     """A request that was delivered. `published` is None if the release was there already, whole, from a run before."""
@@ -353,8 +348,9 @@ def deliver_request(
         return DeliveredRequest(stored=_deliver(store, stored, out, steward, reason, version), published=None)
     if Schema.read(schema_file).fingerprint != store.schema.fingerprint:
         raise RequestError("{file} is not the schema of this request store", file=schema_file)
-    option, published = _granted_option(stored), None
-    request = Request(name=stored.request.name, options=(option,))
+    number, published = stored.granted_option or 0, None
+    option = stored.request.options[number]
+    request = Request(name=stored.request.name, options=(option,), first_number=number + 1)
     if not _is_delivered_in(out, store, option):
         extras: dict[str, Any] = {"request": request, **({} if history is None else {"history": history})}
         method = replace(store.policy.method, joint_k=store.policy.joint_k if history is not None else None)

@@ -103,6 +103,20 @@ class StoredRequest:
         return next((event for event in reversed(self.events) if event.state == state), None)
 
     @property
+    def granted_option(self) -> int | None:
+        """The option that was granted, from 0, if one was since the last draft."""
+        drafted, granted = self.find_last("draft"), self.find_last("granted")
+        if granted is None or (drafted is not None and drafted.seq > granted.seq):
+            return None
+        return int(granted.facts["option"])
+
+    def describe_event(self, event: RequestEvent) -> Text | None:
+        """Say beside an event which option was granted; None for others."""
+        if event.state != "granted" or "option" not in event.facts:
+            return None
+        return text("option {number}", number=int(event.facts["option"]) + 1)
+
+    @property
     def answer(self) -> Mapping[str, Any] | None:
         """The last answer to the request as it stands now (as JSON-able facts), if it has one."""
         drafted, answered = self.find_last("draft"), self.find_last("answered")
@@ -154,6 +168,7 @@ class RequestStore:
         Error: RequestError if the name is taken; SchemaError if the schema is not confirmed.
         """
         schema.require_confirmed()
+        policy.method.sensitive(schema, ())  # refuses criteria that no table of this schema keeps
         facts = json.dumps({"schema": schema.to_dict(), "policy": policy.to_value()}, ensure_ascii=False)
         make_store_file(Path(path), datetime.now(UTC).isoformat(timespec="seconds"), facts)
         return cls.open(path)

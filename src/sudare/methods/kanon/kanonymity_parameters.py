@@ -290,6 +290,7 @@ class KAnonymityParameters(Method):
         for name in read:
             if name in quasi:
                 raise ParameterError("attribute {name} cannot be both quasi-identifier and sensitive", name=name)
+        check_reachable(criteria, schema)
         published = self._published(schema)
         declared = [name for name in names_of_role(schema, "sensitive") if name not in quasi and name in published]
         return tuple(dict.fromkeys([*read, *declared]))
@@ -365,6 +366,34 @@ def count_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> tuple[C
         else criterion
         for criterion in criteria
     )
+
+
+def check_reachable(criteria: tuple[Criterion, ...], schema: Schema) -> None:
+    """Refuse more different values than a column has: no grouping of any table keeps that.
+
+    Error: ParameterError.
+    """
+    for criterion, counted in zip(criteria, count_persons(criteria, schema.unit), strict=True):
+        if not isinstance(counted, DistinctDiversity | EntropyDiversity | RecursiveDiversity):
+            continue
+        size, asked = schema.attribute(counted.attribute).size, getattr(criterion, "l", counted.l)
+        if counted.l > size and counted.l != asked:
+            raise ParameterError(
+                "l ({l}) of {name} needs {needed} values, since a person may have {rows} rows, but {name} has {size};"
+                " ask for a smaller l, or let a person have fewer rows (max_rows in the schema)",
+                l=asked,
+                name=counted.attribute,
+                needed=counted.l,
+                rows=schema.unit.max_rows,
+                size=size,
+            )
+        if counted.l > size:
+            raise ParameterError(
+                "l ({l}) of {name} must be at most {size}, the number of its values",
+                l=asked,
+                name=counted.attribute,
+                size=size,
+            )
 
 
 def read_request_criteria(criteria: Iterable[Criterion | str], unit: Unit | None) -> tuple[Criterion, ...]:

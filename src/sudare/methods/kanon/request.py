@@ -22,7 +22,7 @@ from sudare.forms import FileForm, FilledForm, Key, TableForm, read_form, read_v
 from sudare.forms.kinds import AnyText, Kind, ListOf, Unfit, WholeNumber, find_near
 from sudare.methods.kanon.mondrian import ValueLine
 from sudare.schema import Attribute, Schema
-from sudare.schema.arrays import Codes, Labels
+from sudare.schema.arrays import Booleans, Codes, Labels
 from sudare.schema.file import check_names
 from sudare.schema.hierarchy_rules import from_csv
 from sudare.schema.raw import TOP_LABEL
@@ -31,6 +31,9 @@ from sudare.text import Text, text
 MAX_LABELS = 1 << 20  # a level with more labels is not searched for one
 MAX_COMPARED = 500  # labels of a level that a misspelt one is compared with
 LONGEST_GROUP_NAME = 100  # letters
+LONGEST_REQUEST_NAME = 200  # letters
+MAX_OPTIONS = 100  # of a request: each is judged, with what is near it, whoever wrote the file
+MAX_NAMED = 3  # values that are named as missing from groups, or as standing in two of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +145,14 @@ class Request:
     """What a data user asks for. Attributes that an option does not name are left out of it.
 
     `k` is the table's policy and no part of a request: whoever may choose it finds out the exact size of a class by
-    asking again and again. Files of the first version name it; then it is what they were written for.
+    asking again and again. Files of the first version name it; then it is what they were written for. `first_number` is
+    what the data user calls its first option, where only one of the options that were asked for is published.
     """
 
     name: str
     k: int | None = None
     options: tuple[RequestOption, ...]
+    first_number: int = 1
 
     def require_k(self, k: int | None = None) -> int:
         """Give the k of the table, or without one that of the file.
@@ -299,7 +304,15 @@ FORM = FileForm(
 
 def _build_request(filled: FilledForm, schema: Schema) -> Request:
     head, options = filled.table("request"), []
-    for table in filled.list_tables("option"):
+    _check_request_name(str(head["name"]))
+    tables = filled.list_tables("option")
+    if len(tables) > MAX_OPTIONS:
+        raise ParameterError(
+            "the request has {count} options, but at most {most} are allowed; keep those that are wanted most",
+            count=len(tables),
+            most=MAX_OPTIONS,
+        )
+    for table in tables:
         if not table.written:
             table.refuse(text("an option must name at least one attribute, like: {example}", example="age = 1"))
         check_names(table, schema.names)
@@ -309,6 +322,14 @@ def _build_request(filled: FilledForm, schema: Schema) -> Request:
                 option[name] = read_grouping(schema.attribute(name), table[name], beside=filled.file.parent)
         options.append(option)
     return Request(name=str(head["name"]), k=head["k"], options=tuple(options))
+
+
+def _check_request_name(name: str) -> None:
+    """Refuse a name that does not stand in one line of a list: too long, or with signs that are not printed."""
+    if len(name) > LONGEST_REQUEST_NAME or not name.isprintable():
+        raise ParameterError(
+            "the name of a request must be one line of at most {longest} letters", longest=LONGEST_REQUEST_NAME
+        )
 
 
 def read_grouping(attribute: Attribute, value: Any, *, beside: Path | None = None) -> Grouping:
@@ -404,7 +425,13 @@ def _find_level(attribute: Attribute, label: str) -> int:
             label=label,
             near=near,
         )
-    raise ParameterError("no level of {name} has the label {label}", name=attribute.name, label=label)
+    last = known[attribute.size - 1 : attribute.size]  # where a missing value stands, if there is one
+    raise ParameterError(
+        "no level of {name} has the label {label}; labels are written like: {examples}",
+        name=attribute.name,
+        label=label,
+        examples=", ".join(dict.fromkeys([*known[:2], *last])),
+    )
 
 
 def _read_groups(attribute: Attribute, lists: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
@@ -412,10 +439,27 @@ def _read_groups(attribute: Attribute, lists: Sequence[Sequence[str]]) -> tuple[
     groups = tuple(
         tuple(sorted({code for label in members for code in _find_codes(attribute, label)})) for members in lists
     )
-    codes = sorted(code for members in groups for code in members)
-    if codes != list(range(attribute.size)):
-        raise ParameterError("the groups of {name} must contain every value exactly once", name=attribute.name)
+    times = np.bincount([code for members in groups for code in members], minlength=attribute.size)
+    if (times == 0).any():
+        raise ParameterError(
+            "the groups of {name} must contain every value exactly once; in no group: {values}",
+            name=attribute.name,
+            values=_name_values(attribute, times == 0),
+        )
+    if (times > 1).any():
+        raise ParameterError(
+            "the groups of {name} must contain every value exactly once; in several groups: {values}",
+            name=attribute.name,
+            values=_name_values(attribute, times > 1),
+        )
     return groups
+
+
+def _name_values(attribute: Attribute, is_named: Booleans) -> str:
+    """Name the first few of some values; they are of the public schema."""
+    codes = np.flatnonzero(is_named)
+    names = [str(label) for label in attribute.labels(codes[:MAX_NAMED]).tolist()]
+    return ", ".join([*names, "..."] if len(codes) > MAX_NAMED else names)
 
 
 def _find_codes(attribute: Attribute, label: str) -> Sequence[int]:

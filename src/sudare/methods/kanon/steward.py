@@ -40,7 +40,8 @@ def summarise_release(made: Made, *, out: Path) -> Summary:
     """Tell what was published, and beside it the risk before and after, which is of the true table."""
     private: StewardOutcome = made.payload.steward
     compared, result = compare_recoding(private.outcome.recoded), private.outcome.result
-    option = None if private.approval is None else private.approval.number
+    request = made.plan.steps.request
+    option = None if private.approval is None else private.approval.number + request.first_number - 1
     gap = 0.0 if result is None else result.gap
     lines = [*_published_lines(made.release.certificate, option)]
     if result is not None and not result.is_optimal:
