@@ -67,6 +67,14 @@ def test_a_file_of_questions_gives_a_json_list_of_one_shape(release: Path) -> No
     assert told[1]["low"][0][1] < told[1]["rows"][0][1] < told[1]["high"][0][1]
 
 
+def test_a_refusal_in_a_file_of_questions_says_which_statement_it_is_about(release: Path) -> None:
+    Path("many.sql").write_text("SELECT COUNT(*) FROM view;\nSELECT COUNT(*) FROM veiw;", encoding="utf-8")
+    done = run("query", "out", "--file", "many.sql", "--out", "answers.json")
+
+    assert str(done.exception).startswith("statement 2 of 2: there is no table veiw")
+    assert not Path("answers.json").exists()
+
+
 def test_records_are_sampled_to_a_file_and_to_the_terminal(release: Path) -> None:
     assert run("sample", "out", "-n", "500", "--out", "records.csv").exit_code == 0
     lines = Path("records.csv").read_text(encoding="utf-8").splitlines()
@@ -83,6 +91,7 @@ def test_records_are_sampled_to_a_file_and_to_the_terminal(release: Path) -> Non
         (["query", "out", "SELECT COUNT(*) FROM view TABLESAMPLE 10%"], "is not part of the SQL"),
         (["query", "nowhere", "SELECT COUNT(*) FROM view"], "not a release"),
         (["query", "out", "--file", "nowhere.sql"], "cannot be read"),
+        (["query", "out", "SELECT sex, COUNT(*) FROM view GROUP BY sex", "--chart", "bars.png"], "must end in .svg"),
         (["sample", "out", "-n", "-1"], "must be between"),
         (["publish", "view", "people.csv", "--schema", "people.toml", "--epsilon", "0", "--out", "o2"], "epsilon (0)"),
     ],

@@ -157,6 +157,8 @@ def test_the_promise_is_spent_whole_with_further_tables() -> None:
         ({"exact": ("town",), "exact_from_data": True, "tables": ("town=1/4",)}, "no share is spent for it"),
         ({"exact": ("town",), "totals": ("1", "2")}, "totals must be 12 whole numbers"),
         ({"tables": ("town",), "algorithm": "tree"}, "need algorithm squares"),
+        ({"area_levels": ("town",)}, "belong to the file of --areas"),
+        ({"area_rule": "split"}, "belong to the file of --areas"),
     ],
 )
 def test_wrong_tables_and_totals_are_refused_in_one_line(given: dict[str, Any], message: str) -> None:

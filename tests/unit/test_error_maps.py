@@ -97,3 +97,39 @@ def test_a_release_has_its_map_in_both_languages(algorithm: str, tmp_path: Path)
     assert "people per cell" in english
     assert "人" in japanese
     assert ("margin of error" in english) == (algorithm == "squares")
+
+
+def draw_areas_of(names: list[str], people: int) -> str:
+    """Two areas in the south-west of the map, each two cells wide and one high, and no area elsewhere."""
+    areas = np.full(CELLS.size, 2)
+    areas[[0, 1]], areas[[2, 3]] = 0, 1
+    counts = np.array([people, 2 * people, 0])[areas]
+    return draw_error_map(
+        CELLS, np.arange(CELLS.size), counts, np.full(CELLS.size, 20.0), title="t", areas=areas, names=[*names, ""]
+    )
+
+
+def test_a_map_of_areas_names_them_and_ends_where_they_end() -> None:
+    picture = draw_areas_of(["東区", "<west>"], 300)
+
+    assert ">東区</text>" in picture
+    assert "&lt;west&gt;</text>" in picture
+    assert images(picture)[0].shape == (1, 4, 3)
+
+
+def test_a_name_that_has_no_room_is_left_out() -> None:
+    assert "west" not in draw_areas_of(["東区", "west of " * 20], 300)
+
+
+def test_labels_of_a_legend_do_not_run_into_each_other() -> None:
+    drawn = ClassColours((100_000, 200_000, 500_000, 1_000_000), RAMP).draw(0, 0)
+    places = [float(x) for x in re.findall(r'<text x="([\d.]+)"', drawn)]
+    labels = re.findall(r">([^<>]+)</text>", drawn)
+
+    assert all(
+        after - before >= 6 * len(label) for before, after, label in zip(places, places[1:], labels, strict=False)
+    )
+
+
+def test_areas_that_have_the_same_margin_are_told_in_one_number() -> None:
+    assert "Margin of error of an area: 20 people." in draw_areas_of(["a", "b"], 300)

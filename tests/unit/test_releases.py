@@ -18,6 +18,7 @@ import pytest
 import sudare as sd
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases import Certificate, Coded, Frame, Release
+from sudare.releases.certificate import describe_error
 from sudare.verify.checks import verify_release
 
 LABELS = np.array(["[0,5)", "東京,都", 'a "b"', None], dtype=object)
@@ -311,3 +312,14 @@ def test_words_that_differ_are_found_unless_another_version_wrote_them(
 
     assert check.passed is passes
     assert ("0.0.1" in str(check.detail)) is passes
+
+
+def test_the_error_of_further_tables_is_told_in_words() -> None:
+    tables = [
+        {"table": "市*sex", "share": "1/10", "exact": False, "figures": 10, "standard_deviation": 20.348},
+        {"table": "県", "share": "0", "exact": True, "figures": 2, "standard_deviation": 0.0},
+    ]
+
+    assert [str(line) for line in describe_error({"tables": tables})] == [
+        "Standard deviation of a figure of a further table, by table: 市*sex: 20.3, 県: 0.0."
+    ]

@@ -124,6 +124,8 @@ def _check_outputs(out: Path | None, chart: Path | None, form: str) -> None:
 
     if form == "arrow" and out is None:
         raise click.UsageError(say("--format arrow needs --out FILE"), click.get_current_context())
+    if chart is not None and str(chart) != "-" and chart.suffix.lower() != ".svg":
+        raise ParameterError("--chart ({file}) must end in .svg", file=chart)
     for file in (out, None if chart is None or str(chart) == "-" else chart):
         if file is not None:
             check_new_file(file)

@@ -194,7 +194,9 @@ def describe_error(figures: Mapping[str, Any]) -> list[Words]:
     if not figures:
         return [text("No noise was added: the published values are true, but coarser.")]
     sentences = {**dict(_describe_noise(figures)), **dict(_describe_view(figures)), **dict(_describe_reports(figures))}
-    lines = {key: sentences.get(key, f"{key}: {json.dumps(value)}") for key, value in figures.items()}
+    lines = {
+        key: sentences.get(key, f"{key}: {json.dumps(value, ensure_ascii=False)}") for key, value in figures.items()
+    }
     return [line for key, line in lines.items() if key not in IN_OTHER_SENTENCES]
 
 
@@ -271,8 +273,18 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                     scales=scales,
                 )
                 yield key, sentence
+            case "tables":
+                yield key, _describe_tables(value)
             case "bias":
                 yield key, Text(str(value))
+
+
+def _describe_tables(tables: Sequence[Mapping[str, Any]]) -> Text:
+    """Tell the error of the figures of every further table; exact ones have none."""
+    errors = ", ".join(
+        f"{table['table']}: {0 if table['exact'] else table['standard_deviation']:.1f}" for table in tables
+    )
+    return text("Standard deviation of a figure of a further table, by table: {errors}.", errors=errors)
 
 
 def _describe_densities(errors: Mapping[str, Any]) -> Text:

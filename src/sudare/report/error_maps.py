@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from unicodedata import east_asian_width
 
 import numpy as np
 
@@ -32,7 +33,10 @@ ERROR_RAMP = ((254, 240, 217), (253, 204, 138), (252, 141, 89), (215, 48, 31), (
 PER_CENTS = (0, 5, 10, 25, 50, 100)  # classes of the error
 LEAST_SHOWN = 1e-9  # an error of 0 has the first colour; where 0 is published there is no share of it
 MOST_CLASSES = 7  # colours that a reader still tells apart
-SWATCH = 46  # units of a colour in the legend
+SWATCH = 46  # units of a colour in the legend, where its labels are short
+DIGIT = 6.5  # units that a digit of the legend takes, in the widest of the usual fonts
+MOST_NAMES = 200  # areas that a name is tried on; more have no room in a picture of this size
+NAME_TALL = 13  # units that a name on the map takes upwards
 HATCH_STEP = 5  # units between the lines of the hatch
 LEGEND = 64  # units below the maps
 
@@ -46,11 +50,13 @@ def draw_error_map(
     title: Words,
     notes: Sequence[Words] = (),
     areas: Codes | None = None,
+    names: Sequence[str] = (),
 ) -> str:
     """Draw published cells and, beside them, their margins of error in per cent of them; this picture may leave.
 
     `codes` and `people` are the published cells, `margins[code]` the margin of every cell of the area. With
     `areas`, the area of every cell, its numbers are those of that area, and the borders between areas are drawn.
+    `names[area]` is written on an area where it has room; the picture ends with the areas that have a name.
     """
     every = np.arange(cells.size, dtype=np.int64)
     counts = np.zeros(cells.size, dtype=np.int64)
@@ -58,7 +64,7 @@ def draw_error_map(
     left = ClassColours.choose(people, RAMP)
     right = ClassColours(PER_CENTS, ERROR_RAMP)
     errors = np.where(counts > 0, np.maximum(100 * margins / np.maximum(counts, 1), LEAST_SHOWN), 0.0)
-    grid = PixelGrid(cells)
+    grid = PixelGrid(cells, frame=_find_named(areas, names))
     tall = WIDTH * grid.height / (grid.width * measure_aspect(cells))
     width, height = 3 * MARGIN + 2 * WIDTH, TOP + tall + LEGEND + BOTTOM
     is_hatched = (counts > 0) & (margins > counts)
@@ -72,7 +78,7 @@ def draw_error_map(
     ]
     legends = [left.draw(MARGIN, TOP + tall + 14), right.draw(2 * MARGIN + WIDTH, TOP + tall + 14)]
     if areas is not None:
-        panels += _place_borders(grid, areas, tall)
+        panels += [*_place_borders(grid, areas, tall), *_place_names(grid, areas, names, tall)]
     told = _explain_areas(margins) if areas is not None else [_tell_margins(margins), *_explain(is_hatched)]
     lines = _write_notes([*told, *notes], TOP + tall + LEGEND)
     return (
@@ -122,18 +128,23 @@ class ClassColours:
 
     def draw(self, x: float, y: float) -> str:
         """Draw the legend: a swatch for each class with the number it begins at, a pale one for nobody."""
-        is_share = self.bounds == PER_CENTS
-        parts = [_draw_swatch(x, y, EMPTY, "–" if is_share else "0")]
-        for place, bound in enumerate(self.bounds):
-            red, green, blue = self.colours[place]
-            label = f"{bound:,}–" if not is_share else f"{bound}%–" if bound else f"<{PER_CENTS[1]}%"
-            parts.append(_draw_swatch(x + (place + 1) * SWATCH, y, (red, green, blue), label))
-        return "".join(parts)
+        labels = ["–" if self.bounds == PER_CENTS else "0", *map(self._label, self.bounds)]
+        wide = min(max(SWATCH, DIGIT * max(map(len, labels))), WIDTH / len(labels))
+        colours = [EMPTY, *self.colours]
+        return "".join(
+            _draw_swatch(x + place * wide, y, colour, label, wide=wide)
+            for place, (colour, label) in enumerate(zip(colours, labels, strict=False))  # one class has a spare colour
+        )
+
+    def _label(self, bound: float) -> str:
+        if self.bounds != PER_CENTS:
+            return f"{bound:,}–"
+        return f"{bound}%–" if bound else f"<{PER_CENTS[1]}%"
 
 
-def _draw_swatch(x: float, y: float, colour: Sequence[int], label: str) -> str:
+def _draw_swatch(x: float, y: float, colour: Sequence[int], label: str, *, wide: float) -> str:
     return (
-        f'<rect x="{x:.0f}" y="{y:.0f}" width="{SWATCH - 2}" height="10" fill="rgb{tuple(map(int, colour))}" '
+        f'<rect x="{x:.0f}" y="{y:.0f}" width="{wide - 2:.0f}" height="10" fill="rgb{tuple(map(int, colour))}" '
         f'stroke="{QUIET}" stroke-width="0.3"/>'
         f'<text x="{x:.0f}" y="{y + 23:.0f}" {FONT} font-size="10" fill="{INK}">{escape(label)}</text>'
     )
@@ -161,6 +172,38 @@ def _place_borders(grid: PixelGrid, areas: Codes, tall: float) -> list[str]:
         )
         for ink, width in ((WHITE, 1.6), (INK, 0.6)):
             found.append(f'<path d="{lines}" stroke="{ink}" stroke-width="{width}" fill="none"/>')
+    return found
+
+
+def _find_named(areas: Codes | None, names: Sequence[str]) -> Codes | None:
+    """The cells of areas with a name; none if there are none, so that all are shown."""
+    if areas is None or not any(names):
+        return None
+    return np.flatnonzero(np.array([bool(name) for name in names])[areas])
+
+
+def _place_names(grid: PixelGrid, areas: Codes, names: Sequence[str], tall: float) -> list[str]:
+    """Write names on their areas in the first panel, the largest areas first; a name without room is left out."""
+    numbers = grid.lay_out(areas)
+    wide, high = WIDTH / grid.width, tall / grid.height
+    sizes = np.bincount(numbers[numbers >= 0], minlength=len(names))
+    taken: list[tuple[float, float, float]] = []
+    found = []
+    for area in np.argsort(-sizes, kind="stable")[:MOST_NAMES].tolist():
+        if not sizes[area] or not names[area]:
+            continue
+        y, x = np.nonzero(numbers == area)
+        nearest = int(np.argmin((y - y.mean()) ** 2 + (x - x.mean()) ** 2))  # lies in the area, unlike its centre
+        across, down = MARGIN + (x[nearest] + 0.5) * wide, TOP + (y[nearest] + 0.5) * high
+        half = DIGIT / 2 * sum(2 if east_asian_width(letter) in "WF" else 1 for letter in names[area])
+        is_within = MARGIN + half <= across <= MARGIN + WIDTH - half
+        if not is_within or any(abs(across - a) < half + b and abs(down - d) < NAME_TALL for a, d, b in taken):
+            continue
+        taken.append((across, down, half))
+        found.append(
+            f'<text x="{across:.1f}" y="{down + 4:.1f}" {FONT} font-size="11" text-anchor="middle" fill="{INK}" '
+            f'stroke="{WHITE}" stroke-width="3" paint-order="stroke">{escape(names[area])}</text>'
+        )
     return found
 
 
@@ -202,9 +245,11 @@ def _explain(is_hatched: Booleans) -> list[Words]:
 
 def _explain_areas(margins: Reals) -> list[Words]:
     shown = np.ceil(margins[margins > 0]).astype(np.int64)
-    ends = (int(shown.min()), int(shown.max())) if len(shown) else (0, 0)
+    low, high = (int(shown.min()), int(shown.max())) if len(shown) else (0, 0)
     return [
-        text("Margin of error of an area: {low} to {high} people.", low=f"{ends[0]:,}", high=f"{ends[1]:,}"),
+        text("Margin of error of an area: {margin} people.", margin=f"{high:,}")
+        if low == high
+        else text("Margin of error of an area: {low} to {high} people.", low=f"{low:,}", high=f"{high:,}"),
         text("The true number of an area lies within its margin of error of the unbiased figure in 95 of 100 cases."),
         text("Hatched: the margin of error exceeds the published number. Every cell has the colour of its area."),
         text("Pale: 0 was published; the true number may be up to the margin of error."),

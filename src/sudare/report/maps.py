@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sudare.errors import ParameterError
 from sudare.report.svg import RAMP, WIDTH, escape
 from sudare.schema import MeshCells
-from sudare.schema.arrays import Codes, Integers
+from sudare.schema.arrays import Booleans, Codes, Integers
 from sudare.text import Words, text
 
 Bytes = NDArray[np.uint8]
@@ -104,10 +104,10 @@ def _join_lines(lines: Codes, *, along: int) -> Codes:
 
 
 class PixelGrid:
-    """The rectangle of pixels around the cells of an area, north up."""
+    """The rectangle of pixels around the cells of an area, north up; `frame` names the cells that it shows."""
 
-    def __init__(self, cells: MeshCells) -> None:
-        rows, columns = cells.grid(np.arange(cells.size, dtype=np.int64))
+    def __init__(self, cells: MeshCells, *, frame: Codes | None = None) -> None:
+        rows, columns = cells.grid(np.arange(cells.size, dtype=np.int64) if frame is None else frame)
         self.south, self.west = int(rows.min()), int(columns.min())
         self.height, self.width = int(rows.max()) - self.south + 1, int(columns.max()) - self.west + 1
         if self.height * self.width > MOST_PIXELS:
@@ -120,10 +120,22 @@ class PixelGrid:
     def _places(self, rows: Codes, columns: Codes) -> tuple[Codes, Codes]:
         return self.height - 1 - (rows - self.south), columns - self.west
 
+    def _shown_places(self, codes: Codes) -> tuple[Booleans, tuple[Codes, Codes]]:
+        """Say which cells lie in the rectangle, and where those do."""
+        y, x = self._places(*self.cells.grid(codes))
+        is_shown = (y >= 0) & (y < self.height) & (x >= 0) & (x < self.width)
+        return is_shown, (y[is_shown], x[is_shown])
+
+    def lay_out(self, areas: Codes) -> Codes:
+        """The area of every pixel, -1 where there is no cell."""
+        numbers = np.full((self.height, self.width), -1, dtype=np.int64)
+        is_shown, places = self._shown_places(np.arange(self.cells.size, dtype=np.int64))
+        numbers[places] = areas[is_shown]
+        return numbers
+
     def find_borders(self, areas: Codes) -> Codes:
         """Find the lines between cells of other areas: (m, 4) as x, y, x, y in cells from the top left."""
-        numbers = np.full((self.height, self.width), -1, dtype=np.int64)
-        numbers[self._places(*self.cells.grid(np.arange(self.cells.size)))] = areas
+        numbers = self.lay_out(areas)
         y, x = np.nonzero(numbers[:, 1:] != numbers[:, :-1])
         upright = _join_lines(np.column_stack([x + 1, y, x + 1, y + 1]), along=1)
         y, x = np.nonzero(numbers[1:] != numbers[:-1])
@@ -140,7 +152,8 @@ class PixelGrid:
         """Give cells the colours (m, 3) and the rest of the rectangle another; as a data address."""
         pixels = np.empty_like(self.base)
         pixels[:] = around
-        pixels[self._places(*self.cells.grid(codes))] = colours
+        is_shown, places = self._shown_places(codes)
+        pixels[places] = colours[is_shown]
         return embed_png(pixels)
 
     def layer(self, codes: Codes, people: Integers, top: int, ramp: Ramp, empty: tuple[int, int, int]) -> str:

@@ -23,6 +23,7 @@ from sudare.releases.geo import DECIMALS, find_corners
 from sudare.report.error_maps import draw_error_map
 from sudare.report.maps import write_map
 from sudare.schema import Areas, MeshCells, Schema
+from sudare.schema.areas import NO_AREA
 from sudare.schema.arrays import Codes
 from sudare.text import text, use_language
 
@@ -127,4 +128,5 @@ def draw_areas(frame: Frame, cells: MeshCells, division: Areas, *, name: str = "
     people = np.array([round(one.get(COUNT, 0)) for one in known], dtype=np.int64)[codes]
     margins = np.array([float(one.get(MARGIN, 0.0)) for one in known])[codes]
     title = text("{name}, areas: {level}", name=name, level=level) if name else text("areas: {level}", level=level)
-    return draw_error_map(cells, np.arange(cells.size), people, margins, title=title, areas=codes)
+    names = ["" if area == NO_AREA else area for area in division.names[level]]
+    return draw_error_map(cells, np.arange(cells.size), people, margins, title=title, areas=codes, names=names)

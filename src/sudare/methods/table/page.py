@@ -90,7 +90,11 @@ def _describe_areas(release: Release, schema: Schema) -> Section:
     """Draw the areas of a mesh, and list the figures of all areas."""
     listing = _list_rows(text("figures of all areas"), release.frames[AREAS])
     pictures = [
-        Picture(title=text("areas and their margins of error"), draw=partial(draw_areas, release.frames[AREAS], *found))
+        Picture(
+            title=text("areas and their margins of error"),
+            draw=partial(draw_areas, release.frames[AREAS], *found),
+            is_wide=True,
+        )
         for found in find_mesh_areas(schema)[:1]
         if is_drawn(found[0])
     ]

@@ -251,6 +251,11 @@ class Table(CurrencyMethod):
 
     def plan(self, schema: Schema, *, neighbours: Neighbours | None = None, areas: tuple[Areas, ...] = ()) -> Plan:
         """Split epsilon over the levels and further tables; a domain that cannot be published is refused."""
+        if not areas and (self.area_rule is not None or self.area_levels is not None):
+            raise ParameterError(
+                "area_rule and area_levels belong to the file of --areas; for areas of the schema write rule and levels"
+                " under [[areas]]"
+            )
         chosen = self._chosen(schema.with_areas(*areas))
         for division in areas:
             if division not in chosen.areas:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from sudare.asking.answers import LEVEL, AnswerTable
 from sudare.asking.parser import split_statements
 from sudare.asking.protocol import Answerer
 from sudare.asking.statement import ask_statement
+from sudare.errors import ParameterError, SchemaError
 from sudare.methods.view.opened import open_view
 from sudare.releases import Release
 
@@ -29,10 +31,25 @@ def ask_directory(
     release = Release.load(directory)
     asked = split_questions(statements, many=many)
     if not others:
-        opened = open_asked(release)
-        return [(statement, opened.sql(statement, level=level)) for statement in asked]
-    sources = _open_sources(release, others)
-    return [(statement, ask_statement(statement, sources, level=level)) for statement in asked]
+        ask = partial(open_asked(release).sql, level=level)
+    else:
+        ask = partial(ask_statement, releases=_open_sources(release, others), level=level)
+    return [
+        (statement, _ask_numbered(ask, statement, number, len(asked)))
+        for number, statement in enumerate(asked, start=1)
+    ]
+
+
+def _ask_numbered(ask: Callable[[str], AnswerTable], statement: str, number: int, count: int) -> AnswerTable:
+    """Ask one of several statements; a refusal says which of them it is about."""
+    try:
+        return ask(statement)
+    except (ParameterError, SchemaError) as error:
+        if count == 1:
+            raise
+        raise ParameterError(
+            "statement {number} of {count}: {reason}", number=number, count=count, reason=error.text
+        ) from error
 
 
 def _open_sources(release: Release, others: Mapping[str, Path]) -> dict[str, AskedRelease]:
