@@ -9,24 +9,26 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.asking.protocol import Answerer, AttributeCells, AxisWeight
-from sudare.asking.syntax import refuse
-from sudare.schema.arrays import Codes, Reals
+from sudare.asking.syntax import Expression, refuse
+from sudare.schema.arrays import Booleans, Codes, Reals
 from sudare.text import text
 
 MOST_UNITS = 2**17  # values of an attribute that are looked at one by one
 NEXT_TO_NOTHING = 1e-4  # of a cell: a narrower piece stands for the number it begins with
 KEPT_ATTRIBUTES = 512  # of opened releases, whose cells are kept as floats from one statement to the next
 MOST_WEIGHED = 4096  # weights that a statement keeps
+MOST_KEPT = 2**21  # numbers of points, and of masks, that are kept from one statement to the next: 16 MB each
 POINT_CELL = Fraction(1, 10**8)  # of all numbers: a narrower cell holds one number, where it begins (the last: ends)
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
@@ -39,6 +41,7 @@ class AxisPoints:
     cells: Codes
     shares: Reals
     values: Reals
+    cut: tuple[tuple[int, int, int], ...] | None = None  # cells of several points, where these begin and end
 
     @property
     def size(self) -> int:
@@ -48,7 +51,12 @@ class AxisPoints:
     @property
     def starts(self) -> Codes:
         """Where the points of every cell begin: cells are in order, and each has some."""
-        return np.flatnonzero(np.diff(self.cells, prepend=-1)).astype(np.int64)
+        if self.cut is None:
+            return np.flatnonzero(np.diff(self.cells, prepend=-1)).astype(np.int64)
+        starts = np.arange(self.size - sum(stop - start - 1 for _, start, stop in self.cut))
+        for cell, start, stop in self.cut:
+            starts[cell + 1 :] += stop - start - 1
+        return starts
 
 
 @dataclass(slots=True)
@@ -62,6 +70,34 @@ class AxisDemand:
     is_between: bool = False
     every_value: bool = False
     is_summed: bool = False
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells demands apart."""
+        return frozenset(self.cuts), self.is_between, self.every_value, self.is_summed
+
+
+class KeptArrays:
+    """What was worked out for earlier statements, by what it follows from; all is dropped when it becomes too much."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.size = most, 0
+        self.known: dict[Any, Any] = {}
+
+    def get(self, key: Any) -> Any:
+        """What is kept under a key; None if nothing is."""
+        return self.known.get(key)
+
+    def put(self, key: Any, value: Any, size: int) -> None:
+        """Keep something of so many numbers."""
+        self.size += size + 64
+        if self.size > self.most:
+            self.known, self.size = {}, size + 64
+        self.known[key] = value
+
+
+kept_points = KeptArrays(MOST_KEPT)
+kept_masks = KeptArrays(MOST_KEPT)
 
 
 class Axes:
@@ -81,11 +117,16 @@ class Axes:
 
     def points(self, attribute: int) -> AxisPoints:
         """The points of an attribute; nothing can be demanded of it afterwards."""
-        if attribute not in self._points:
-            needs = self.demands.get(attribute, AxisDemand())
-            name = self.answerer.schema.names[attribute]
-            self._points[attribute] = make_points(self.answerer.cells(attribute), needs, name)
-        return self._points[attribute]
+        found = self._points.get(attribute)
+        if found is None:
+            needs, cells = self.demands.get(attribute, AxisDemand()), self.answerer.cells(attribute)
+            key = (cells, needs.key)
+            found = kept_points.get(key)
+            if found is None:
+                found = make_points(cells, needs, self.answerer.schema.attributes[attribute].name)
+                kept_points.put(key, found, found.size)
+            self._points[attribute] = found
+        return found
 
     def codes(self, attribute: int) -> Codes:
         """The value of the schema that every point belongs to."""
@@ -98,18 +139,45 @@ class Axes:
         if known is None:
             if len(self._weighed) >= MOST_WEIGHED:
                 self._weighed.clear()
-            known = weights, self._weigh(attribute, np.asarray(weights, dtype=float))  # the array is kept: its id is
+            known = weights, self._weigh(attribute, weights)  # the array is kept: its id is
             self._weighed[attribute, id(weights)] = known
         return known[1]
 
-    def _weigh(self, attribute: int, weights: Reals) -> AxisWeight:
+    def mask(self, attribute: int, condition: Expression, make: Callable[[AxisPoints], Booleans]) -> Booleans:
+        """Where a condition on one attribute is true; kept with what follows from it, for later statements too."""
+        points = self.points(attribute)
+        known: tuple[Booleans, AxisWeight] | None = kept_masks.get((points, condition))
+        if known is None:
+            mask = make(points)
+            known = mask, self._weigh(attribute, mask)
+            kept_masks.put((points, condition), known, 5 * points.size)
+        self._weighed[attribute, id(known[0])] = known
+        return known[0]
+
+    def _weigh(self, attribute: int, given: NDArray[Any]) -> AxisWeight:
         points, size = self.points(attribute), self.answerer.cells(attribute).codes.size
+        weights = np.asarray(given, dtype=float)
+        if given.dtype == bool and (points.size == size or points.cut is not None):
+            return _weigh_mask(points, weights)
         if points.size == size:
             return AxisWeight.exactly(weights)
         mean = np.bincount(points.cells, weights=points.shares * weights, minlength=size).astype(np.float64)
         square = np.bincount(points.cells, weights=points.shares * weights**2, minlength=size).astype(np.float64)
         low, high = (bound.reduceat(weights, points.starts) for bound in (np.minimum, np.maximum))
         return AxisWeight(mean, square, low, high)
+
+
+def _weigh_mask(points: AxisPoints, weights: Reals) -> AxisWeight:
+    """Weights of 0 and 1, few cells being cut: each weighs what its first point does, but for those."""
+    if not points.cut:
+        return AxisWeight(weights, weights, weights, weights)
+    mean = weights[points.starts]
+    low, high = mean.copy(), mean.copy()
+    for cell, start, stop in points.cut:
+        shares, parts = points.shares[start:stop].tolist(), weights[start:stop].tolist()
+        mean[cell] = sum(share * part for share, part in zip(shares, parts, strict=True))
+        low[cell], high[cell] = min(parts), max(parts)
+    return AxisWeight(mean, mean, low, high)
 
 
 def make_points(cells: AttributeCells, needs: AxisDemand, name: str) -> AxisPoints:
@@ -126,9 +194,35 @@ def make_points(cells: AttributeCells, needs: AxisDemand, name: str) -> AxisPoin
                 text("its values lie anywhere between the edges of its bins; compare it with numbers instead"),
             )
         pieces.cut_everywhere(name)
-    else:
+    elif needs.is_summed:
         pieces.cut(needs.cuts)
+    else:
+        return _cut_points(cells, pieces, needs.cuts)
     return _with_rest(cells, pieces.points(is_summed=needs.is_summed))
+
+
+def _cut_points(cells: AttributeCells, pieces: _Pieces, cuts: Iterable[Fraction]) -> AxisPoints:
+    """One point a cell, but for the few cells that are cut: their pieces take the place of it."""
+    whole, inner = _whole_points(cells), pieces.find_cuts(cuts)
+    if not inner:
+        return whole
+    owners, shares, values, cut = list[Any](), list[Any](), list[Any](), []
+    end, size = 0, 0
+    for cell in sorted(inner):
+        share, value = pieces.divide(cell, sorted(inner[cell]))
+        start = size + cell - end
+        cut.append((cell, start, start + len(share)))
+        size = start + len(share)
+        owners += [whole.cells[end:cell], [cell] * len(share)]
+        shares += [whole.shares[end:cell], share]
+        values += [whole.values[end:cell], value]
+        end = cell + 1
+    return AxisPoints(
+        np.concatenate([*owners, whole.cells[end:]]),
+        np.concatenate([*shares, whole.shares[end:]]),
+        np.concatenate([*values, whole.values[end:]]),
+        tuple(cut),
+    )
 
 
 @lru_cache(maxsize=KEPT_ATTRIBUTES)
@@ -161,10 +255,10 @@ def narrowest_piece(cells: AttributeCells, value: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=KEPT_ATTRIBUTES)
-def _mark_edges(cells: AttributeCells) -> tuple[list[Fraction], Reals, Reals]:
+def _mark_edges(cells: AttributeCells) -> tuple[list[Fraction | int], Reals, Reals]:
     """The edges of cells in multiples of the step, exactly and as floats, and the middles of cells."""
     step = cells.step
-    marks = [edge if step is None else Fraction(math.ceil(edge / step)) for edge in cells.edges]
+    marks = [edge if step is None else math.ceil(edge / step) for edge in cells.edges]
     middles = [float(low + high) / 2 for low, high in zip(cells.edges, cells.edges[1:], strict=False)]
     return marks, np.array([float(mark) for mark in marks]), np.array(middles)
 
@@ -178,13 +272,34 @@ class _Pieces:
         self.cells = np.arange(len(self.marks) - 1)
         self.lows, self.highs = self.edges[:-1], self.edges[1:]
 
-    def cut(self, cuts: Iterable[Fraction]) -> None:
-        inner: dict[int, set[Fraction]] = {}
+    def find_cuts(self, cuts: Iterable[Fraction]) -> dict[int, set[Fraction | int]]:
+        """The cells that cuts lie inside of, with these."""
+        inner: dict[int, set[Fraction | int]] = {}
         for cut in cuts:
-            mark = cut if self.step is None else Fraction(math.ceil(cut / self.step))
+            mark = cut if self.step is None else math.ceil(cut if self.step == 1 else cut / self.step)
             cell = bisect_right(self.marks, mark) - 1
             if 0 <= cell < len(self.marks) - 1 and self.marks[cell] != mark:
                 inner.setdefault(cell, set()).add(mark)
+        return inner
+
+    def divide(self, cell: int, marks: Sequence[Fraction | int]) -> tuple[list[float], list[float]]:
+        """The shares and the middles of the pieces of one cell; as `points` has them, number by number."""
+        ends = [float(self.edges[cell]), *map(float, marks), float(self.edges[cell + 1])]
+        whole, all_numbers = ends[-1] - ends[0], float(self.edges[-1] - self.edges[0])
+        is_end = cell == self.edges.size - 2 and whole < float(POINT_CELL) * all_numbers
+        one_number = max(NEXT_TO_NOTHING * whole, float(POINT_CELL) * all_numbers)
+        step = Fraction(1) if self.step is None else self.step
+        shares, values = [], []
+        for low, high in pairwise(ends):
+            place = (low + high) / 2 - (0.0 if self.step is None else 0.5)
+            if self.step is None and high - low < one_number:
+                place = high if is_end else low
+            shares.append((high - low) / whole)
+            values.append(place * float(step.numerator) / float(step.denominator))
+        return shares, values
+
+    def cut(self, cuts: Iterable[Fraction]) -> None:
+        inner = self.find_cuts(cuts)
         if not inner:
             return
         added = np.array([float(mark) for cell in sorted(inner) for mark in sorted(inner[cell])])

@@ -203,6 +203,9 @@ class LinearForm:
     shift: Fraction
 
 
+_ITSELF = LinearForm(None, Fraction(1), Fraction(0))  # a number as it stands
+
+
 def linear(node: Expression) -> LinearForm | None:
     """Read an expression as a linear one; None if it is another."""
     if isinstance(node, AttributeColumn):
@@ -366,10 +369,17 @@ def _rounding(node: Expression) -> tuple[LinearForm, Fraction, Fraction] | None:
 
 def _after(number: Fraction, step: Fraction) -> Fraction:
     """The first multiple of a step beyond a number."""
-    return (math.floor(number / step) + 1) * step
+    return Fraction(math.floor(number) + 1) if step == 1 else (math.floor(number / step) + 1) * step
 
 
 def _demand_comparison(sign: str, left: Expression, right: Expression, axes: Axes) -> None:
+    if type(left) is AttributeColumn and type(right) is Literal:
+        attribute = axes.answerer.schema.attributes[left.attribute]
+        if not is_counted(attribute):
+            return
+        if isinstance(right.value, Fraction):
+            _cut_at(sign, _ITSELF, right.value, left.attribute, axes)
+            return
     if attributes_of(right) and not attributes_of(left):
         left, right, sign = right, left, MIRRORED[sign]
     form, mark = linear(left), linear(right)
@@ -419,7 +429,7 @@ def _read_constant(node: Expression, attribute: Attribute, left: Expression) -> 
 
 
 def _cut_at(sign: str, form: LinearForm, mark: Fraction, place: int, axes: Axes) -> None:
-    cut, step = (mark - form.shift) / form.slope, axes.answerer.cells(place).step
+    cut, step = (mark if form is _ITSELF else (mark - form.shift) / form.slope), axes.answerer.cells(place).step
     needs = axes.demand(place)
     if sign in ("=", "<>") and step is None:
         raise ParameterError(
@@ -431,7 +441,7 @@ def _cut_at(sign: str, form: LinearForm, mark: Fraction, place: int, axes: Axes)
     if form.slope < 0:
         sign = MIRRORED[sign]
     cells = axes.answerer.cells(place)
-    needs.is_between = needs.is_between or (step is not None and (cut / step).denominator > 1)
+    needs.is_between = needs.is_between or (step is not None and (cut if step == 1 else cut / step).denominator > 1)
     if step is None or cells.is_supposed or sign in ("<", ">=", "=", "<>"):
         needs.cuts.add(cut)
     if (step is None or cells.is_supposed) and sign in ("<=", ">"):  # many records may lie at the end itself

@@ -70,6 +70,7 @@ class ExpressionParser:
         self.words = [token.word for token in self.tokens]
         self.place = 0
         self.depth = 0
+        self.literals: dict[int, tuple[Literal, bool]] = {}  # by the start of their token; True: with a minus
 
     def query(self) -> Query:
         """Read a query."""
@@ -349,8 +350,21 @@ class ExpressionParser:
         if turns % 2 == 0:
             return operand
         if isinstance(operand, Literal) and isinstance(operand.value, Fraction):
-            return Literal(operand.kind, -operand.value)
+            return self.turn_literal(operand, -operand.value)
         return Operation("NEG", (operand,))
+
+    def keep_literal(self, token: Token, literal: Literal) -> Literal:
+        """Remember which token a value was read from."""
+        self.literals[token.start] = (literal, False)
+        return literal
+
+    def turn_literal(self, literal: Literal, value: Fraction) -> Literal:
+        """A number with its sign turned; it is remembered in the place of the number."""
+        turned = Literal(literal.kind, value)
+        for start, (known, is_turned) in self.literals.items():
+            if known is literal:
+                self.literals[start] = (turned, not is_turned)
+        return turned
 
     def casted(self) -> Expression:
         """Read what :: casts."""
@@ -378,15 +392,10 @@ class ExpressionParser:
         token = self.token
         if token.kind == "number":
             self.place += 1
-            written = token.value.replace("_", "")
-            kind = "number" if "e" in written.lower() else "decimal" if "." in written else "integer"
-            power = written.lower().partition("e")[2]
-            if len(written) > MOST_DIGITS or abs(int(power or 0)) > MOST_DIGITS:
-                raise refuse(text("a number of more than {most} digits", most=MOST_DIGITS))
-            return Literal(kind, Fraction(written))
+            return self.keep_literal(token, read_number(token.value))
         if token.kind == "string":
             self.place += 1
-            return Literal("text", token.value)
+            return self.keep_literal(token, Literal("text", token.value))
         if self.take_sign("("):
             return self.parenthesis()
         if token.kind == "quoted":
@@ -419,7 +428,7 @@ class ExpressionParser:
             if word == "TIMESTAMP":
                 raise refuse("TIMESTAMP", text("days have no time; use DATE"))
             self.place += 2
-            return Cast(Literal("text", after.value), "date")
+            return Cast(self.keep_literal(after, Literal("text", after.value)), "date")
         if word == "INTERVAL" and (after.kind in ("string", "number") or after.value == "("):
             self.place += 1
             return self.interval()
@@ -541,6 +550,20 @@ class ExpressionParser:
             raise refuse(text("a frame of rows in OVER ({word})", word=self.token.word))
         self.expect_sign(")")
         return WindowFrame(partition, order)
+
+
+def read_number(written: str) -> Literal:
+    """Read a number exactly.
+
+    >>> read_number("1_000.5").value
+    Fraction(2001, 2)
+    """
+    written = written.replace("_", "")
+    kind = "number" if "e" in written.lower() else "decimal" if "." in written else "integer"
+    power = written.lower().partition("e")[2]
+    if len(written) > MOST_DIGITS or abs(int(power or 0)) > MOST_DIGITS:
+        raise refuse(text("a number of more than {most} digits", most=MOST_DIGITS))
+    return Literal(kind, Fraction(int(written)) if kind == "integer" else Fraction(written))
 
 
 def _doubly_negated(inner: Expression) -> Expression:

@@ -8,40 +8,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.asking.axes import Axes
+from sudare.asking.axes import Axes, AxisPoints
 from sudare.asking.evaluate import PointGrid, attributes_of, evaluate
 from sudare.asking.protocol import Moments
-from sudare.asking.syntax import Expression, Operation
+from sudare.asking.syntax import AttributeColumn, Expression, Literal, Operation
 from sudare.asking.vectors import as_condition
 from sudare.errors import ParameterError
+from sudare.schema import NumberBins
 from sudare.schema.arrays import Booleans, Reals
 
 MaskBox = dict[int, Booleans]
 PointBox = Mapping[int, NDArray[Any]]  # attribute -> weights of its points
 
 MOST_BOXES = 512
+RANGE_SIGNS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
 MOST_CLASSES = 2**16  # of points of several attributes that a combination of sums tells apart
 
 
 # --- conditions as disjoint boxes -------------------------------------------------------------------------------------
 
 
-def find_boxes(condition: Expression | None, axes: Axes, *, wanted: bool = True) -> list[MaskBox]:
-    """The disjoint boxes of points where a condition is true (or false, which NULL is not either)."""
+def find_boxes(
+    condition: Expression | None, axes: Axes, *, wanted: bool = True, known: Sequence[int] | None = None
+) -> list[MaskBox]:
+    """The disjoint boxes of points where a condition is true (or false, which NULL is not either).
+
+    `known` are the attributes of the condition, where that was found out before.
+    """
     if condition is None:
         return [{}]
-    places = attributes_of(condition)
+    places = attributes_of(condition) if known is None else known
     if len(places) > 1 and isinstance(condition, Operation):
         if condition.sign == "NOT":
             return find_boxes(condition.operands[0], axes, wanted=not wanted)
         if condition.sign in ("AND", "OR"):
-            parts = [find_boxes(operand, axes, wanted=wanted) for operand in _gather(condition)]
+            parts = [find_boxes(part, axes, wanted=wanted, known=found) for part, found in _gather(condition)]
             return _join_boxes(parts, all_of=(condition.sign == "AND") == wanted)
+    if len(places) == 1 and wanted:
+        mask = axes.mask(places[0], condition, lambda points: _find_mask(condition, axes, places, points))
+        return [{places[0]: mask}] if mask.any() else []
     found = as_condition(evaluate(condition, PointGrid(axes, places)))[0 if wanted else 1]
     if not places:
         return [{}] if bool(found) else []
@@ -51,18 +62,52 @@ def find_boxes(condition: Expression | None, axes: Axes, *, wanted: bool = True)
     return [{place: weights != 0 for place, weights in box.items()} for box in split_tensor(mask.astype(float), places)]
 
 
-def _gather(condition: Operation) -> list[Expression]:
-    """The operands, those on one attribute joined first: they are one mask."""
+def _find_mask(condition: Expression, axes: Axes, places: Sequence[int], points: AxisPoints) -> Booleans:
+    """Where a condition on one attribute is true, point by point."""
+    if isinstance(axes.answerer.schema.attributes[places[0]].domain, NumberBins):
+        mask = _mask_range(condition, points.values)
+        if mask is not None:
+            return mask
+    found = as_condition(evaluate(condition, PointGrid(axes, places)))[0]
+    return np.broadcast_to(found, (points.size,))
+
+
+def _mask_range(condition: Expression, values: Reals) -> Booleans | None:
+    """Where numbers lie in a range: as `evaluate` finds it, without the steps that a number does not need.
+
+    NaN stands for values that are no number: no comparison is true for them.
+    """
+    if not isinstance(condition, Operation):
+        return None
+    if condition.sign == "AND":
+        parts = [_mask_range(operand, values) for operand in condition.operands]
+        known = [part for part in parts if part is not None]
+        return np.logical_and.reduce(known) if len(known) == len(parts) else None
+    compare = RANGE_SIGNS.get(condition.sign)
+    if compare is None or type(condition.operands[0]) is not AttributeColumn:
+        return None
+    bound = condition.operands[1]
+    if type(bound) is not Literal or not isinstance(bound.value, Fraction):
+        return None
+    found: Booleans = compare(values, float(bound.value))
+    return found
+
+
+def _gather(condition: Operation) -> list[tuple[Expression, Sequence[int]]]:
+    """The operands with their attributes, those on one attribute joined first: they are one mask."""
     alone: dict[int, list[Expression]] = {}
-    rest: list[Expression] = []
+    rest: list[tuple[Expression, Sequence[int]]] = []
     for operand in condition.operands:
         places = attributes_of(operand)
         if len(places) == 1:
             alone.setdefault(places[0], []).append(operand)
         else:
-            rest.append(operand)
-    joined = [terms[0] if len(terms) == 1 else Operation(condition.sign, tuple(terms)) for terms in alone.values()]
-    return [*joined, *rest]
+            rest.append((operand, places))
+    return [
+        *((terms[0] if len(terms) == 1 else Operation(condition.sign, tuple(terms)), (place,))
+          for place, terms in alone.items()),
+        *rest,
+    ]  # fmt: skip
 
 
 def _join_boxes(parts: Sequence[list[MaskBox]], *, all_of: bool) -> list[MaskBox]:

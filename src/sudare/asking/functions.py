@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.asking.syntax import refuse
+from sudare.asking.syntax import Literal, refuse
 from sudare.asking.vectors import (
+    NUMBERS,
     Vector,
     arithmetic,
     common_kind,
     compare,
+    constant,
     made,
     map_text,
     round_away,
@@ -123,12 +125,20 @@ def _nullif(arguments: Sequence[Vector]) -> Vector:
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _text(change: Callable[..., Any], kind: str = "text") -> Reading:
+def _text(change: Callable[..., Any], kind: str = "text", *, is_measured: bool = False) -> Reading:
+    """A function of a text; its other arguments are texts, or numbers if it `is_measured` by them."""
+
     def apply(arguments: Sequence[Vector]) -> Vector:
         if arguments[0].kind not in ("text", "null"):
             raise refuse(text("a function of texts with {kind}", kind=arguments[0].kind))
         if any(not argument.is_constant for argument in arguments[1:]):
             raise refuse(text("a function of texts whose other arguments are not written out"))
+        others = [argument.kind for argument in arguments[1:]]
+        if "null" in others:
+            return constant(Literal("null", None))
+        wrong = [other for other in others if (other in NUMBERS) != is_measured]
+        if wrong:
+            raise refuse(text("a function of texts with {kind}", kind=wrong[0]))
         return map_text(change, *arguments, kind=kind)
 
     return apply
@@ -333,9 +343,9 @@ FUNCTIONS: dict[str, ScalarFunction] = {
     **dict.fromkeys(("UPPER", "UCASE"), ScalarFunction(1, 1, _text(_upper))),
     **dict.fromkeys(("LOWER", "LCASE"), ScalarFunction(1, 1, _text(_lower))),
     **dict.fromkeys(("LENGTH", "LEN", "CHAR_LENGTH"), ScalarFunction(1, 1, _text(len, "integer"))),
-    **dict.fromkeys(("SUBSTR", "SUBSTRING"), ScalarFunction(2, 3, _text(_substring))),
-    "LEFT": ScalarFunction(2, 2, _text(_left)),
-    "RIGHT": ScalarFunction(2, 2, _text(_right)),
+    **dict.fromkeys(("SUBSTR", "SUBSTRING"), ScalarFunction(2, 3, _text(_substring, is_measured=True))),
+    "LEFT": ScalarFunction(2, 2, _text(_left, is_measured=True)),
+    "RIGHT": ScalarFunction(2, 2, _text(_right, is_measured=True)),
     "TRIM": ScalarFunction(1, 1, _text(lambda value: value.strip(" "))),
     "LTRIM": ScalarFunction(1, 1, _text(lambda value: value.lstrip(" "))),
     "RTRIM": ScalarFunction(1, 1, _text(lambda value: value.rstrip(" "))),

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from sudare.asking.aggregates import RecordGroup, aggregate
+from sudare.asking.aggregates import RecordGroup, aggregate, demand_aggregate
 from sudare.asking.answers import answer
 from sudare.asking.axes import Axes
-from sudare.asking.evaluate import PointGrid, attributes_of, evaluate, is_counted
+from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, is_counted
 from sudare.asking.functionals import MaskBox, find_boxes, meet, split_tensor
 from sudare.asking.rows import NULL_CELL, Cell, GroupRow, number_cell
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Operation, refuse
@@ -35,6 +35,22 @@ class GroupedRecords:
     sets: tuple[tuple[int, ...], ...] = ((),)
     aggregates: list[Call] = field(default_factory=list)
     groupings: list[tuple[int, ...]] = field(default_factory=list)
+
+    def demand_where(self) -> None:
+        """Note what the points of attributes must be for the conditions."""
+        for condition in self.where:
+            demand(condition, self.axes)
+
+    def demand_keys(self) -> None:
+        """Note what the points of attributes must be for the keys."""
+        for key in self.keys:
+            if not isinstance(key, AttributeColumn):
+                demand(key, self.axes)
+
+    def demand_aggregates(self) -> None:
+        """Note what the points of attributes must be for the aggregates."""
+        for call in self.aggregates:
+            demand_aggregate(call, self.axes)
 
     def rows(self, level: float) -> list[GroupRow]:
         """All rows, set of keys by set of keys."""

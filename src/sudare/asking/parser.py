@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from functools import lru_cache
 
 from sudare.asking.expressions import RESERVED, ExpressionParser
@@ -10,6 +11,7 @@ from sudare.asking.syntax import (
     DerivedTable,
     Expression,
     GroupBy,
+    Literal,
     Query,
     Select,
     SelectItem,
@@ -27,14 +29,28 @@ UNFORESEEN_TABLES = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedStatement:
+    """A statement as a tree, and its values by the place where each is written; True: a minus stands before it."""
+
+    query: Query
+    literals: dict[int, tuple[Literal, bool]]
+
+
 @lru_cache(maxsize=256)
+def parse_statement(statement: str) -> ParsedStatement:
+    """Read one statement; ParameterError names what is not answered."""
+    parser = StatementParser(statement)
+    return ParsedStatement(parser.statement(), parser.literals)
+
+
 def parse(statement: str) -> Query:
-    """Read one statement; ParameterError names what is not answered.
+    """Read one statement as a tree.
 
     >>> parse("SELECT COUNT(*) FROM view WHERE age < 20").selects[0].where.sign
     '<'
     """
-    return StatementParser(statement).statement()
+    return parse_statement(statement).query
 
 
 def split_statements(file: str) -> list[str]:

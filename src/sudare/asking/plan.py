@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from sudare.asking.aggregates import demand_aggregate, is_aggregate
+from sudare.asking.aggregates import is_aggregate
 from sudare.asking.axes import Axes
-from sudare.asking.evaluate import demand, walk
+from sudare.asking.evaluate import walk
 from sudare.asking.grouped import GroupedRecords
 from sudare.asking.slots import GroupTable, JoinedGroups, RecordTable, SlotMaker
 from sudare.asking.syntax import (
@@ -198,20 +198,17 @@ class SelectPlanner:
         bound = [self._bind_item(item, find) for item in items]
         if not (is_grouped or any(_adds_up(expression) for expression in bound) or self.select.distinct):
             return self._project(table, items, bound, where)
-        for condition in where:
-            demand(condition, table.axes)
         grouped = GroupedRecords(table.axes, where)
+        grouped.demand_where()
         keys, sets = self._keys(items, bound, find)
         if self.select.distinct and not is_grouped and not any(_adds_up(expression) for expression in bound):
             keys, sets = list(dict.fromkeys(bound)), (tuple(range(len(dict.fromkeys(bound)))),)
         grouped.keys, grouped.sets = keys, sets
         for key in keys:
             _refuse_aggregates(key, "GROUP BY")
-            if not isinstance(key, AttributeColumn):
-                demand(key, table.axes)
+        grouped.demand_keys()
         result = self._finish(items, bound, find, keys, grouped)
-        for call in grouped.aggregates:
-            demand_aggregate(call, table.axes)
+        grouped.demand_aggregates()
         return result
 
     def _alias(

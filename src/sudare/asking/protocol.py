@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -135,7 +135,6 @@ class Answerer(Protocol):
         """Estimate the sum of the weights of all records; a record lies in one box at most."""
 
 
-@runtime_checkable
 class Independent(Protocol):
     """An answerer that knows of some attributes only one by one, and supposes them to be independent."""
 
@@ -143,12 +142,18 @@ class Independent(Protocol):
         """The pairs of these attributes that are supposed to be independent of each other."""
 
 
+@lru_cache(maxsize=32)
+def _is_independent(kind: type) -> bool:
+    return hasattr(kind, "find_independent")
+
+
 def note_independence(answerer: Answerer, asked: Iterable[frozenset[int]]) -> Text | None:
     """Say which attributes of some questions are supposed to be independent; None if none are."""
-    if not isinstance(answerer, Independent):
+    if not _is_independent(type(answerer)):
         return None
+    knowing = cast(Independent, answerer)
     pairs = sorted({pair for attributes in asked if len(attributes) > 1
-                    for pair in answerer.find_independent(attributes)})  # fmt: skip
+                    for pair in knowing.find_independent(attributes)})  # fmt: skip
     if not pairs:
         return None
     names = answerer.schema.names

@@ -239,6 +239,8 @@ def moments_of(parts: Parts) -> Moments:
     if len(parts) == 1:
         ((functional, factor),) = parts.items()
         found = functional.moments
+        if factor == 1.0:
+            return found
         return replace(
             found,
             value=found.value * factor,

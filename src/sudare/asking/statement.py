@@ -15,8 +15,9 @@ from sudare.asking.answers import LEVEL, AnswerCell, AnswerTable, Estimate
 from sudare.asking.axes import Axes
 from sudare.asking.conditions import check_level
 from sudare.asking.grouped import MOST_ROWS, GroupedRecords
-from sudare.asking.parser import parse
+from sudare.asking.parser import parse_statement
 from sudare.asking.plan import Planner
+from sudare.asking.prepared import keep_prepared, plan_prepared
 from sudare.asking.protocol import Answerer, note_independence
 from sudare.asking.quantities import Quantity
 from sudare.asking.rows import (
@@ -46,9 +47,16 @@ MOST_EARLY = 2  # estimated numbers inside conditions on records; the answer is 
 def ask_statement(statement: str, releases: Mapping[str, Answerer], *, level: float = LEVEL) -> AnswerTable:
     """Answer one SELECT; every number has an interval, or the reason why it has none."""
     check_level(level)
-    query = parse(statement)
     first = Session(releases, level)
-    answer = first.answer(query)
+    known = plan_prepared(statement, releases, first.axes)
+    if known is not None:
+        return first.show(known)
+    parsed = parse_statement(statement)
+    query = parsed.query
+    table = first.plan(query)
+    if not first.early:
+        keep_prepared(statement, parsed, table, releases)
+    answer = first.show(table)
     if not first.early:
         return answer
     if len(first.early) > MOST_EARLY:
@@ -72,12 +80,20 @@ class Session:
 
     def answer(self, query: Query) -> AnswerTable:
         """The answer as a table."""
+        return self.show(self.plan(query))
+
+    def plan(self, query: Query) -> GroupTable:
+        """What is to be worked out."""
         table = Planner(self.axes, self.run_early).query(query, {})
         if not isinstance(table, GroupTable):
             raise refuse(
                 text("a list of records"),
                 text("a release has no single records; use COUNT, SUM, AVG with GROUP BY, or `sudare sample`"),
             )
+        return table
+
+    def show(self, table: GroupTable) -> AnswerTable:
+        """Work out the rows of a plan, with their intervals."""
         rows = self.run(table)
         if len(rows) > MOST_ROWS:
             raise ParameterError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,7 @@ class Factors:
 
     tree: CliqueTree
     tables: tuple[Reals, ...]
-    _plans: dict[frozenset[int], list[list[CliqueStep]]] = field(default_factory=dict)
+    _plans: dict[tuple[frozenset[int], int | None], list[list[CliqueStep]]] = field(default_factory=dict)
     _reduced: dict[Any, Reals] = field(default_factory=dict)
     _asked: dict[frozenset[int], int] = field(default_factory=dict)  # how often; for EVERY, cells that are kept
 
@@ -241,9 +242,9 @@ class Factors:
         totals = self.totals
         if not evidence:
             return totals
-        kept = self._keep_joint(frozenset(evidence))
+        kept = self.keep_joint(frozenset(evidence))
         if kept is not None:
-            return _weigh_all(*kept, evidence)
+            return weigh_all(*kept, evidence)
         result = totals
         for steps in self._plan(frozenset(evidence)):
             messages: dict[int, Message] = {}
@@ -253,70 +254,64 @@ class Factors:
             result = result * part / np.where(totals > 0, totals, 1.0)
         return result
 
-    def _keep_joint(self, attributes: frozenset[int]) -> Message | None:
+    def keep_joint(self, attributes: frozenset[int]) -> Message | None:
         """The table of attributes that are asked about again: kept, since questions come back to the same ones."""
         key = ("joint", attributes)
         if key not in self._reduced:
             asked = self._asked[attributes] = self._asked.get(attributes, 0) + 1
             if asked < ASKED_TO_KEEP[min(len(attributes), len(ASKED_TO_KEEP) - 1)]:
                 return None
-            cells = self.versions * math.prod(self._width(attribute) for attribute in attributes)
+            cells = self.versions * math.prod(self.width(attribute) for attribute in attributes)
             if cells > MOST_JOINT_CELLS or self._asked.get(EVERY, 0) + cells > MOST_KEPT_CELLS:
                 return None
             self._asked[EVERY] = self._asked.get(EVERY, 0) + cells
             self._reduced[key] = self.joint(sorted(attributes))
         return self._reduced[key], tuple(sorted(attributes))
 
-    def _width(self, attribute: int) -> int:
+    def width(self, attribute: int) -> int:
+        """How many bins an attribute has."""
         node = next(place for place, clique in enumerate(self.tree.cliques) if attribute in clique)
         return int(self.tables[node].shape[1 + self.tree.cliques[node].index(attribute)])
 
     def profile(self, attribute: int, evidence: Mapping[int, Reals]) -> Reals:
-        """Count the records of every bin of an attribute, weighted by the evidence of others; version 0 alone."""
-        totals = self.totals
-        rest = frozenset(evidence) - {attribute}
-        kept = self._keep_joint(rest | {attribute})
+        """Count the records of every bin of an attribute, weighted by the evidence of others; (versions, bins)."""
+        wanted = frozenset(evidence) | {attribute}
+        kept = self.keep_joint(wanted)
         if kept is not None:
-            line: Reals = _weigh_all(*kept, {other: evidence[other] for other in rest})[0]
-            return line
-        result, scalar = np.zeros(0), 1.0
-        for steps in self._plan(rest | {attribute}):
-            messages: dict[int, tuple[Reals, Clique]] = {}
-            for step in steps:
-                messages[step.node] = self._profile_message(step, messages, evidence, attribute)
-            part, axes = messages[steps[-1].node]
-            if axes:
-                result = part[0]
+            return weigh_all(*kept, evidence)
+        totals, result = self.totals, np.ones(1)
+        for steps in self._plan(wanted, attribute):
+            messages: dict[int, Message] = {}
+            for step in steps[:-1]:
+                messages[step.node] = self._message(step, messages, evidence)
+            top = steps[-1]
+            if attribute in top.own:
+                result = result * self._profile_at(top, messages, evidence, attribute)
             else:
-                scalar *= float(part[0]) / max(float(totals[0]), 1e-300)
-        return result * scalar
+                part = self._message(top, messages, evidence)[0]
+                result = result * (part / np.where(totals > 0, totals, 1.0))[:, None]
+        return result
 
-    def _profile_message(
-        self,
-        step: CliqueStep,
-        messages: Mapping[int, tuple[Reals, Clique]],
-        evidence: Mapping[int, Reals],
-        attribute: int,
-    ) -> tuple[Reals, Clique]:
-        below = [messages[child] for child in step.below]
-        shared = {axis for child in step.below for axis in self.tree.separator((child, step.node))}
-        axes = tuple(sorted(shared | set(step.own) | set(step.above)))
-        carried = any(attribute in held and attribute not in shared for _, held in below)
-        operands = [(self._given(step.node, axes, step.above), axes), *below]
-        operands += [(evidence[own], (own,)) for own in step.own if own != attribute]
-        out = step.above
-        if attribute not in out and (carried or attribute in step.own):
-            out = (*out, attribute)
-        return _einsum(operands, out), out
+    def _profile_at(
+        self, top: CliqueStep, messages: Mapping[int, Message], evidence: Mapping[int, Reals], attribute: int
+    ) -> Reals:
+        factors = [messages[child] for child in top.below]
+        factors += [(evidence[own], (own,)) for own in top.own if own != attribute]
+        axes = tuple(sorted({attribute, *(own for _, held in factors for own in held)}))
+        return _contract(self._given(top.node, axes, ()), axes, factors, (attribute,))
 
     def joint(self, attributes: Sequence[int]) -> Reals:
         """The table of any attributes, axes in the order asked for; (versions, bins, bins, ...)."""
+        return self.weigh_others(attributes, {})
+
+    def weigh_others(self, attributes: Sequence[int], evidence: Mapping[int, Reals]) -> Reals:
+        """The table of some attributes, records weighted by the evidence of others; axes in the order asked for."""
         wanted = frozenset(attributes)
-        pieces: list[tuple[Reals, Clique]] = []
-        for steps in self._plan(wanted):
-            tables: dict[int, tuple[Reals, Clique]] = {}
+        pieces: list[Message] = []
+        for steps in self._plan(wanted.union(evidence)):
+            tables: dict[int, Message] = {}
             for step in steps:
-                tables[step.node] = self._kept(step, tables, wanted)
+                tables[step.node] = self._kept(step, tables, wanted, evidence)
             pieces.append(tables[steps[-1].node])
         totals = self.totals
         table, axes = pieces[0]
@@ -337,15 +332,16 @@ class Factors:
         return _contract(self._given(step.node, axes, step.above), axes, factors, step.above), step.above
 
     def _kept(
-        self, step: CliqueStep, tables: Mapping[int, tuple[Reals, Clique]], wanted: frozenset[int]
-    ) -> tuple[Reals, Clique]:
+        self, step: CliqueStep, tables: Mapping[int, Message], wanted: frozenset[int], evidence: Mapping[int, Reals]
+    ) -> Message:
         below = [tables[child] for child in step.below]
+        weights: list[Message] = [(evidence[own], (own,)) for own in step.own if own in evidence]
         carried = {attribute for _, axes in below for attribute in axes if attribute in wanted}
         seps = {attribute for child in step.below for attribute in self.tree.separator((child, step.node))}
         axes = tuple(sorted(seps | set(step.own) | set(step.above)))
         table = self._given(step.node, axes, step.above)
-        out = tuple(sorted((carried | set(step.own)) - set(step.above)))
-        return _einsum([(table, axes), *below], (*step.above, *out)), (*step.above, *out)
+        out = tuple(sorted((carried | (wanted & set(step.own))) - set(step.above)))
+        return _einsum([(table, axes), *weights, *below], (*step.above, *out)), (*step.above, *out)
 
     def _given(self, node: int, axes: Clique, above: Clique) -> Reals:
         """The clique's table over some attributes, divided by that of the separator above."""
@@ -368,23 +364,25 @@ class Factors:
         order = [1 + kept.index(attribute) for attribute in attributes]
         return np.ascontiguousarray(table.transpose([0, *order]))
 
-    def _plan(self, wanted: frozenset[int]) -> list[list[CliqueStep]]:
-        if wanted not in self._plans:
-            self._plans[wanted] = plan(self.tree, wanted)
-        return self._plans[wanted]
+    def _plan(self, wanted: frozenset[int], top: int | None = None) -> list[list[CliqueStep]]:
+        key = (wanted, top)
+        if key not in self._plans:
+            self._plans[key] = plan(self.tree, wanted, top)
+        return self._plans[key]
 
 
-def plan(tree: CliqueTree, wanted: frozenset[int]) -> list[list[CliqueStep]]:
-    """For every part of the tree that holds wanted attributes: its cliques between them, from the leaves up."""
+def plan(tree: CliqueTree, wanted: frozenset[int], top: int | None = None) -> list[list[CliqueStep]]:
+    """For every part of the tree that holds wanted attributes: its cliques between them, from the leaves up.
+
+    The uppermost clique is one with many of them, and with the attribute `top`, if that is given.
+    """
     rest, plans = set(wanted), []
-    near = tree.neighbours()
     while rest:
-        sizes = [(len(rest & set(clique)), -len(clique)) for clique in tree.cliques]
-        root = max(range(len(sizes)), key=lambda place: sizes[place])
-        before = reach(near, root)
+        root = _choose_root(tree, rest, top)
+        before, nearest = _spread_from(tree, root)
         kept, homes = {root}, dict.fromkeys(rest & set(tree.cliques[root]), root)
         for attribute in sorted(rest - set(homes)):
-            home = next((place for place in before if attribute in tree.cliques[place]), None)
+            home = nearest.get(attribute)
             if home is None:
                 continue
             homes[attribute] = home
@@ -394,6 +392,33 @@ def plan(tree: CliqueTree, wanted: frozenset[int]) -> list[list[CliqueStep]]:
         plans.append(_steps(tree, before, kept, homes))
         rest -= set(homes)
     return plans
+
+
+@lru_cache(maxsize=256)
+def _spread_from(tree: CliqueTree, root: int) -> tuple[dict[int, int], dict[int, int]]:
+    """Every clique that hangs together with the root, and the nearest one that holds each attribute."""
+    before, nearest = reach(tree.neighbours(), root), dict[int, int]()
+    for place in before:
+        for attribute in tree.cliques[place]:
+            nearest.setdefault(attribute, place)
+    return before, nearest
+
+
+@lru_cache(maxsize=16)
+def _find_holders(tree: CliqueTree) -> dict[int, list[int]]:
+    """The cliques that hold every attribute."""
+    holders: dict[int, list[int]] = {}
+    for place, clique in enumerate(tree.cliques):
+        for attribute in clique:
+            holders.setdefault(attribute, []).append(place)
+    return holders
+
+
+def _choose_root(tree: CliqueTree, rest: set[int], top: int | None) -> int:
+    """The clique with most of some attributes, the smallest of such; with `top`, if that is among them."""
+    holders = _find_holders(tree)
+    found = holders[top] if top is not None and top in rest else sorted({p for one in rest for p in holders[one]})
+    return max(found, key=lambda place: (len(rest.intersection(tree.cliques[place])), -len(tree.cliques[place])))
 
 
 def reach(near: list[list[int]], root: int) -> dict[int, int]:
@@ -408,10 +433,10 @@ def reach(near: list[list[int]], root: int) -> dict[int, int]:
 
 
 def _steps(tree: CliqueTree, before: dict[int, int], kept: set[int], homes: dict[int, int]) -> list[CliqueStep]:
-    steps = []
-    for place in reversed([clique for clique in before if clique in kept]):
+    steps, order = [], [clique for clique in before if clique in kept]
+    for place in reversed(order):
         above = tree.separator((before[place], place)) if before[place] >= 0 else ()
-        below = tuple(clique for clique in before if clique in kept and before[clique] == place)
+        below = tuple(clique for clique in order if before[clique] == place)
         own = tuple(sorted(attribute for attribute, home in homes.items() if home == place))
         steps.append(CliqueStep(place, above, own, below))
     return steps
@@ -494,7 +519,7 @@ def _sum_out(table: Reals, axis: int, weights: Reals) -> Reals:
     return reshaped
 
 
-def _weigh_all(table: Reals, axes: Clique, weights: Mapping[int, Reals]) -> Reals:
+def weigh_all(table: Reals, axes: Clique, weights: Mapping[int, Reals]) -> Reals:
     """Weigh attributes of a table and sum over them; the others stay."""
     for place in range(len(axes) - 1, -1, -1):
         if axes[place] in weights:

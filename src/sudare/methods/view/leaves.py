@@ -146,6 +146,8 @@ class LeafAxis:
         if isinstance(weights, np.ndarray):
             return LeafWeights.plain(weights[self.codes])
         mean, square = weights.mean, weights.square
+        if square is mean and weights.low is not None and weights.high is not None:
+            return self._read_count(mean, weights.low, weights.high)
         low, high = (mean if end is None else end for end in (weights.low, weights.high))
         width, above = high - low, mean - low
         variance = np.maximum(square - mean**2, 0.0)
@@ -157,6 +159,21 @@ class LeafAxis:
         slopes = np.where(is_step, 0.0, COMMON_SHIFT * np.sqrt(12 * variance))
         together = is_step if self.grain is None else np.zeros(self.size, dtype=bool)
         return LeafWeights(found.mean, found.inside, found.drift + slopes, together)
+
+    def _read_count(self, mean: Reals, low: Reals, high: Reals) -> LeafWeights:
+        """Weights of 0 and 1, as `read` takes them: only the few leaves that are cut hide anything."""
+        cut = [] if high is low else np.flatnonzero(high != low).tolist()
+        if not cut:
+            return LeafWeights.plain(mean)
+        inside, drift, together = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size, dtype=bool)
+        for leaf in cut:
+            above = float(mean[leaf])
+            variance = max(above - above**2, 0.0)
+            is_step = WHOLE < above < 1 - WHOLE and above * (1 - above) - variance < STEP_BEND
+            inside[leaf] = ALL_ON_ONE_SIDE if is_step else variance
+            drift[leaf] = 0.0 if is_step else COMMON_SHIFT * math.sqrt(12 * variance)
+            together[leaf] = is_step and self.grain is None
+        return LeafWeights(mean, inside, drift, together)
 
     def find_lumps(self, counts: Reals) -> Reals:
         """The share of the records of every leaf that may lie at one place: those that its neighbours do not explain.

@@ -14,8 +14,9 @@ import numpy as np
 
 from sudare.asking.protocol import Moments
 from sudare.methods.view.exam import CLASSES, class_of, scale_moments
-from sudare.methods.view.junction_tree import Factors
+from sudare.methods.view.junction_tree import Factors, Message, weigh_all
 from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
+from sudare.methods.view.repeated import RepeatedBoxes
 from sudare.methods.view.residual import WeightedRecords
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
@@ -80,6 +81,10 @@ class TableView:
     @property
     def total(self) -> float:
         """How many records it holds."""
+        return self._total
+
+    @cached_property
+    def _total(self) -> float:
         return float(self.factors.totals[0])
 
     @cached_property
@@ -94,11 +99,11 @@ class TableView:
         restricted: set[int] = set()
         for plain in boxes:
             box = {axis: self._prepare(axis, weights) for axis, weights in plain.items()}
-            answers = self._answer_evidence({axis: one.evidence for axis, one in box.items()})
+            answers, profiles = self._answer_box(box)
             sums = sums + answers
             is_plain = all(one.is_plain for one in box.values())
             hidden = max(hidden, self._hidden_in(box, float(answers[0]) if is_plain else 0.0))
-            inside += self._inside(box)
+            inside += self._inside(box, profiles)
             restricted |= {axis for axis, one in box.items() if one.is_restricting}
             model += math.sqrt(self.factor * self.doubt({axis: one.spread for axis, one in box.items()}))
         noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
@@ -116,8 +121,10 @@ class TableView:
         """What follows from the weights of one attribute; kept, since groups share most of their attributes."""
         found = self._prepared.get((axis, id(weights)))
         if found is None:
-            if len(self._prepared) >= MOST_PREPARED:
+            self._prepared_leaves[0] += self.axes[axis].size
+            if self._prepared_leaves[0] > MOST_PREPARED:
                 self._prepared.clear()
+                self._prepared_leaves[0] = self.axes[axis].size
             found = self._prepared[axis, id(weights)] = PreparedAxis(self, axis, weights)
         return found
 
@@ -125,14 +132,52 @@ class TableView:
     def _prepared(self) -> dict[tuple[int, int], PreparedAxis]:
         return {}
 
-    def _inside(self, box: Mapping[int, PreparedAxis]) -> float:
+    @cached_property
+    def _prepared_leaves(self) -> list[int]:
+        return [0]
+
+    def _answer_box(self, box: Mapping[int, PreparedAxis]) -> tuple[Reals, dict[int, Reals]]:
+        """Count a box in every version; and the records of every bin of an attribute that is uneven inside its leaves.
+
+        The bins of such an attribute are needed for the doubt inside its leaves, and the count is their weighted sum.
+        """
+        evidence = {axis: one.evidence for axis, one in box.items()}
+        uneven = [axis for axis, one in box.items() if not one.is_even]
+        shared = self._find_shared(evidence, uneven)
+        if not uneven:
+            found = self.factors.answer(evidence) if shared is None else weigh_all(*shared, evidence)
+            return self._add_records(found, evidence), {}
+        first, profiles = uneven[0], dict[int, Reals]()
+        for axis in uneven if shared is not None else uneven[:1]:
+            others = {other: weights for other, weights in evidence.items() if other != axis}
+            profiles[axis] = self.factors.profile(axis, others) if shared is None else weigh_all(*shared, others)
+        answers = (profiles[first] * evidence[first]).sum(axis=1)
+        return self._add_records(answers, evidence), {axis: lines[0] for axis, lines in profiles.items()}
+
+    def _find_shared(self, evidence: Mapping[int, Reals], uneven: Sequence[int]) -> Message | None:
+        """A table that holds what the count of a box shares with others, if there is one."""
+        if len(evidence) < 2:
+            return None
+        return self.factors.keep_joint(frozenset(evidence)) or self._repeated.find(evidence, set(uneven))
+
+    @cached_property
+    def _repeated(self) -> RepeatedBoxes:
+        return RepeatedBoxes(self.factors)
+
+    def _add_records(self, answers: Reals, evidence: Mapping[int, Reals]) -> Reals:
+        return answers if self.records is None else answers + self.records.answer(evidence)
+
+    def _inside(self, box: Mapping[int, PreparedAxis], profiles: Mapping[int, Reals]) -> float:
         """The variance for not knowing where in its leaf a record lies, leaf by leaf, and what all leaves share."""
         variance = 0.0
         for axis, one in box.items():
             if one.is_even:
                 continue
-            others = {other: two.evidence[:1] for other, two in box.items() if other != axis}
-            records = self.first.profile(axis, others)[self.bins[axis]] * self.shares[axis][0]
+            profile = profiles.get(axis)
+            if profile is None:
+                others = {other: two.evidence[:1] for other, two in box.items() if other != axis}
+                profile = self.first.profile(axis, others)[0]
+            records = profile[self.bins[axis]] * self.shares[axis][0]
             weights, lumps = one.weights, self._find_lumps(axis)
             lumps = lumps if weights.together is None else np.where(weights.together, 1.0, lumps)
             variance += float(((lumps * records) ** 2 + np.abs(records)) @ weights.inside)
@@ -255,6 +300,23 @@ class TableView:
     def _leaf_counts(self) -> dict[int, Reals]:
         return {}
 
+    def share_leaves(self, attribute: int) -> tuple[Reals, Reals]:
+        """The share of the records in every leaf of an attribute, and in every bin (1 where there are none)."""
+        if attribute not in self._leaf_shares:
+            shares = self.count_leaves(attribute) / max(self.total, 1.0)
+            masses = np.bincount(self.bins[attribute], weights=shares, minlength=self.widths[attribute])
+            self._leaf_shares[attribute] = shares, np.where(masses > 0, masses, 1.0)
+        return self._leaf_shares[attribute]
+
+    @cached_property
+    def _leaf_shares(self) -> dict[int, tuple[Reals, Reals]]:
+        return {}
+
+    @cached_property
+    def faint_roots(self) -> tuple[Reals, ...]:
+        """About how many records every faint leaf hides."""
+        return tuple(np.sqrt(faint) for faint in self.faint)
+
     def _hidden(self, masses: Sequence[float], share: float) -> float:
         """The least variance of a count: that of the rarest attribute's values, less where few of them lie in the box.
 
@@ -267,8 +329,7 @@ class TableView:
         return self.floor * math.sqrt(min(1.0, inside))
 
     def _answer_evidence(self, evidence: Mapping[int, Reals]) -> Reals:
-        answers = self.factors.answer(evidence)
-        return answers if self.records is None else answers + self.records.answer(evidence)
+        return self._add_records(self.factors.answer(evidence), evidence)
 
     def weigh_bins(self, attribute: int, weights: Reals) -> Reals:
         """The mean weight of every bin, (versions, bins)."""
@@ -365,7 +426,7 @@ class AxisSpread:
 
 FEW_WEIGHTS = 8  # of leaves: 0 and 1, those of a share of a share, and leaves cut at either end
 MOST_LOOKED_AT = 4096  # leaves
-MOST_PREPARED = 128  # weights of attributes that are kept from one box to the next
+MOST_PREPARED = 2**18  # leaves whose weights are kept from one box to the next, with what follows from them
 
 
 class PreparedAxis:
@@ -398,20 +459,21 @@ class PreparedAxis:
     @cached_property
     def spread(self) -> AxisSpread:
         """The mean of the weights over the records, and their variance."""
-        shares = self.view.count_leaves(self.axis) / max(self.view.total, 1.0)
+        shares, masses = self.view.share_leaves(self.axis)
         weighed = shares * self.weights.mean
         mean = float(weighed.sum())
         if not self.is_restricting:
             return AxisSpread(mean, 0.0, 0.0)
-        width, bins = self.view.widths[self.axis], self.view.bins[self.axis]
-        sums, masses = (np.bincount(bins, weights=one, minlength=width) for one in (weighed, shares))
-        between = float((sums**2 / np.where(masses > 0, masses, 1.0)).sum()) - mean**2
+        sums = np.bincount(self.view.bins[self.axis], weights=weighed, minlength=masses.size)
+        between = float((sums**2 / masses).sum()) - mean**2
         variance = max(0.0, float(weighed @ self.weights.mean) - mean**2)
         return AxisSpread(mean, variance, min(variance, max(0.0, between)))
 
     @cached_property
     def mass(self) -> float:
         """The share of the records that weigh anything."""
+        if self.is_plain:
+            return self.spread.mean
         held = float(self.view.count_leaves(self.axis) @ (self.weights.mean != 0))
         return held / max(self.view.total, 1.0)
 
@@ -434,7 +496,8 @@ class PreparedAxis:
     @cached_property
     def faint_roots(self) -> float:
         """About how many records faint leaves hide, times their square weights."""
-        return float(np.sqrt(self.view.faint[self.axis]) @ self.weights.mean**2)
+        mean = self.weights.mean
+        return float(self.view.faint_roots[self.axis] @ (mean if self.is_plain else mean**2))
 
 
 def _multiply(numbers: Iterable[float]) -> float:
