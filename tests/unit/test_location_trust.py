@@ -22,7 +22,16 @@ from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.location import Location
 from sudare.methods.location.device import Device, DeviceCaps
 from sudare.methods.location.device_file import DeviceFile, RepeatUse, hash_facts, make_vectors, recertify
-from sudare.methods.location.grid import ElasticGrid, PlaneGrid, PointPlaces, distances_from, round_up_product
+from sudare.methods.location.geo import make_mesh_grid
+from sudare.methods.location.grid import (
+    ElasticGrid,
+    MeshCorner,
+    Places,
+    PlaneGrid,
+    PointPlaces,
+    distances_from,
+    round_up_product,
+)
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.metric import check_metric
 from sudare.methods.location.roads import RoadGraph
@@ -266,6 +275,101 @@ def test_recertifying_gives_the_figure_of_the_certificate() -> None:
     facts = file_of("sharp")
 
     assert recertify(DeviceFile.from_dict(facts)).epsilon == pytest.approx(float(facts["tight_epsilon_per_metre"]))
+
+
+# --- forged maps: a law that needs more than it promises, where a proof could fail to see it ------------------------
+
+
+def promise_too_little(places: Places, weights: Any, promised: str = "3001/1000000") -> dict[str, Any]:
+    """A file that promises hardly more than its beta."""
+    law = Mechanism(
+        places=places,
+        beta_per_metre=Fraction(3, 1000),
+        weights=np.array(weights),
+        inputs=np.ones(places.size, dtype=np.bool_),
+    )
+    return DeviceFile(
+        mechanism=law,
+        epsilon_per_metre=Fraction(promised),
+        tight_epsilon_per_metre=float(Fraction(promised)),
+        repeat=RepeatUse(),
+    ).to_dict()
+
+
+def with_map(facts: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    return _hashed(facts | {"grid": facts["grid"] | changed, "vectors": []})
+
+
+SQUARE = PlaneGrid(rows=20, columns=20, cell_height_metres=100, cell_width_metres=100)
+UNEVEN = np.where(np.arange(400) % 2, FULL_WEIGHT, FULL_WEIGHT // 1000)
+POINTS = PointPlaces(points=np.random.default_rng(0).integers(0, 400_000, (400, 2)), names=tuple(map(str, range(400))))
+LINE = RoadGraph(names=tuple(map(str, range(400))), edges=tuple((k, k + 1, 100_000) for k in range(399)))
+
+
+def even_with_mesh(height: int) -> dict[str, Any]:
+    corner = MeshCorner(level=6, row=34_000, column=25_000)
+    grid = PlaneGrid(rows=20, columns=20, cell_height_metres=height, cell_width_metres=110, corner=corner)
+    return promise_too_little(grid, np.full(400, FULL_WEIGHT), "6/1000")
+
+
+def reports_at_both_ends(promised: str = "3001/1000000") -> dict[str, Any]:
+    """Between them the sums are too small for a transform, which gives some below 0; it needs just below twice beta."""
+    grid, weights = PlaneGrid(rows=2, columns=400, cell_height_metres=100, cell_width_metres=100), np.zeros((2, 400))
+    weights[:, [0, -1]] = FULL_WEIGHT
+    return promise_too_little(grid, weights.reshape(-1).astype(np.int64), promised)
+
+
+def heavy_places_far_away() -> dict[str, Any]:
+    """A star: 40,000 heavy places just out of reach of two light ones, who are told apart by them."""
+    far, leaves = 12_050_000, 40_000
+    edges = ((0, 1, 10_000), *((0, leaf, far) for leaf in range(2, leaves + 2)))
+    roads = RoadGraph(names=tuple(map(str, range(leaves + 2))), edges=edges)
+    weights = np.full(leaves + 2, FULL_WEIGHT)
+    weights[:2] = 1
+    return promise_too_little(roads, weights, "536/100000")
+
+
+FORGED_MAPS: dict[str, Callable[[], dict[str, Any]]] = {
+    "reports at both ends": reports_at_both_ends,
+    "heavy places far away": heavy_places_far_away,
+    "mesh cells larger than on the ground": lambda: even_with_mesh(1156),
+    "cells of negative height": lambda: with_map(promise_too_little(SQUARE, UNEVEN), cell_height_metres="-100"),
+    "cells of negative width": lambda: with_map(promise_too_little(SQUARE, UNEVEN), cell_width_metres="100/-1"),
+    "rows and columns below 0": lambda: with_map(promise_too_little(SQUARE, UNEVEN), rows=-20, columns=-20),
+    "points in a negative unit": lambda: with_map(promise_too_little(POINTS, UNEVEN), unit_metres="-1/1000"),
+    "levels above 1": lambda: with_map(
+        promise_too_little(ElasticGrid(grid=SQUARE, levels=np.full(400, 1000)), np.full(400, FULL_WEIGHT), "6/1000"),
+        levels=[10**6] * 400,
+    ),
+    "roads of negative length": lambda: with_map(
+        promise_too_little(LINE, UNEVEN), edges=[[a, b, -length] for a, b, length in LINE.edges]
+    ),
+    "a road from nowhere": lambda: with_map(
+        promise_too_little(LINE, np.full(400, FULL_WEIGHT), "6/1000"), edges=[*map(list, LINE.edges), [5, "length", 1]]
+    ),
+}
+
+
+@pytest.mark.parametrize("forgery", [name for name in FORGED_MAPS if name != "heavy places far away"])  # too slow
+def test_python_refuses_a_forged_map(forgery: str) -> None:
+    with pytest.raises((ReleaseError, ParameterError)):
+        DeviceFile.from_dict(FORGED_MAPS[forgery]())
+
+
+@pytest.mark.parametrize("forgery", FORGED_MAPS)
+def test_device_js_refuses_a_forged_map(forgery: str) -> None:
+    assert run_node(PROVE, FORGED_MAPS[forgery]()).startswith("refused: ")
+
+
+def test_device_js_takes_reports_at_both_ends_if_enough_is_promised() -> None:
+    assert run_node(PROVE, reports_at_both_ends("599999/100000000")) == "taken"  # Python bounds it by twice beta
+
+
+def test_both_take_mesh_cells_as_large_as_the_ground() -> None:
+    for facts in (even_with_mesh(115), promise_too_little(make_mesh_grid(1, south_west=(53, 39), shape=(3, 3)),
+                                                          np.full(9, FULL_WEIGHT), "6/1000")):  # fmt: skip
+        assert DeviceFile.from_dict(facts).identity == facts["id"]
+        assert run_node(PROVE, facts) == "taken"
 
 
 # --- caps of the app ----------------------------------------------------------------------------------------------

@@ -26,15 +26,16 @@ function fraction(up, down = 1n) {
   return { up, down };
 }
 
+// Never below 0: of a length below 0 no slope could be found.
 function parse(text) {
-  const [up, down] = String(text).split("/");
+  const [, up, down] = /^(\d+)(?:\/([1-9]\d*))?$/.exec(text) ?? refuse("its map is none");
   return fraction(BigInt(up), BigInt(down ?? 1));
 }
 
-// A fraction ("1/2") or a decimal ("0.01", "-1.5").
+// A fraction ("1/2") or a decimal ("0.01").
 function parseDecimal(text) {
-  const [, sign, whole, part] = /^(-?)([0-9]*)\.([0-9]+)$/.exec(String(text)) ?? [];
-  return part === undefined ? parse(text) : fraction(BigInt(`${sign}${whole}${part}`), 10n ** BigInt(part.length));
+  const [, whole, part] = /^(\d*)\.(\d+)$/.exec(text) ?? [];
+  return part === undefined ? parse(text) : fraction(BigInt(whole + part), 10n ** BigInt(part.length));
 }
 
 const times = (a, b) => fraction(a.up * b.up, a.down * b.down);
@@ -130,17 +131,17 @@ function chanceBounds({ share, beta, square, shift }, bits) {
 class Words {
   constructor(fill = (words) => globalThis.crypto.getRandomValues(words)) {
     this.fill = fill;
-    this.buffer = new Uint32Array(1024);
-    this.next = this.buffer.length;
+    this.pool = new Uint32Array(1024);
+    this.next = this.pool.length;
   }
 
   word32() {
-    if (this.next === this.buffer.length) {
-      this.fill(this.buffer);
+    if (this.next === this.pool.length) {
+      this.fill(this.pool);
       this.next = 0;
     }
-    const word = this.buffer[this.next];
-    this.buffer[this.next++] = 0; // a word that was used is not kept
+    const word = this.pool[this.next];
+    this.pool[this.next++] = 0; // a word that was used is not kept
     return word;
   }
 
@@ -388,6 +389,7 @@ class PlaneMap {
     this.isPlane = true;
     this.rows = grid.rows;
     this.columns = grid.columns;
+    if (![grid.rows, grid.columns].every(isCount)) refuse("its map is none");
     this.height = parse(grid.cell_height_metres);
     this.width = parse(grid.cell_width_metres);
     // the largest unit in which both sides are whole
@@ -422,6 +424,9 @@ class PlaneMap {
   }
 }
 
+const MILLIMETRE = fraction(1n, 1000n);
+const isCount = (count) => Number.isInteger(count) && count >= 1;
+
 class Metric {
   squaresTo(cell) {
     return this.squares(cell);
@@ -432,7 +437,7 @@ class PointMap extends Metric {
   constructor(grid) {
     super();
     this.points = grid.points.map((point) => point.map(BigInt));
-    this.unit = parse(grid.unit_metres);
+    this.unit = MILLIMETRE;
   }
 
   squares(cell) {
@@ -443,10 +448,11 @@ class PointMap extends Metric {
 
 // Shortest ways along roads, by Dijkstra; lengths are whole millimetres, far below 2**53.
 class RoadMap extends Metric {
-  constructor({ names, edges, unit_metres }) {
+  constructor({ names, edges }) {
     super();
-    this.unit = parse(unit_metres);
+    this.unit = MILLIMETRE;
     this.edges = edges;
+    if (!edges.every((road) => road.every(Number.isInteger) && road[0] in names && road[1] in names && road[2] > 0)) refuse("its map is none");
     const starts = (this.starts = new Uint32Array(names.length + 2)); // where the roads of a place begin
     for (const [a, b] of edges) starts[a + 2]++, starts[b + 2]++;
     for (let i = 2; i < starts.length; i++) starts[i] += starts[i - 1];
@@ -493,7 +499,8 @@ class ElasticMap extends Metric {
     super();
     this.plane = new PlaneMap(grid);
     this.levels = levels;
-    this.unit = times(this.plane.unit, fraction(1n, 1000n));
+    this.unit = times(this.plane.unit, MILLIMETRE);
+    if (!levels.every((level) => isCount(level) && level <= 1000)) refuse("its map is none");
     const most = levels.reduce((largest, level) => Math.max(largest, level), 0);
     this.strict = levels.flatMap((level, cell) => (level < most ? [cell] : []));
   }
@@ -559,7 +566,7 @@ export function cellAt(deviceFile, latitude, longitude) {
     return cellOf(plane, Math.floor((latitude * 960) / units) - row, Math.floor(((longitude - 100) * 640) / units) - column);
   }
   if (plane.degrees) {
-    const { south, west, tall, wide } = degreesOf(plane);
+    const [south, west, tall, wide] = degreesOf(plane);
     return cellOf(plane, Math.floor((latitude - south) / tall), Math.floor((longitude - west) / wide));
   }
   const points = grid.kind === "points" ? grid.points : positionsOf(grid);
@@ -567,17 +574,21 @@ export function cellAt(deviceFile, latitude, longitude) {
   return nearest(points, earthCentred(latitude, longitude));
 }
 
-const degreesOf = ({ degrees }) => Object.fromEntries(Object.entries(degrees).map(([name, text]) => [name, Number(text)]));
+function degreesOf({ degrees, mesh }) {
+  if (!mesh) return ["south", "west", "tall", "wide"].map((name) => Number(degrees[name]));
+  const [tall, wide] = [960, 640].map((parts) => MESH_UNITS[mesh.level - 1] / parts);
+  return [mesh.row * tall, 100 + mesh.column * wide, tall, wide];
+}
 
 // A cell must be as large on the ground as on the plane: otherwise less is promised per metre of ground.
 function checkGround({ kind, grid, ...map }) {
   if (kind === "elastic") return checkGround(grid);
-  if (!map.degrees) return;
-  const { south, west, tall, wide } = degreesOf(map);
+  if (!map.degrees && !map.mesh) return;
+  const [south, west, tall, wide] = degreesOf(map);
   const [height, width] = [map.cell_height_metres, map.cell_width_metres].map((text) => float(parse(text)));
   const isSound = [south, south + tall * (map.rows - 1)].every((latitude) => {
     const corner = earthCentred(latitude, west);
-    const far = (...place) => Math.hypot(...earthCentred(...place).map((value, axis) => value - corner[axis])) / 1000 + 0.005;
+    const far = (...place) => Math.hypot(...earthCentred(...place).map((value, axis) => value - corner[axis])) * 0.00100001 + 0.005;
     return tall > 0 && wide > 0 && Math.abs(latitude + tall) < 90 && far(latitude + tall, west) >= height && far(latitude, west + wide) >= width;
   });
   if (!isSound) refuse("its cells are smaller on the ground");
@@ -688,12 +699,9 @@ function canonical(value) {
   return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join()}}`;
 }
 
-function checkRepeat(file) {
-  const limits = file.repeat;
-  const isCount = (count) => Number.isInteger(count) && count >= 1;
-  if (!isCount(limits.day) || limits.day > 10000) refuse("its budget is no count");
-  if (![limits.month, limits.life].every((count) => count === null || isCount(count))) refuse("its budget is no count");
-  if (!(isCount(file.repeat.dwell) && ["daily", "lasting"].includes(file.repeat.answers))) refuse("its rule of repeat use is unknown");
+function checkRepeat({ repeat: { day, month, life, dwell, answers } }) {
+  const areCounts = isCount(day) && day <= 10000 && isCount(dwell) && [month, life].every((count) => count === null || isCount(count));
+  if (!areCounts || !["daily", "lasting"].includes(answers)) refuse("its rule of repeat use is unknown");
 }
 
 function checkVectors(law) {
@@ -722,7 +730,7 @@ function neededEpsilon(law, epsilon) {
   if (inputs.length < 2) return { needed: 0, isExact: false };
   const areReportable = !law.columns && inputs.every((cell) => law.weights[cell] > 0);
   const isAlong = law.map.edges && !law.columns && (count === law.size || law.size > 5000); // roads: compared along each road
-  const sums = law.map.isPlane ? sumsByTransform(law) : isAlong ? sumsAlong(law) : sumsByRows(law);
+  const sums = law.map.isPlane ? sumsByTransform(law) : isAlong ? sumsAlong(law) : Array.from({ length: law.size }, (_, cell) => sumFrom(law, cell));
   const levels = sums.map(Math.log);
   const slope = law.columns ? law.columns.reduce((best, { slope: s }) => Math.max(best, s), 0) / 100 : 1;
   const allowed = epsilon - slope * law.roughBeta;
@@ -737,24 +745,25 @@ function metresFrom(law, cell) {
   return (other) => unit * Math.sqrt(Number(squares(other)));
 }
 
-function sumsByRows(law) {
+function sumFrom(law, cell) {
   const sampler = Object.assign(Object.create(Sampler.prototype), law);
-  return Array.from({ length: law.size }, (_, cell) => {
-    const { reach, weightOf, size } = law.columns ? sampler.columnsFrom(cell) : sampler.cellsFrom(cell);
-    let sum = 0;
-    for (let report = 0; report < size; report++) if (weightOf(report)) sum += weightOf(report) * Math.exp(-reach(report));
-    return sum;
-  });
+  const { reach, weightOf, size } = law.columns ? sampler.columnsFrom(cell) : sampler.cellsFrom(cell);
+  let sum = 0;
+  for (let report = 0; report < size; report++) if (weightOf(report)) sum += weightOf(report) * Math.exp(-reach(report));
+  return sum;
 }
 
-// A path is made of roads: no slope is steeper than along one of them. Beyond 36 times 1/beta lies too little to matter.
-function sumsAlong({ map, size, weights, roughBeta }) {
+// A path is made of roads: no slope is steeper than along one of them. Beyond 36 times 1/beta lies too little to matter,
+// unless the weights there are far above those here.
+function sumsAlong(law) {
+  const { map, size, weights, roughBeta } = law;
   const perMillimetre = roughBeta * float(map.unit);
+  const all = weights.reduce((sum, weight) => sum + weight);
   return Array.from({ length: size }, (_, cell) => {
     const ways = map.ways(cell, 36 / perMillimetre);
     let sum = 0;
     for (const place of map.reached) sum += weights[place] * Math.exp(-perMillimetre * ways[place]);
-    return sum;
+    return all > 4e6 * sum ? sumFrom(law, cell) : sum;
   });
 }
 
@@ -808,7 +817,7 @@ function slopeOnGrid(map, levels, inputs, allowed) {
   const isInput = new Uint8Array(levels.length);
   for (const cell of inputs) isInput[cell] = 1;
   let [slope, pairs, from] = [0, 0, 0];
-  for (let to = 4 * Math.max(roughHeight, roughWidth); range > slope * from; from = to, to *= 1.5) {
+  for (let to = 4 * Math.max(roughHeight, roughWidth); !(range <= slope * from); from = to, to *= 1.5) {
     const ring = [];
     for (let down = 0; down < rows && down * roughHeight <= to; down++)
       for (let right = down ? 1 - columns : 1; right < columns; right++) {
@@ -869,7 +878,8 @@ function sumsByTransform(law) {
       found[cell] = sums[at(row, column)] / (size[0] * size[1]) + constant;
       for (const [slope, points, down, right, weight] of far) found[cell] += weight * decay(law, slope, points, down - row, right - column);
     }
-  return found;
+  const least = 1e-9 * found.reduce((best, sum) => Math.max(best, sum));
+  return found.map((sum, cell) => (sum > least ? sum : sumFrom(law, cell))); // a transform errs by 1e-15 of the largest
 }
 
 function decay({ map, roughBeta }, slope, points, down, right) {

@@ -15,9 +15,9 @@ from math import isqrt
 import numpy as np
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, distances_from
+from sudare.methods.location.grid import DegreeCorner, ElasticGrid, Places, PlaneGrid, distances_from
 from sudare.schema.arrays import Integers
-from sudare.schema.mesh import to_earth_centred
+from sudare.schema.mesh import MESH_PER_DEGREE_EAST, MESH_PER_DEGREE_NORTH, MESH_UNITS, MESH_WEST, to_earth_centred
 from sudare.text import Text, text
 
 CHECKED_CELLS = 24  # spread over the map; every triple of them is compared
@@ -44,21 +44,23 @@ def check_metric(places: Places) -> None:
 
 
 ROUNDED_METRES = 0.005  # chords are compared in whole millimetres, as device.js does
+CHORD_SHARE = 1e-5  # by which the chord over a mesh cell of 80 km is shorter than the ground
 
 
 def check_ground(places: Places) -> None:
-    """Refuse a grid with degrees whose cells are smaller on the ground than on the plane: less would be promised."""
+    """Refuse a grid on the earth whose cells are smaller on the ground than on the plane: less would be promised."""
     grid = places.grid if isinstance(places, ElasticGrid) else places
-    if not isinstance(grid, PlaneGrid) or grid.degrees is None:
+    at = _find_degrees(grid) if isinstance(grid, PlaneGrid) else None
+    if not isinstance(grid, PlaneGrid) or at is None:
         return
-    at, numbers = grid.degrees, (grid.degrees.south, grid.degrees.west, grid.degrees.tall, grid.degrees.wide)
+    numbers = (at.south, at.west, at.tall, at.wide)
     north = at.south + at.tall * grid.rows
     is_sound = all(math.isfinite(number) for number in numbers) and at.tall > 0 < at.wide and abs(north) < 90
     for latitude in (at.south, north - at.tall) if is_sound else ():
         corner, up, right = to_earth_centred(
             np.array([latitude, latitude + at.tall, latitude]), np.array([at.west, at.west, at.west + at.wide])
         )
-        tall, wide = (float(np.linalg.norm(end - corner)) for end in (up, right))
+        tall, wide = (float(np.linalg.norm(end - corner)) * (1 + CHORD_SHARE) for end in (up, right))
         is_sound = is_sound and tall >= float(grid.cell_height_metres) - ROUNDED_METRES
         is_sound = is_sound and wide >= float(grid.cell_width_metres) - ROUNDED_METRES
     if not is_sound:
@@ -66,6 +68,18 @@ def check_ground(places: Places) -> None:
             "the cells of this map are smaller on the ground than it says, so that it would promise less than it says;"
             " get the map again"
         )
+
+
+def _find_degrees(grid: PlaneGrid) -> DegreeCorner | None:
+    """Find where a grid lies on the earth, by its mesh or by its degrees; None if it does not say."""
+    corner = grid.corner
+    if corner is None:
+        return grid.degrees
+    if corner.level not in range(1, len(MESH_UNITS) + 1):
+        return DegreeCorner(south=math.nan, west=math.nan, tall=math.nan, wide=math.nan)
+    units = MESH_UNITS[corner.level - 1]
+    tall, wide = units / MESH_PER_DEGREE_NORTH, units / MESH_PER_DEGREE_EAST
+    return DegreeCorner(south=corner.row * tall, west=MESH_WEST + corner.column * wide, tall=tall, wide=wide)
 
 
 def choose_cells(places: Places, most: int) -> Integers:
