@@ -1,17 +1,20 @@
-"""How far estimates of population uniques are off: made-up populations of which all persons are known, and samples.
+"""How far estimates of population uniques are off: populations of which all persons are known, and samples of them.
 
-`python -m benchmarks.kanon_population`: estimated over true uniques, the middle and nine in ten. On Adult and Metro,
-taken as populations, the same for samples of 5 % and 20 %.
+`python -m benchmarks.kanon_population [--seeds N] [--csv FILE ...]`: estimated over true uniques by the share that the
+estimate tells, the middle and nine in ten; on made-up populations, or on files of at least 4,000 rows taken as
+populations, by three to five of their columns. Populations with fewer than 30 uniques are left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.kanon_tables import TABLES
-from sudare.methods.kanon.population import estimate_uniques
+from benchmarks.kanon_tables import read_csv_table
+from sudare.methods.kanon.population import KNOWN_ERROR, SHARES, estimate_uniques, find_band
 from sudare.methods.kanon.recode import number_classes
 
 FRACTIONS = (0.02, 0.05, 0.1, 0.2)
@@ -32,32 +35,44 @@ def made_up_population(seed: int) -> np.ndarray:
     return np.bincount(number_classes(np.column_stack(columns)))
 
 
-def compare(sizes: np.ndarray, fraction: float, seed: int) -> dict[str, float]:
-    """Estimated over true uniques of one sample, by model."""
-    rng, true = np.random.default_rng(seed), max(1, int((sizes == 1).sum()))
+def read_populations(path: str, seed: int) -> Iterator[np.ndarray]:
+    """Class sizes of a file taken as a population, by columns drawn at random."""
+    rng, counts = np.random.default_rng(seed), read_csv_table(path, seed=seed)
+    names = counts.schema.names
+    for size in (3, 4, 5):
+        chosen = sorted(rng.choice(len(names), min(size, len(names)), replace=False).tolist())
+        yield counts.project([names[at] for at in chosen]).values.astype(np.int64)
+
+
+def compare(sizes: np.ndarray, fraction: float, seed: int) -> list[tuple[str, float, float]]:
+    """Model, told share, and estimated over true uniques of one sample."""
+    rng, true = np.random.default_rng(seed), int((sizes == 1).sum())
     sample = rng.binomial(sizes, fraction)
-    return {estimate.model: estimate.uniques / true for estimate in estimate_uniques(sample, fraction)}
+    return [
+        (estimate.model, estimate.share, estimate.uniques / true) for estimate in estimate_uniques(sample, fraction)
+    ]
 
 
 def main(arguments: list[str]) -> int:
-    ratios: dict[str, list[float]] = {}
-    for seed in range(60):
-        sizes = made_up_population(7000 + seed)
-        if (sizes == 1).sum() >= 30:
-            for model, ratio in compare(sizes, FRACTIONS[seed % 4], seed).items():
-                ratios.setdefault(model, []).append(ratio)
-    for model, found in ratios.items():
-        low, middle, high = np.quantile(found, [0.05, 0.5, 0.95])
-        print(f"made up, {model}: {middle:.2f} ({low:.2f} to {high:.2f}) times the true uniques, {len(found)} samples")
-    for name in ("adult", "metro"):
-        counts = TABLES[name][1]()
-        if counts is None:
-            print(f"{name}: not there (../shared/data), skipped")
-            continue
-        sizes = counts.values.astype(np.int64)
-        for fraction in (0.05, 0.2):
-            found = compare(sizes, fraction, 1)
-            print(f"{name}, {fraction:.0%}: " + ", ".join(f"{model} {ratio:.2f}" for model, ratio in found.items()))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--csv", nargs="*", default=[], metavar="FILE")
+    given = parser.parse_args(arguments)
+    populations = [made_up_population(7000 + seed) for seed in range(0 if given.csv else given.seeds)]
+    populations += [sizes for name in given.csv for seed in (1, 2) for sizes in read_populations(name, seed)]
+    found: dict[tuple[str, int], list[float]] = {}
+    for number, sizes in enumerate(populations):
+        if (sizes == 1).sum() >= 30 and sizes.sum() >= 4000:
+            for model, share, ratio in compare(sizes, FRACTIONS[number % 4], number):
+                found.setdefault((model, find_band(share)), []).append(ratio)
+    for (model, band), ratios in sorted(found.items()):
+        low, middle, high = np.quantile(ratios, [0.05, 0.5, 0.95])
+        told = KNOWN_ERROR[model][band]
+        held = np.mean([told[0] <= ratio <= told[1] for ratio in ratios])
+        print(
+            f"{model}, told share from {SHARES[band]:.0%}: {middle:.2f} ({low:.2f} to {high:.2f}) times the true,"
+            f" {len(ratios)} samples; {held:.0%} within what is told ({told[0]:g} to {told[1]:g})"
+        )
     return 0
 
 

@@ -121,3 +121,34 @@ def test_l_counts_persons_where_one_person_may_have_several_rows(tmp_path: Path)
 
     assert len(by_rows.class_sizes) == 2
     assert len(by_persons.class_sizes) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "law"),
+    [
+        *(
+            (name, "HIPAA")
+            for name in ("PatientName", "dob", "DateOfBirth", "Zip-Code", "ＺＩＰ", "e-mail", "IPAddress")
+        ),
+        *(
+            (name, "HIPAA")
+            for name in ("Home Phone", "acct_no", "LICENCE", "age", "patient.age", "admitDate", "MRN", "ＴＥＬ番号")
+        ),
+        *((name, "個人情報保護法") for name in ("ﾌﾘｶﾞﾅ", "フリガナ", "お名前", "生年月日", "ご住所", "メールアドレス")),
+        *(
+            (name, "個人情報保護法")
+            for name in ("マイナンバー", "基礎年金番号", "既往病歴", "本籍地", "年令", "現住所1", "ＤＮＡ型")
+        ),
+        *((name, None) for name in ("wage", "storage", "mileage", "vinegar", "capacity", "interface", "rename_count")),
+        *(
+            (name, None)
+            for name in ("salary", "pressure", "売上", "件数", "学歴", "気温", "vehicle", "manage", "surplus")
+        ),
+    ],
+)
+def test_names_that_laws_list_are_recognised_however_they_are_written(name: str, law: str | None) -> None:
+    schema = Schema(name="t", attributes=(Attribute(name=name, domain=Values(("x", "y"))),))
+    found = [str(hint) for _, hint in find_name_hints(schema)]
+
+    assert len(found) == (law is not None)
+    assert law is None or law in found[0]

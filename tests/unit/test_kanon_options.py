@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -30,6 +31,7 @@ from sudare.methods.kanon.risk import compare_recoding
 from sudare.schema import NumberBins
 from sudare.schema.hierarchy_rules import intervals
 from tests.unit.kanon_tables import random_counts
+from tests.unit.test_kanon import SCHEMA, rows
 
 
 class CountedSource:
@@ -278,3 +280,45 @@ def test_ends_are_coded_at_every_level_and_levels_nest() -> None:
 def test_a_coded_end_that_is_no_inner_edge_is_refused(end: float) -> None:
     with pytest.raises(HierarchyError, match="must be an edge"):
         intervals(NumberBins.of_width(0, 100, 1), [5], top=end)
+
+
+def label_by_mapping(attribute: sd.Attribute, told: dict[str, Any], value: str) -> str:
+    """Write a value as mapping.json says: at a level, or by the first group that has it, else as the rest."""
+    is_age = isinstance(attribute.domain, NumberBins)
+    if value == "None":
+        code = attribute.size - 1  # a missing value stands last
+    else:
+        code = int(value) // 10 if is_age else attribute.codes(value)[0]  # ages stand in tens
+
+    def at(level: int) -> str:
+        lifted = np.array([code]) if level == 0 else attribute.hierarchy.lift(np.array([code]), level)  # type: ignore[union-attr]
+        return str(attribute.coarsen(level).labels(lifted)[0])
+
+    if "level" in told:
+        return at(told["level"])
+    named = [group for group in told["groups"] if not group.get("rest")]
+    rest = [group["label"] for group in told["groups"] if group.get("rest")]
+    return next((str(group["label"]) for group in named if at(group["level"]) == str(group["label"])), *rest)
+
+
+@pytest.mark.parametrize("recoding", ["full", "value"])
+@pytest.mark.parametrize("seed", [3, 8])
+def test_the_published_table_is_computed_again_from_its_mapping_and_the_original(
+    tmp_path: Path, recoding: str, seed: int
+) -> None:
+    table = rows(seed, 300)
+    method = sd.KAnonymity(k=4, recoding=recoding, max_suppressed="0.1")  # type: ignore[arg-type]
+    with sd.open(table, SCHEMA) as source:
+        made = method.perform(source, method.plan(SCHEMA))
+        made.release.save(tmp_path / "out")
+    told = json.loads((tmp_path / "out" / "mapping.json").read_text(encoding="utf-8"))["attributes"]
+    names = list(told)
+    recoded = Counter(
+        tuple(label_by_mapping(SCHEMA.attribute(name), told[name], str(row[name])) for name in names)
+        for row in table.to_pylist()
+    )
+    columns = ", ".join(f'"{name}"' for name in names)
+    query = f"SELECT {columns} FROM '{tmp_path / 'out' / 'records.parquet'}'"
+    published = Counter(tuple(map(str, row)) for row in duckdb.connect().execute(query).fetchall())
+
+    assert published == {labels: count for labels, count in recoded.items() if count >= 4}

@@ -18,6 +18,7 @@ import pytest
 
 import sudare as sd
 from sudare.errors import Infeasible, ParameterError, RequestError
+from sudare.methods.kanon.grouping_words import describe_option
 from sudare.methods.kanon.joint import read_classes
 from sudare.methods.kanon.nearby import is_finer_option
 from sudare.methods.kanon.request import Grouping, Request
@@ -574,3 +575,16 @@ def test_an_answer_that_cannot_be_written_leaves_no_draft_behind(place: Path, st
 
     assert run.exit_code != 0
     assert store.list_requests() == []
+
+
+def test_own_groups_are_told_by_their_bounds_and_names_and_not_by_a_width(store: RequestStore, place: Path) -> None:
+    ages = "".join(f"{age};{'young' if age < 50 else 'old'}\n" for age in range(100))
+    (place / "ages.csv").write_text(ages, encoding="utf-8")
+    lists = request_of(store, age=[["[0,50)"], ["[50,100]"]])
+    (place / "wish.toml").write_text(
+        '[request]\nname = "a"\n[[option]]\nage = { hierarchy = "ages.csv" }\n', encoding="utf-8"
+    )
+    named = Request.read(place / "wish.toml", store.schema)
+
+    assert str(describe_option(lists.options[0])) == "age in the groups [0,50), [50,100]"
+    assert str(describe_option(named.options[0])) == "age in the groups young, old"

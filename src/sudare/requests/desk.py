@@ -19,7 +19,14 @@ from sudare.errors import Infeasible, ParameterError, RequestError
 from sudare.methods.kanon.approve import Approval, approve
 from sudare.methods.kanon.grouping_words import describe_option
 from sudare.methods.kanon.history import History, read_history
-from sudare.methods.kanon.joint import JointSize, ReleasedClasses, add_classes, measure_joint, read_classes
+from sudare.methods.kanon.joint import (
+    JointSize,
+    ReleasedClasses,
+    add_classes,
+    check_joint,
+    measure_joint,
+    read_classes,
+)
 from sudare.methods.kanon.nearby import find_nearest
 from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.predict import predict
@@ -245,12 +252,14 @@ def grant_request(
     feasible = [number for number, approval in enumerate(approvals) if approval.option is not None]
     if not feasible:
         _approve(source, policy, stored.request.options).require_approved()  # refuses
+    tried: list[JointSize] = []
     for number in feasible:
         joint = _measure_joint(store, id, source, approvals[number], history)
         if joint is None or policy.joint_k is None or _keeps_joint(store, joint):
             break
+        tried.append(joint)
     else:
-        _refuse_joint(store, id, source, stored.request.options[feasible[0]], history)
+        _refuse_joint(store, id, source, stored.request.options[feasible[0]], history, tried[0])
     granted = store.advance(
         id, "granted", actor=steward, role="steward", reason=reason, facts={"option": number}, version=version
     )
@@ -272,13 +281,12 @@ def _measure_joint(
     store: RequestStore, id: str, source: Recodable, approval: Approval, history: Path | None
 ) -> JointSize | None:
     """Measure what the option tells together with earlier releases and other grants; None if it is the first."""
-    fingerprint = store.schema.fingerprint
     known = [] if history is None else read_classes(History(path=history).classes_path)
-    earlier = [release for release in known if release.schema == fingerprint]
+    earlier = [release for release in known if release.is_of(store.schema)]
     for other in store.list_requests(state="granted"):
         if other.id != id:
             granted = _approve(source, store.policy, (other.request.options[other.granted_option or 0],))
-            earlier.append(ReleasedClasses.of(fingerprint, granted.require_approved()[1].recoded))
+            earlier.append(ReleasedClasses.of(store.schema, granted.require_approved()[1].recoded))
     return measure_joint(source, approval.require_approved()[1].recoded, earlier) if earlier else None
 
 
@@ -292,10 +300,12 @@ def _keeps_joint(store: RequestStore, joint: JointSize) -> bool:
 
 
 def _refuse_joint(
-    store: RequestStore, id: str, source: Recodable, option: RequestOption, history: Path | None
+    store: RequestStore, id: str, source: Recodable, option: RequestOption, history: Path | None, joint: JointSize
 ) -> NoReturn:
     """Refuse a grant below the bound of joint k, with the nearest groupings that would keep it."""
     policy, least = store.policy, _least_joint(store)
+    if joint.k is None:
+        check_joint(joint, least)
 
     def keeps_both(tried: RequestOption) -> bool:
         approval = _approve(source, policy, (tried,))
@@ -306,6 +316,8 @@ def _refuse_joint(
 
     near = find_nearest(option, keeps_both, max_visited=MAX_COARSER_TRIED)
     if not near:
+        if not joint.is_exact:
+            check_joint(joint, least)
         raise Infeasible(
             "together with the earlier releases and grants fewer than {least} rows would stay alike, and nothing near"
             " the request keeps the bound; refuse it, or ask for the groups of an earlier release",
@@ -393,7 +405,7 @@ def _write_option(option: RequestOption) -> Mapping[str, Any]:
 def _remember_release(store: RequestStore, source: Recodable, option: RequestOption, history: Path) -> None:
     """Let the history know of a release whose run was killed before it could; one that is known is not added again."""
     approval, kept = _approve(source, store.policy, (option,)), History.open(history)
-    release = ReleasedClasses.of(store.schema.fingerprint, approval.require_approved()[1].recoded)
+    release = ReleasedClasses.of(store.schema, approval.require_approved()[1].recoded)
     known = read_classes(kept.classes_path)
     if not any(_is_same(release, other) for other in known):
         add_classes(kept.classes_path, release)

@@ -233,8 +233,8 @@ class Choices:
             title=text("lattice of {names}", names=", ".join(self.lattice.names)),
             draw=partial(draw_nodes, self.lattice, drawn),
             words=text(
-                "Finest at the bottom; a step up generalises one attribute by one level. Filled: within the promise."
-                " Ringed: the best way."
+                "Finest at the bottom; a step up generalises one attribute by one level. Green edge: within the"
+                " promise. Dashed: not within it. Ringed: the best way."
             ),
             is_wide=True,
         )

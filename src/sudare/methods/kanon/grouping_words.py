@@ -12,6 +12,7 @@ from sudare.methods.kanon.request import Grouping, RequestOption
 from sudare.schema import Attribute
 from sudare.schema.arrays import Codes
 from sudare.schema.domain import DateBins, NumberBins
+from sudare.schema.raw import MISSING_LABEL
 from sudare.text import Text, join_items, text
 
 AGE_NAMES = ("age", "ages", "年齢", "年令", "歳")  # number attributes that are counted in years
@@ -81,7 +82,7 @@ def _describe_width(attribute: Attribute, width: Fraction) -> Text:
 
 def _list_labels(grouping: Grouping) -> Sequence[str]:
     firsts = np.unique(grouping.group_of, return_index=True)[1]
-    return ["-" if label is None else str(label) for label in grouping.labels(np.sort(firsts)).tolist()]
+    return [MISSING_LABEL if label is None else str(label) for label in grouping.labels(np.sort(firsts)).tolist()]
 
 
 def _runs(grouping: Grouping) -> Codes | None:
@@ -92,7 +93,12 @@ def _runs(grouping: Grouping) -> Codes | None:
 
 
 def _find_width(grouping: Grouping) -> Fraction | None:
-    """Find the common width of groups of numbers; the first and the last group may be cut."""
+    """Find the common width of groups of numbers; the first and the last group may be cut.
+
+    Few groups of one's own are named one by one instead: where they begin is what was asked for.
+    """
+    if grouping.groups is not None and grouping.size <= MAX_LISTED:
+        return None
     domain, starts = grouping.attribute.domain, _runs(grouping)
     if not isinstance(domain, NumberBins) or domain.uniform is None or starts is None:
         return None

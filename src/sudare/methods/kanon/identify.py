@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,22 +33,45 @@ MAX_KEYS = 12
 MAX_SETS = 2000  # sets of columns that are looked at
 
 # names that HIPAA's safe harbour lists (45 CFR 164.514), and that the Japanese act on personal information names
+# compared with names in small letters, words parted by _, full-width letters and half-width kana made plain
 HIPAA = (
-    ("name", r"(^|_)(first|last|full|family|given|patient)?_?name$|surname"),
-    ("address", r"address|street|city|county|zip|postal"),
-    ("date", r"birth|dob|admission|discharge|death|(^|_)date"),
-    ("contact", r"phone|fax|e-?mail|(^|_)url|(^|_)ip(_|$)"),
-    ("number", r"ssn|social_?security|mrn|medical_?record|account|license|certificate|plate|serial|device|vin($|_)"),
-    ("body", r"biometric|finger|voice|face|photo"),
-    ("age", r"(^|_)age(s|_|$)"),
+    (
+        "name",
+        r"(^|_)(first|last|full|family|given|patient|person|customer|client|user|mothers?|maiden)_?(name|nm)(_|$)",
+    ),
+    ("name", r"^name$|(^|_)surname|(^|_)(fname|lname)(_|$)"),
+    (
+        "address",
+        r"(^|_)(home_?)?addr(ess|_|$)|(^|_)street|(^|_)city|(^|_)county(_|$)|(^|_)zip|postal|post_?code|geocode",
+    ),
+    ("date", r"birth|(^|_)dob(_|$)|admission|admit|discharge|death|(^|_)date|(^|_)(day|dt)(_|$)"),
+    (
+        "contact",
+        r"(^|_)(tele?)?phone|(^|_)tel(?![a-z])|mobile|(^|_)fax|(^|_)e_?mail|(^|_)url|(^|_)ip(v4|v6)?(_|$)|website",
+    ),
+    ("number", r"(^|_)ssn(_|$)|social_?security|(^|_)mrn(_|$)|medical_?record|(^|_)acc(oun)?t(_|$)|licen[sc]e"),
+    (
+        "number",
+        r"certificate|(^|_)plate|serial|(^|_)device|(^|_)vin(_|$)|health_?plan|beneficiary|insurance_?(no|num|id)",
+    ),
+    ("body", r"biometric|finger|(^|_)voice|(^|_)face|photo|retina"),
+    ("age", r"(^|_)ages?(_|$)"),
 )
 APPI = (
-    ("氏名", r"氏名|名前|姓|フリガナ|カナ"),
-    ("住所", r"住所|番地|郵便|町丁"),
-    ("生年月日", r"生年月日|誕生|年齢"),
-    ("連絡先", r"電話|携帯|メール|ＦＡＸ|FAX"),
-    ("個人識別符号", r"個人番号|マイナンバー|旅券|パスポート|免許|基礎年金|被保険者|住民票コード|指紋|顔|虹彩|DNA"),
-    ("要配慮個人情報", r"病歴|診断|疾患|障害|健診|人種|信条|宗教|犯罪|前科|被害"),
+    ("氏名", r"氏名|名前|姓名|^姓|姓$|^名$|フリガナ|ふりがな|カナ|なまえ|しめい|世帯主"),
+    ("住所", r"住所|番地|郵便|町丁|所在地|居住地|じゅうしょ|市区町村"),
+    ("生年月日", r"生年|誕生|生まれ|年齢|年令|満年|たんじょう"),
+    ("連絡先", r"電話|携帯|けいたい|メール|めーる|fax|連絡先|(^|_)tel(_|$)"),
+    (
+        "個人識別符号",
+        r"個人番号|マイナンバー|my_?number|旅券|パスポート|免許|基礎年金|年金番号|被保険者|保険証|住民票コード",
+    ),
+    ("個人識別符号", r"在留カード|指紋|顔|虹彩|声紋|静脈|dna|塩基"),
+    (
+        "要配慮個人情報",
+        r"病歴|病名|傷病|診断|診療|疾患|疾病|障害|障がい|健診|健康診断|検査結果|調剤|人種|民族|信条|宗教",
+    ),
+    ("要配慮個人情報", r"犯罪|前科|犯歴|逮捕|被害|社会的身分|本籍"),
 )
 
 
@@ -203,11 +227,23 @@ def find_keys(counts: Counts) -> Iterator[ColumnSet]:
             return
 
 
+def _write_plainly(name: str) -> str:
+    """Write a name in one way: letters of one width, in small ones, its words parted by _.
+
+    >>> _write_plainly("PatientName"), _write_plainly("Ｚｉｐ－Code"), _write_plainly("ﾌﾘｶﾞﾅ 1")
+    ('patient_name', 'zip_code', 'フリガナ_1')
+    """
+    plain = unicodedata.normalize("NFKC", name)
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain)
+    return re.sub(r"[\s\-./:・ー−‐]+(?=[A-Za-z0-9])|[\s./:]+", "_", parted).lower()
+
+
 def find_name_hints(schema: Schema) -> Iterator[tuple[str, Text]]:
     """Find columns whose names are those of identifiers that laws list; a hint, not a finding."""
     for attribute in schema.attributes:
+        written = _write_plainly(attribute.name)
         for law, kinds in (("HIPAA", HIPAA), ("個人情報保護法", APPI)):
-            kind = next((kind for kind, pattern in kinds if re.search(pattern, attribute.name, re.IGNORECASE)), None)
+            kind = next((kind for kind, pattern in kinds if re.search(pattern, written)), None)
             if kind is not None and attribute.role == "plain":
                 yield (
                     attribute.name,

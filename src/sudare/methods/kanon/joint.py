@@ -10,7 +10,11 @@ The classes of earlier releases are kept beside the history. They are as private
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,15 +34,26 @@ from sudare.schema import Attribute, Schema, Values
 from sudare.schema.arrays import Booleans, Codes
 from sudare.text import Text, text
 
-FORMAT = 1
+FORMAT = 2
+MAX_INTERSECTIONS = 1 << 18  # that are bounded one by one; with more the bound is 1
+
+ROWS_GONE = text(
+    "rows were changed or taken away since an earlier release, or it did not keep how many there were, so that nothing"
+    " can be said; publish from the rows of the earlier releases"
+)
+OTHER_VALUES = text(
+    "an earlier release has columns or values that the schema has no more, so that nothing can be said; publish with"
+    " the schema of the earlier release, or, if it is of another table, keep a history of its own for each table"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReleasedClasses:
-    """The class of every combination of a release; SUPPRESSED where its rows were left out.
+    """The class of every combination of a release, with its rows; SUPPRESSED where they were left out.
 
-    `is_divided`: rows of equal values were dealt out to several classes at random, so that a combination does not tell
-    the class of a row, and nothing can be said of the release together with others.
+    A combination whose rows of equal values were dealt out to several classes at random stands there once for each.
+    `rows_of` is empty in files of the first format, which kept the number of all rows alone. `domains` seals the values
+    of every attribute, so that codes can be compared after the schema was edited.
     """
 
     schema: str
@@ -46,18 +61,38 @@ class ReleasedClasses:
     names: tuple[str, ...]
     codes: Codes
     class_of: Codes
-    is_divided: bool = False
+    rows_of: Codes
+    table: str = ""
+    domains: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, schema: str, recoded: RecodedTable) -> ReleasedClasses:
+    def of(cls, schema: Schema | str, recoded: RecodedTable) -> ReleasedClasses:
         """Read the classes of a recoding, by combination of its quasi-identifiers."""
         pieces = recoded.pieces
-        both = np.unique(np.column_stack([pieces.codes[:, : pieces.quasi], recoded.class_of]), axis=0)
-        codes = both[:, :-1]
-        is_divided = len(np.unique(codes, axis=0)) < len(codes)
-        names = pieces.names[: pieces.quasi]
+        quasi = pieces.attributes[: pieces.quasi]
+        both, place = np.unique(
+            np.column_stack([pieces.codes[:, : pieces.quasi], recoded.class_of]), axis=0, return_inverse=True
+        )
         return cls(
-            schema=schema, rows=pieces.rows, names=names, codes=codes, class_of=both[:, -1], is_divided=is_divided
+            schema=schema if isinstance(schema, str) else schema.fingerprint,
+            rows=pieces.rows,
+            names=pieces.names[: pieces.quasi],
+            codes=both[:, :-1],
+            class_of=both[:, -1],
+            rows_of=np.bincount(place.reshape(-1), weights=pieces.weights, minlength=len(both)).astype(np.int64),
+            table="" if isinstance(schema, str) else schema.name,
+            domains=tuple(_seal_domain(attribute) for attribute in quasi),
+        )
+
+    def is_of(self, schema: Schema) -> bool:
+        """Tell whether it is a release of the table of a schema, which may have been edited since."""
+        return self.schema == schema.fingerprint or (self.table == schema.name and bool(self.domains))
+
+    def is_comparable(self, attributes: Mapping[str, Attribute]) -> bool:
+        """Tell whether its codes mean what those of these attributes mean."""
+        return all(
+            name in attributes and (not self.domains or self.domains[at] == _seal_domain(attributes[name]))
+            for at, name in enumerate(self.names)
         )
 
     def find(self, names: Sequence[str], codes: Codes) -> Codes:
@@ -69,20 +104,39 @@ class ReleasedClasses:
         return np.asarray(class_of_id[ids[len(self.codes) :]], dtype=np.int64)
 
 
+def _seal_domain(attribute: Attribute) -> str:
+    """Hash what the codes of an attribute mean; role and hierarchy do not change it."""
+    plain = replace(attribute, role="plain", hierarchy=None, from_data=False)
+    facts = Schema(name="", attributes=(plain,)).to_dict()["attributes"]
+    return hashlib.sha256(json.dumps(facts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JointSize:
-    """How few rows all releases together leave alike, and how many releases there are; None where it is not known."""
+    """How few rows all releases together leave alike, and how many releases there are.
+
+    `k` is exact where every row has its class in every release for certain, else a lower bound (`is_exact` False);
+    None where nothing can be bounded, for the reason `problem`.
+    """
 
     k: int | None
     releases: int
+    is_exact: bool = True
+    problem: Text | None = None
 
     def describe(self) -> Text:
         """Say it to the steward."""
-        if self.k is None:
+        if self.problem is not None:
             return text(
-                "this release divides rows of equal values at random, or an earlier one did; what the {count} releases"
-                " of this table tell together is not computed",
+                "all {count} releases of this table together: {problem}", count=self.releases, problem=self.problem
+            )
+        if not self.is_exact:
+            return text(
+                "all {count} releases of this table together: whoever can match their rows still finds at least {k}"
+                " rows alike, if rows were only added since the earlier releases; it may be more, since which rows are"
+                " new, or how equal rows were divided, is not known",
                 count=self.releases,
+                k=self.k,
             )
         return text(
             "all {count} releases of this table together: whoever can match their rows still finds at least {k} rows"
@@ -95,15 +149,132 @@ class JointSize:
 def measure_joint(source: Countable, recoded: RecodedTable, earlier: Sequence[ReleasedClasses]) -> JointSize:
     """Intersect the classes of a new release with those of all earlier ones, and count the smallest."""
     classes = [ReleasedClasses.of("", recoded), *earlier]
-    if any(release.is_divided for release in classes):
-        return JointSize(k=None, releases=len(classes))
+    attributes = {attribute.name: attribute for attribute in source.schema.attributes}
+    if not all(release.is_comparable(attributes) for release in classes):
+        return JointSize(k=None, releases=len(classes), problem=OTHER_VALUES)
     pieces, names = recoded.pieces, tuple(dict.fromkeys(name for release in classes for name in release.names))
     if not set(names) <= set(pieces.names):
         pieces = Pieces.of(source.count(names), names)
-    together = np.column_stack([release.find(pieces.names, pieces.codes) for release in classes])
-    is_seen = (together != SUPPRESSED).any(axis=1)  # rows that no release shows are not found by anybody
-    sizes = np.bincount(number_classes(together[is_seen] + 1), weights=pieces.weights[is_seen])
-    return JointSize(k=int(sizes.min(initial=pieces.rows)), releases=len(classes))
+    return bound_joint(pieces, classes)
+
+
+def bound_joint(pieces: Pieces, classes: Sequence[ReleasedClasses]) -> JointSize:
+    """Count the smallest intersection of classes of releases of a table; a lower bound where it is not determined.
+
+    A combination has its class for certain if one class has all rows that the table has of it. Else (rows were added
+    since, or equal rows were dealt out) only bounds are known: of n rows that share all such combinations, at least
+    sum_i a_i - (j - 1) n and at most min_i b_i are in j classes at once, which hold between a_i and b_i of them
+    (Frechet). An intersection that may hold somebody has at least max(1, lower bound) rows. Proof: proofs/kanon.md
+    """
+    located = [_locate(pieces, release) for release in classes]
+    if any(release is None for release in located):
+        return JointSize(k=None, releases=len(classes), problem=ROWS_GONE)
+    known = [release for release in located if release is not None]
+    together = np.column_stack([release.key for release in known])
+    group_of = number_classes(together - int(together.min(initial=0)))  # it numbers codes from 0
+    groups, first = np.unique(group_of, return_index=True)
+    rows = np.bincount(group_of, weights=pieces.weights).astype(np.int64)
+    keys = together[first]
+    is_certain = (keys >= SUPPRESSED).all(axis=1)
+    cells = _Cells(keys[is_certain], rows[groups[is_certain]])
+    is_whole = all(
+        cells.add_bounds(known, key, int(rows[group]))
+        for key, group in zip(keys[~is_certain].tolist(), groups[~is_certain].tolist(), strict=True)
+    )
+    k = cells.smallest(pieces.rows) if is_whole else 1
+    return JointSize(k=k, releases=len(classes), is_exact=bool(is_certain.all()))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _LocatedRelease:
+    """The classes of one release beside the table: `key` of every piece is its class, or below SUPPRESSED a number.
+
+    `shares` tells for each such number the classes of its rows (SUPPRESSED: not in the release) and how many each has.
+    """
+
+    key: Codes
+    shares: Mapping[int, tuple[tuple[int, int], ...]]
+    rows: Mapping[int, int]
+
+
+def _locate(pieces: Pieces, release: ReleasedClasses) -> _LocatedRelease | None:
+    """Find the class of every piece in a release; None if the table has lost rows of it since."""
+    own = pieces.codes[:, [pieces.names.index(name) for name in release.names]]
+    ids = number_classes(np.concatenate([release.codes, own]))
+    then, now = ids[: len(release.codes)], ids[len(release.codes) :]
+    count = int(ids.max(initial=-1)) + 1
+    rows_now = np.bincount(now, weights=pieces.weights, minlength=count).astype(np.int64)
+    is_old = bool(release.codes.size) and not release.rows_of.size
+    if is_old:
+        if release.rows != pieces.rows or len(np.unique(then)) < len(then):
+            return None
+        rows_then = np.where(np.bincount(then, minlength=count) > 0, rows_now, 0)
+    else:
+        rows_then = np.bincount(then, weights=release.rows_of, minlength=count).astype(np.int64)
+    if (rows_then > rows_now).any():
+        return None
+    classes_then = np.bincount(then, minlength=count)
+    key_of = np.full(count, SUPPRESSED, dtype=np.int64)
+    key_of[then] = release.class_of
+    unsure = np.flatnonzero((classes_then > 1) | ((classes_then == 1) & (rows_then < rows_now)))
+    key_of[unsure] = SUPPRESSED - 1 - np.arange(len(unsure))
+    shares: dict[int, dict[int, int]] = {int(key_of[at]): {} for at in unsure.tolist()}
+    for at, number, part in zip(
+        then.tolist(), release.class_of.tolist(), _parts(release, rows_then, then), strict=True
+    ):
+        if (key := int(key_of[at])) < SUPPRESSED:
+            shares[key][number] = shares[key].get(number, 0) + part
+    for at in unsure.tolist():
+        absent, share = int(rows_now[at] - rows_then[at]), shares[int(key_of[at])]
+        if absent:
+            share[SUPPRESSED] = share.get(SUPPRESSED, 0) + absent
+    return _LocatedRelease(
+        key=key_of[now],
+        shares={key: tuple(share.items()) for key, share in shares.items()},
+        rows={int(key_of[at]): int(rows_now[at]) for at in unsure.tolist()},
+    )
+
+
+def _parts(release: ReleasedClasses, rows_then: Codes, then: Codes) -> list[int]:
+    parts: list[int] = release.rows_of.tolist() if release.rows_of.size else rows_then[then].tolist()
+    return parts
+
+
+class _Cells:
+    """The rows of every intersection of classes: at least and at most."""
+
+    def __init__(self, keys: Codes, rows: Codes) -> None:
+        self.bounds: dict[tuple[int, ...], list[int]] = {}
+        for key, count in zip(map(tuple, keys.tolist()), rows.tolist(), strict=True):
+            self._add(key, int(count), int(count))
+
+    def _add(self, key: tuple[int, ...], least: int, most: int) -> None:
+        if most and any(number != SUPPRESSED for number in key):  # rows that no release shows are found by nobody
+            bounds = self.bounds.setdefault(key, [0, 0])
+            bounds[0] += least
+            bounds[1] += most
+
+    def add_bounds(self, releases: Sequence[_LocatedRelease], key: Sequence[int], rows: int) -> bool:
+        """Add rows whose classes are not certain in some releases; False if the intersections are too many."""
+        choices: list[list[tuple[int, int, int]]] = []
+        for release, number in zip(releases, key, strict=True):
+            if number >= SUPPRESSED:
+                choices.append([(number, rows, rows)])
+            else:
+                others = release.rows[number]  # of which so many may be elsewhere
+                choices.append(
+                    [(name, max(0, rows - (others - part)), min(rows, part)) for name, part in release.shares[number]]
+                )
+        if len(self.bounds) + math.prod(map(len, choices)) > MAX_INTERSECTIONS:
+            return False
+        for chosen in itertools.product(*choices):
+            least = sum(low for _, low, _ in chosen) - (len(chosen) - 1) * rows
+            self._add(tuple(name for name, _, _ in chosen), max(0, least), min(high for _, _, high in chosen))
+        return True
+
+    def smallest(self, rows: int) -> int:
+        """Give the rows that every intersection has at least, if it has any."""
+        return min((max(1, least) for least, _ in self.bounds.values()), default=rows)
 
 
 def check_joint(joint: JointSize, least: int) -> None:
@@ -112,7 +283,20 @@ def check_joint(joint: JointSize, least: int) -> None:
     Error: Infeasible.
     """
     if joint.k is None:
-        raise Infeasible("{problem}; publish without --mondrian relaxed", problem=joint.describe())
+        raise Infeasible(
+            "joint k of {least} cannot be promised for {count} releases: {problem}",
+            least=least,
+            count=joint.releases,
+            problem=joint.problem or "",
+        )
+    if joint.k < least and not joint.is_exact:
+        raise Infeasible(
+            "together with the {count} earlier releases it is not certain that {least} rows stay alike: rows were added"
+            " since, or equal rows were divided at random; publish from the rows of the earlier releases and without"
+            " --mondrian relaxed, or use coarser groups",
+            count=joint.releases - 1,
+            least=least,
+        )
     if joint.k < least:
         raise Infeasible(
             "together with the {count} earlier releases fewer than {least} rows would stay alike; use the levels or"
@@ -166,13 +350,15 @@ def add_earlier(
 ) -> Counts:
     """Count a table with one attribute more: how the earlier releases together class a row.
 
-    Error: Infeasible if one of them divided rows of equal values at random.
+    Error: Infeasible if the class of some row in them is not certain.
     """
-    if any(release.is_divided for release in earlier):
-        check_joint(JointSize(k=None, releases=len(earlier)), 1)
+    attributes = {attribute.name: attribute for attribute in source.schema.attributes}
+    if not all(release.is_comparable(attributes) for release in earlier):
+        check_joint(JointSize(k=None, releases=len(earlier) + 1, problem=OTHER_VALUES), 1)
     names = tuple(dict.fromkeys([*quasi, *sensitive, *(name for release in earlier for name in release.names)]))
     counts = source.count_with_persons(names) if is_by_person else source.count(names)
     codes = counts.columns()
+    _require_certain(Pieces.of(counts, names), earlier)
     classes = np.column_stack([release.find(names, codes) for release in earlier])
     together, is_absent = number_classes(classes + 1), (classes == SUPPRESSED).all(axis=1)
     in_none = {int(together[at]) for at in np.flatnonzero(is_absent).tolist()}
@@ -187,6 +373,18 @@ def add_earlier(
         ),
     )
     return Counts.from_columns(schema, np.column_stack([codes[:, kept], together]), counts.values)
+
+
+def _require_certain(pieces: Pieces, earlier: Sequence[ReleasedClasses]) -> None:
+    """Refuse to nest in releases in which the class of a row is not certain."""
+    for release in earlier:
+        located = _locate(pieces, release)
+        if located is None or located.shares:
+            raise Infeasible(
+                "rows were added, changed or taken away since an earlier release, or it divided equal rows at random,"
+                " so that its classes are not those of the rows; publish from the rows of the earlier release to nest"
+                " in it"
+            )
 
 
 def leave_out_enough(recoded: RecodedTable, least: int, max_suppressed_rows: int) -> RecodedTable | None:
@@ -232,7 +430,8 @@ def read_classes(path: str | Path) -> list[ReleasedClasses]:
     """
     try:
         with open_arrays(path) as arrays:
-            return [_from_arrays(arrays, number) for number in range(len(arrays.files) // 3)]
+            heads = sum(name.endswith("/head") for name in arrays.files)
+            return [_from_arrays(arrays, number) for number in range(heads)]
     except FileNotFoundError:
         return []
     except UNREADABLE:
@@ -242,16 +441,21 @@ def read_classes(path: str | Path) -> list[ReleasedClasses]:
 
 
 def _from_arrays(arrays: np.lib.npyio.NpzFile, number: int) -> ReleasedClasses:
-    version, schema, rows, is_divided, *names = arrays[f"{number}/head"].tolist()
-    if version != str(FORMAT):
+    head = arrays[f"{number}/head"].tolist()
+    version, schema, rows = head[:3]
+    if version not in ("1", str(FORMAT)):
         raise ValueError
+    is_old = version == "1"  # there followed whether rows were divided, which the codes tell, and the names
+    names = head[4:] if is_old else head[4 : 4 + (len(head) - 4) // 2]
     return ReleasedClasses(
         schema=schema,
         rows=int(rows),
         names=tuple(names),
         codes=arrays[f"{number}/codes"],
         class_of=arrays[f"{number}/class_of"],
-        is_divided=is_divided == "True",
+        rows_of=np.zeros(0, dtype=np.int64) if is_old else arrays[f"{number}/rows_of"],
+        table="" if is_old else head[3],
+        domains=() if is_old else tuple(head[4 + len(names) :]),
     )
 
 
@@ -259,11 +463,13 @@ def add_classes(path: str | Path, release: ReleasedClasses) -> None:
     """Add the classes of a release; the file is replaced as a whole, and only its owner may read it."""
     arrays: dict[str, Any] = {}
     for number, known in enumerate([*read_classes(path), release]):
-        head = [str(FORMAT), known.schema, str(known.rows), str(known.is_divided), *known.names]
+        is_old = bool(known.codes.size) and not known.rows_of.size
+        head = [str(known.rows), "" if is_old else known.table, *known.names, *known.domains]
         arrays |= {
-            f"{number}/head": np.array(head),
+            f"{number}/head": np.array(["1" if is_old else str(FORMAT), known.schema, *head]),
             f"{number}/codes": known.codes,
             f"{number}/class_of": known.class_of,
+            **({} if is_old else {f"{number}/rows_of": known.rows_of}),
         }
     with replaced_file(Path(path), error=SourceError) as place:
         with place.open("wb") as stream:

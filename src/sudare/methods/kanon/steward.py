@@ -162,7 +162,7 @@ def keep_counts(made: Made, history: History) -> None:
     """Keep the classes of the release beside the history, and the counts of pairs if all attributes were counted."""
     private: StewardOutcome = made.payload.steward
     schema, recoded = private.source_schema.fingerprint, private.outcome.recoded
-    add_classes(history.classes_path, ReleasedClasses.of(schema, recoded))
+    add_classes(history.classes_path, ReleasedClasses.of(private.source_schema, recoded))
     if private.approval is None:
         PairCounts.of(schema, recoded.pieces).write(history.pairs_path)
 
@@ -170,7 +170,7 @@ def keep_counts(made: Made, history: History) -> None:
 def find_earlier(schema: Schema, history: History | None) -> list[ReleasedClasses]:
     """Find the classes of all earlier releases of a table."""
     known = [] if history is None else read_classes(history.classes_path)
-    return [release for release in known if release.schema == schema.fingerprint]
+    return [release for release in known if release.is_of(schema)]
 
 
 def compare_with_earlier(source: Recodable, outcome: Outcome, history: History | None) -> JointSize | None:
