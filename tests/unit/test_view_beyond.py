@@ -20,13 +20,14 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.view import View, open_view
 from sudare.methods.view import residual as residual_module
-from sudare.methods.view.budget import by_size, plan
+from sudare.methods.view.budget import by_size, plan, split_epsilon
 from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, scale_moments
-from sudare.methods.view.fit import GroupSums, Measurements, OneWay, Pair, estimate_margins, fit
+from sudare.methods.view.fit import GroupSums, Measurements, OneWay, Pair, estimate_margins, fit, nearest_table
 from sudare.methods.view.grow import plan_cells
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import SMOOTH_LUMPS, cut_schema, declared_axis
 from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
+from sudare.methods.view.model import sibling_bins
 from sudare.methods.view.residual import (
     WeightedRecords,
     add_groups,
@@ -40,6 +41,7 @@ from sudare.methods.view.tables import AxisSpread, TableView
 from sudare.noise import SeededRng
 from sudare.noise.witness import WatchedRng
 from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
+from sudare.schema.hierarchy import TableHierarchy
 from sudare.testing import Tabled
 from sudare.testing.subject import schema_of
 from sudare.verify.neighbours import TablePair
@@ -368,6 +370,55 @@ def test_a_long_list_of_values_takes_little_from_the_others() -> None:
     alone, beside = (by_size(Fraction(1), sizes) for sizes in ([10] * 12, [10] * 12 + [100_000] * 2))
 
     assert float(alone[0] / beside[0]) <= 1.2
+
+
+def test_rare_values_of_a_long_list_share_bins_with_their_siblings() -> None:
+    """Detects bins of lucky values, and bins that mix the rare values of groups that could stand apart."""
+    paths = [(f"v{code:03}", f"g{code % 4}", "*") for code in range(400)]
+    draw = np.random.default_rng(4)
+    counts = np.full(400, 20.0)
+    counts[[5, 9]] = 6_000.0
+    one_way = OneWay(values=counts + draw.laplace(scale=40.0, size=400), variance=2 * 40.0**2)
+
+    bins = sibling_bins(one_way, TableHierarchy.from_paths(paths), 10, is_gaussian=False)
+
+    alone = [code for code in range(400) if (bins == bins[code]).sum() == 1]
+    groups = [{code % 4 for code in np.flatnonzero(bins == one)} for one in range(int(bins.max()) + 1)]
+    assert alone == [5, 9]
+    assert all(len(group) == 1 for group in groups)
+    assert set(bins.tolist()) == set(range(int(bins.max()) + 1))
+
+
+def test_the_nearest_table_keeps_its_margins_and_lies_nearer_than_any_other() -> None:
+    draw = np.random.default_rng(6)
+    true = draw.gamma(0.4, 30.0, size=(6, 8))
+    rows, columns = true.sum(axis=1), true.sum(axis=0)
+    noisy = true + draw.laplace(scale=15.0, size=true.shape)
+    off = noisy - true
+    noisy = true + off - off.mean(axis=0) - off.mean(axis=1)[:, None] + off.mean()  # with the right margins
+
+    found = nearest_table(noisy, rows, columns)
+
+    assert (found >= 0).all()
+    assert np.abs(found.sum(axis=1) - rows).max() < 0.02 * rows.max()
+    assert np.allclose(found.sum(axis=0), columns)
+    for _ in range(50):  # towards other tables with these margins it only gets farther
+        other = draw.gamma(0.4, 30.0, size=true.shape)
+        for _ in range(60):
+            other *= (rows / other.sum(axis=1))[:, None]
+            other *= columns / other.sum(axis=0)
+        assert ((found - noisy) ** 2).sum() < ((0.9 * found + 0.1 * other - noisy) ** 2).sum()
+    assert ((found - true) ** 2).sum() < ((np.maximum(noisy, 0.0) - true) ** 2).sum()
+
+
+def test_more_extra_pairs_are_chosen_where_the_noise_of_all_would_be_small() -> None:
+    usual, clear = (
+        split_epsilon("model", Fraction(10), records=20_000.0, sizes=[10] * 11, all_pairs=all_pairs)
+        for all_pairs in (False, True)
+    )
+
+    assert (usual.more, clear.more) == (10, 15)
+    assert clear.ones + clear.choices + clear.forest + clear.extras == 10
 
 
 def test_the_scale_of_a_weight_is_the_scale_of_its_error() -> None:

@@ -37,6 +37,7 @@ SPLIT_WHEN_ALL_PAIRS_MAY_PAY = (5000, 600, 2200, 2200)  # choices are clear; ext
 MANY_ATTRIBUTES = 16  # with more than these
 ALL_PAIRS_SHARE = Fraction(1, 4)  # about what all pairs beyond the forest share
 LEAST_SIGNAL_BEYOND = 500  # records over the noise of a cell of theirs, from which on less goes to choices
+EXTRAS_IF_CLEAR = Fraction(3, 2)  # of the forest's pairs: where groups of attributes depend on each other, more are off
 MOST_PAIRS_BEYOND = 5_000
 LEAST_STRENGTH = Fraction(1, 10**6)
 FEWEST_BINS = 4
@@ -254,7 +255,7 @@ def split_epsilon(
     """
     d = len(sizes)
     signal_per_attribute = records * float(epsilon) / d
-    signal = records * float(epsilon) / sum(_weigh_lists([math.sqrt(size) for size in sizes], sizes))
+    signal = records * float(epsilon) / sum(_weigh_lists([math.sqrt(size) for size in sizes], sizes, least=2))
     if method == "product" or d == 1:
         return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
     least = LEAST_SIGNAL_FEW_ATTRIBUTES if d <= FEW_ATTRIBUTES else LEAST_SIGNAL
@@ -266,7 +267,7 @@ def split_epsilon(
     one_way, choice, forest, extra = (
         low + part * (high - low) for low, high in zip(SPLIT_WHEN_PAIRS_BEGIN_TO_PAY, full, strict=True)
     )
-    more = min(d - 1, d * (d - 1) // 2 - (d - 1))
+    more = min(int(EXTRAS_IF_CLEAR * (d - 1)) if all_pairs else d - 1, d * (d - 1) // 2 - (d - 1))
     choice = min(choice, Fraction(MOST_CHOICE_SHARE * (d - 1 + more)))
     if not more:
         forest, extra = forest + extra, Fraction()
@@ -328,21 +329,19 @@ def bins_wanted(records: float, epsilon: float, attributes: int) -> int:
 
 
 def by_size(
-    amount: Fraction, sizes: Sequence[int], *, root: Literal[2, 3] = 2, currency: Currency = EPSILON
+    amount: Fraction, sizes: Sequence[int], *, steps: Literal[1, 3] = 3, currency: Currency = EPSILON
 ) -> list[Fraction]:
-    """Split an amount of pure epsilon in proportion to a root of the tables' sizes; of rho with the same weights.
+    """Split an amount of pure epsilon in proportion to the cube root of tables' sizes; of rho with the same weights.
 
-    The cube root makes the squares of all noise least, the power 2/3 would if a table counted by its size, as it does
-    in pairs of prefixes; the square root lies between. Roots are rounded, so that few laws of noise are needed.
+    The noise of a range grows with the root of how many values it takes, so the cube root makes the squares of all
+    noise least. It is rounded to `steps` in a doubling, so that few laws of noise are needed.
 
-    >>> by_size(Fraction(1), [1, 4, 4])
-    [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
-    >>> by_size(Fraction(1), [1, 8, 8], root=3)
+    >>> by_size(Fraction(1), [1, 8, 8])
     [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
     """
-    weights = [_root(size, root) for size in sizes]
-    if root == 2:
-        weights = _weigh_lists(weights, sizes)
+    weights = [_root(size, steps) for size in sizes]
+    if steps == 3:
+        weights = _weigh_lists(weights, sizes, least=1)
     else:
         most = max(MOST_WEIGHT_OF_LONG, sorted(weights)[len(weights) // 2])
         weights = [min(one, most) if size > LONG_TABLE else one for one, size in zip(weights, sizes, strict=True)]
@@ -352,17 +351,18 @@ def by_size(
 Weight = TypeVar("Weight", float, Fraction)
 
 
-def _weigh_lists(weights: Sequence[Weight], sizes: Sequence[int]) -> list[Weight]:
-    """Let a long list weigh no more than half a usual attribute, or 2: two of them may cost the others a fifth."""
+def _weigh_lists(weights: Sequence[Weight], sizes: Sequence[int], *, least: int) -> list[Weight]:
+    """Let a long list weigh no more than half a usual attribute: two of them may cost the others a fifth."""
     usual = sorted(weights)[len(weights) // 2]
     return [
-        min(weight, max(type(weight)(2), usual / 2)) if size > LONG_LIST else weight
+        min(weight, max(type(weight)(least), usual / 2)) if size > LONG_LIST else weight
         for weight, size in zip(weights, sizes, strict=True)
     ]
 
 
-def _root(size: int, root: Literal[2, 3]) -> Fraction:
+def _root(size: int, steps: Literal[1, 3]) -> Fraction:
+    """About the cube root: 1, 5/4, 8/5, 2, ... or, in whole doublings, 1, 2, 4."""
     doublings = round(max(0, (size * size - 1).bit_length()) / 2)  # about log2(size)
-    if root == 3:
+    if steps == 1:
         return Fraction(2) ** round(doublings / 3)
-    return Fraction(2) ** (doublings // 2) * (Fraction(7, 5) if doublings % 2 else 1)
+    return Fraction(2) ** (doublings // 3) * (1, Fraction(5, 4), Fraction(8, 5))[doublings % 3]

@@ -115,6 +115,7 @@ FULL_SWEEPS = 10  # with whole steps; then steps shrink, which averages tables t
 LAST_STEP = 0.13
 LEAST_SHARE_OF_INDEPENDENCE = 1e-3  # of what independence would give
 MARGIN_ROUNDS = 12
+NEAREST_ROUNDS = 15
 LAST_SWEEPS = 6  # over single attributes alone
 NO_RECORDS = 1e-250  # records
 
@@ -192,7 +193,11 @@ def estimate_total(measured: Measurements) -> float:
 
 
 def target_table(pair: Pair, margins: Sequence[Reals], total: float) -> Reals:
-    """The noisy table with the margins of the model: only what differs from independence is taken from it."""
+    """The noisy table with the margins of the model: only what differs from independence is taken from it.
+
+    Of all tables with these margins and nothing below 0 it is the nearest one: cutting cells off at 0 would keep the
+    noise of empty cells where it is above 0, and take what they then have from the full ones.
+    """
     first, second = margins[pair.first], margins[pair.second]
     reference = np.outer(first, second) / max(total, 1e-9)
     surprise = pair.values - reference
@@ -200,11 +205,37 @@ def target_table(pair: Pair, margins: Sequence[Reals], total: float) -> Reals:
     least = np.minimum(
         LEAST_SHARE_OF_INDEPENDENCE * reference, math.sqrt(pair.variance) / 10
     )  # small against the noise, so never a bias
-    table: Reals = np.maximum(reference + surprise, least)
+    table: Reals = np.maximum(nearest_table(reference + surprise, first, second), least)
     for _ in range(MARGIN_ROUNDS):
         table *= _ratio(first, table.sum(axis=1))[:, None]
         table *= _ratio(second, table.sum(axis=0))
     return table
+
+
+def nearest_table(table: Reals, rows: Reals, columns: Reals) -> Reals:
+    """Find the nearest table with these margins and no cell below 0 (Dykstra's alternating projections).
+
+    >>> nearest_table(np.array([[5.0, -1.0], [-1.0, 5.0]]), np.array([4.0, 4.0]), np.array([4.0, 4.0])).tolist()
+    [[4.0, 0.0], [0.0, 4.0]]
+    """
+    if (table >= 0).all():  # its margins are right already
+        return table
+    nearest, for_rows, for_columns = table, np.zeros_like(table), np.zeros_like(table)
+    for _ in range(NEAREST_ROUNDS):
+        moved = nearest_lines(nearest + for_rows, rows)
+        for_rows = nearest + for_rows - moved
+        nearest = nearest_lines((moved + for_columns).T, columns).T
+        for_columns = moved + for_columns - nearest
+    return nearest
+
+
+def nearest_lines(table: Reals, totals: Reals) -> Reals:
+    """Move every line to the nearest one of its total, nothing below 0: x = (y - t)+ with a t for each."""
+    falling = -np.sort(-table, axis=1)
+    shifts = (falling.cumsum(axis=1) - totals[:, None]) / np.arange(1, table.shape[1] + 1)
+    last = np.maximum((falling > shifts).sum(axis=1) - 1, 0)
+    moved: Reals = np.maximum(table - shifts[np.arange(len(table)), last][:, None], 0.0)
+    return moved
 
 
 def _product(margins: list[Reals], total: float) -> Reals:

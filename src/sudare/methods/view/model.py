@@ -56,10 +56,13 @@ from sudare.noise.uniform import draw_below
 from sudare.postprocess import find_nearest_point
 from sudare.schema import Attribute, Schema, Values
 from sudare.schema.arrays import Codes, Integers, Reals
+from sudare.schema.hierarchy import Hierarchy
 
 
-def coarse_bins(mass: Reals, order: Codes, wanted: int) -> Codes:
+def coarse_bins(mass: Reals, order: Codes, wanted: int, *, group: Codes | None = None) -> Codes:
     """Give every value its bin: neighbours in `order` share one of about total/wanted, a heavy value stands alone.
+
+    Values of two groups, where there are any, share none.
 
     >>> coarse_bins(np.array([1.0, 1.0, 6.0, 1.0, 1.0]), np.arange(5), 4).tolist()
     [0, 0, 1, 2, 2]
@@ -71,7 +74,8 @@ def coarse_bins(mass: Reals, order: Codes, wanted: int) -> Codes:
     current, filled, is_alone = 0, 0.0, False
     for position, value in enumerate(order):
         heavy = mass[value] >= limit
-        opens = position > 0 and (heavy or is_alone or filled + mass[value] / 2 > limit)
+        is_apart = position > 0 and group is not None and bool(group[value] != group[order[position - 1]])
+        opens = position > 0 and (heavy or is_alone or is_apart or filled + mass[value] / 2 > limit)
         if opens:
             current, filled = current + 1, 0.0
         bins[value] = current
@@ -90,17 +94,38 @@ def value_order(attribute: Attribute) -> Codes:
 
 
 def is_long_list(cells: StartCells, wanted: int) -> bool:
-    """Tell whether values without order or hierarchy are merged by noisy frequency: neighbours in a list are not alike.
+    """Tell whether values without order are merged by noisy frequency: neighbours in a list are not alike.
 
-    Frequent values then stand alone, in up to twice the bins, and those that noise alone could explain share the last.
+    Frequent values then stand alone, in up to twice the bins, and those that noise alone could explain are merged: with
+    their siblings where a hierarchy is declared, else all of them.
     """
     attribute = cells.attribute
-    return (
-        isinstance(attribute.domain, Values)
-        and not attribute.is_ordered
-        and attribute.hierarchy is None
-        and (attribute.size > 2 * wanted)
-    )
+    return isinstance(attribute.domain, Values) and not attribute.is_ordered and attribute.size > 2 * wanted
+
+
+def largest_noise(one_way: OneWay, *, is_gaussian: bool) -> float:
+    """The largest noise that so many values have, on average."""
+    many, deviation = math.log(max(2, one_way.values.size)), math.sqrt(one_way.variance)
+    return deviation * (math.sqrt(2 * many) if is_gaussian else many / math.sqrt(2))
+
+
+def sibling_bins(one_way: OneWay, hierarchy: Hierarchy, wanted: int, *, is_gaussian: bool) -> Codes:
+    """Give values their bins by noisy frequency, those that do not stand out from the noise with their siblings.
+
+    Siblings are the groups of the finest level that has no more than `wanted` of them, or of the coarsest. What the
+    rare values of a group have together is told by their sum, in which the noise of many cancels. Up to half as many
+    groups as bins are kept apart.
+    """
+    codes = np.arange(one_way.values.size, dtype=np.int64)
+    levels = [hierarchy.lift(codes, level) for level in range(1, hierarchy.height + 1)]
+    fitting = [lifted for lifted in levels if np.unique(lifted).size <= wanted]
+    group = np.unique(fitting[0] if fitting else levels[-1], return_inverse=True)[1]
+    is_rare = one_way.values <= largest_noise(one_way, is_gaussian=is_gaussian)
+    sums = np.maximum(np.bincount(group, np.where(is_rare, one_way.values, 0.0)), 0.0)
+    mean = sums / np.maximum(np.bincount(group, is_rare), 1)
+    mass = np.where(is_rare, mean[group], one_way.values)
+    order = np.lexsort((codes, *levels, is_rare, group)).astype(np.int64)
+    return coarse_bins(mass, order, wanted, group=group if group.max() < wanted // 2 else None)
 
 
 def frequency_bins(one_way: OneWay, mass: Reals, wanted: int, *, is_gaussian: bool) -> Codes:
@@ -113,9 +138,7 @@ def frequency_bins(one_way: OneWay, mass: Reals, wanted: int, *, is_gaussian: bo
     >>> frequency_bins(one_way, np.maximum(one_way.values, 0.0), 4, is_gaussian=False).tolist()
     [2, 0, 2, 1, 2]
     """
-    many, deviation = math.log(max(2, one_way.values.size)), math.sqrt(one_way.variance)
-    largest = deviation * (math.sqrt(2 * many) if is_gaussian else many / math.sqrt(2))
-    is_rare = one_way.values <= largest
+    is_rare = one_way.values <= largest_noise(one_way, is_gaussian=is_gaussian)
     order = np.argsort(-one_way.values, kind="stable")
     bins = coarse_bins(np.where(is_rare, 0.0, mass), order, wanted)
     bins[is_rare] = int(bins[~is_rare].max(initial=-1)) + 1
@@ -242,7 +265,7 @@ def measure_pairs(
     Guarantee: the part, in the currency of the budget: a record lies in one cell of every table.
     """
     sizes = [binned.widths[a] * binned.widths[b] for a, b in pairs]
-    shares = by_size(part, sizes, root=3, currency=budget.currency)
+    shares = by_size(part, sizes, steps=1, currency=budget.currency)
     measured = []
     for (first, second), share in zip(pairs, shares, strict=True):
         noise = budget.noise(share)
@@ -397,7 +420,8 @@ def _look_beyond(
     groups = group_bins(margins, ordered, signal)
     grids = draw_pair_grids(rest, margins, rng=rng)
     units = probe(grids, growth.binned.table, growth.factors, groups, deviation, part=part, budget=budget, rng=rng)
-    return Beyond(pays=does_pay(units, signal, pairs=len(rest), extras=shares.more), spent=part, groups=groups)
+    pays = does_pay(units, signal, pairs=len(rest), extras=min(shares.more, shares.picks))
+    return Beyond(pays=pays, spent=part, groups=groups)
 
 
 def _measure_rest(growth: _Growth, groups: Sequence[Codes], part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
@@ -524,8 +548,15 @@ def _with_bins(measured: Measurements, table: CellTable, epsilon: float) -> Meas
     for one, one_way in zip(table.cells, measured.ones, strict=True):
         mass = find_nearest_point(one_way.values, total=total) if total > 0 else np.zeros(one.size)
         if is_long_list(one, wanted):
-            bins.append(frequency_bins(one_way, mass, 2 * wanted, is_gaussian=measured.is_gaussian))
+            bins.append(_list_bins(one, one_way, mass, 2 * wanted, is_gaussian=measured.is_gaussian))
             continue
         order = value_order(one.attribute) if one.size == one.attribute.size else np.arange(one.size)
         bins.append(coarse_bins(mass, order, wanted))
     return replace(measured, bins=tuple(bins))
+
+
+def _list_bins(one: StartCells, one_way: OneWay, mass: Reals, wanted: int, *, is_gaussian: bool) -> Codes:
+    hierarchy = one.attribute.hierarchy
+    if hierarchy is None:
+        return frequency_bins(one_way, mass, wanted, is_gaussian=is_gaussian)
+    return sibling_bins(one_way, hierarchy, wanted, is_gaussian=is_gaussian)
