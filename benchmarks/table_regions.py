@@ -115,6 +115,50 @@ def spikes(side: int, seed: int, people: int, *, filled: float, sigma: float) ->
     return random.poisson(density * people / density.sum())
 
 
+def rivers(shape: tuple[int, int], seed: int, people: int) -> np.ndarray:
+    """People along rivers that run together towards a coast, towns where they meet, farms near them."""
+    random = np.random.default_rng(seed)
+    height, width = shape
+    flow = np.zeros(shape)
+    for start in random.integers(0, width, 40):
+        column = float(start)
+        for row in range(int(random.uniform(0, height * 0.7)), height):
+            pull = flow[row, max(0, int(column) - 6) : int(column) + 7]
+            if pull.max() > 0:  # near a river that is there: towards it
+                column += np.sign(int(np.argmax(pull)) - min(6, int(column))) * (random.random() < 0.6)
+            column = float(np.clip(column + random.normal(0, 0.8), 0, width - 1))
+            flow[row, int(column)] += 1
+    density = np.zeros(shape)
+    for reach, weight in ((1, 1.0), (3, 0.35), (8, 0.06)):
+        density += weight * _smooth(flow**1.3, reach)
+    density *= random.lognormal(0, 0.9, shape)
+    density[density < np.quantile(density, 0.35)] = 0
+    return random.poisson(density * people / density.sum())
+
+
+def suburbs(shape: tuple[int, int], seed: int, people: int) -> np.ndarray:
+    """Gravity: people near work that others are near to, in blocks, and single houses far out."""
+    random = np.random.default_rng(seed)
+    rows, columns = np.mgrid[: shape[0], : shape[1]]
+    centres = random.uniform(0, 1, (8, 2)) * shape
+    sizes = random.pareto(0.9, 8) + 0.2
+    density = np.zeros(shape)
+    for (row, column), size in zip(centres, sizes, strict=True):
+        density += size / (1.5 + np.hypot(rows - row, columns - column) ** 1.8 / (1 + size))
+    blocks = np.kron(random.lognormal(0, 1.0, (-(-shape[0] // 3), -(-shape[1] // 3))), np.ones((3, 3)))
+    density *= blocks[: shape[0], : shape[1]] * (random.random(shape) < 0.75)
+    houses = (random.random(shape) < 0.04) * random.geometric(0.3, shape)
+    return random.poisson(density * people / density.sum()) + houses
+
+
+def _smooth(field: np.ndarray, reach: int) -> np.ndarray:
+    """The mean over a square of cells around every cell."""
+    side = 2 * reach + 1
+    padded = np.pad(field, ((reach + 1, reach), (reach + 1, reach))).cumsum(axis=0).cumsum(axis=1)
+    whole = padded[side:, side:] - padded[:-side, side:] - padded[side:, :-side] + padded[:-side, :-side]
+    return np.maximum(whole, 0.0) / side**2
+
+
 MAPS: dict[str, Callable[[], np.ndarray]] = {
     "census": lambda: census_square(rows=160, columns=160, people_per_cell=100, seed=31),
     "clustered": lambda: clustered(160, 32),
@@ -127,6 +171,10 @@ MAPS: dict[str, Callable[[], np.ndarray]] = {
     "spikes": lambda: spikes(160, 94, 600_000, filled=0.35, sigma=1.6),
     "thin spikes": lambda: spikes(160, 95, 130_000, filled=0.25, sigma=1.4),
     "xy": lambda: census_square(rows=512, columns=512, seed=34),
+    "rivers": lambda: rivers((160, 160), 201, 250_000),
+    "suburbs": lambda: suburbs((160, 160), 202, 500_000),
+    "suburbs 256": lambda: suburbs((256, 256), 203, 300_000),
+    "rivers 300 x 700": lambda: rivers((300, 700), 204, 1_500_000),
 }
 
 

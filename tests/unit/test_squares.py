@@ -30,8 +30,9 @@ from sudare.methods.table.squares import SquareLayout, lay_out
 from sudare.methods.table.table import draw_levels
 from sudare.methods.table.workload import choose_shares
 from sudare.noise import GaussianNoise, GeometricNoise, SeededRng
+from sudare.postprocess import surroundings
 from sudare.postprocess.least_squares import LeastSquares
-from sudare.postprocess.surroundings import project_in_metric, round_rows
+from sudare.postprocess.surroundings import MapGrid, combine, project_in_metric, round_rows
 from sudare.schema import Attribute, Impossible, MeshCells, NumberBins, Schema, Unit, Values
 from sudare.verify.neighbours import make_map_schema
 from sudare.verify.replay import replay_method
@@ -419,3 +420,32 @@ def test_halved_noise_of_squares_is_found_by_the_replay(monkeypatch: pytest.Monk
 
     assert all(held)
     assert not all(run())
+
+
+def test_rings_are_the_means_of_the_cells_around() -> None:
+    random = np.random.default_rng(1)
+    is_there = random.random((7, 9)) < 0.6
+    values = random.normal(0, 5, (7, 9)) * is_there
+    grid = MapGrid(height=7, width=9, index=np.flatnonzero(is_there))
+
+    near, far = grid.ring_means(values[is_there])
+
+    for place, (row, column) in enumerate(np.argwhere(is_there)):
+        away = np.maximum(*np.abs(np.indices((7, 9)) - np.array([row, column])[:, None, None]))
+        for ring, reach in ((near, 1), (far, 2)):
+            around = values[(away == reach) & is_there]
+            assert np.isclose(ring[place], around.mean()) if around.size else np.isnan(ring[place])
+
+
+def test_means_of_cells_do_not_depend_on_how_many_are_worked_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(2)
+    expected = random.gamma(1.0, 20.0, 3000)
+    noisy = random.poisson(expected) + random.laplace(0, 10, 3000)
+    at_once = combine(noisy, expected, variance=200.0, is_normal=False)
+    monkeypatch.setattr(surroundings, "BLOCK", 7)
+
+    in_blocks = combine(noisy, expected, variance=200.0, is_normal=False)
+
+    assert np.array_equal(at_once.mean, in_blocks.mean)
+    assert np.array_equal(at_once.variance, in_blocks.variance)
+    assert np.sqrt(np.mean((at_once.mean - expected) ** 2)) < np.sqrt(np.mean((noisy - expected) ** 2))

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 
@@ -25,6 +26,7 @@ ROUNDS = 25  # of expectation and maximisation
 MOST_FITTED = 40_000  # cells that the mixture and the weights of neighbours are fitted to
 NODES = 5  # expectations of a class at which the mean is worked out; between them it is interpolated
 STEPS, REACH = 240, 8.0  # of the noisy figure, and deviations below 0 from which on nothing changes
+BLOCK = 2**15  # cells that are worked out at once
 MOST_MOVED = 2.0  # deviations
 LEAST_BASE = 0.1  # of the share by area that an expectation keeps at least
 WEIGHT_CLASSES, LEAST_WEIGHED = 6, 300
@@ -52,9 +54,13 @@ def combine(noisy: Reals, expectation: Reals, *, variance: float, is_normal: boo
     bottom = -math.asinh(REACH)
     heights = deviation * np.sinh(np.linspace(bottom, top, STEPS))
     tables = _tabulate(y, m, number, edges, heights, variance, is_normal)
-    part = _split(number, m, edges)
-    level = np.clip((np.arcsinh(y / deviation) - bottom) / (top - bottom) * (STEPS - 1), 0, STEPS - 1.000001)
-    mean[active], spread[active] = (np.maximum(_interpolate(table, *part, level), 0.0) for table in tables)
+    both = tables[0].ravel() + 1j * tables[1].ravel()  # mean and variance in one number are read at once
+    found = np.empty(active.size, dtype=np.complex128)
+    for start in range(0, active.size, BLOCK):  # in blocks that stay in the cache
+        block = slice(start, start + BLOCK)
+        level = np.clip((np.arcsinh(y[block] / deviation) - bottom) / (top - bottom) * (STEPS - 1), 0, STEPS - 1.000001)
+        found[block] = _interpolate(both, *_split(number[block], m[block], edges), level)
+    mean[active], spread[active] = np.maximum(found.real, 0.0), np.maximum(found.imag, 0.0)
     limit = MOST_MOVED * deviation
     return Posterior(
         mean=np.clip(mean, np.maximum(noisy - limit, 0.0), np.maximum(noisy + limit, 0.0)),
@@ -77,15 +83,20 @@ def _split(number: Codes, m: Reals, edges: Reals) -> tuple[Codes, Reals]:
     return number * NODES + node, along - node
 
 
-def _interpolate(table: Reals, node: Codes, part: Reals, level: Reals) -> Reals:
+def _interpolate(both: NDArray[np.complex128], node: Codes, part: Reals, level: Reals) -> NDArray[np.complex128]:
+    """Read a table of classes * NODES by STEPS between its nodes and steps."""
     column = level.astype(np.int64)
     rest = level - column
-    flat = table.ravel()
     place = node * STEPS + column
-    low = flat[place] * (1 - rest) + flat[place + 1] * rest
-    high = flat[place + STEPS] * (1 - rest) + flat[place + STEPS + 1] * rest
-    mixed: Reals = low * (1 - part) + high * part
+    mixed = _between(both, place, rest)
+    mixed += part * (_between(both, place + STEPS, rest) - mixed)
     return mixed
+
+
+def _between(both: NDArray[np.complex128], place: Codes, rest: Reals) -> NDArray[np.complex128]:
+    low = both[place]
+    low += rest * (both[place + 1] - low)
+    return low
 
 
 def _tabulate(
@@ -157,10 +168,9 @@ class MapGrid:
 
     def ring_means(self, values: Reals) -> tuple[Reals, Reals]:
         """For every cell the mean of the 8 cells around it, and of the 16 around those; NaN where there are none."""
-        sums, cells = self.spread(values), self.spread(np.ones(self.index.size))
         found = []
-        near, near_cells = _box(sums, 1), _box(cells, 1)
-        for total, number in ((near - sums, near_cells - cells), (_box(sums, 2) - near, _box(cells, 2) - near_cells)):
+        rings = zip(_add_rings(self.spread(values)), _add_rings(self.spread(np.ones(self.index.size))), strict=True)
+        for total, number in rings:
             with np.errstate(invalid="ignore", divide="ignore"):
                 found.append((total / np.where(number > 0.5, number, np.nan)).ravel()[self.index])
         return found[0], found[1]
@@ -179,15 +189,23 @@ class MapGrid:
         return smooth
 
 
-def _box(grid: Reals, reach: int) -> Reals:
-    """Sums over the square of cells within a reach of every cell."""
-    for axis in (0, 1):
-        padded = np.pad(grid, [(reach, reach) if axis == each else (0, 0) for each in (0, 1)])
-        length = grid.shape[axis]
-        grid = np.take(padded, range(length), axis=axis)
-        for shift in range(1, 2 * reach + 1):
-            grid = grid + (padded[shift : shift + length] if axis == 0 else padded[:, shift : shift + length])
-    return grid
+def _add_rings(grid: Reals) -> tuple[Reals, Reals]:
+    """Sums over the 8 cells around every cell, and over the 16 around those."""
+    height, width = grid.shape
+    edged = np.zeros((height + 4, width + 4))
+    edged[2:-2, 2:-2] = grid
+    near = edged[:, 1:-3] + edged[:, 2:-2]  # rows of 3, then of 5
+    near += edged[:, 3:-1]
+    far = near + edged[:, :-4]
+    far += edged[:, 4:]
+    first = near[1:-3] + near[2:-2]
+    first += near[3:-1]
+    second = far[:-4] + far[4:]
+    for shift in (1, 2, 3):
+        second += far[shift : shift + height]
+    second -= first
+    first -= grid
+    return first, second
 
 
 def expect_from_neighbours(noisy: Reals, base: Reals, rings: tuple[Reals, Reals], *, variance: Reals) -> Reals:
@@ -196,21 +214,29 @@ def expect_from_neighbours(noisy: Reals, base: Reals, rings: tuple[Reals, Reals]
     The noise of a cell is no part of its own expectation, so the fit is not drawn to it. `variance` is that of the
     noise of every cell.
     """
-    features = np.stack([base, *(np.where(np.isnan(ring), base, ring) for ring in rings)], axis=1)
+    features = (base, *(np.where(np.isnan(ring), base, ring) if np.isnan(ring).any() else ring for ring in rings))
     classes = max(1, min(WEIGHT_CLASSES, base.size // LEAST_WEIGHED))
     step = max(1, base.size // (10 * MOST_FITTED))
     edges = np.quantile(base[::step], np.linspace(0, 1, classes + 1)[1:-1])
     number = np.searchsorted(edges, base, side="right")
     found = np.empty((classes, 3))
     sample = slice(None, None, max(1, base.size // (5 * MOST_FITTED)))
+    fitted = np.stack([feature[sample] for feature in features], axis=1)
     for place in range(classes):
         chosen = number[sample] == place
-        x, y = features[sample][chosen], noisy[sample][chosen]
+        x, y = fitted[chosen], noisy[sample][chosen]
         scaled = x / (variance[sample][chosen] + base[sample][chosen] ** 2)[:, None]
         gram = scaled.T @ x
         ridge = 1e-9 * max(float(np.trace(gram)), 1e-12) * np.eye(3)
         found[place] = np.maximum(np.linalg.solve(gram + ridge, scaled.T @ y), 0.0) if x.size else (1.0, 0.0, 0.0)
-    expected: Reals = np.maximum((features * found[number]).sum(axis=1), LEAST_BASE * base)
+    expected: Reals = np.empty(base.size)
+    for start in range(0, base.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        weights = found.T[:, number[block]]
+        least = LEAST_BASE * base[block]
+        for weight, feature in zip(weights, features, strict=True):
+            weight *= feature[block]
+        expected[block] = np.maximum(weights.sum(axis=0), least)
     return expected
 
 

@@ -53,6 +53,14 @@ class NumberBins:
                     high=write_decimal(high),
                 )
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Worked out once: bins are looked up by many steps, and have thousands of fractions."""
+        return hash(self.edges)
+
     @cached_property
     def is_whole(self) -> bool:
         """Tell whether all edges are whole numbers."""

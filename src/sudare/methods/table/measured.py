@@ -39,9 +39,11 @@ from sudare.postprocess.surroundings import (
 )
 from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 
-# Deviations of noise: a cell that is expected to hold less becomes 0; by class of density. A higher bound leaves fewer
-# people where nobody is. Chosen on the maps that `squares.py` names, at epsilon 1/10 and 1.
-KEPT_DEVIATIONS = {1: (0.27,), 3: (0.15, 0.27, 0.5), 6: (0.05, 0.065, 0.075, 0.17, 0.27, 0.38)}
+# A cell that is expected to hold less than so many deviations of noise and people more becomes 0; by class of density.
+# A higher bound leaves fewer people where nobody is, and is further off where there are some. People matter where the
+# noise is of few people. Chosen on the maps that `squares.py` names, at epsilon 1/10 and 1.
+KEPT_DEVIATIONS = {1: (0.27,), 3: (0.15, 0.27, 0.5), 6: (0.035, 0.05, 0.06, 0.12, 0.18, 0.26)}
+KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.05, 0.1, 0.5, 1.4, 1.2)}
 GIANT_DEVIATIONS = 20.0  # of noise: with such a cell in the row, what the others look like tells nothing
 AREA_PART = 0.02  # of the expectation of a cell that is spread evenly over its square
 # Standard errors that hold 96 of 100: a little more than is told, since sums of few noises are not quite normal.
@@ -243,13 +245,13 @@ def _estimate_rows(
         chosen = np.flatnonzero(classes == number)
         if chosen.size:
             part = rows.take(chosen)
-            kept = KEPT_DEVIATIONS[len(noises)][number]
+            kept = KEPT_DEVIATIONS[len(noises)][number] * math.sqrt(noise.variance) + KEPT_PEOPLE[len(noises)][number]
             point[chosen] = _combine_rows(part, consistent[chosen], expected[chosen], noise, kept)
     return point
 
 
 def _combine_rows(rows: _Rows, consistent: Reals, expected: Reals, noise: CountNoise, kept: float) -> Reals:
-    """Combine cells with their expectations; rows with a giant are projected plainly."""
+    """Combine cells with their expectations, 0 below `kept` people; rows with a giant are projected plainly."""
     is_open, deviation = rows.weights > 0, math.sqrt(noise.variance)
     found = combine(
         np.where(is_open, consistent, 0.0).ravel(),
@@ -259,7 +261,7 @@ def _combine_rows(rows: _Rows, consistent: Reals, expected: Reals, noise: CountN
     )
     mean, spread = found.mean.reshape(consistent.shape), found.variance.reshape(consistent.shape)
     largest = mean.max(axis=1, keepdims=True)
-    is_kept = is_open & (mean >= np.minimum(kept * deviation, 0.999 * largest))
+    is_kept = is_open & (mean >= np.minimum(kept, 0.999 * largest))
     weights = np.where(is_kept, spread + LEAST_WEIGHT * noise.variance, 0.0)
     is_giant = np.where(is_open, consistent, 0.0).max(axis=1) > GIANT_DEVIATIONS * deviation
     point = np.empty_like(consistent)
