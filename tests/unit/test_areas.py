@@ -99,6 +99,7 @@ def test_a_cell_in_two_areas_counts_where_its_share_is_largest_and_coarse_cells_
     [
         (["town,ward", "1,a"], "first column must be named after an attribute"),
         (["mesh"], "at least one level"),
+        (["mesh,ward"], "holds no area"),
         (["mesh,ward", "53390000,a", "53390000,b"], "line 3: a value is listed twice"),
         (["mesh,ward", "99990000,a"], "line 2: 99990000 is no value of mesh"),
         (["mesh,ward", "53390000"], "line 2: must have 2 columns"),

@@ -132,6 +132,8 @@ def _gather_rows(
                 )
             listed.add(cell)
             shares[cell, unit] = share
+    if not units:
+        raise SchemaError("{file}: holds no area", file=file)
     try:
         return build_areas(attributes, levels, rule, list(units), shares)
     except SchemaError as error:

@@ -42,8 +42,8 @@ from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 # A cell that is expected to hold less than so many deviations of noise and people more becomes 0; by class of density.
 # A higher bound leaves fewer people where nobody is, and is further off where there are some. People matter where the
 # noise is of few people. Chosen on the maps that `squares.py` names, at epsilon 1/10 and 1.
-KEPT_DEVIATIONS = {1: (0.27,), 3: (0.15, 0.27, 0.5), 6: (0.035, 0.05, 0.06, 0.12, 0.18, 0.26)}
-KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.05, 0.1, 0.5, 1.4, 1.2)}
+KEPT_DEVIATIONS = {1: (0.27,), 3: (0.15, 0.27, 0.5), 6: (0.05, 0.065, 0.075, 0.17, 0.27, 0.38)}
+KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.0, 0.05, 0.3, 1.05, 0.75)}
 GIANT_DEVIATIONS = 20.0  # of noise: with such a cell in the row, what the others look like tells nothing
 AREA_PART = 0.02  # of the expectation of a cell that is spread evenly over its square
 # Standard errors that hold 96 of 100: a little more than is told, since sums of few noises are not quite normal.
