@@ -16,8 +16,10 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.kanon.approve import approve
 from sudare.methods.kanon.criteria import MinimumSize, read_criteria
+from sudare.methods.kanon.recheck import recheck_classes
 from sudare.methods.kanon.request import Grouping, Request, read_grouping
 from sudare.schema import Attribute, NumberBins, Schema, Values
+from sudare.verify.checks import verify_release
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")))
@@ -132,3 +134,25 @@ def test_a_request_gets_what_it_names_and_sensitive_columns_and_no_others() -> N
 
     assert [one["name"] for one in release.certificate.schema["attributes"]] == ["town", "illness"]
     assert [one["name"] for one in asked_for.certificate.schema["attributes"]] == ["town", "shoe"]
+
+
+@pytest.mark.parametrize("names", [None, ("short", "long")])
+def test_groups_of_ones_own_are_verified_by_the_mapping_of_the_release(
+    tmp_path: Path, names: tuple[str, ...] | None
+) -> None:
+    schema = Schema(name="t", attributes=(SCHOOL,))
+    (tmp_path / "s.csv").write_text("none;short\nhigh;short\njunior;short\ncollege;long\n(x);long\n")
+    groups = '[["none", "high", "junior"], ["college", "(x)"]]' if names is None else '{ hierarchy = "s.csv" }'
+    (tmp_path / "r.toml").write_text(f"[request]\n\n[[option]]\nschool = {groups}\n")
+    request = Request.read(tmp_path / "r.toml", schema)
+    table = pa.table({"school": ["none"] * 4 + ["junior"] * 3 + ["college"] * 6})
+    with sd.open(table, schema) as source:
+        release = sd.KAnonymity(k=5).publish(source, request=request)
+        release.save(tmp_path / "out")
+    verified, certificate = verify_release(tmp_path / "out"), sd.Release.load(tmp_path / "out").certificate
+    mapping = tmp_path / "out" / "mapping.json"
+    mapping.write_text(mapping.read_text().replace('"label": "', '"label": "other '))
+    forged = recheck_classes(sd.KAnonymity, certificate, tmp_path / "out")
+
+    assert all(claim.passed for claim in verified)
+    assert [str(claim.name) for claim in forged if not claim.passed] == ["labels"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +44,15 @@ if TYPE_CHECKING:
 
 _DISTANCES = {EQUAL_DISTANCE: "equal", ORDERED_DISTANCE: "ordered", HIERARCHICAL_DISTANCE: "hierarchical"}
 CLASS = "class of the release"
+MAPPING = "mapping.json"
 
 
 def recheck_classes(kind: type[Method], certificate: Certificate, directory: Path) -> list[CheckedClaim]:
     """Recount the classes; compare promise, labels and figures with what the records show."""
     promise = read_class_promise(certificate)
     records = find_table(certificate, directory, "records")
-    labels = describe_labels(_find_strangers(certificate, promise, records))
+    own = _read_own_groups(certificate, directory)
+    labels = describe_labels(_find_strangers(certificate, promise, records, own))
     criteria = promise.criteria if labels.passed else ()  # labels that are unknown cannot be counted
     return [
         recheck_promise(certificate, promise.to_dict()),
@@ -152,10 +155,37 @@ def _count_by_class(records: Path, promise: ClassGuarantee, attribute: Attribute
 # --- labels and figures -----------------------------------------------------------------------------------------------
 
 
-def _find_strangers(certificate: Certificate, promise: ClassGuarantee, records: Path) -> Iterator[str]:
+def _read_own_groups(certificate: Certificate, directory: Path) -> dict[str, set[str]]:
+    """Read the labels of the groups that a request made of values, by attribute, from the mapping of the release.
+
+    An attribute is left out if its groups are not parts of its values that have none in common.
+    """
+    if MAPPING not in certificate.payload:
+        return {}
+    schema, own = Schema.from_dict(certificate.schema), dict[str, set[str]]()
+    try:
+        mapping = json.loads((directory / MAPPING).read_text(encoding="utf-8"))
+        asked, told = mapping.get("asked", {}), mapping["attributes"]
+        for name in set(asked) & set(schema.names):
+            groups = asked[name]
+            if not isinstance(groups, list):
+                continue
+            codes = sorted(code for group in groups for code in group)
+            labels = [group["label"] for group in told[name]["groups"]]
+            if codes == sorted(set(codes) & set(range(schema.attribute(name).size))) and len(labels) == len(groups):
+                own[name] = set(labels)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return own
+
+
+def _find_strangers(
+    certificate: Certificate, promise: ClassGuarantee, records: Path, own: Mapping[str, set[str]]
+) -> Iterator[str]:
     """Name the columns that hold undeclared values. Where levels differ by value, any group of a hierarchy is declared.
 
-    Ranges of Mondrian are read off the table and stand in no schema: those columns are left out.
+    Groups of a request are those of its mapping. Ranges of Mondrian are read off the table and stand in no schema:
+    those columns are left out.
     """
     schema, is_full = Schema.from_dict(certificate.schema), "levels" in certificate.measures
     plain = [attribute for attribute in schema.attributes if is_full or attribute.name not in promise.quasi]
@@ -173,7 +203,7 @@ def _find_strangers(certificate: Certificate, promise: ClassGuarantee, records: 
             continue
         if is_mondrian:
             continue
-        groups = _list_groups(attribute)
+        groups = _list_groups(attribute) | own.get(name, set())
         if not all(label in groups or _is_declared(attribute, label) for label in _list(frame, name)):
             yield name
 
