@@ -18,7 +18,7 @@ import pytest
 import sudare as sd
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases import Certificate, Coded, Frame, Release
-from sudare.releases.certificate import describe_error
+from sudare.releases.certificate import describe_error, write_chapters
 from sudare.verify.checks import verify_release
 
 LABELS = np.array(["[0,5)", "東京,都", 'a "b"', None], dtype=object)
@@ -323,3 +323,14 @@ def test_the_error_of_further_tables_is_told_in_words() -> None:
     assert [str(line) for line in describe_error({"tables": tables})] == [
         "Standard deviation of a figure of a further table, by table: 市*sex: 20.3, 県: 0.0."
     ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "is_told"), [({"kind": "row"}, False), ({"kind": "person", "column": "id", "max_rows": 4}, True)]
+)
+def test_a_certificate_says_that_rows_beyond_the_cap_of_a_person_are_in_no_figure(
+    unit: dict[str, object], is_told: bool
+) -> None:
+    words = " ".join(str(line) for _, lines in write_chapters(certificate(unit=unit)) for line in lines)
+
+    assert ("Of the rows of a person at most 4 are counted" in words) == is_told

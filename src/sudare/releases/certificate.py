@@ -149,7 +149,7 @@ IN_OTHER_SENTENCES = {
 def write_chapters(certificate: Certificate) -> list[Chapter]:
     """Give headings and their sentences, in the order they are read: promise, spends, error, making, files."""
     error = [*describe_error(certificate.expected_error), *_describe_coarseness(certificate)]
-    error += _describe_pairs(certificate)
+    error += [*_describe_pairs(certificate), *_describe_cap(certificate)]
     return [
         (text("What is promised"), _describe_promise(certificate)),
         (text("What was spent"), _describe_spends(certificate)),
@@ -232,6 +232,20 @@ def _describe_pairs(certificate: Certificate) -> list[Words]:
         ),
         *([text("Measured pairs: {pairs}.", pairs=listed)] if measured and rest <= 0 else []),
         *([text("Measured pairs: {pairs}, and {rest} more.", pairs=listed, rest=rest)] if rest > 0 else []),
+    ]
+
+
+def _describe_cap(certificate: Certificate) -> list[Words]:
+    """Say that rows beyond the cap of a person are in no figure: no error that is told allows for them."""
+    rows = certificate.unit.get("max_rows") if certificate.spends and certificate.unit else None
+    if rows is None:
+        return []
+    return [
+        text(
+            "Of the rows of a person at most {rows} are counted, chosen at random; the figures and their errors are"
+            " about these rows, and are below those of the whole table where people have more.",
+            rows=rows,
+        )
     ]
 
 
