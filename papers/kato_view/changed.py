@@ -1,4 +1,4 @@
-"""`python -m papers.kato_view.changed [SEEDS]`: the default view of today beside that of the first version.
+"""`python -m papers.kato_view.changed [TRIALS [SET ...]]`: the default view of today beside that of the first version.
 
 The first version's figures are those of results.md (15 seeds); what the paper compares with did not change. Writes
 changed.md anew after every set, so that a run that is interrupted has told something.
@@ -17,6 +17,7 @@ from papers.kato_view.reproduce import collect
 from papers.kato_view.tables import mean
 
 HERE = Path(__file__).parent
+PAGE = HERE / "changed.md"
 EPSILONS = ("0.1", "1", "10")
 TOLD = ("2-way", "Prefix-2D", "Range-2D", "Range-3D", "Range-4D", "1-way ranges")
 
@@ -38,44 +39,57 @@ def read_first() -> dict[tuple[str, str], dict[str, float]]:
     return found
 
 
-def write(lines: list[str], seeds: int) -> None:
+def read_rows() -> dict[str, list[str]]:
+    """The rows of changed.md by set, as they stand: those of a set that is not run again are kept."""
+    rows: dict[str, list[str]] = {}
+    for line in PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else ():
+        name = line.strip("|").split("|")[0].strip()
+        if name in SETS:
+            rows.setdefault(name, []).append(line)
+    return rows
+
+
+def write(rows: dict[str, list[str]]) -> None:
     """Write the page."""
     head = [
         "# What changed: the default view beside its first version",
         "",
-        f"`python -m papers.kato_view.changed {seeds}`: means of {seeds} trials. A number below 1 means less error",
-        "than the first version had; its figures stand in results.md (15 trials). Workloads and bins are those of the",
-        "paper. CPU seconds and the coverage of 95 % intervals: today's view / the first version's. Tables of three",
-        "attributes were not run again, nor what the paper compares with, whose code did not change. Bitcoin could not",
-        "be had, and DP-GAN was not built: README.md says what the paper prints of it. Sets that are missing below",
-        "were not run again.",
+        "`python -m papers.kato_view.changed TRIALS [SET ...]`: means over trials, as many as the row says. A number",
+        "below 1 means less error than the first version had; its figures stand in results.md (15 trials). Workloads and",
+        "bins are those of the paper. CPU seconds and the coverage of 95 % intervals: today's view / the first version's.",
+        "Rows are from the day they were run; a set is run by itself. Tables of three attributes were not run again, nor",
+        "what the paper compares with, whose code did not change. Bitcoin could not be had, and DP-GAN was not built:",
+        "README.md says what the paper prints of it. Sets that are missing below were not run again.",
         "",
-        "| set | epsilon | " + " | ".join(TOLD) + " | CPU s | covered |",
-        "|---|---:|" + "---:|" * (len(TOLD) + 2),
+        "| set | epsilon | trials | " + " | ".join(TOLD) + " | CPU s | covered |",
+        "|---|---:|---:|" + "---:|" * (len(TOLD) + 2),
     ]
-    (HERE / "changed.md").write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
+    lines = [line for name in SETS for line in rows.get(name, ())]
+    PAGE.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
 
 
-def main(seeds: int) -> int:
-    """Run the model on all sets."""
+def compare(name: str, epsilon: str, seeds: int, old: dict[str, float]) -> str:
+    """The row of one set and epsilon."""
+    runs = collect([(name, "model", epsilon, seed, False) for seed in range(1, seeds + 1)])[name, "model", epsilon]
+    errors = dict(zip(WORKLOADS, mean(runs).tolist(), strict=False))
+    ratios = [f"{errors[one] / old[one]:.2f}" if one in old and one in errors else "" for one in TOLD]
+    cpu, covered = float(np.mean([run.cpu for run in runs])), float(np.nanmean([run.covered for run in runs]))
+    more = f"{cpu:.2f} / {old['CPU s']:.2f} | {covered:.1%} / {old['covered']:.1f}%"
+    return f"| {name} | {epsilon} | {seeds} | " + " | ".join(ratios) + f" | {more} |"
+
+
+def main(seeds: int, names: list[str]) -> int:
+    """Run the model on these sets, on all if none is named."""
     if not is_here():
         print("the data are not beside the project (../shared/data); see papers/kato_view/README.md")
         return 0
-    first, lines = read_first(), list[str]()
-    for name in sorted(SETS, key=lambda one: load(one).schema.size):
-        for epsilon in EPSILONS:
-            jobs = [(name, "model", epsilon, seed, False) for seed in range(1, seeds + 1)]
-            runs = collect(jobs)[name, "model", epsilon]
-            errors = dict(zip(WORKLOADS, mean(runs).tolist(), strict=False))
-            old = first[name, epsilon]
-            ratios = [f"{errors[one] / old[one]:.2f}" if one in old and one in errors else "" for one in TOLD]
-            cpu, covered = float(np.mean([run.cpu for run in runs])), float(np.nanmean([run.covered for run in runs]))
-            more = f"{cpu:.2f} / {old['CPU s']:.2f} | {covered:.1%} / {old['covered']:.1f}%"
-            lines.append(f"| {name} | {epsilon} | " + " | ".join(ratios) + f" | {more} |")
-        write(lines, seeds)
+    first, rows = read_first(), read_rows()
+    for name in names or sorted(SETS, key=lambda one: load(one).schema.size):
+        rows[name] = [compare(name, epsilon, seeds, first[name, epsilon]) for epsilon in EPSILONS]
+        write(rows)
         print(f"{name} done", flush=True)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10))
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10, sys.argv[2:]))

@@ -537,10 +537,13 @@ def _count_distinct(call: Call, expression: Expression, group: RecordGroup) -> Q
         if not boxes:
             continue
         found = answer(Functional(group.axes, boxes).moments, level=level)
-        values = size if size == 1 else _values_within(boxes, next(iter(parts[0])), size, group.axes)
+        values = likely = size if size == 1 else _values_within(boxes, next(iter(parts[0])), size, group.axes)
+        if size > 1 and len(boxes) > 1:  # a box that is estimated to be empty brings no values
+            filled = [box for box in boxes if Functional(group.axes, [box]).moments.value >= 0.5]
+            likely = _values_within(filled or boxes, next(iter(parts[0])), size, group.axes)
         low += found.low >= 0.5
         high += min(values, round(found.high)) if found.high >= 0.5 else 0.0
-        value += values if found.value >= values / 2 else min(values, round(found.value))
+        value += likely if found.value >= likely / 2 else min(likely, round(found.value))
     value = min(max(round(value), low), high)
     return Quantity(value=float(value), fixed=(low, high))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from sudare.asking.answers import Estimate, answer
 from sudare.asking.functionals import Functional, ask, combine
 from sudare.asking.protocol import Moments
+from sudare.asking.syntax import refuse
 from sudare.text import Text, text
 
 Parts = Mapping[Functional, float]
@@ -195,6 +196,8 @@ def apply(quantity: Quantity, value: float, slope: float, bounds: tuple[float, f
 
 def estimate(quantity: Quantity, level: float) -> Estimate:
     """The number with its interval, or with the reason why there is none."""
+    if not math.isfinite(quantity.value):
+        raise refuse(text("a number of more than 308 digits"))
     value = min(quantity.most, max(quantity.least, quantity.value))
     if quantity.reason is not None:
         return _without(value, level, quantity.reason, quantity.is_day)

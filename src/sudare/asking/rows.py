@@ -31,6 +31,7 @@ from sudare.asking.syntax import (
 from sudare.asking.vectors import Vector
 from sudare.text import text
 
+SAME = 1e-12  # of a number: nearer ones are the same but for the rounding of sums, as 20 and 20.000000000000004
 Cell = Vector | Quantity
 NULL_CELL = Vector("null", np.array(0.0), np.array(True), is_constant=True)
 
@@ -159,6 +160,8 @@ def _compare(sign: str, left: Cell, right: Cell, decisions: Decisions) -> Vector
         number_cell(cell.value, "date" if cell.is_day else "number") if isinstance(cell, Quantity) else cell
         for cell in (left, right)
     ]
+    if all(side.is_number for side in sides) and math.isclose(*(float(side.data) for side in sides), rel_tol=SAME):
+        sides = [sides[0], sides[0]]
     return vectors.compare(sign, *sides)
 
 
@@ -210,8 +213,10 @@ def _function(name: str, arguments: list[Cell], decisions: Decisions) -> Cell:
         return _rounded(first, _ROUNDING[name])
     last = arguments[-1]
     if name == "ROUND" and (len(arguments) == 1 or isinstance(last, Vector)):
+        if isinstance(last, Vector) and last.kind != "integer":
+            raise refuse("ROUND", text("the number of decimals must be written out"))
         places = int(float(last.data)) if isinstance(last, Vector) else 0
-        factor = 10.0**places
+        factor = 10.0 ** min(max(places, -15), 15)
         return _rounded(first, lambda value: float(vectors.round_away(np.round(value * factor, 9))) / factor)
     if name in ("GREATEST", "LEAST"):
         decisions.were_made = True

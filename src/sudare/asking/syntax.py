@@ -50,6 +50,10 @@ def split_words(statement: str) -> list[Token]:
     tokens, place = [], 0
     while place < len(statement):
         match = _TOKENS.match(statement, place)
+        if match is None and statement[place] in "'\"":
+            raise ParameterError(
+                "what begins with {sign} (character {place}) has no end", sign=statement[place], place=place + 1
+            )
         if match is None:
             raise refuse(text("the sign {sign}", sign=_show(statement[place])))
         kind = match.lastgroup
