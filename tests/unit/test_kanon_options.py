@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ import pytest
 
 import sudare as sd
 from sudare import app
+from sudare.counts import Counts
 from sudare.errors import HierarchyError, Infeasible, ParameterError
+from sudare.methods.base import Plan
 from sudare.methods.kanon.approve import approve
 from sudare.methods.kanon.joint import (
     EARLIER,
@@ -25,6 +28,7 @@ from sudare.methods.kanon.joint import (
     leave_out_enough,
     measure_joint,
 )
+from sudare.methods.kanon.kanonymity import KAnonymitySteps
 from sudare.methods.kanon.relabel import Outcome
 from sudare.methods.kanon.request import Grouping, Request
 from sudare.methods.kanon.risk import compare_recoding
@@ -113,6 +117,33 @@ def test_a_nested_recoding_that_leaves_rows_out_leaves_out_none_or_enough_of_eve
     assert mended is None or (measure_joint(source, forget_earlier(mended), earlier).k or 0) >= 3
     assert mended is not None or told < 3
     assert mended is None or mended.suppressed_rows >= first.suppressed_rows
+
+
+def test_a_nested_recoding_that_may_leave_out_none_still_knows_the_register() -> None:
+    counts = random_counts(423, bits=(3, 2, 2), rows=400)
+    schema, source, quasi = counts.schema, CountedSource(counts), ("a", "b", "c")
+    people = counts.project(list(quasi))
+    register = Counts.from_columns(people.schema, people.columns(), 2 * people.values)
+    option = {"a": Grouping(schema.attribute("a"), 1)}
+    approval = approve(
+        source,  # type: ignore[arg-type]
+        Request(name="", options=(option,)),
+        criteria=sd.KAnonymity(k=3)._all_criteria(None),
+        max_suppressed=Fraction(0),
+        find_sensitive=lambda quasi: (),
+    )
+    earlier = [ReleasedClasses.of(schema.fingerprint, approval.require_approved()[1].recoded)]
+    table = add_earlier(source, quasi, ("s",), earlier)
+    method = sd.KAnonymity(k=3, quasi=quasi, nested=True, criteria=("presence=0..0.5",))
+    generous = replace(method, max_suppressed=Fraction(1, 2))
+    given = generous.outcome(table, quasi, ("s", EARLIER), register=register, is_nested=True)
+    steps = KAnonymitySteps(quasi=quasi, sensitive=("s",), register=register)
+    plan = Plan(promise=method.guarantee(unit=None, quasi=quasi), schema=schema, counted=quasi, steps=steps)
+    kept = method._leave_out_nested(table, plan, ("s", EARLIER), given, register)
+
+    assert given.recoded.suppressed_rows > 0
+    assert kept.recoded.suppressed_rows == 0
+    assert kept.recoded.class_sizes.min() >= 3
 
 
 def test_nested_with_suppression_publishes_what_was_decided(tmp_path: Path) -> None:

@@ -109,6 +109,21 @@ def test_a_certificate_that_calls_other_pairs_measured_is_found(release: Release
     assert not next(claim.passed for claim in found if claim.name.template == "measured pairs")
 
 
+def test_a_view_of_blocks_that_calls_pairs_measured_is_found(tmp_path: Path) -> None:
+    counts = Counts.from_columns(schema_of(2, 2), [[0, 0], [1, 1]], [50, 70])
+    blocks = View(epsilon=1, algorithm="mondrian").publish(Tabled(counts), rng=SeededRng(1))
+    blocks.save(tmp_path / "view", even_if_not_private=True)
+    sound = [claim.name.template for claim in verify_release(tmp_path / "view") if claim.passed]
+    file = tmp_path / "view" / "certificate.json"
+    certificate = json.loads(file.read_text(encoding="utf-8"))
+    certificate["measures"] |= {"pairs": 1, "independent_pairs": 0, "measured_pairs": [["a0", "a1"]]}
+    file.write_text(json.dumps(certificate), encoding="utf-8")
+    forged = [claim.name.template for claim in verify_release(tmp_path / "view") if claim.passed]
+
+    assert "measures" in sound
+    assert "measures" not in forged
+
+
 def test_prices_of_pairs_are_what_their_trees_add() -> None:
     generator = np.random.default_rng(4)
     for _ in range(10):

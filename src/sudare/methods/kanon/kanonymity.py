@@ -276,20 +276,23 @@ class KAnonymity(KAnonymityParameters):
             counted = counts if counts.counts is not None else self.count(counts.source, plan)
             table = cast(Counts, counted.counts)
         sensitive = (*steps.sensitive, *([ROWS_OF_PERSON] if is_by_person else []), *([EARLIER] if earlier else []))
+        register = steps.count_register()
         outcome = self.outcome(
             table,
             steps.quasi,
             sensitive,
             unit=plan.facts.unit,
-            register=steps.count_register(),
+            register=register,
             progress=watch_search(plan.progress),
             is_nested=bool(earlier),
         )
         if earlier and outcome.recoded.suppressed_rows:
-            outcome = self._leave_out_nested(table, plan, sensitive, outcome)
+            outcome = self._leave_out_nested(table, plan, sensitive, outcome, register)
         return self._payload(counts.source, plan, replace(outcome, recoded=forget_earlier(outcome.recoded)))
 
-    def _leave_out_nested(self, table: Counts, plan: Plan, sensitive: tuple[str, ...], outcome: Outcome) -> Outcome:
+    def _leave_out_nested(
+        self, table: Counts, plan: Plan, sensitive: tuple[str, ...], outcome: Outcome, register: Counts | None
+    ) -> Outcome:
         """Leave out enough rows of every earlier class, or if the limit is too low, none at all."""
         unit = plan.facts.unit
         least = self.guarantee(unit=unit).rows // self.k * (self.joint_k or self.k)
@@ -297,7 +300,7 @@ class KAnonymity(KAnonymityParameters):
         if enough is not None:
             return replace(outcome, recoded=enough)
         whole = replace(self, max_suppressed=Fraction(0), local=False)
-        return whole.outcome(table, plan.steps.quasi, sensitive, unit=unit, is_nested=True)
+        return whole.outcome(table, plan.steps.quasi, sensitive, unit=unit, register=register, is_nested=True)
 
     def _answer(self, source: Recodable, plan: Plan, request: Request) -> Payload:
         """Publish the first option that keeps the promise, with the columns that come beside it."""

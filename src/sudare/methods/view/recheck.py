@@ -98,7 +98,8 @@ def _recheck_sums(found: Mapping[str, Frame], view: TableView) -> CheckedClaim:
 
 def _recheck_measures(certificate: Certificate, names: tuple[str, ...]) -> CheckedClaim:
     """Check that the figures are there that intervals are made of; they come of the fit, which is not repeated."""
-    figures = {name: figure for name, figure in certificate.measures.items() if name not in PAIRS}
+    compared = PAIRS if names else ()  # blocks measure no pairs, and must name none
+    figures = {name: figure for name, figure in certificate.measures.items() if name not in compared}
     known = {*names, *(LATER_MEASURES if names else ())}
     passed = set(names) <= set(figures) <= known and all(
         math.isfinite(figure) and figure >= 0 for figure in figures.values()
