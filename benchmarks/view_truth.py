@@ -6,10 +6,13 @@ median interval, the root of the mean square error and the median error; and `ne
 could be multiplied and would still hold 95 of 100 truths: 1 is just right, .5 twice as wide as needed.
 
     python -m benchmarks.view_truth [NAME or FILE.csv ...] [--epsilon 0.1 1 10] [--rows N] [--seeds N] [--questions N]
-                                    [--rho] [--keep ANSWERS.jsonl]
+                                    [--rho] [--hostile] [--keep ANSWERS.jsonl]
 
 NAME is a set beside the project (adult, metro, electricity-normalized, phoneme, jm1) or a made-up table (chain, dense,
-wide); without any, all of them are asked. Settings of the view were chosen on these; every other file was only tested.
+wide, odd); without any, all of them are asked. Settings of the view were chosen on these; every other file was only
+tested. `--hostile` asks what intervals are hardest for instead: conditions that nobody meets, four to six attributes,
+ends out of the domain, NOT, OR and <>, rare values, means and quantiles of few people, groups by two columns.
+`--pool` prints one row a kind and epsilon for all tables together, with the standard error of what is covered.
 """
 
 from __future__ import annotations
@@ -204,10 +207,24 @@ def make_wide(rng: np.random.Generator, rows: int = 8_000, columns: int = 45) ->
     return {f"{name}_{number}": column for number, block in enumerate(blocks) for name, column in block.items()}
 
 
+def make_odd(rng: np.random.Generator, rows: int = 2_000) -> dict[str, np.ndarray]:
+    """What offices have: a constant, a rare value, a copy, a sum of two columns, heaps at thousands, days."""
+    first, second = rng.integers(0, 40, rows), np.minimum(rng.geometric(0.1, rows), 60)
+    amount = np.where(rng.random(rows) < 0.7, 1000 * rng.integers(1, 40, rows), rng.integers(500, 40_000, rows))
+    days = np.datetime64("2024-01-01") + np.sort(rng.integers(0, 700, rows))
+    shop = np.array([f"s{code:02d}" for code in range(40)])[np.minimum(rng.zipf(1.5, rows), 40) - 1]
+    return {
+        "country": np.full(rows, "JP"), "died": np.where(rng.random(rows) < 0.001, "yes", "no"),
+        "first": first, "second": second, "both": first + second, "again": first, "amount": amount,
+        "day": days.astype(str), "shop": shop, "member": np.where(first > 25, "y", "n"),
+    }  # fmt: skip
+
+
 MADE_UP: dict[str, Callable[[np.random.Generator], dict[str, np.ndarray]]] = {
     "chain": make_chain,
     "dense": make_dense,
     "wide": make_wide,
+    "odd": make_odd,
 }
 
 
@@ -264,6 +281,49 @@ def _ask_groups(
     for name, aggregate in aggregates.items():
         statement = f'SELECT "{by}", {aggregate} FROM "view"{where} GROUP BY "{by}"'
         yield Question(kind=f"GROUP BY, {name}", statement=statement, groups=1)
+
+
+def draw_hostile(table: RawTable, *, number: int, seed: int) -> Iterator[Question]:
+    """Ask `number` questions of every kind that intervals are hardest for."""
+    rng = np.random.default_rng(seed)
+    names = list(table.schema.names)
+    numbers = [name for name in names if table.columns[name].dtype == np.float64]
+    labels = [name for name in names if table.columns[name].dtype == object and _labels(table, name).size <= 50]
+    for turn in range(number):
+        many = _conditions(table, rng, min(len(names), 4 + turn % 3))
+        one, two, three = (_condition(table, name, rng) for name in rng.choice(names, 3))
+        where = {
+            "many attributes": many, "nobody": f"{one} AND NOT ({one}) AND {two}", "NOT": f"NOT ({one} AND {two})",
+            "OR": f"{one} OR {two} OR {three}", "rare": _rare(table, str(rng.choice(names)), rng),
+        }  # fmt: skip
+        if labels:
+            label = str(rng.choice(labels))
+            where["<>"] = f"\"{label}\" <> '{rng.choice(_labels(table, label))}' AND {one}"
+        if numbers:
+            of = str(rng.choice(numbers))
+            edge = float(np.nanmax(table.columns[of]))
+            where["out of the domain"] = f'"{of}" > {edge * 3 + 7:.10g} OR {one}'
+            few = " AND ".join([many, _rare(table, str(rng.choice(names)), rng)])
+            yield Question(kind="mean of few", statement=f'SELECT AVG("{of}") FROM "view" WHERE {few}')
+            yield Question(kind="median of few", statement=f'SELECT MEDIAN("{of}") FROM "view" WHERE {few}')
+        for kind, condition in where.items():
+            yield Question(kind=kind, statement=f'SELECT COUNT(*) FROM "view" WHERE {condition}')
+        if len(labels) > 1 and turn % 5 == 0:
+            pair = ", ".join(f'"{name}"' for name in rng.choice(labels, 2, replace=False))
+            statement = f'SELECT {pair}, COUNT(*) FROM "view" GROUP BY {pair}'
+            yield Question(kind="groups of 2, COUNT", statement=statement, groups=2)
+
+
+def _rare(table: RawTable, name: str, rng: np.random.Generator) -> str:
+    """A condition on one value, the rarest of three of the table."""
+    column = table.columns[name]
+    if column.dtype != object:
+        return _condition(table, name, rng)
+    values, counts = np.unique(column[column != None].astype(str), return_counts=True)  # noqa: E711
+    known = np.isin(values, _labels(table, name).astype(str))
+    some = rng.choice(np.flatnonzero(known), 3)
+    value = str(values[some[np.argmin(counts[some])]]).replace("'", "''")
+    return f"\"{name}\" = '{value}'"
 
 
 def _conditions(table: RawTable, rng: np.random.Generator, ways: int, *, but: str | None = None) -> str:
@@ -335,13 +395,14 @@ def _key(labels: tuple) -> tuple:
 
 
 def measure(
-    table: RawTable, make: Callable[[], View], *, seeds: int, questions: int, first: int = 0
+    table: RawTable, make: Callable[[], View], *, seeds: int, questions: int, first: int = 0, hostile: bool = False
 ) -> list[AnswerError]:
     """Publish once a seed, and compare the answers to all questions with the truth."""
     errors, truth = [], table.open_truth()
     for seed in range(first, first + seeds):
         view = open_view(make().publish(table, rng=SeededRng(seed + 1)))
-        asked = {one.statement: one for one in draw_questions(table, number=questions, seed=seed)}  # each once
+        draw = draw_hostile if hostile else draw_questions
+        asked = {one.statement: one for one in draw(table, number=questions, seed=seed)}  # each once
         for question in asked.values():
             errors += compare(view, truth, question)
     return errors
@@ -359,6 +420,19 @@ def tell_row(errors: list[AnswerError]) -> list[str]:
     return [str(len(held)), f"{coverage:.1%}", *(f"{figure:.4g}" for figure in figures), f"{needed:.2f}"]
 
 
+def tell_pooled(pooled: dict[str, list[AnswerError]]) -> Iterator[list[str]]:
+    """A row a kind of question: at every epsilon how many answers, covered with its standard error, and needed."""
+    for kind in sorted({one.kind for errors in pooled.values() for one in errors}):
+        row = [kind]
+        for errors in pooled.values():
+            held = [one for one in errors if one.kind == kind and one.low is not None]
+            covered = np.mean([one.is_held for one in held]) if held else 1.0
+            deviation = np.sqrt(covered * (1 - covered) / max(1, len(held)))
+            needed = np.quantile([one.reach_needed for one in held], 0.95) if held else 0.0
+            row += [str(len(held)), f"{covered:.1%} ± {deviation:.1%}", f"{needed:.2f}"]
+        yield row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("tables", nargs="*")
@@ -368,11 +442,15 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--rho", action="store_true", help="(epsilon, 1e-9) instead of pure epsilon")
+    parser.add_argument("--hostile", action="store_true", help="questions that intervals are hardest for")
+    parser.add_argument("--pool", action="store_true", help="all tables together")
     parser.add_argument("--keep", type=Path, help="write every answer beside its truth")
     told = parser.parse_args()
     head = ["table", "rows", "columns", "epsilon", "question", "answers"]
     head += ["covered", "half width", "RMSE", "median error", "needed"]
-    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    pooled: dict[str, list[AnswerError]] = {}
+    if not told.pool:
+        print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for name in told.tables or [*SETS, *MADE_UP]:
         table = find_table(name, rows=told.rows)
         if table is None:
@@ -381,8 +459,10 @@ def main() -> None:
         for epsilon in told.epsilon:
             delta = {"delta": "1e-9"} if told.rho else {}
             errors = measure(table, lambda e=epsilon, d=delta: View(epsilon=e, **d, neighbours="add-remove"),
-                             seeds=told.seeds, questions=told.questions, first=told.first)  # fmt: skip
-            for kind in sorted({one.kind for one in errors}):
+                             seeds=told.seeds, questions=told.questions, first=told.first,
+                             hostile=told.hostile)  # fmt: skip
+            pooled.setdefault(epsilon, []).extend(errors)
+            for kind in () if told.pool else sorted({one.kind for one in errors}):
                 row = [table.name, table.coarse.total, len(table.schema.names), epsilon, kind]
                 row += tell_row([one for one in errors if one.kind == kind])
                 print("| " + " | ".join(map(str, row)) + " |", flush=True)
@@ -391,6 +471,11 @@ def main() -> None:
                     for one in errors:
                         kept = {"table": table.name, "epsilon": epsilon, **asdict(one)}
                         stream.write(json.dumps(kept) + "\n")
+    if told.pool:
+        head = ["question", *(f"{epsilon}: {name}" for epsilon in pooled for name in ("answers", "held", "needed"))]
+        print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+        for row in tell_pooled(pooled):
+            print("| " + " | ".join(row) + " |")
     print(f"\n{resource.getrusage(resource.RUSAGE_SELF).ru_utime:.0f} CPU s")
 
 

@@ -45,12 +45,12 @@ SCALES = tuple(0.2 * 1.25**step for step in range(24))  # of the errors, in unit
 TAILS = (1.0, 2.5, 6.0, 15.0)  # how much wider the worst errors are than the others
 TAIL_WEIGHTS = (0.45, 0.4, 0.12, 0.03)
 WORST_SHARE = 0.12  # of the errors, that have heavy tails
-PRIOR_SCALE, PRIOR_SPREAD = math.log(0.65), 0.35  # of the logarithm of the scale
+PRIOR_SCALE, PRIOR_SPREAD = math.log(0.55), 0.35  # of the logarithm of the scale
 BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
 BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
 LEAST_OF_ONE = 1.1  # for questions about one attribute: replicates of an estimate above 0 hide some of the noise
 MISFIT = 0.02  # of the errors: what no law of the family explains
-MISSES = 0.04  # that are aimed at
+MISSES = 0.05  # that are aimed at
 LEAST_SCALE, MOST_SCALE = 0.35, 40.0  # of an interval
 
 

@@ -31,6 +31,8 @@ STEP_BEND = 0.08  # mean of (high - w)(w - low) over (high - low)^2: 0 for a ste
 SUPPOSED_SHIFT = 0.25  # of the grain: numbers supposed to be whole may lie anywhere above, half a grain on average
 COMMON_SHIFT = 0.1  # of the width of a leaf: how far off the means of all leaves may be together, by rounding
 SMOOTH_LUMPS = 0.2  # of a leaf's records: what may lie together even where neighbours are as dense
+LEAST_HEAP = 0.3  # of a leaf without a grain: what may lie where it is cut, if the question is finer than the numbers
+MOST_PLACES = 1000  # that the numbers of a leaf are rounded to
 SHIFT_DEVIATION = 0.2  # of the grain: 95 % reach from whole numbers to numbers spread evenly
 MOST_FINE_CELLS = 100_100  # of one attribute: what a source is asked to tell apart
 MOST_FINE_CELLS_TOGETHER = 400_000
@@ -44,13 +46,13 @@ class LeafWeights:
 
     `mean`: of the records of a leaf, taken as spread evenly over it. `inside`: the variance of that mean if they lie
     together at one place, as nobody knows where; independent from leaf to leaf. `drift`: a deviation that all share.
-    `together`: the leaves whose records may lie together however dense their neighbours are.
+    `heaps`: the least share of the records of a leaf that may lie at one place, however dense its neighbours are.
     """
 
     mean: Reals
     inside: Reals
     drift: Reals
-    together: Booleans | None = None
+    heaps: Reals | None = None
 
     @classmethod
     def plain(cls, mean: Reals) -> LeafWeights:
@@ -157,29 +159,42 @@ class LeafAxis:
         is_count = np.array_equal(square, mean)  # the weight of a value is 0 or 1: it has steps, and no slope
         found = self._shift(mean, inside, np.zeros(self.counted) if is_count else self._slopes(mean))
         slopes = np.where(is_step, 0.0, COMMON_SHIFT * np.sqrt(12 * variance))
-        together = is_step if self.grain is None else np.zeros(self.size, dtype=bool)
-        return LeafWeights(found.mean, found.inside, found.drift + slopes, together)
+        heaps = self._find_heaps(is_step, above, width) if self.grain is None else None
+        return LeafWeights(found.mean, found.inside, found.drift + slopes, heaps)
+
+    @staticmethod
+    def _find_heaps(is_step: Booleans, above: Reals, width: Reals) -> Reals:
+        """How much of every cut leaf may lie exactly where it is cut: numbers without a grain are often rounded.
+
+        People ask with numbers that occur, or rounder ones. So if numbers are rounded, where the leaf is cut is one of
+        the places that they are rounded to, and there are at least as many in the leaf as the denominator of the share
+        that is cut off says: 1 at its end, 10 at three tenths of it.
+        """
+        heaps = np.zeros(is_step.size)
+        for leaf in np.flatnonzero(is_step).tolist():
+            heaps[leaf] = _find_heap(float(above[leaf] / width[leaf]))
+        return heaps
 
     def _read_count(self, mean: Reals, low: Reals, high: Reals) -> LeafWeights:
         """Weights of 0 and 1, as `read` takes them: only the few leaves that are cut hide anything."""
         cut = [] if high is low else np.flatnonzero(high != low).tolist()
         if not cut:
             return LeafWeights.plain(mean)
-        inside, drift, together = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size, dtype=bool)
+        inside, drift, heaps = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size)
         for leaf in cut:
             above = float(mean[leaf])
             variance = max(above - above**2, 0.0)
             is_step = WHOLE < above < 1 - WHOLE and above * (1 - above) - variance < STEP_BEND
             inside[leaf] = ALL_ON_ONE_SIDE if is_step else variance
             drift[leaf] = 0.0 if is_step else COMMON_SHIFT * math.sqrt(12 * variance)
-            together[leaf] = is_step and self.grain is None
-        return LeafWeights(mean, inside, drift, together)
+            heaps[leaf] = _find_heap(above) if is_step and self.grain is None else 0.0
+        return LeafWeights(mean, inside, drift, heaps)
 
     def find_lumps(self, counts: Reals) -> Reals:
         """The share of the records of every leaf that may lie at one place: those that its neighbours do not explain.
 
         Where both neighbours are as dense, records are spread; where a leaf stands out, a heap may be in it. A count
-        that cuts a leaf of numbers without a grain still supposes the worst: rounded, they lie on one side of its end.
+        that cuts a leaf of numbers without a grain supposes more, since they may be rounded: see `_find_heaps`.
         """
         lumps, counted = np.ones(self.size), counts[: self.counted]
         widths = self.stops - self.starts
@@ -258,6 +273,11 @@ class LeafAxis:
         steep = linear + 2 * quadratic * middle
         low_weight, high_weight = (constant + linear * end + quadratic * end**2 for end in (bottom, top))
         return share, low_weight, high_weight, mean, mean**2 + steep**2 * spread, steep
+
+
+def _find_heap(share: float) -> float:
+    """How much of a leaf may lie where a share of it is cut off."""
+    return max(LEAST_HEAP, 1 / Fraction(share).limit_denominator(MOST_PLACES).denominator)
 
 
 # --- axes of a schema -------------------------------------------------------------------------------------------------

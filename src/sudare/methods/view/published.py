@@ -107,6 +107,7 @@ def _values(view: TableView) -> Frame:
         "count": whole[0],
         "variance": ((whole[1:] - whole[0]) ** 2).mean(axis=0),
         "hidden_variance": np.concatenate(view.faint or tuple(np.zeros(axis.size) for axis in view.axes)),
+        "group": np.concatenate(view.groups or tuple(np.full(axis.size, -1) for axis in view.axes)),
         "share": np.concatenate([share[0] for share in view.shares]),
     }
     for version in range(1, view.factors.versions):
@@ -261,6 +262,7 @@ def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, 
         factor=float(measures.get("model_factor", 1.0)),
         scales=tuple(float(measures.get(f"scale_{name}", 1.0)) for name in CLASSES),
         faint=tuple(np.split(numbers(values["hidden_variance"]), cuts)) if "hidden_variance" in values else (),
+        groups=tuple(np.split(numbers(values["group"]).astype(np.int64), cuts)) if "group" in values else (),
         floor=float(measures["floor_variance"]),
         records=_read_records(frames["records"], schema, widths, versions) if "records" in frames else None,
         measured=_read_pairs(measures, schema) if "measured_pairs" in measures else (),

@@ -19,7 +19,7 @@ from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
 from sudare.methods.view.repeated import RepeatedBoxes
 from sudare.methods.view.residual import WeightedRecords
 from sudare.schema import Schema
-from sudare.schema.arrays import Codes, Reals
+from sudare.schema.arrays import Booleans, Codes, Reals
 
 # attribute -> the weights of its leaves, or a weight for each of its declared codes; attributes not named weigh 1
 AxisWeights = Mapping[int, Reals | LeafWeights | MeanWeights]
@@ -62,7 +62,8 @@ class TableView:
 
     `tau_squared`: see `uncertainty.model_error`; `scales`: what the exam says intervals must be multiplied by, class by
     class (`factor`: what earlier releases multiply the model's variance by). `floor`: a least variance of a count;
-    values that came out as 0 hide noise that the replicates cannot show, and `faint` is what each leaf hides.
+    values that came out as 0 hide noise that the replicates cannot show, and `faint` is what each leaf hides, `groups`
+    the leaves that share out one known count (-1: alone): what they hide cannot change their sum.
     """
 
     schema: Schema
@@ -72,6 +73,7 @@ class TableView:
     shares: tuple[Reals, ...]  # (versions, leaves)
     tau_squared: float
     faint: tuple[Reals, ...] = ()
+    groups: tuple[Codes, ...] = ()
     factor: float = 1.0
     scales: tuple[float, ...] = (1.0,) * len(CLASSES)
     floor: float = 0.0
@@ -179,7 +181,7 @@ class TableView:
                 profile = self.first.profile(axis, others)[0]
             records = profile[self.bins[axis]] * self.shares[axis][0]
             weights, lumps = one.weights, self._find_lumps(axis)
-            lumps = lumps if weights.together is None else np.where(weights.together, 1.0, lumps)
+            lumps = lumps if weights.heaps is None else np.maximum(weights.heaps, lumps)
             variance += float(((lumps * records) ** 2 + np.abs(records)) @ weights.inside)
             variance += float(records @ weights.drift) ** 2
         return variance
@@ -277,17 +279,22 @@ class TableView:
         return max(least, self._faint_in(box)) if self.faint else least
 
     def _faint_in(self, box: Mapping[int, PreparedAxis]) -> float:
-        """What faint leaves hide: those that a question takes, or those it leaves out where that is less.
+        """What faint leaves hide of the records that a question takes, by all of its attributes together.
 
-        Of the records that a leaf hides, a question about other attributes too takes its share, and chance moves it.
+        Every attribute weighs by its mean, and by what it hides; where several attributes came out as nearly nothing,
+        each may hide some. Of the records that a leaf hides, a question about other attributes too takes its share, and
+        chance moves it.
         """
-        hidden = 0.0
+        means = [one.spread.mean**2 for one in box.values()]
+        hidden = [one.faint / max(self.total, 1.0) ** 2 for one in box.values()]
+        both = _multiply(mean + part for mean, part in zip(means, hidden, strict=True)) - _multiply(means)
+        chance = 0.0
         for axis, one in box.items():
             others = [two.spread for other, two in box.items() if other != axis]
             mean = _multiply(two.mean**2 for two in others)
             square = _multiply(two.mean**2 + two.variance for two in others)
-            hidden += one.faint * mean + one.faint_roots * max(0.0, square - mean)
-        return hidden
+            chance += one.faint_roots * max(0.0, square - mean)
+        return max(0.0, both) * self.total**2 + chance
 
     def count_leaves(self, attribute: int) -> Reals:
         """How many records every leaf of an attribute has."""
@@ -485,19 +492,34 @@ class PreparedAxis:
         return (self.spread.mean**2 + self.spread.variance) / self.mass
 
     @cached_property
+    def _faint_weights(self) -> Reals:
+        """What the records hidden in every faint leaf weigh: less the mean of its group, whose sum is known.
+
+        Where most of the leaves that stand alone are taken, those left out tell as much.
+        """
+        mean, groups = self.weights.mean, self.view.groups[self.axis] if self.view.groups else None
+        alone = np.full(mean.size, True) if groups is None else groups < 0
+        weights = mean - (self.spread.mean if self.is_graded else 0.0)
+        if self.is_plain and self._hide(mean, alone) > self._hide(1.0 - mean, alone):
+            weights = mean - 1.0
+        if groups is not None and not alone.all():
+            own = groups[~alone]
+            centres = np.bincount(own, mean[~alone]) / np.maximum(np.bincount(own), 1)
+            weights[~alone] = mean[~alone] - centres[own]
+        return weights
+
+    def _hide(self, weights: Reals, leaves: Booleans) -> float:
+        return float(self.view.faint[self.axis][leaves] @ weights[leaves])
+
+    @cached_property
     def faint(self) -> float:
-        """What the faint leaves that are taken hide, or those left out where that is less; sums around their mean."""
-        faint, mean = self.view.faint[self.axis], self.weights.mean
-        if self.is_plain:
-            return min(float(faint @ mean), float(faint @ (mean == 0)))
-        centre = self.spread.mean if self.is_graded else 0.0
-        return float(faint @ (mean - centre) ** 2)
+        """What the noise of faint leaves hides."""
+        return float(self.view.faint[self.axis] @ self._faint_weights**2)
 
     @cached_property
     def faint_roots(self) -> float:
         """About how many records faint leaves hide, times their square weights."""
-        mean = self.weights.mean
-        return float(self.view.faint_roots[self.axis] @ (mean if self.is_plain else mean**2))
+        return float(self.view.faint_roots[self.axis] @ self._faint_weights**2)
 
 
 def _multiply(numbers: Iterable[float]) -> float:

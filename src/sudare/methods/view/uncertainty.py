@@ -126,7 +126,9 @@ def _share_by_projection(values: Reals, edges: Codes, totals: Reals) -> Reals:
 REPLICATES = 10
 FAINT_DEVIATIONS = 2  # deviations of its noise: a leaf with fewer records is faint
 DROWNED_DEVIATIONS = 1.5  # above its noisy count: what a drowned value may still hold
-FAINT_NOISE = 0.3  # of the variance of a leaf; chosen by coverage of a long-tailed amount of Adult
+FAINT_NOISE = 0.3  # least, of the variance of a leaf; chosen by coverage of a long-tailed amount of Adult
+MOST_FAINT_NOISE = 0.6  # where the cells to start from are few: chosen by coverage of Car (70 columns) at epsilon 0.1
+UNEVEN_CELLS = 1.5  # deviation of the records of cells to start from, in units of their mean
 UNEVEN_PARTS = 0.0225  # of the square of a cell's records: the variance of those of a tenth of it (Dirichlet, 0.3 each)
 SWEEPS = 4  # a replicate starts from the fit, and is near it
 HIDDEN_NOISE = 0.6  # of the variance of a value: what the noise of values that came out as 0 may hide
@@ -253,16 +255,16 @@ def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
 def faint_noise(drawn: FittedModel, place: int, share: Reals) -> Reals:
     """What the noise of every leaf may hide: leaves that came out near 0 take part in the estimate as nothing.
 
-    Of the variance of a leaf with fewer than two deviations of records: FAINT_NOISE for a cell to start from; for a
-    part of a larger cell what is left after its noisy count, v/(1 + v), if the parts of a cell share its records
-    unevenly, with a variance of v times that of the noise. 0 for the others. A value of a long list whose noisy count
-    is far above what it was given may hold as many as that, and some more.
+    Of the variance of a leaf with fewer than two deviations of records: what is left after its noisy count, v/(1 + v),
+    if cells share the records unevenly, with a variance of v times that of the noise. 0 for the others. A value of a
+    long list whose noisy count is far above what it was given may hold as many as that, and some more.
     """
     grown, measured = drawn.leaves[place], drawn.measured
     deviations = grown.deviations(math.sqrt(measured.ones[place].variance))
     records = drawn.factors.of([place])[0][measured.bins[place][grown.cell_of_leaf]] * share
     starts, sums = grown.starts, np.concatenate([[0.0], np.cumsum(records)])
-    left = np.full(starts.size, FAINT_NOISE)
+    uneven = (UNEVEN_CELLS * sums[-1] / grown.cells.size) ** 2 / measured.ones[place].variance
+    left = np.full(starts.size, np.clip(uneven / (1 + uneven), FAINT_NOISE, MOST_FAINT_NOISE))
     lows, highs = grown.cells.starts[:-1], grown.cells.starts[1:]
     for level in grown.levels:
         first, last = (np.searchsorted(starts, ends[level.parents]) for ends in (lows, highs))
@@ -276,6 +278,26 @@ def faint_noise(drawn: FittedModel, place: int, share: Reals) -> Reals:
     off = measured.ones[place].values - records  # a value of a long list that its neighbours drowned
     is_drowned = (off > FAINT_DEVIATIONS * deviations) & (np.bincount(bins)[bins] > LONG_LIST)
     return np.where(is_drowned, np.maximum(hidden, ((off + DROWNED_DEVIATIONS * deviations) / 2) ** 2), hidden)
+
+
+def group_leaves(drawn: FittedModel, place: int, share: Reals) -> Codes:
+    """The group of leaves that share out one well known count, leaf by leaf; -1 for a leaf that stands alone.
+
+    What the noise of faint leaves hides cannot change the sum of their group: parts of one cell, or the cells of one
+    coarse bin whose records stand out of their noise.
+    """
+    grown, bins = drawn.leaves[place], drawn.measured.bins[place]
+    cells = grown.cell_of_leaf
+    records = np.bincount(bins[cells], drawn.factors.of([place])[0][bins[cells]] * share)
+    sizes = np.bincount(bins)
+    is_known = (sizes > 1) & (records**2 > FAINT_DEVIATIONS**2 * sizes * drawn.measured.ones[place].variance)
+    groups: Codes = np.where(is_known[bins[cells]], bins[cells], -1)
+    following, starts = sizes.size, grown.starts
+    for level in grown.levels:
+        own = np.searchsorted(starts, level.starts[~level.is_cut])
+        groups[own] = following + level.parents[~level.is_cut]
+        following += int(level.parents.max()) + 1
+    return groups
 
 
 def hidden_noise(drawn: FittedModel) -> float:

@@ -38,6 +38,7 @@ from sudare.methods.view.published import frames_of, tell_pairs
 from sudare.methods.view.tables import TableView
 from sudare.methods.view.uncertainty import (
     faint_noise,
+    group_leaves,
     hidden_noise,
     model_error,
     replicates,
@@ -310,6 +311,7 @@ class View(CurrencyMethod):
             bins=tuple(bins[grown.cell_of_leaf] for bins, grown in zip(drawn.measured.bins, drawn.leaves, strict=True)),
             shares=tuple(shares),
             faint=tuple(faint_noise(drawn, place, share[0]) for place, share in enumerate(shares)),
+            groups=tuple(group_leaves(drawn, place, share[0]) for place, share in enumerate(shares)),
             tau_squared=model_error(drawn, rng=rng),
             floor=hidden_noise(drawn),
             records=weigh_records(drawn, factors, rng=rng),
