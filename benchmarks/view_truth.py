@@ -374,8 +374,8 @@ def compare(view: OpenedView, truth: duckdb.DuckDBPyConnection, question: Questi
     is_count = question.kind.endswith(("COUNT", "SUM")) and question.groups > 0
     for key in told.keys() | true.keys():
         estimate, exact = told.get(key), true.get(key)
-        if exact is None and not is_count:
-            continue  # the mean of nobody
+        if (exact is None and not is_count) or exact != exact:
+            continue  # the mean or the share of nobody
         if estimate is None and not is_count:
             continue  # NULL: of nobody, by the view
         exact = 0.0 if exact is None else float(exact)
