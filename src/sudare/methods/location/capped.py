@@ -20,18 +20,25 @@ from fractions import Fraction
 import numpy as np
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import Places
+from sudare.methods.base import Progress
+from sudare.methods.location.capped_large import (
+    MAX_OTHER_CELLS,
+    MAX_PLANE_CELLS,
+    MOST_OVER_MEDIAN,
+    build_large_capped,
+    find_weighted_median,
+)
+from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism, Shape
 from sudare.methods.location.mechanism import equal_weights, quantise_weights
 from sudare.methods.location.near import RESERVE, PointTable
 from sudare.methods.location.sharp import round_down
 from sudare.schema.arrays import Booleans, Integers, Reals
 
-MAX_CAPPED_CELLS = 260  # where people can be; the programme is dense
+MAX_CAPPED_CELLS = 260  # where people can be; the programme is dense, larger maps are those of capped_large.py
 SLOPES = (100, 70, 50, 35, 20, 10)  # of the cones, in percent of beta
 PLATEAUS = (1.2, 1.6, 2.4, 3.6)  # radius, in units of the distance to the nearest cell
 PLATEAU_SLOPES = (100, 50)
-MOST_OVER_MEDIAN = 1.3  # greatest posterior over that of half the reports
 CAPS = 13  # tried, between the greatest prior and the greatest posterior without a cap
 LEAST_WEIGHT = 1e-7  # of the largest: columns below it are left out, and the rest is levelled again
 
@@ -114,7 +121,7 @@ class CappedProgramme:
             columns=kept,
             weights=weights,
             cap=float(self.posteriors[kept].max()),
-            over_median=float(self.posteriors[kept].max()) / _find_median(self.posteriors[kept], masses),
+            over_median=float(self.posteriors[kept].max()) / find_weighted_median(self.posteriors[kept], masses),
             expected_distance=float(weights @ self.costs[kept]),
         )
 
@@ -125,10 +132,9 @@ def _level(matrix: Reals, weights: Reals) -> Reals:
     return level if len(level) and level.min() > 0 else weights
 
 
-def _find_median(values: Reals, masses: Reals) -> float:
-    order = np.argsort(values, kind="stable")
-    sums = np.cumsum(masses[order])
-    return float(values[order][int(np.searchsorted(sums, sums[-1] / 2))])
+def is_capped(places: Places) -> bool:
+    """Tell whether a map is small enough for a cap."""
+    return places.size <= (MAX_PLANE_CELLS if isinstance(places, PlaneGrid) else MAX_OTHER_CELLS)
 
 
 def build_capped_mechanism(
@@ -139,6 +145,7 @@ def build_capped_mechanism(
     cells: Booleans,
     inputs: Booleans,
     extra_distance: float,
+    progress: Progress | None = None,
 ) -> HiddenMechanism:
     """Build the law with the smallest greatest posterior whose reports are farther by `extra_distance` at most.
 
@@ -146,6 +153,16 @@ def build_capped_mechanism(
 
     Guarantee: epsilon per metre, certified. Error: the certificate tells the expected distance and the posteriors.
     """
+    if int(inputs.sum()) > MAX_CAPPED_CELLS:
+        return build_large_capped(
+            places,
+            epsilon,
+            people=people,
+            cells=cells,
+            inputs=inputs,
+            extra_distance=extra_distance,
+            progress=progress,
+        )
     beta = float(epsilon * (1 - RESERVE))
     table = PointTable.of(places, beta)
     programme = CappedProgramme(table=table, beta=beta, people=people, inputs=inputs, named=np.flatnonzero(cells))

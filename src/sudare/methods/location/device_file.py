@@ -398,6 +398,12 @@ def _read_mechanism(facts: Mapping[str, Any]) -> Mechanism | HiddenMechanism:
     )
 
 
+def _read_names(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    if not all(isinstance(name, str) for name in facts["names"]):
+        raise ValueError
+    return tuple(facts["names"])
+
+
 def read_places(facts: Mapping[str, Any]) -> Places:
     """Read a map from the facts its `to_dict` gave.
 
@@ -412,10 +418,10 @@ def read_places(facts: Mapping[str, Any]) -> Places:
         names = ("rows", "columns", "cell_height_metres", "cell_width_metres")
         return PlaneGrid(corner=corner, degrees=placed, **{name: facts[name] for name in names})
     if facts["kind"] == "points":
-        return PointPlaces(points=np.array(facts["points"], dtype=np.int64), names=tuple(facts["names"]))
+        return PointPlaces(points=np.array(facts["points"], dtype=np.int64), names=_read_names(facts))
     if facts["kind"] == "graph":
         return RoadGraph(
-            names=tuple(facts["names"]), edges=tuple((start, end, length) for start, end, length in facts["edges"])
+            names=_read_names(facts), edges=tuple((start, end, length) for start, end, length in facts["edges"])
         )
     if facts["kind"] == "elastic":
         grid = read_places(facts["grid"])

@@ -20,16 +20,18 @@ import numpy as np
 
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import Places, PlaneGrid
-from sudare.methods.location.margin import MarginSums, find_rectangle, sum_far_cones
+from sudare.methods.location.margin import MarginSums, find_rectangle, sum_far_cones, sum_slopes
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.nearby import NearbyKernel, find_nearby
 from sudare.methods.location.posterior import find_all_norms
+from sudare.methods.location.tight import find_slope_on_grid
 from sudare.noise.distance import Cone
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 Shape = tuple[tuple[int, int, int], ...]  # (row, column, lag), from the place of the column; cells have column 0
 BLOCK = 2**21  # numbers in one block of the law
 FULL_SLOPE = 100  # percent
+MAX_OFFSET, MAX_LAG = 10**9, 10**15  # rows or columns of a point, and units of a lag: beyond lies no map
 MAX_BLOCKS = 400  # a law that needs more is too large for this mode, if its cones do not fill a rectangle
 MAX_SUMMED = 10**7  # terms of all sums of a law up to which they are added one by one
 LEAST_SUM = 1e-3  # of the largest sum: below it a sum by a transform is not exact enough
@@ -76,7 +78,12 @@ class HiddenMechanism:
             and bool((self.told >= 0).all() and (self.told < size).all())
             and len(self.slopes) == len(self.shapes)
             and all(0 <= slope <= FULL_SLOPE for slope in self.slopes)
-            and all(lag >= 0 for shape in self.shapes for _, _, lag in shape)
+            and all(
+                0 <= lag <= MAX_LAG and max(abs(a), abs(b)) <= MAX_OFFSET
+                for shape in self.shapes
+                for a, b, lag in shape
+            )
+            and bool((np.abs(columns[:, 1:3]) <= MAX_OFFSET).all())
             and self.beta_per_metre > 0
             and self._are_on_the_map()
         )
@@ -160,8 +167,10 @@ class HiddenMechanism:
         The error of a transform is about 1e-15 of the largest sum; where sums differ much, they are summed directly.
         """
         grid = self.places
-        if not isinstance(grid, PlaneGrid) or not has_one_cone(self) or grid.size * self.reports <= MAX_SUMMED:
+        if not isinstance(grid, PlaneGrid) or grid.size * self.reports <= MAX_SUMMED:
             return None
+        if not has_one_cone(self):
+            return self._sum_slopes(grid)
         rows, columns, weights = self.columns[:, 1], self.columns[:, 2], self.columns[:, 3] / FULL_WEIGHT
         points = find_rectangle(grid, rows, columns)
         if points is None:
@@ -170,6 +179,14 @@ class HiddenMechanism:
         sums = MarginSums(grid, self.beta, points).to_cells(weights[near])
         sums += sum_far_cones(grid, self.beta, rows[far], columns[far], weights[far])
         return sums if sums.min() > LEAST_SUM * sums.max() else None
+
+    def _sum_slopes(self, grid: PlaneGrid) -> Reals | None:
+        """Give s of cones of many slopes, and of the report that says nothing; None for other shapes."""
+        if any(shape not in ((), ((0, 0, 0),)) for shape in self.shapes):
+            return None
+        slopes = tuple(slope if shape else 0 for slope, shape in zip(self.slopes, self.shapes, strict=True))
+        sums = sum_slopes(grid, self.beta, slopes, self.columns[:, :3], self.columns[:, 3] / FULL_WEIGHT)
+        return sums if sums is not None and sums.min() > LEAST_SUM * sums.max() else None
 
     def report_law(self, cell: int) -> Reals:
         """Give the law of the hidden report of a person in `cell`."""
@@ -390,22 +407,32 @@ def _shift(window: tuple[slice, slice], place: tuple[int, int], margin: list[int
 
 
 def certify_hidden(law: HiddenMechanism) -> float:
-    """Certify epsilon per metre: beta plus the range of log s over the shortest distance of two inputs."""
+    """Certify epsilon per metre: beta plus the slope of log s, bounded by its range over the shortest distance.
+
+    On a plane a range that is too large for that is searched for its steepest pair.
+    """
     sums = law.sums()[law.can_enter]
     if len(sums) < 2:
         return 0.0
     if not (np.isfinite(sums).all() and sums.min() > 0):
         raise ParameterError("a cell of the map is too far from every hidden report; take mode sharp")
-    error = 2.0**-50 * (law.reports + 50)
+    error, shortest = 2.0**-50 * (law.reports + 50), find_shortest(law.places, law.can_enter)
     steepest: float = law.beta * max(law.slopes[shape] for shape in np.unique(law.columns[:, 0]).tolist()) / FULL_SLOPE
-    return float(steepest) + (float(np.log(sums.max()) - np.log(sums.min())) + error) / _shortest(law)
+    spread = float(np.log(sums.max()) - np.log(sums.min()))
+    if isinstance(law.places, PlaneGrid) and spread / shortest > SMALL_SLOPE * law.beta:
+        level = np.where(law.can_enter, np.log(np.where(law.can_enter, law.sums(), 1.0)), np.nan)
+        spread = min(spread, find_slope_on_grid(law.places, level.reshape(law.places.shape))[0] * shortest)
+    return float(steepest) + (spread + error) / shortest
 
 
-def _shortest(law: HiddenMechanism) -> float:
-    grid = law.places
-    if isinstance(grid, PlaneGrid):
-        sides = [(grid.rows, grid.cell_height_metres), (grid.columns, grid.cell_width_metres)]
+SMALL_SLOPE = 1e-4  # of beta: a slope of log s that is not worth a search of all pairs
+
+
+def find_shortest(places: Places, cells: Booleans) -> float:
+    """Give the shortest distance of two of these cells, or less."""
+    if isinstance(places, PlaneGrid):
+        sides = [(places.rows, places.cell_height_metres), (places.columns, places.cell_width_metres)]
         return min(float(side) for count, side in sides if count > 1)
-    inputs = np.flatnonzero(law.can_enter)
-    rows = (grid.metres(cell)[inputs] for cell in inputs.tolist())
+    inputs = np.flatnonzero(cells)
+    rows = (places.metres(cell)[inputs] for cell in inputs.tolist())
     return min(float(row[row > 0].min(initial=np.inf)) for row in rows)

@@ -14,7 +14,8 @@ from sudare.forms.kinds import ChoiceOf, ExactNumber, WholeNumber
 from sudare.methods.base import Expected, Made, Method, Payload, Plan, Progress, Summary
 from sudare.methods.certify import to_plain
 from sudare.methods.figures import write_figure
-from sudare.methods.location.capped import MAX_CAPPED_CELLS, build_capped_mechanism
+from sudare.methods.location.capped import build_capped_mechanism, is_capped
+from sudare.methods.location.capped_large import MAX_OTHER_CELLS, MAX_PLANE_CELLS
 from sudare.methods.location.device_file import (
     DEVICE_FILE,
     MAX_DRAWS,
@@ -27,14 +28,14 @@ from sudare.methods.location.device_file import (
     load_device_file,
 )
 from sudare.methods.location.grid import Places
-from sudare.methods.location.hidden import HiddenMechanism
+from sudare.methods.location.hidden import HiddenMechanism, measure_told
 from sudare.methods.location.map_file import Inputs, Map, read_map
 from sudare.methods.location.mechanism import Mechanism
 from sudare.methods.location.metric import check_metric
 from sudare.methods.location.near import build_near_mechanism
 from sudare.methods.location.posterior import PosteriorModel, share_prior
 from sudare.methods.location.preview import LocationPreview, make_cell_table, preview_mechanism, require_kept
-from sudare.methods.location.weights import Mode, Slack, build_mechanism
+from sudare.methods.location.weights import Mode, Slack, build_mechanism, build_sharp_for_inputs
 from sudare.methods.parameters import parameter, write_parameters
 from sudare.methods.registry import summary_of
 from sudare.noise import Rng
@@ -50,6 +51,7 @@ from sudare.text import Text, Words, join_clauses, text
 
 MONTH_LASTING, LIFE_LASTING = 10, 30  # new places in a month and for ever, for each a day
 MONTH_DAILY = 31  # draws in a month, for each a day
+MOST_OVER_PRIOR, LARGE_PRIOR = 1.3, 0.2  # greatest posterior over the greatest prior; a prior that is told as a limit
 
 
 # --- the method ------------------------------------------------------------------------------------------------------
@@ -61,9 +63,9 @@ class Location(Method):
 
     mode "grid" gives every cell the same weight (GridE), "weighted" takes the given weights (WGridE), "fair" finds
     weights under which people at edges are found out no more often than others, "sharp" finds those with the least
-    noise. With a prior "fair" caps the posterior of busy places instead (up to 260 cells), and "near" brings reports as
-    near to people spread like the prior as epsilon allows. A cell of weight 0 is never reported, in any mode. The map
-    goes to `preview` and `publish`, or its parts (`grid`, `weights`, `prior`, `inputs`) are given here.
+    noise. With a prior "fair" caps the posterior of busy places instead (up to 20,000 cells), and "near" brings reports
+    as near to people spread like the prior as epsilon allows. A cell of weight 0 is never reported, in any mode. The
+    map goes to `preview` and `publish`, or its parts (`grid`, `weights`, `prior`, `inputs`) are given here.
 
     Guarantee: epsilon per metre for one report: P[y|x] <= exp(epsilon d(x,x')) P[y|x']. Proof: proofs/location.md
     Error: the certificate tells the expected distance between report and truth.
@@ -259,7 +261,7 @@ class Location(Method):
             people = share_prior(inputs, self.prior)
             epsilon = Fraction(self.epsilon_per_metre)
             return build_near_mechanism(self.places, epsilon, people=people, cells=reportable, inputs=inputs)
-        if self.mode == "fair" and self.prior is not None and int(inputs.sum()) <= MAX_CAPPED_CELLS:
+        if self.mode == "fair" and self.prior is not None and is_capped(self.places):
             return build_capped_mechanism(
                 self.places,
                 Fraction(self.epsilon_per_metre),
@@ -267,6 +269,7 @@ class Location(Method):
                 cells=reportable,
                 inputs=inputs,
                 extra_distance=float(self.extra_distance),
+                progress=progress,
             )
         return build_mechanism(
             self.places,
@@ -350,14 +353,40 @@ class Location(Method):
         """Measure a mechanism by these parameters; `repeat` is the rule of its device file, if it has one already."""
         epsilon, rule = Fraction(self.epsilon_per_metre), repeat or self.repeat_use
         measured = preview_mechanism(mechanism, epsilon, model=self.posterior_model, prior=self.prior, repeat=rule)
-        if self.mode != "fair" or self.prior is None or isinstance(mechanism, HiddenMechanism):
+        if self.mode != "fair" or self.prior is None:
             return measured
-        note = text(
-            "mode fair caps the posterior of busy places on maps of up to {most} cells; on this one it evens out edges"
-            " only, and busy places are found more surely than others",
-            most=MAX_CAPPED_CELLS,
+        if not isinstance(mechanism, HiddenMechanism):
+            note = text(
+                "mode fair caps the posterior of busy places on maps of up to {most} cells ({other} where the map is no"
+                " plane); on this one it evens out edges only, and busy places are found more surely than others",
+                most=MAX_PLANE_CELLS,
+                other=MAX_OTHER_CELLS,
+            )
+            return replace(measured, notes=(note,))
+        return self._tell_price(measured, share_prior(mechanism.can_enter, self.prior), mechanism)
+
+    def _tell_price(self, measured: LocationPreview, people: Reals, capped: HiddenMechanism) -> LocationPreview:
+        """Tell what the cap on posteriors costs, and where the prior itself is the limit."""
+        cells, inputs = capped.weights > 0, capped.can_enter
+        sharp = build_sharp_for_inputs(self.places, Fraction(self.epsilon_per_metre), cells=cells, inputs=inputs)
+        free = measure_told(sharp, people)
+        price = text(
+            "what the cap on posteriors costs: reports are {metres} m from the truth; in mode sharp {other} m, with a"
+            " greatest posterior of {posterior}",
+            metres=f"{measured.figures['expected_distance_metres']:.1f}",
+            other=f"{free.expected_distance:.1f}",
+            posterior=f"{float(free.largest_posterior.max()):.3f}",
         )
-        return replace(measured, notes=(note,))
+        most, posterior = float(people.max()), measured.figures["posterior_max"]
+        if posterior > MOST_OVER_PRIOR * most and most < LARGE_PRIOR:
+            return replace(measured, remarks=(price,))
+        limit = text(
+            "by the prior one cell holds {share} of all people, and no mechanism can make anybody less sure of it than"
+            " that: the greatest posterior cannot be below {share}, and here it is {posterior}",
+            share=f"{most:.3f}",
+            posterior=f"{posterior:.3f}",
+        )
+        return replace(measured, remarks=(price,), notes=(limit,))
 
     @property
     def repeat_use(self) -> RepeatUse:

@@ -178,6 +178,40 @@ def sum_far_cones(grid: PlaneGrid, beta: float, rows: Integers, columns: Integer
     return sums
 
 
+MAX_APRON = 32  # cells beside the map up to which reports are summed by transforms
+
+
+def sum_slopes(
+    grid: PlaneGrid, beta: float, slopes: tuple[int, ...], columns: Integers, weights: Reals
+) -> Reals | None:
+    """Give the sum of cones of many slopes (percent of beta) at every cell, a transform each; None if one is far off.
+
+    Columns are (number of the slope, row, column).
+    """
+    from scipy import fft
+
+    kinds, rows, columns = columns.T
+    low = min(0, int(rows.min())), min(0, int(columns.min()))
+    high = max(grid.rows, int(rows.max()) + 1), max(grid.columns, int(columns.max()) + 1)
+    apron = max(-low[0], -low[1], high[0] - grid.rows, high[1] - grid.columns)
+    if apron > MAX_APRON:
+        return None
+    wide = high[0] - low[0], high[1] - low[1]
+    padded = tuple(fft.next_fast_len(2 * size, real=True) for size in wide)
+    sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
+    offsets = [np.where(np.arange(size) <= size // 2, np.arange(size), np.arange(size) - size) * side
+               for size, side in zip(padded, sides, strict=True)]  # fmt: skip
+    metres, total = np.hypot(offsets[0][:, None], offsets[1]), None
+    for kind, slope in enumerate(slopes):
+        at, framed = kinds == kind, np.zeros(wide)
+        np.add.at(framed, (rows[at] - low[0], columns[at] - low[1]), weights[at])
+        part = fft.rfft2(framed, padded) * fft.rfft2(np.exp(-beta * slope / 100 * metres))
+        total = part if total is None else total + part
+    sums = fft.irfft2(total, padded)[-low[0] : -low[0] + grid.rows, -low[1] : -low[1] + grid.columns]
+    cells: Reals = sums.reshape(-1)
+    return cells
+
+
 def level_weights(grid: PlaneGrid, beta: float, points: MarginPoints, cells: Booleans, *, slope: float) -> Reals:
     """Give weights above 0 with sums of nearly 1 at these cells of the map: log s has at most `slope`, if it succeeds.
 

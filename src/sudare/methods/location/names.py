@@ -27,9 +27,13 @@ CANDIDATES = 12  # cells that are tried for a name on a map without rows and col
 
 def find_names(law: Mechanism | HiddenMechanism, people: Reals, named: Integers) -> Integers:
     """Find for every report the cell r of `named` that minimises sum over x of people(x) P(y|x) d(x, r), nearly."""
-    places = law.places
     norms = law.sums() if isinstance(law, HiddenMechanism) else find_all_norms(law)
-    shares = np.where(law.can_enter, people / norms, 0.0)
+    return name_by_shares(law, np.where(law.can_enter, people / norms, 0.0), named)
+
+
+def name_by_shares(law: Mechanism | HiddenMechanism, shares: Reals, named: Integers) -> Integers:
+    """Find names where the norms of the law are already part of the shares of people."""
+    places = law.places
     if places.size > MAX_NAMED_BY_TABLE and isinstance(places, PlaneGrid) and has_one_cone(law):
         return _NameSearch(law, places, shares, named).find_all()
     if isinstance(law, Mechanism) and isinstance(law.kernel, NearbyKernel):

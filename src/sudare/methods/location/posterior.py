@@ -27,6 +27,9 @@ from sudare.schema.arrays import Booleans, Reals
 PosteriorModel = Literal["uniform", "weights"]
 
 MAX_FFT_ERROR = 1e-7  # relative error up to which a sum is taken from an FFT; others are summed again, directly
+MAX_NEARBY_ERROR = (
+    1e-4  # the same for sums over pairs within reach, of maps too large to sum again; it is certified, too
+)
 MAX_DIRECT_SUMS = 1000  # sums that are made again, one by one
 ROUNDING = 2.0**-53  # of a float; a sum of n positive terms is off by at most n times that, in any order of adding
 
@@ -44,7 +47,8 @@ def find_norms(mechanism: Mechanism) -> tuple[Reals, float]:
     """
     measured, shares = mechanism.measured_cells, mechanism.shares
     sums, error = mechanism.kernel.smooth(shares), mechanism.kernel.error_of(shares)
-    inexact = np.flatnonzero(measured & (sums * MAX_FFT_ERROR < error))
+    most = MAX_NEARBY_ERROR if isinstance(mechanism.kernel, NearbyKernel) else MAX_FFT_ERROR
+    inexact = np.flatnonzero(measured & (sums * most < error))
     for cell in inexact[:MAX_DIRECT_SUMS].tolist():
         sums[cell] = mechanism.norm_at(cell)
     if inexact.size > MAX_DIRECT_SUMS:
@@ -65,7 +69,7 @@ def find_all_norms(mechanism: Mechanism) -> Reals:
     if isinstance(mechanism.kernel, NearbyKernel):
         sums, error = mechanism.kernel.smooth(mechanism.shares), mechanism.kernel.error_of(mechanism.shares)
         norms = np.where(others, sums, norms)
-        others &= sums * MAX_FFT_ERROR < error
+        others &= sums * MAX_NEARBY_ERROR < error
     for cell in np.flatnonzero(others).tolist():
         norms[cell] = mechanism.norm_at(cell)
     return norms

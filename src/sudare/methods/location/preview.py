@@ -49,6 +49,7 @@ class LocationPreview(ShownPreview):
     repeat: RepeatUse
     home_found: tuple[HomeFound, ...]
     notes: tuple[Text, ...] = ()  # further warnings, of whoever built the law
+    remarks: tuple[Text, ...] = ()  # further lines that are no warnings
 
     @property
     def warnings(self) -> list[Text]:
@@ -122,6 +123,7 @@ class LocationPreview(ShownPreview):
                 high=f"{figures['posterior_max']:.3f}",
                 middle=f"{figures['posterior_median']:.3f}",
             ),
+            *self.remarks,
             *describe_months(self.epsilon_per_metre, self.repeat, self.home_found),
         ]
 

@@ -83,7 +83,7 @@ def find_steepest_slope(mechanism: Mechanism) -> tuple[float, bool, float]:
     grid = mechanism.places
     if isinstance(grid, PlaneGrid):
         shortest = float(min(grid.cell_height_metres, grid.cell_width_metres))
-        slope, is_exact = _slope_on_grid(grid, level.reshape(grid.shape))
+        slope, is_exact = find_slope_on_grid(grid, level.reshape(grid.shape))
     else:
         slope, shortest, is_exact = _slope_off_grid(mechanism, level, np.log(sums))
     return slope, is_exact, 2.1 * relative / shortest
@@ -130,7 +130,7 @@ def search_all_pairs(mechanism: Mechanism) -> float:
     return worst
 
 
-def _slope_on_grid(grid: PlaneGrid, level: Reals) -> tuple[float, bool]:
+def find_slope_on_grid(grid: PlaneGrid, level: Reals) -> tuple[float, bool]:
     """Search rings outwards; one that cannot hold a steeper pair, by the largest rise around each cell, is skipped."""
     spread, best, pairs, is_exact = float(np.nanmax(level) - np.nanmin(level)), 0.0, 0, True
     for low, high in rings(grid):

@@ -1,0 +1,85 @@
+"""Every field of a device file is changed in turn, with an id that fits: Python and JavaScript judge the same files."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from sudare.errors import ReleaseError
+from sudare.forms.jsontext import read_json
+from sudare.methods.location.device_file import DeviceFile
+from tests.unit.device_fuzz import list_forgeries, make_files
+from tests.unit.test_location_trust import run_node
+
+JUDGE = """
+const verdicts = file.map((text) => {
+  try { d.proveFile(JSON.parse(text)); return "taken"; } catch (error) { return `refused: ${error.message}`; }
+});
+console.log(JSON.stringify([verdicts, ({}).x ?? null]));
+"""
+# What device.js may take though Python, which writes every byte anew, does not: it changes neither law nor promise.
+# Names and words are read by nobody, `told` is post-processing, BigInt reads a text of the same number, a vector less
+# proves less, and limits, epsilon and inputs are what the file then says and the app caps.
+HARMLESS = re.compile(
+    r"(law|grid\.names\.\d+|told.*|inputs|vectors.*|column_vectors.*|repeat\.\w+|epsilon_per_metre|weights\.\d+"
+    r"|grid\.levels\.\d+) = |a key |beta twice, the false one first"
+)
+
+
+def judge_in_python(text: str) -> bool:
+    try:
+        facts: Any = read_json(text)
+        DeviceFile.from_dict(facts)
+    except (ReleaseError, ValueError, RecursionError, AttributeError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "kind", ["plane sharp", "elastic sharp", "graph sharp", "points sharp", "plane weighted", "plane near"]
+)
+def test_a_changed_field_is_refused_or_changes_no_law_in_both_languages(kind: str) -> None:
+    facts = make_files()[kind]
+    names, texts = zip(*list_forgeries(facts), strict=True)
+    verdicts, polluted = json.loads(run_node(JUDGE, texts[::STEP]))
+    wrong = []
+    for name, text, verdict in zip(names[::STEP], texts[::STEP], verdicts, strict=True):
+        in_python, in_javascript = judge_in_python(text), verdict == "taken"
+        if in_python and not in_javascript:
+            wrong.append(f"Python takes {name}, device.js: {verdict}")
+        if in_javascript and not in_python and not HARMLESS.match(name) and not _is_same_number(facts, name):
+            wrong.append(f"device.js takes {name}, Python does not")
+
+    assert len(verdicts) > 200
+    assert wrong == []
+    assert polluted is None
+
+
+STEP = 5  # every fifth forgery, so that the test takes seconds; `python -m tests.unit.test_device_fuzz` judges all
+
+
+def _is_same_number(facts: dict[str, Any], name: str) -> bool:
+    """Tell whether a field was only written otherwise: a text for its number, or in a list by itself."""
+    path, _, new = name.partition(" = ")
+    old: Any = facts
+    for key in path.split("."):
+        old = old[int(key) if isinstance(old, list) else key]
+    plain = new.strip("[]'")
+    return plain == str(old)[:36].strip("[]'") or (str(old) in ("0", "1") and plain in ("", "False", "True", str(old)))
+
+
+def test_files_as_they_were_written_are_taken_by_both() -> None:
+    files = make_files()
+    texts = [json.dumps(facts) for facts in files.values()]
+
+    assert json.loads(run_node(JUDGE, texts))[0] == ["taken"] * len(files)
+    assert all(judge_in_python(text) for text in texts)
+
+
+if __name__ == "__main__":
+    STEP = 1
+    for each in make_files():
+        test_a_changed_field_is_refused_or_changes_no_law_in_both_languages(each)

@@ -1,0 +1,107 @@
+"""Fair under a population prior on maps of hundreds and thousands of cells: a cap on the greatest posterior."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sudare.methods.location.device_file import DeviceFile
+from sudare.methods.location.grid import PlaneGrid, PointPlaces
+from sudare.methods.location.hidden import HiddenMechanism, certify_hidden, measure_hidden
+from sudare.methods.location.kernel import distance_table
+from sudare.methods.location.location import Location
+from sudare.methods.location.margin import sum_slopes
+from sudare.schema.arrays import Reals
+from tests.unit.test_location_near import file_of
+from tests.unit.test_location_trust import PROVE, run_node
+
+GRID = PlaneGrid(rows=16, columns=17, cell_height_metres="115.6", cell_width_metres="141.5")
+
+
+def make_town(size: int, seed: int) -> Reals:
+    """Lognormal cells and three busy ones: a town that nothing was tuned on."""
+    numbers = np.random.default_rng(seed)
+    people = numbers.lognormal(0, 1, size)
+    people[numbers.integers(0, size, 3)] += people.sum() * np.array([0.02, 0.05, 0.1])
+    shares: Reals = people / people.sum()
+    return shares
+
+
+def find_worst_slope(law: HiddenMechanism) -> float:
+    """Find the largest epsilon per metre from the definition, over all pairs and reports."""
+    logs = np.log(np.array([law.report_law(cell) for cell in range(law.places.size)]))
+    metres = distance_table(law.places) + np.eye(law.places.size)
+    return max(float(((logs[cell] - logs) / metres[cell][:, None]).max()) for cell in range(law.places.size))
+
+
+def test_fair_under_a_prior_caps_the_greatest_posterior_of_a_larger_map() -> None:
+    people = make_town(GRID.size, 71)
+    fair = Location(grid=GRID, epsilon_per_metre="0.008", mode="fair", prior=people)
+    sharp = Location(grid=GRID, epsilon_per_metre="0.008", mode="sharp", prior=people).preview()
+
+    law = fair.mechanism()
+    assert isinstance(law, HiddenMechanism)
+    measured = measure_hidden(law, people).measures()
+    file = file_of(law, "0.008").to_dict()
+    preview = fair.measure(law)
+
+    assert measured["posterior_max"] <= 1.3 * measured["posterior_median"]
+    assert measured["posterior_max"] < 0.7 * sharp.figures["posterior_max"]
+    assert measured["expected_distance_metres"] < 1.5 * sharp.figures["expected_distance_metres"]
+    assert find_worst_slope(law) <= certify_hidden(law) * (1 + 1e-9) <= 0.008 * (1 + 1e-9)
+    assert run_node(PROVE, file) == "taken"
+    assert DeviceFile.from_dict(json.loads(json.dumps(file))).identity == file["id"]
+    assert any("what the cap on posteriors costs" in str(line) for line in preview.lines())
+
+
+def test_a_larger_map_of_points_warns_that_busy_places_are_not_capped() -> None:
+    numbers = np.random.default_rng(5)
+    points = PointPlaces(points=numbers.integers(0, 2_500_000, (264, 2)), names=tuple(map(str, range(264))))
+
+    preview = Location(grid=points, epsilon_per_metre="0.008", mode="fair", prior=make_town(264, 6)).preview()
+
+    assert any("20000 cells (260 where the map is no plane)" in str(warning) for warning in preview.warnings)
+
+
+def test_a_place_that_holds_half_of_all_people_is_told_before_publication() -> None:
+    people = np.full(GRID.size, 0.5 / (GRID.size - 1))
+    people[77] = 0.5
+
+    preview = Location(grid=GRID, epsilon_per_metre="0.01", mode="fair", prior=people).preview()
+
+    assert preview.figures["posterior_max"] <= 1.3 * preview.figures["posterior_median"]
+    assert preview.figures["posterior_max"] >= 0.5
+    assert any("cannot be below 0.500" in str(warning) for warning in preview.warnings)
+
+
+def test_sums_of_cones_of_many_slopes_are_those_of_a_table() -> None:
+    numbers = np.random.default_rng(3)
+    columns = np.column_stack([numbers.integers(0, 3, 60), numbers.integers(-4, 22, 60), numbers.integers(-3, 23, 60)])
+    weights, slopes, beta = numbers.uniform(size=60), (100, 30, 0), 0.01
+    rows, across = np.divmod(np.arange(GRID.size), GRID.columns)
+
+    metres = np.hypot((columns[:, 1, None] - rows) * 115.6, (columns[:, 2, None] - across) * 141.5)
+    table = weights @ np.exp(-beta * np.array(slopes)[columns[:, 0], None] / 100 * metres)
+
+    assert sum_slopes(GRID, beta, slopes, columns, weights) == pytest.approx(table, rel=1e-11)
+
+
+def test_a_hidden_law_that_is_not_level_is_certified_by_its_steepest_pair() -> None:
+    grid = PlaneGrid(rows=9, columns=12, cell_height_metres=100, cell_width_metres=80)
+    numbers = np.random.default_rng(8)
+    columns = np.column_stack([np.zeros(108), *np.divmod(np.arange(108), 12), numbers.integers(2**38, 2**40, 108)])
+    law = HiddenMechanism(
+        places=grid,
+        beta_per_metre=Fraction(1, 100),
+        shapes=(((0, 0, 0),),),
+        columns=columns.astype(np.int64),
+        told=np.arange(108),
+        weights=np.full(108, 2**40),
+    )
+    spread = float(np.ptp(np.log(law.sums()))) / 80
+
+    assert find_worst_slope(law) <= certify_hidden(law) <= 0.01 + spread
+    assert certify_hidden(law) <= find_worst_slope(law) * (1 + 1e-6)
