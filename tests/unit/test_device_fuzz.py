@@ -21,11 +21,12 @@ const verdicts = file.map((text) => {
 console.log(JSON.stringify([verdicts, ({}).x ?? null]));
 """
 # What device.js may take though Python, which writes every byte anew, does not: it changes neither law nor promise.
-# Names and words are read by nobody, `told` is post-processing, BigInt reads a text of the same number, a vector less
-# proves less, and limits, epsilon and inputs are what the file then says and the app caps.
+# Names, words, units and rows beside levels are not read, `told` is post-processing, null and true are 0 and 1 in proof
+# and draw alike, a vector less proves less; limits, epsilon and inputs are what the file then says and the app caps.
 HARMLESS = re.compile(
-    r"(law|grid\.names\.\d+|told.*|inputs|vectors.*|column_vectors.*|repeat\.\w+|epsilon_per_metre|weights\.\d+"
-    r"|grid\.levels\.\d+) = |a key |beta twice, the false one first"
+    r"(law|grid\.names\.\d+|grid\.unit_metres|grid\.grid\.(kind|rows)|told.*|inputs|vectors.*|column_vectors.*"
+    r"|repeat\.\w+|epsilon_per_metre|weights\.\d+|grid\.levels\.\d+) = |a key |beta twice, the false one first"
+    r"|(shapes|columns)\.[\d.]+ = (None|True|False)"
 )
 
 
