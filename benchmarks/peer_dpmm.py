@@ -57,12 +57,14 @@ def auroc(given: str) -> None:
     encoder = OneHotEncoder(categories=[np.arange(sizes[one]) for one in inputs])
     test = encoder.fit_transform(stored["test"][:, inputs])
     found = {}
+    is_old = "algorithm" in AdaBoostClassifier().get_params()  # newer ones know no other than SAMME
+    discrete = {"algorithm": "SAMME"} if is_old else {}
     for name in [name for name in stored.files if name.startswith("drawn_")]:
         drawn = stored[name]
         features, wanted = encoder.transform(drawn[:, inputs]), drawn[:, place]
         makers = [
             LogisticRegression(max_iter=200),
-            AdaBoostClassifier(random_state=1, algorithm="SAMME"),
+            AdaBoostClassifier(random_state=1, **discrete),
             GradientBoostingClassifier(random_state=1, n_estimators=50),
             RandomForestClassifier(random_state=1, n_estimators=50, min_samples_leaf=5, n_jobs=1),
         ]

@@ -8,7 +8,8 @@ this buys, as the peers do. All are judged by records drawn from them: the mean 
 the AUROC of four classifiers on the other 20 %. The view's own answers to the ranges stand in brackets.
 dpmm needs a Python of its own: `python -m venv peers && peers/bin/pip install dpmm==0.1.9`, then
 `--peers peers/bin/python`.
-Figures of the last full run are kept in benchmarks/results/view_peers.json; `--keep` adds to them.
+Figures of the last full run are kept in benchmarks/results/view_peers.json; `--keep` adds to them. For the view alone,
+beside kept figures of the peers: `--methods` without a name, and `--peers` any Python that has scikit-learn.
 """
 
 from __future__ import annotations
