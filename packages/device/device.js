@@ -1072,7 +1072,7 @@ export class Device {
     }
     if (!zone) place = this.wait(cell);
     if (place === null) return null;
-    for (const period of ["day", "month", "life"]) if (this.limits[period] !== null && this.facts.drawn[period] >= this.limits[period]) return null;
+    for (const period of ["day", "month", "life"]) if (this.facts.drawn[period] >= this.limits[period]) return null;
     const drawn = this.sampler.draw(place);
     const { day: a, month: b, life: c } = this.facts.drawn;
     Object.assign(this.facts, { drawn: { day: a + 1, month: b + 1, life: c + 1 }, answers: [...this.facts.answers, [place, drawn]], waiting: [] });
@@ -1118,15 +1118,14 @@ export class Device {
   }
 }
 
-function capped(file, caps) {
-  if (caps.epsilonPerMetre !== undefined) {
-    const [promised, cap] = [parseDecimal(file.epsilon_per_metre), parseDecimal(caps.epsilonPerMetre)];
-    if (promised.up * cap.down > cap.up * promised.down)
-      throw new Error(`the device file promises epsilon ${file.epsilon_per_metre} and this app allows at most ${caps.epsilonPerMetre}; report nothing with it`);
-  }
-  const limits = file.repeat;
-  const least = (limit, cap) => (cap === undefined ? limit : limit === null ? cap : Math.min(limit, cap));
-  return { day: least(limits.day, caps.reportsPerDay), month: least(limits.month, caps.reportsPerMonth), life: least(limits.life, caps.reportsPerLife) };
+// A cap that is misspelt or no number would be none.
+function capped({ epsilon_per_metre: promised, repeat }, { epsilonPerMetre = promised, reportsPerDay, reportsPerMonth, reportsPerLife, ...other }) {
+  if (minus(parseDecimal(promised), parseDecimal(epsilonPerMetre)).up > 0)
+    throw new Error(`the device file promises epsilon ${promised} and this app allows at most ${epsilonPerMetre}; report nothing with it`);
+  const least = (limit, cap = Infinity) => Math.min(limit ?? Infinity, cap);
+  const limits = { day: least(repeat.day, reportsPerDay), month: least(repeat.month, reportsPerMonth), life: least(repeat.life, reportsPerLife), ...other };
+  for (const name in limits) if (name in other || isNaN(limits[name])) throw new Error(`the cap ${name} is none`);
+  return limits;
 }
 
 function freshState(name) {
@@ -1155,10 +1154,11 @@ function isDay(day) {
 /** A device that keeps its state in a store, one report at a time: two tabs never draw twice. */
 export function openDevice(deviceFile, { store, caps = {}, ...options } = {}) {
   const sampler = new Sampler(deviceFile, options); // the proof, once
+  const cellOf = (place) => (typeof place === "number" ? place : cellAt(deviceFile, place.latitude, place.longitude));
   const change = (act) =>
     store.lock(async () => {
       const kept = await store.read();
-      const device = new Device(deviceFile, kept === null || kept === undefined ? null : JSON.parse(kept), { caps, sampler });
+      const device = new Device(deviceFile, JSON.parse(kept ?? "null"), { caps, sampler });
       const result = act(device);
       await store.write(JSON.stringify(device.state)); // before the report is sent
       return result;
@@ -1166,10 +1166,10 @@ export function openDevice(deviceFile, { store, caps = {}, ...options } = {}) {
   capped(deviceFile, caps);
   return {
     report: async (place, day) => {
-      const cell = typeof place === "number" ? place : cellAt(deviceFile, place.latitude, place.longitude);
+      const cell = cellOf(place);
       return cell === null ? null : change((device) => device.report(cell, day));
     },
-    addZone: (place, zone) => change((device) => device.addZone(typeof place === "number" ? place : cellAt(deviceFile, place.latitude, place.longitude), zone)),
+    addZone: (place, zone) => change((device) => device.addZone(cellOf(place), zone)),
     law: (cell) => lawOf(sampler, cell),
     tell: (report) => told(deviceFile, report),
   };

@@ -54,6 +54,13 @@ for (const [form, sudare] of Object.entries(forms)) {
     assert.throws(() => sudare.openDevice(maps.plane, { store: memoryStore(), caps: { epsilonPerMetre: "0.0001" } }), /this app allows/);
   });
 
+  test(`${form}: a cap that is misspelt or no number is refused, not left out`, () => {
+    for (const caps of [{ epsilon: "0.01" }, { reportsPerDay: "many" }, { reportsPerMonth: NaN }, { reportsADay: 1 }, { epsilonPerMetre: "0,01" }])
+      assert.throws(() => sudare.openDevice(maps.plane, { store: memoryStore(), caps }), Error, JSON.stringify(caps));
+    const state = new sudare.Device(maps.plane, null, { caps: { reportsPerDay: 0 } }).report(3, "2026-11-16");
+    assert.equal(state, null);
+  });
+
   test(`${form}: the id is SHA-256 of everything else`, () => {
     const { id, ...facts } = maps.plane;
     const sorted = (value) =>
