@@ -268,11 +268,7 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
             case "total_standard_deviation":
                 yield key, text("The number of records is off by {value} (standard deviation).", value=value)
             case "region_standard_deviation":
-                errors = ", ".join(f"{cells}: {error:.1f}" for cells, error in value.items())
-                sentence = text(
-                    "Standard deviation of the sum over a region, by its number of cells: {errors}.", errors=errors
-                )
-                yield key, sentence
+                yield key, _describe_regions(value)
             case "region_standard_deviation_by_density":
                 yield key, _describe_densities(value)
             case "levels" if any("sigma_squared" in level for level in value):
@@ -280,17 +276,26 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
             case "levels" if len(value) == 1:
                 yield key, text("The noise of a cell has scale {value}.", value=value[0]["scale"])
             case "levels":
-                scales = ", ".join(f"{level['nodes']}: {level['scale']}" for level in value)
-                sentence = text(
-                    "Sums were measured at several levels. Scale of the noise, by the number of sums of a"
-                    " level: {scales}.",
-                    scales=scales,
-                )
-                yield key, sentence
+                yield key, _describe_levels(value)
             case "tables":
                 yield key, _describe_tables(value)
             case "bias":
                 yield key, Text(str(value))
+
+
+def _describe_regions(errors: Mapping[str, float]) -> Text:
+    """Tell the error of a sum over a region, by the number of its cells."""
+    listed = ", ".join(f"{cells}: {error:.1f}" for cells, error in errors.items())
+    return text("Standard deviation of the sum over a region, by its number of cells: {errors}.", errors=listed)
+
+
+def _describe_levels(levels: Sequence[Mapping[str, Any]]) -> Text:
+    """Tell the noise of every level of sums."""
+    scales = ", ".join(f"{level['nodes']}: {level['scale']}" for level in levels)
+    return text(
+        "Sums were measured at several levels. Scale of the noise, by the number of sums of a level: {scales}.",
+        scales=scales,
+    )
 
 
 def _describe_tables(tables: Sequence[Mapping[str, Any]]) -> Text:

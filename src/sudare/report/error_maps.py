@@ -66,7 +66,6 @@ def draw_error_map(
     errors = np.where(counts > 0, np.maximum(100 * margins / np.maximum(counts, 1), LEAST_SHOWN), 0.0)
     grid = PixelGrid(cells, frame=_find_named(areas, names))
     tall = WIDTH * grid.height / (grid.width * measure_aspect(cells))
-    width, height = 3 * MARGIN + 2 * WIDTH, TOP + tall + LEGEND + BOTTOM
     is_hatched = (counts > 0) & (margins > counts)
     shown = text("people per area, published") if areas is not None else text("people per cell, published")
     panels = [
@@ -81,12 +80,18 @@ def draw_error_map(
         panels += [*_place_borders(grid, areas, tall), *_place_names(grid, areas, names, tall)]
     told = _explain_areas(margins) if areas is not None else [_tell_margins(margins), *_explain(is_hatched)]
     lines = _write_notes([*told, *notes], TOP + tall + LEGEND)
+    return _frame(title, TOP + tall + LEGEND + BOTTOM, [*panels, *legends, lines])
+
+
+def _frame(title: Words, height: float, parts: Sequence[str]) -> str:
+    """Put two maps, their legends and notes on a white ground below a title."""
+    width = 3 * MARGIN + 2 * WIDTH
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:.0f}" '
         f'viewBox="0 0 {width} {height:.0f}" role="img"><title>{escape(title)}</title>'
         f'<rect width="{width}" height="{height:.0f}" fill="{WHITE}"/>'
         f'<text x="{MARGIN}" y="28" {FONT} font-size="16" fill="{INK}">{escape(title)}</text>'
-        f"{''.join(panels)}{''.join(legends)}{lines}</svg>\n"
+        f"{''.join(parts)}</svg>\n"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,16 +111,7 @@ def _gather_rows(
     units: dict[tuple[str, ...], int] = {}
     shares: dict[tuple[int, int], Fraction] = {}
     listed: set[int] = set()
-    for line, row in enumerate(rows, start=2):
-        if not row:
-            continue
-        if len(row) != columns or not all(row):
-            raise SchemaError(
-                "{file}, line {line}: must have {columns} columns, none of them empty",
-                file=file,
-                line=line,
-                columns=columns,
-            )
+    for line, row in _check_rows(rows, columns, file):
         share = _read_share(row[-1], file, line) if has_share else Fraction(1)
         unit = units.setdefault(tuple(row[place] for place in places), len(units))
         for cell in _find_cells(attributes, row, file, line):
@@ -138,6 +129,20 @@ def _gather_rows(
         return build_areas(attributes, levels, rule, list(units), shares)
     except SchemaError as error:
         raise SchemaError("{file}: {reason}", file=file, reason=error) from None
+
+
+def _check_rows(rows: Sequence[Sequence[str]], columns: int, file: Path) -> Iterator[tuple[int, Sequence[str]]]:
+    """Rows with the number of their line; empty lines are passed over."""
+    for line, row in enumerate(rows, start=2):
+        if row and (len(row) != columns or not all(row)):
+            raise SchemaError(
+                "{file}, line {line}: must have {columns} columns, none of them empty",
+                file=file,
+                line=line,
+                columns=columns,
+            )
+        if row:
+            yield line, row
 
 
 def _read_share(written: str, file: Path, line: int) -> Fraction:
