@@ -61,6 +61,20 @@ for (const [form, sudare] of Object.entries(forms)) {
     assert.equal(state, null);
   });
 
+  test(`${form}: a place in other words and a stored state that is no JSON are told as such`, async () => {
+    const device = sudare.openDevice(maps.plane, { store: memoryStore() });
+    for (const place of [{ lat: 35.68, lng: 139.76 }, { latitude: "35.68", longitude: 139.76 }, { latitude: 35.68 }, null, undefined])
+      await assert.rejects(device.report(place), /^Error: latitude and longitude must be numbers of degrees$/);
+    await assert.rejects(device.report({ latitude: 139.76, longitude: 35.68 }), /beyond 90 degrees/);
+    for (const text of ["{", "", "null", "7", "[object Object]"]) {
+      const store = memoryStore();
+      await store.write(text);
+      await assert.rejects(sudare.openDevice(maps.plane, { store }).report(3), /stored state of the device is damaged/);
+      assert.equal(await store.read(), text);
+    }
+    assert.throws(() => new sudare.Sampler({ ...maps.plane, id: "" }, { isProven: true }), /not as Sudare wrote it/);
+  });
+
   test(`${form}: the id is SHA-256 of everything else`, () => {
     const { id, ...facts } = maps.plane;
     const sorted = (value) =>

@@ -236,9 +236,8 @@ class Axis {
 
 /** Draws reports by a device file: `new Sampler(deviceFile).draw(cell)` gives the number of a report. */
 export class Sampler {
-  constructor(deviceFile, { fill, margin = MARGIN, isProven = false } = {}) {
-    const law = isProven ? readLaw(deviceFile) : proveFile(deviceFile);
-    Object.assign(this, law);
+  constructor(deviceFile, { fill, margin = MARGIN } = {}) {
+    Object.assign(this, proveFile(deviceFile));
     this.words = new Words(fill);
     this.margin = margin; // tests send every draw the exact way
     if (this.map.isPlane && !this.columns) {
@@ -377,11 +376,9 @@ function firstAbove(tops, word) {
 // --- maps ---------------------------------------------------------------------------------------------------------
 
 function mapOf(grid) {
-  if (grid.kind === "plane") return new PlaneMap(grid);
-  if (grid.kind === "points") return new PointMap(grid);
-  if (grid.kind === "graph") return new RoadMap(grid);
-  if (grid.kind === "elastic") return new ElasticMap(grid);
-  throw new Error(`maps of kind ${grid.kind} need a newer device.js`);
+  const Kind = new Map([["plane", PlaneMap], ["points", PointMap], ["graph", RoadMap], ["elastic", ElasticMap]]).get(grid.kind);
+  if (!Kind) throw new Error(`maps of kind ${grid.kind} need a newer device.js`);
+  return new Kind(grid);
 }
 
 class PlaneMap {
@@ -557,8 +554,8 @@ const ECCENTRICITY = 0.00669437999014132; // squared
 /** The number of the cell at a place in degrees; null outside the map. On points and roads: the nearest. */
 export function cellAt(deviceFile, latitude, longitude) {
   const { grid } = deviceFile;
-  if (!(Math.abs(latitude) <= 90)) throw new Error("the latitude is beyond 90 degrees; is it swapped with the longitude?");
-  if (!Number.isFinite(longitude)) throw new Error("the longitude must be a number of degrees");
+  if (![latitude, longitude].every(Number.isFinite)) throw new Error("latitude and longitude must be numbers of degrees");
+  if (Math.abs(latitude) > 90) throw new Error("the latitude is beyond 90 degrees; is it swapped with the longitude?");
   const plane = grid.kind === "elastic" ? grid.grid : grid;
   if (plane.mesh) {
     const { level, row, column } = plane.mesh;
@@ -631,7 +628,7 @@ function readLaw(file) {
   if (!(heaviest > 0)) refuse("all weights are 0");
   for (const weight of weights) if (!Number.isInteger(weight) || weight < 0 || weight > 2 ** 40) refuse("a weight is not a count");
   const beta = parse(file.beta_per_metre);
-  if (beta.up <= 0n || beta.down <= 0n) refuse("beta is not positive");
+  if (!beta.up) refuse("beta is 0");
   const inputs = Array.isArray(file.inputs) ? new Set(file.inputs) : file.inputs;
   const canEnter = (cell) => inputs === "all" || (inputs === "reportable" ? weights[cell] > 0 : inputs.has(cell));
   return { file, map, size, weights, heaviest, beta, roughBeta: float(beta), canEnter, columns: readColumns(file, map) };
@@ -1132,6 +1129,15 @@ function freshState(name) {
   return { artefact: name, state: 2, day: "", drawn: { day: 0, month: 0, life: 0 }, answers: [], waiting: [], zones: [] };
 }
 
+// Text that is no JSON becomes a state without a seal, which is damaged.
+function parseState(text) {
+  try {
+    return JSON.parse(text ?? null) ?? (text ? {} : null);
+  } catch {
+    return {};
+  }
+}
+
 function readState(state, name) {
   const { seal, ...facts } = state ?? {};
   if (seal !== sha256(canonical(facts))) throw new Error("the stored state of the device is damaged; report nothing until the next day");
@@ -1154,11 +1160,11 @@ function isDay(day) {
 /** A device that keeps its state in a store, one report at a time: two tabs never draw twice. */
 export function openDevice(deviceFile, { store, caps = {}, ...options } = {}) {
   const sampler = new Sampler(deviceFile, options); // the proof, once
-  const cellOf = (place) => (typeof place === "number" ? place : cellAt(deviceFile, place.latitude, place.longitude));
+  const cellOf = (place) => (typeof place === "number" ? place : cellAt(deviceFile, place?.latitude, place?.longitude));
   const change = (act) =>
     store.lock(async () => {
       const kept = await store.read();
-      const device = new Device(deviceFile, JSON.parse(kept ?? "null"), { caps, sampler });
+      const device = new Device(deviceFile, parseState(kept), { caps, sampler });
       const result = act(device);
       await store.write(JSON.stringify(device.state)); // before the report is sent
       return result;

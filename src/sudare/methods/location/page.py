@@ -12,6 +12,7 @@ import numpy as np
 from sudare.methods.location.device_file import load_device_file
 from sudare.methods.location.grid import ElasticGrid, PlaneGrid
 from sudare.releases import Release
+from sudare.releases.certificate import write_chance
 from sudare.releases.columns import FrameColumn, find_frame, read_numbers
 from sudare.report.shapes import Listing, Marginal, Picture, ReportPage, Section, write_number
 from sudare.report.svg import draw_columns, draw_heat_map
@@ -43,7 +44,7 @@ def _describe_months(measures: Mapping[str, Any]) -> list[tuple[Words, Words]]:
     """Tell the chance that a home is found; a release of the first version did not know it."""
     if "home_found_30_days" not in measures:
         return []
-    chances = [f"{measures[f'home_found_{days}_days']:.0%}" for days in (1, 30, 365)]
+    chances = [write_chance(measures[f"home_found_{days}_days"]) for days in (1, 30, 365)]
     return [(text("home cell found after 1, 30 and 365 days of reports"), " / ".join(chances))]
 
 

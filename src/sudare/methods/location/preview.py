@@ -81,8 +81,8 @@ class LocationPreview(ShownPreview):
                 text(
                     "after a year the home is found with chance {year}, more than twice that of one day ({first}); take"
                     " answers lasting, or a dwell of 3",
-                    year=f"{year:.2f}",
-                    first=f"{first:.2f}",
+                    year=show_chance(year),
+                    first=show_chance(first),
                 )
             )
         return [*warnings, *self.notes]
@@ -128,6 +128,17 @@ class LocationPreview(ShownPreview):
         ]
 
 
+def show_chance(chance: float) -> str:
+    """Write a chance with two digits; one that would read as 0 or 1 and is not is told as below or above.
+
+    >>> [show_chance(chance) for chance in (0, 0.0004, 0.01, 0.254, 0.997, 1)]
+    ['0.00', '< 0.01', '0.01', '0.25', '> 0.99', '1.00']
+    """
+    if 0 < chance < 0.01:
+        return "< 0.01"
+    return "> 0.99" if 0.99 < chance < 1 else f"{chance:.2f}"
+
+
 def describe_months(epsilon: Fraction, repeat: RepeatUse, found: Sequence[HomeFound]) -> list[Text]:
     """Tell what all draws of a device promise together, and what an attacker finds who keeps them."""
     draws = text(
@@ -142,7 +153,7 @@ def describe_months(epsilon: Fraction, repeat: RepeatUse, found: Sequence[HomeFo
     home = text(
         "an attacker who keeps every report and knows the map finds the home cell with chance {first} after 1 day,"
         " {month} after 30 days, {year} after 365 days",
-        **{name: f"{each.chance:.2f}" for name, each in zip(("first", "month", "year"), found, strict=True)},
+        **{name: show_chance(each.chance) for name, each in zip(("first", "month", "year"), found, strict=True)},
     )
     return [draws, home]
 
