@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sudare.counts.counts import exact_sum
 from sudare.errors import ParameterError
-from sudare.methods.tree.levels import LevelStep, take
+from sudare.methods.tree.levels import LevelStep, join, take
 from sudare.methods.tree.possible import KeySet, Possible, find_first
 from sudare.noise import CountNoise, Rng
 from sudare.noise.uniform import draw_below, draw_below_each, draw_by_weight
@@ -36,7 +36,7 @@ class Children:
 
     def join(self, others: Children) -> Children:
         """These, then the others."""
-        return Children(rows=np.concatenate([self.rows, others.rows]), codes=np.concatenate([self.codes, others.codes]))
+        return Children(rows=np.concatenate([self.rows, others.rows]), codes=join([self.codes, others.codes]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -322,7 +322,7 @@ class _Masses:
     """
 
     def __init__(self, full: NoisyChildren, size: int) -> None:
-        order = np.argsort(-full.values, kind="stable")
+        order = np.argsort(-full.values)
         self._values, self._rows, self._size = full.values[order], full.children.rows[order], size
         self._next = 0
         self._level: int | None = None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.tree.empty import Children, NoisyChildren, OpenRows, sample_empty
-from sudare.methods.tree.levels import LevelStep, Tree, stack, take
+from sudare.methods.tree.levels import LevelStep, Tree, join, stack, take
 from sudare.methods.tree.possible import Possible
 from sudare.methods.tree.valid_rows import (
     HeavyCells,
@@ -156,7 +156,7 @@ class TopDownTree:
             parts.append(self._finish(number, front.among(~goes_on), heavy, rng))
             front = self._open(number, front.among(goes_on), heavy, rng)
         parts.append(self._finish(self._upper, front, heavy, rng))
-        ranks, values = (np.concatenate(axis) for axis in zip(*parts, strict=True))
+        ranks, values = join([found for found, _ in parts]), np.concatenate([published for _, published in parts])
         return Counts.build(counts.schema, counts.schema.radix.encode(self.tree.codes(ranks)), values)
 
     @property

@@ -68,10 +68,14 @@ class EvenGroups:
 
     def parent(self, nodes: Codes) -> Codes:
         """Find the node above each node."""
+        if not self.alone:
+            return nodes // self.fan
         return np.where(nodes < self._grouped, nodes // self.fan, nodes - self._grouped + self._groups)
 
     def first(self, nodes: Codes) -> Codes:
         """Find the first child of nodes above."""
+        if not self.alone:
+            return np.minimum(nodes * self.fan, self.children)
         return np.where(
             nodes <= self._groups, np.minimum(nodes * self.fan, self._grouped), nodes - self._groups + self._grouped
         )
@@ -321,6 +325,8 @@ class Tree:
 
     def codes(self, ranks: Codes) -> Codes:
         """Turn ranks (m, attributes) back into codes."""
+        if all(groups.values is None for groups in self.value_groups):  # ranks are the codes
+            return ranks
         return _by_column([groups.codes for groups in self.value_groups], ranks)
 
 
@@ -370,6 +376,11 @@ def attribute_order(value_groups: Sequence[ValueGroups]) -> list[Heights]:
 
 def _is_finer(low: Heights, high: Heights) -> bool:
     return low != high and all(a <= b for a, b in zip(low, high, strict=True))
+
+
+def join(tables: Sequence[Codes]) -> Codes:
+    """Put tables below each other and keep each column in one piece."""
+    return np.concatenate([table.T for table in tables], axis=1).T
 
 
 def _by_column(conversions: list, columns: Codes) -> Codes:  # type: ignore[type-arg]
