@@ -154,7 +154,7 @@ def test_the_shares_add_up_to_epsilon_and_every_step_that_is_taken_has_one(
     shares = split_epsilon(method, epsilon, records=records, sizes=sizes)
 
     assert shares.ones + shares.choices + shares.forest + shares.extras == epsilon
-    assert sum(by_size(epsilon, sizes)) == sum(by_size(epsilon, sizes, root=3)) == epsilon
+    assert sum(by_size(epsilon, sizes)) == sum(by_size(epsilon, sizes, steps=1)) == epsilon
     assert (shares.picks > 0) == (shares.choices > 0) == (shares.forest > 0)
     assert (shares.more > 0) == (shares.extras > 0)
     assert shares.picks <= len(sizes) - 1

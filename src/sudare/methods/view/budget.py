@@ -212,6 +212,15 @@ def count_tables(method: str, attributes: int) -> int:
     return attributes if method == "product" else max(attributes, 3 * attributes - 2)
 
 
+def count_usual(sizes: Sequence[int]) -> int:
+    """Count the attributes that are no long lists, or all if all are: a list beside others shall not change the rules.
+
+    >>> count_usual([2, 40, 5_000]), count_usual([5_000, 5_000])
+    (2, 2)
+    """
+    return sum(size <= LONG_LIST for size in sizes) or len(sizes)
+
+
 def split_budget(
     method: str, budget: ViewBudget, *, records: float, sizes: Sequence[int], reserved: Fraction = Fraction(0)
 ) -> BudgetSplit:
@@ -221,7 +230,7 @@ def split_budget(
     that D tables divide keeps the weight that pure epsilon gave each of them.
     """
     left = budget.amount - (budget.total_part or 0) - reserved
-    all_pairs = has_signal_for_all_pairs(budget, left, records, len(sizes))
+    all_pairs = has_signal_for_all_pairs(budget, left, records, count_usual(sizes))
     if not budget.is_concentrated:
         return split_epsilon(method, left, records=records, sizes=sizes, all_pairs=all_pairs)
     strength = Fraction(budget.strength(count_tables(method, len(sizes)))).limit_denominator(10**6)
@@ -253,15 +262,15 @@ def split_epsilon(
     >>> split_epsilon("model", Fraction(1), records=5_000.0, sizes=[50] * 15).picks
     3
     """
-    d = len(sizes)
+    d, usual = len(sizes), count_usual(sizes)
     signal_per_attribute = records * float(epsilon) / d
     signal = records * float(epsilon) / sum(_weigh_lists([math.sqrt(size) for size in sizes], sizes, least=2))
     if method == "product" or d == 1:
         return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
-    least = LEAST_SIGNAL_FEW_ATTRIBUTES if d <= FEW_ATTRIBUTES else LEAST_SIGNAL
+    least = LEAST_SIGNAL_FEW_ATTRIBUTES if usual <= FEW_ATTRIBUTES else LEAST_SIGNAL
     if signal_per_attribute < LEAST_SIGNAL_PER_ATTRIBUTE or signal < least:
-        return _split_for_few_pairs(epsilon, d, records * float(epsilon))
-    full = SPLIT_WHEN_PAIRS_PAY if d <= MANY_ATTRIBUTES else SPLIT_FOR_MANY_ATTRIBUTES
+        return _split_for_few_pairs(epsilon, d, records * float(epsilon), is_small=usual <= FEW_ATTRIBUTES)
+    full = SPLIT_WHEN_PAIRS_PAY if usual <= MANY_ATTRIBUTES else SPLIT_FOR_MANY_ATTRIBUTES
     full = SPLIT_WHEN_ALL_PAIRS_MAY_PAY if all_pairs else full
     part = Fraction(int(4 * min(1.0, (signal - least) / SIGNAL_TO_FULL_SPLIT)), 4)
     one_way, choice, forest, extra = (
@@ -291,11 +300,11 @@ def _split_for_many_attributes(epsilon: Fraction, d: int, known: float) -> Budge
     return _split_budget(epsilon, split, picks=picks, caution=1.0)
 
 
-def _split_for_few_pairs(epsilon: Fraction, d: int, known: float) -> BudgetSplit:
+def _split_for_few_pairs(epsilon: Fraction, d: int, known: float, *, is_small: bool) -> BudgetSplit:
     """Few pairs, if they can be measured well and only those that stand out; or none at all."""
     if d > MANY_FOR_PAIRS:
         return _split_for_many_attributes(epsilon, d, known)
-    picks = min(1 if d <= FEW_ATTRIBUTES else d - 1, int(known / (SIGNAL_PER_PAIR * d * d)))
+    picks = min(1 if is_small else d - 1, int(known / (SIGNAL_PER_PAIR * d * d)))
     forest = max(LEAST_PAIR_SHARE, 20 * math.ceil(PAIR_SIGNAL * TEN_THOUSAND / 20 / max(known, 1.0)))
     if not picks or forest > MOST_PAIR_SHARE:
         return _split_budget(epsilon, (TEN_THOUSAND, 0, 0, 0), picks=0)
@@ -341,7 +350,7 @@ def by_size(
     """
     weights = [_root(size, steps) for size in sizes]
     if steps == 3:
-        weights = _weigh_lists(weights, sizes, least=1)
+        weights = _weigh_lists(weights, sizes)
     else:
         most = max(MOST_WEIGHT_OF_LONG, sorted(weights)[len(weights) // 2])
         weights = [min(one, most) if size > LONG_TABLE else one for one, size in zip(weights, sizes, strict=True)]
@@ -351,9 +360,10 @@ def by_size(
 Weight = TypeVar("Weight", float, Fraction)
 
 
-def _weigh_lists(weights: Sequence[Weight], sizes: Sequence[int], *, least: int) -> list[Weight]:
+def _weigh_lists(weights: Sequence[Weight], sizes: Sequence[int], *, least: int = 0) -> list[Weight]:
     """Let a long list weigh no more than half a usual attribute: two of them may cost the others a fifth."""
-    usual = sorted(weights)[len(weights) // 2]
+    others = [weight for weight, size in zip(weights, sizes, strict=True) if size <= LONG_LIST] or weights
+    usual = sorted(others)[len(others) // 2]
     return [
         min(weight, max(type(weight)(least), usual / 2)) if size > LONG_LIST else weight
         for weight, size in zip(weights, sizes, strict=True)
