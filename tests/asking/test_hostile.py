@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from sudare.asking.statement import ask_statement
 from sudare.errors import SudareError
+from sudare.schema import Attribute, Schema, Values
 from tests.asking.compare import compare, open_records
-from tests.asking.exact import make_records
+from tests.asking.exact import ExactTable, make_records
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,13 @@ from tests.asking.exact import make_records
         ("SELECT COUNT(*) FROM view TABLESAMPLE 10%", "TABLESAMPLE"),
         ("SELECT COUNT(*) FROM view WHERE age BETWEEN SYMMETRIC 9 AND 2", "BETWEEN SYMMETRIC"),
         ("SELECT COUNT(*) FROM view; DROP TABLE view", "DROP (character 28)"),
+        ("SELECT AVERAGE(age) FROM view", "AVERAGE() is not answered: it is not known here; AVG() is"),
+        ("SELECT job, AVERAGE(age) FROM view GROUP BY job", "AVERAGE() is not answered"),
+        ("SELECT COUNT(*) FROM view WHERE sex = F", "A value stands in single quotes: 'F'"),
+        ('SELECT COUNT(*) FROM view WHERE job = "full"', "A value stands in single quotes: 'full'"),
+        ("SELECT COUNT(*) FROM view WHERE job = 新宿店", "A value stands in single quotes: '新宿店'"),
+        ("SELECT COUNT(*) FROM view WHERE 購入金額（円） > 100", 'write that in double quotes: "購入金額（円）"'),
+        ("SELECT COUNT(*) FROM view\nSELECT COUNT(*) FROM view", "(character 27) is not answered: another statement"),
         ("SELECT COUNT(*)\0 FROM view", "U+0000"),
         ("SELECT COUNT(*) FROM view WHERE " + "(" * 5000 + "age > 1" + ")" * 5000, "30 levels"),
         ("x" * 1_000_000, "200000 characters"),
@@ -45,6 +54,16 @@ def test_hostile_statements_are_refused_in_one_line(statement: str, part: str) -
             "SELECT date_trunc('year', day) AS k, COUNT(*) AS n FROM view WHERE NOT (CASE WHEN NOT (job NOT IN ('none',"
             " 'full')) THEN age ELSE pay END >= COALESCE(pay, 0)) GROUP BY 1 HAVING COUNT(*) <= 20",
         ),
+        (  # all records of a group have one value: its variance is 0, not what rounding leaves
+            7318000,
+            "SELECT CASE WHEN age < 7 THEN 'a' WHEN age < 13 THEN 'b' ELSE 'c' END AS k0, age % 4 AS k1, CORR(age, pay)"
+            " AS m0, REGR_SLOPE(pay, age) AS m1 FROM view GROUP BY ALL",
+        ),
+        (  # 9.575 is a half, which floats cannot write
+            7319000,
+            "SELECT job AS k0, EXTRACT(dow FROM day) AS k1, ROUND(AVG(age), 2) AS m0 FROM view WHERE job NOT IN"
+            " ('none', 'full') GROUP BY ALL",
+        ),
         (  # a part of the condition that holds nobody would bring days of its own
             7311500,
             "SELECT FLOOR(age / 5) * 5 AS k0, COUNT(DISTINCT day) AS m FROM view WHERE EXTRACT(year FROM day) >= 2024"
@@ -56,3 +75,31 @@ def test_what_random_statements_found_is_answered_as_duckdb_does(seed: int, stat
     table, records = make_records(seed, empty=0.85)
 
     assert compare(statement, table, open_records(records)) == "same"
+
+
+def test_a_name_that_is_near_a_column_is_not_taken_for_a_value() -> None:
+    table, _ = make_records(5, empty=0.85)
+
+    with pytest.raises(SudareError) as refusal:
+        ask_statement("SELECT COUNT(*) FROM view WHERE jbo = 'full'", {"view": table})
+
+    assert str(refusal.value) == "there is no column jbo; there are age, sex, job, day, pay"
+
+
+def test_a_column_that_is_written_like_a_call_is_told_to_be_quoted() -> None:
+    counts = np.array([3.0, 4.0])
+    table = ExactTable(Schema(name="t", attributes=(Attribute(name="pay(yen)", domain=Values(("a", "b"))),)), counts)
+
+    with pytest.raises(SudareError) as refusal:
+        ask_statement("SELECT COUNT(*) FROM view WHERE pay(yen) = 'a'", {"view": table})
+
+    assert 'write its name in double quotes: "pay(yen)"' in str(refusal.value)
+
+
+def test_noisy_sums_without_a_model_are_told_as_such() -> None:
+    table, _ = make_records(5, empty=0.85)
+
+    told = ask_statement("SELECT COUNT(*) FROM view", {"view": table}).describe_intervals()
+
+    assert "model" not in str(told)
+    assert "where a condition cuts a cell" in str(told)

@@ -296,24 +296,36 @@ def _pair(name: str, first: Expression, second: Expression, group: RecordGroup) 
     square_x, square_y = divide(summed(gx**2), records), divide(summed(gy**2), records)
     if not (mean_y and mean_x and product and square_x and square_y):
         return None
+    is_flat = _is_rounding(square_x, xs), _is_rounding(square_y, ys)
+    if (name == "CORR" and any(is_flat)) or (name.startswith("REGR") and is_flat[0]):
+        return None
     covariance = add(product, multiply(mean_y, mean_x), -1.0)
     if name == "COVAR_POP":
         return covariance
     if name == "COVAR_SAMP":
         return scale(covariance, records.value / (records.value - 1))
     if name == "CORR":
-        spread = multiply(square_x, square_y)
-        if spread.value <= 0:
-            return None
-        root = math.sqrt(spread.value)
-        found = divide(covariance, apply(spread, root, 0.5 / root, (0.0, math.inf)))
-        return None if found is None else _within(found, -1.0, 1.0)
+        return _correlation(covariance, multiply(square_x, square_y))
     slope = divide(covariance, square_x)
     if slope is None or name == "REGR_SLOPE":
         return slope
     # intercept = mean y - slope * mean x; the means are my and mx, plus gaps near 0
     centre = add(add(mean_y, plain(my)), multiply(slope, add(mean_x, plain(mx))), -1.0)
     return centre
+
+
+def _correlation(covariance: Quantity, spread: Quantity) -> Quantity | None:
+    """A covariance over the root of the product of both variances."""
+    if spread.value <= 0:
+        return None
+    root = math.sqrt(spread.value)
+    found = divide(covariance, apply(spread, root, 0.5 / root, (0.0, math.inf)))
+    return None if found is None else _within(found, -1.0, 1.0)
+
+
+def _is_rounding(square: Quantity, values: Reals) -> bool:
+    """Tell whether a variance is only what floats leave of 0: all records have one value."""
+    return square.value <= (1e-12 * float(np.abs(values).max(initial=0.0))) ** 2
 
 
 # --- what is found by inverting counts --------------------------------------------------------------------------------

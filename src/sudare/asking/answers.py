@@ -140,12 +140,28 @@ class AnswerTable:
     rows: tuple[tuple[AnswerCell, ...], ...]
     level: float
     notes: tuple[Text, ...] = ()
+    has_model: bool = True  # whether a model stands behind the numbers, or noisy sums alone
 
     @property
     def reasons(self) -> list[Text]:
         """Why numbers have no interval, each reason once."""
         cells = (cell for row in self.rows for cell in row if isinstance(cell, Estimate))
         return list(dict.fromkeys(cell.reason for cell in cells if cell.reason is not None))
+
+    def describe_intervals(self) -> Text | None:
+        """What the intervals allow for; None if there are none."""
+        if not any(isinstance(cell, Estimate) and cell.has_interval for row in self.rows for cell in row):
+            return None
+        if self.has_model:
+            return text(
+                "intervals of level {level}: what the noise adds to them is exact, what the model adds is estimated",
+                level=self.level,
+            )
+        return text(
+            "intervals of level {level}: what the noise adds to them is exact; where a condition cuts a cell, what lies"
+            " inside it is estimated",
+            level=self.level,
+        )
 
     def to_dict(self, sql: str) -> dict[str, Any]:
         """The form of `sudare query --json`: rows, low and high have one shape; labels stand in all three."""

@@ -83,6 +83,9 @@ class StatementParser(ExpressionParser):
             raise refuse(text("a statement that is no SELECT"))
         query = self.query()
         self.take_sign(";")
+        if self.token.word in ("SELECT", "WITH"):
+            shown = text("{shown} (character {place})", shown=self.token.value, place=self.token.start + 1)
+            raise refuse(shown, text("another statement begins there; in a file (--file) put ; between statements"))
         if self.token.kind != "end":
             raise self.unexpected()
         return query

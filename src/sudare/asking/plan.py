@@ -10,6 +10,7 @@ from sudare.asking.aggregates import is_aggregate
 from sudare.asking.axes import Axes
 from sudare.asking.evaluate import walk
 from sudare.asking.grouped import GroupedRecords
+from sudare.asking.hints import check_function, refuse_column
 from sudare.asking.slots import GroupTable, JoinedGroups, RecordTable, SlotMaker
 from sudare.asking.syntax import (
     AttributeColumn,
@@ -35,6 +36,7 @@ from sudare.asking.syntax import (
     refuse,
 )
 from sudare.errors import ParameterError
+from sudare.schema import Schema
 from sudare.schema.raw import list_some
 from sudare.text import text
 
@@ -158,6 +160,8 @@ class SelectPlanner:
     def __init__(self, planner: Planner, select: Select, scope: Mapping[str, Query], query: Query) -> None:
         self.planner, self.select, self.scope, self.query = planner, select, scope, query
         self.scalars: list[GroupTable] = []
+        self.known: Sequence[str] = ()  # names of columns, and the schema that they are of: for refusals
+        self.schema: Schema | None = None
 
     def table(self) -> Table:
         """The table that the SELECT gives."""
@@ -180,6 +184,7 @@ class SelectPlanner:
         alias = self.select.table.alias
         columns = table.columns
         known = list(columns)
+        self.known, self.schema = known, table.axes.answerer.schema
         items = _expand(self.select.items, known, [alias])
         aliases = {item.alias.casefold(): item.expression for item in items if item.alias}
         depth = [0]
@@ -188,7 +193,7 @@ class SelectPlanner:
             if name.table and name.table.casefold() != alias.casefold():
                 raise ParameterError("there is no table {name}; ask FROM {known}", name=name.table, known=alias)
             place = _find_name(name.name, known)
-            return self._alias(name, aliases, depth, find, known) if place is None else columns[known[place]]
+            return self._alias(name, aliases, depth, find) if place is None else columns[known[place]]
 
         where = table.where
         if self.select.where is not None:
@@ -211,14 +216,10 @@ class SelectPlanner:
         grouped.demand_aggregates()
         return result
 
-    def _alias(
-        self, name: Name, aliases: Mapping[str, Expression], depth: list[int], find: Find, known: Sequence[str]
-    ) -> Expression:
+    def _alias(self, name: Name, aliases: Mapping[str, Expression], depth: list[int], find: Find) -> Expression:
         inner = None if name.table else aliases.get(name.name.casefold())
         if inner is None or depth[0] > 20:
-            raise ParameterError(
-                "there is no column {name}; there are {known}", name=name.name, known=list_some(list(known), 20)
-            )
+            raise refuse_column(name.name, self.known, self.schema)
         depth[0] += 1
         found = self._bind(inner, find, is_early=False)
         depth[0] -= 1
@@ -315,8 +316,9 @@ class SelectPlanner:
             values = self.planner.run_early(node.query, self.scope, True)
             operand = self._bind(node.operand, find, is_early=is_early)
             return Membership(operand, tuple(values)) if values else Literal("bool", False)
-        if isinstance(node, Call) and is_aggregate(node):
-            return rebuild(node, lambda inner: self._bind(inner, find, is_early=True))
+        if isinstance(node, Call) and node.window is None:
+            check_function(node.name, self.known)
+            is_early = is_early or is_aggregate(node)
         return rebuild(node, lambda inner: self._bind(inner, find, is_early=is_early))
 
     def _scalar(self, query: Query, is_early: bool) -> Expression:
@@ -339,6 +341,7 @@ class SelectPlanner:
                 raise refuse(text("a join of records with groups"), text("group the records first"))
             tables.append((join.table.alias, table))
         names = GroupNames(tables, self._hidden(tables))
+        self.known = [column for _, column in names.shown]
         items = _expand_groups(self.select.items, names.shown)
         aliases = {item.alias.casefold(): item.expression for item in items if item.alias}
         depth = [0]
@@ -347,7 +350,7 @@ class SelectPlanner:
             place = names.find(name)
             if place is not None:
                 return Slot(place)
-            return self._alias(name, aliases, depth, find, [column for _, column in names.shown])
+            return self._alias(name, aliases, depth, find)
 
         joins = [
             (join.kind, self._on(join, tables[: place + 1], tables[place + 1], find))

@@ -147,6 +147,11 @@ def _is_independent(kind: type) -> bool:
     return hasattr(kind, "find_independent")
 
 
+def has_model(answerer: Answerer) -> bool:
+    """Tell whether a model stands behind the numbers, or noisy sums alone."""
+    return _is_independent(type(answerer))
+
+
 def note_independence(answerer: Answerer, asked: Iterable[frozenset[int]]) -> Text | None:
     """Say which attributes of some questions are supposed to be independent; None if none are."""
     if not _is_independent(type(answerer)):

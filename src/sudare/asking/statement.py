@@ -18,7 +18,7 @@ from sudare.asking.grouped import MOST_ROWS, GroupedRecords
 from sudare.asking.parser import parse_statement
 from sudare.asking.plan import Planner
 from sudare.asking.prepared import keep_prepared, plan_prepared
-from sudare.asking.protocol import Answerer, note_independence
+from sudare.asking.protocol import Answerer, has_model, note_independence
 from sudare.asking.quantities import Quantity
 from sudare.asking.rows import (
     NULL_CELL,
@@ -105,7 +105,9 @@ class Session:
             self.notes.append(
                 text("which rows are shown, and in which order, follows the estimates; the true order may differ")
             )
-        return AnswerTable(tuple(table.columns), shown, self.level, tuple(dict.fromkeys(self.notes)))
+        is_modelled = any(has_model(axes.answerer) for axes in self.axes.values())
+        notes = tuple(dict.fromkeys(self.notes))
+        return AnswerTable(tuple(table.columns), shown, self.level, notes, has_model=is_modelled)
 
     def note_independence(self) -> None:
         """Say which attributes were supposed to be independent."""

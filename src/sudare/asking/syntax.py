@@ -55,7 +55,7 @@ def split_words(statement: str) -> list[Token]:
                 "what begins with {sign} (character {place}) has no end", sign=statement[place], place=place + 1
             )
         if match is None:
-            raise refuse(text("the sign {sign}", sign=_show(statement[place])))
+            raise _refuse_sign(statement, place)
         kind = match.lastgroup
         if kind is not None:
             value = match.group(kind)
@@ -67,6 +67,17 @@ def split_words(statement: str) -> list[Token]:
         place = match.end()
     tokens.append(Token("end", "", len(statement), len(statement)))
     return tokens
+
+
+def _refuse_sign(statement: str, place: int) -> ParameterError:
+    """The refusal of a sign that is no SQL; inside or at the end of a name it is told how to write the name."""
+    what = text("the sign {sign}", sign=_show(statement[place]))
+    name = re.search(r"[^\W\d]\w*$", statement[:place])
+    if name is None or not statement[place].isprintable():
+        return refuse(what)
+    rest = re.match(r"[^\s,;'\"=<>()]*", statement[place:])
+    example = f'"{name[0]}{rest[0] if rest else ""}"'
+    return refuse(what, text("if it is part of a name, write that in double quotes: {example}", example=example))
 
 
 def _show(sign: str) -> str:

@@ -197,16 +197,12 @@ def _write_text(answers: Sequence[tuple[str, AnswerTable]], form: str, *, shows_
 
 
 def _print_answer(answer: AnswerTable) -> None:
-    from sudare.asking.answers import Estimate, show_row
+    from sudare.asking.answers import show_row
 
     table([show_row(row) for row in answer.rows], head=answer.columns)
-    if any(isinstance(cell, Estimate) and cell.has_interval for row in answer.rows for cell in row):
-        click.echo(
-            say(
-                "intervals of level {level}: what the noise adds to them is exact, what the model adds is estimated",
-                level=answer.level,
-            )
-        )
+    told = answer.describe_intervals()
+    if told is not None:
+        click.echo(str(told))
     _print_notes(answer)
 
 

@@ -149,7 +149,7 @@ IN_OTHER_SENTENCES = {
 def write_chapters(certificate: Certificate) -> list[Chapter]:
     """Give headings and their sentences, in the order they are read: promise, spends, error, making, files."""
     error = [*describe_error(certificate.expected_error), *_describe_coarseness(certificate)]
-    error += [*_describe_pairs(certificate), *_describe_cap(certificate)]
+    error += [*_describe_pairs(certificate), *describe_cap(certificate)]
     return [
         (text("What is promised"), _describe_promise(certificate)),
         (text("What was spent"), _describe_spends(certificate)),
@@ -235,7 +235,7 @@ def _describe_pairs(certificate: Certificate) -> list[Words]:
     ]
 
 
-def _describe_cap(certificate: Certificate) -> list[Words]:
+def describe_cap(certificate: Certificate) -> list[Text]:
     """Say that rows beyond the cap of a person are in no figure: no error that is told allows for them."""
     rows = certificate.unit.get("max_rows") if certificate.spends and certificate.unit else None
     if rows is None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from sudare.asking.answers import LEVEL, AnswerTable
 from sudare.asking.protocol import AttributeCells, AxisWeight, Moments, WeightBox, find_step
+from sudare.asking.syntax import refuse
 from sudare.errors import ParameterError
 from sudare.methods.table.estimates import TableFigures, read_table
 from sudare.methods.table.large_measured import LargeFigures, LargeMeasured
@@ -29,6 +30,7 @@ from sudare.methods.table.measured import NORMAL_FACTOR
 from sudare.releases import Release
 from sudare.schema import MISSING_LABEL, Attribute, DateBins, NumberBins, Schema, Values
 from sudare.schema.arrays import Codes, Reals
+from sudare.text import text
 
 CELLS, AREAS, LEVELS = "cells", "areas", "levels"
 _TEXTS = re.compile(r"""('(?:[^']|'')*')""")  # of a statement: nothing inside them is a name
@@ -101,7 +103,12 @@ class OpenedTable:
             sources[AREAS] = areas
         if LEVELS in named and (levels := self.levels) is not None:
             sources[LEVELS] = levels
-        return ask_statement(self._count_records(statement), sources, level=level)
+        try:
+            return ask_statement(self._count_records(statement), sources, level=level)
+        except ParameterError as error:
+            if str(error.text.values.get("name", "")).casefold() == COUNT:
+                raise _refuse_count() from error
+            raise
 
     @cached_property
     def areas(self) -> OpenedTable | None:
@@ -196,6 +203,17 @@ class OpenedTable:
                 mean, square = mean * found[attribute].mean, square * found[attribute].square
             found[attribute] = AxisWeight(mean=mean, square=square)
         return found
+
+
+def _refuse_count() -> ParameterError:
+    """The refusal of the counts as a column: a statement is about records, and SUM(count) is how many there are."""
+    return refuse(
+        text("the column count outside of SUM(count)"),
+        text(
+            "SUM(count) is the number of records, and AVG of an attribute is a mean over records; for the mean of cells"
+            " or groups divide SUM(count) by how many there are"
+        ),
+    )
 
 
 def _show(label: str | None) -> str:
