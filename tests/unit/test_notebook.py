@@ -189,3 +189,11 @@ def test_a_preview_shows_its_lines(method: sd.Method) -> None:
 
     assert "Before anything is spent" in shown
     assert "24" in shown
+
+
+def test_short_labels_stand_in_one_line_and_long_ones_may_break() -> None:
+    shown = card("t", columns=("店舗",), rows=[("新宿店",), ("長い説明" * 20,)])
+
+    assert "white-space:nowrap;font-weight:600'>店舗<" in shown
+    assert "white-space:nowrap'>新宿店<" in shown
+    assert "background:none'>長い説明" in shown
