@@ -91,6 +91,16 @@ def test_a_zone_is_one_place_and_a_silent_one_gives_no_report() -> None:
     assert device.state.answers == [(112, next(iter(inside)).cell)]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("metres", [2.5, True, "100", -1, 100_001])
+def test_a_zone_reaches_a_whole_number_of_metres_as_in_javascript(metres: object) -> None:
+    device = Device.start(file_with(**LASTING))
+
+    with pytest.raises(ParameterError, match="metres"):
+        device.add_zone(112, metres=metres)  # type: ignore[arg-type]
+
+    assert device.state.zones == []
+
+
 def test_a_clock_that_was_set_back_brings_no_budget_back() -> None:
     device = Device.start(file_with(**LASTING))
     device.report(0, day="2026-12-01")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -56,6 +57,7 @@ def file_of(law: HiddenMechanism, epsilon: str) -> DeviceFile:
     )
 
 
+@cache
 def near(seed: int | str, epsilon: str) -> HiddenMechanism:
     law = build_near_mechanism(SIX, Fraction(epsilon), people=town(seed), cells=ALL, inputs=ALL)
     assert isinstance(law, HiddenMechanism)

@@ -112,6 +112,9 @@ class Zone:
 
     def __post_init__(self) -> None:
         exact(self.metres, name="metres", low=Fraction(0), high=Fraction(MAX_WITHIN_METRES))
+        if isinstance(self.metres, bool) or not isinstance(self.metres, int):  # device.js reads whole numbers only
+            facts = {"name": "metres", "value": self.metres}
+            raise ParameterError("{name} ({value}) must be a whole number of at least 0", **facts)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -275,7 +275,7 @@ class NearbyKernel:
         return largest
 
     def error_of(self, values: Reals) -> float:
-        """Bound what lies beyond reach, ring by ring, and the rounding of sums."""
+        """Bound what lies beyond reach, ring by ring; `find_norms` adds the rounding of sums."""
         edges = self.pairs.reach * (1 + np.arange(RINGS) / 20)
         rest, size = float(self.pairs.beyond @ np.exp(-self.beta * edges)), np.abs(values)
         return min(rest * float(size.max()), float(np.exp(-self.beta * self.pairs.reach) * size.sum()))
