@@ -27,6 +27,7 @@ from sudare.methods.kanon.risk import compare_recoding
 from sudare.privacy.promise import recognise_criterion
 from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Unit, Values
 from sudare.schema.hierarchy_rules import intervals
+from sudare.verify.checks import verify_release
 
 AGES = NumberBins.of_width(0, 80, 10)
 AGE = Attribute(name="age", domain=AGES, role="quasi", missing=True, hierarchy=intervals(AGES, [20, 40]))
@@ -358,3 +359,10 @@ def test_the_published_rows_of_persons_are_those_that_were_counted(tmp_path: Pat
 
     assert len(found) == 120
     assert min(Counter(place for place, _ in found).values()) >= 6
+
+
+def test_ranges_of_local_recoding_with_missing_values_beside_them_are_verified(tmp_path: Path) -> None:
+    records = published(KAnonymity(k=4, recoding="local", labels="ranges"), rows(3, 300), tmp_path / "out")
+
+    assert any("|(missing)" in str(label) for record in records for label in record)
+    assert all(claim.passed for claim in verify_release(tmp_path / "out"))

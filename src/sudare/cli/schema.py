@@ -227,7 +227,7 @@ def confirm(schema_file: Path, is_sure: bool) -> None:
     click.echo(say("{file} declares as public, whatever the table holds:", file=schema_file))
     for claim in claims:
         click.echo(f"  {claim}")
-    if not is_sure and not click.confirm(say("Was every line read, and may all of it be known?"), default=False):
+    if not is_sure and not _ask_to_confirm(schema_file):
         raise SchemaError("{file} was not confirmed; nothing was changed", file=schema_file)
     replace_file(schema_file, marked, error=SchemaError)
     click.echo(say("{file} is confirmed.", file=schema_file))
@@ -236,6 +236,19 @@ def confirm(schema_file: Path, is_sure: bool) -> None:
             say("questions left open: {count}; the draft holds as it stands. `sudare schema edit {file}` asks them",
                 count=questions, file=schema_file)
         )  # fmt: skip
+
+
+def _ask_to_confirm(schema_file: Path) -> bool:
+    """Ask whether every line was read; where nobody can answer, say how to confirm without a question."""
+    try:
+        return click.confirm(say("Was every line read, and may all of it be known?"), default=False)
+    except (click.Abort, RuntimeError) as error:  # RuntimeError: there is no input at all
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        raise SchemaError(
+            "{file} was not confirmed: nobody answered. Once every line was read, run it with --yes",
+            file=schema_file,
+        ) from None
 
 
 @click.command(

@@ -335,14 +335,19 @@ def _check_step(request: StoredRequest, state: RequestState, *, role: Role, acto
     roles = MAY_FOLLOW[request.state].get(state, ())
     if not roles:
         raise RequestError(
-            "request {id} is {now}; it cannot become {next}",
+            "request {id} is {now}; it cannot become {next}: {step}",
             id=request.id,
             now=describe_state(request.state),
             next=describe_state(state),
+            step=describe_next_step(request.state),
         )
     if role not in roles or (role == "user" and actor != request.user):
         raise RequestError(
-            "request {id} cannot become {next} by {actor}", id=request.id, next=describe_state(state), actor=actor
+            "request {id} cannot become {next} by {actor}: {step}",
+            id=request.id,
+            next=describe_state(state),
+            actor=actor,
+            step=text("the data user who drafted it does that") if "user" in roles else text("a steward does that"),
         )
 
 
@@ -360,6 +365,23 @@ def check_reason(reason: str) -> None:
         raise ParameterError("the reason must be a text of at most {longest} letters", longest=LONGEST_REASON)
     if COUNT_IN_WORDS.search(reason):
         raise ParameterError("the reason holds a count of people; counts must not be told. Say it without the number")
+
+
+def describe_next_step(state: RequestState) -> Text:
+    """Say what can be done with a request in a state, and by whom."""
+    match state:
+        case "draft":
+            return text("the data user sends it to the steward first (`sudare request ask`)")
+        case "asked":
+            return text("the steward answers it first (`sudare request answer`) or refuses it")
+        case "answered":
+            return text("the steward grants it first (`sudare request grant`) or refuses it")
+        case "granted":
+            return text("the steward delivers it next (`sudare request deliver`) or refuses it")
+        case "delivered":
+            return text("it is delivered already; for another table, draft a new request (`sudare request draft`)")
+        case _:
+            return text("it is closed; draft a new request (`sudare request draft`)")
 
 
 def describe_state(state: RequestState) -> Text:

@@ -93,9 +93,9 @@ def _runs(grouping: Grouping) -> Codes | None:
 
 
 def _find_width(grouping: Grouping) -> Fraction | None:
-    """Find the common width of groups of numbers; the first and the last group may be cut.
+    """Find the common width of groups of numbers; of many groups the first and the last may be cut.
 
-    Few groups of one's own are named one by one instead: where they begin is what was asked for.
+    Few groups of one's own, and few of which one is cut, are named one by one instead.
     """
     if grouping.groups is not None and grouping.size <= MAX_LISTED:
         return None
@@ -105,6 +105,7 @@ def _find_width(grouping: Grouping) -> Fraction | None:
     sizes = np.diff([*starts.tolist(), domain.size])
     inner = sizes[1:-1] if len(sizes) > 2 else sizes[:1]
     is_even = len(set(inner.tolist())) == 1 and bool((sizes <= inner[0]).all())
+    is_even = is_even and (grouping.size > MAX_LISTED or len(set(sizes.tolist())) == 1)
     return domain.uniform[1] * int(inner[0]) if is_even else None
 
 

@@ -184,13 +184,14 @@ def _find_strangers(
 ) -> Iterator[str]:
     """Name the columns that hold undeclared values. Where levels differ by value, any group of a hierarchy is declared.
 
-    Groups of a request are those of its mapping. Ranges of Mondrian are read off the table and stand in no schema:
+    Groups of a request are those of its mapping. Ranges are read off the table and stand in no schema:
     those columns are left out.
     """
     schema, is_full = Schema.from_dict(certificate.schema), "levels" in certificate.measures
     plain = [attribute for attribute in schema.attributes if is_full or attribute.name not in promise.quasi]
     yield from find_strangers(plain, records)
-    is_mondrian = certificate.parameters.get("recoding") == "mondrian"
+    parameters = certificate.parameters
+    has_ranges = parameters.get("recoding") == "mondrian" or parameters.get("labels") == "ranges"
     if is_full:
         return
     averaged = certificate.parameters.get("microaggregate", "").split(",")
@@ -201,7 +202,7 @@ def _find_strangers(
             if not all(is_mean_of(attribute, label) for label in _list(frame, name)):
                 yield name
             continue
-        if is_mondrian:
+        if has_ranges:
             continue
         groups = _list_groups(attribute) | own.get(name, set())
         if not all(label in groups or _is_declared(attribute, label) for label in _list(frame, name)):
