@@ -21,6 +21,7 @@ from sudare.methods.table.years import compare_years
 from sudare.noise import GaussianNoise, SeededRng
 from sudare.privacy import Guarantee, read_guarantee
 from sudare.releases import Certificate, Release
+from sudare.releases.certificate import write_chapters
 from sudare.schema import Areas, Attribute, MeshCells, NumberBins, Schema, Unit, Values
 from sudare.schema.areas import NO_AREA, find_runs
 from sudare.testing import Tabled
@@ -182,7 +183,8 @@ def test_exact_totals_of_the_table_hold_in_every_figure_and_the_promise_says_so(
     promise = read_guarantee(release.certificate.guarantee)
 
     assert frame["count"][at].tolist() == true_sums(counts, TOWN // 3).tolist()
-    assert np.abs(frame["margin"][at]).max() <= 0.01
+    assert frame["margin"][at].tolist() == [0.0] * 4
+    assert frame["unbiased"][at].tolist() == frame["count"][at].tolist()
     assert release.certificate.guarantee["exact"] == ["province"]
     assert "nothing is promised about them: province" in release.certificate.guarantee["statement"]["en"]
     assert isinstance(promise, Guarantee)
@@ -197,9 +199,11 @@ def test_totals_of_others_are_kept_without_a_word_in_the_promise(tmp_path: Path)
     file.write_text("\n".join(["level,area,count", *lines]), encoding="utf-8")
     given: dict[str, Any] = {"epsilon": "1/2", "exact": ("province",), "totals": (str(file),)}
     release = publish(counts=counts, neighbours="add-remove", **given)
-    areas = release.frames["areas"].decode()
+    areas, chapters = release.frames["areas"].decode(), write_chapters(release.certificate)
 
     assert "exact" not in release.certificate.guarantee
+    assert any("province were published by others" in str(line) for _, lines in chapters for line in lines)
+    assert "taken as right" in Table(neighbours="add-remove", **given).warn(FACTS)[0].render("en")
     assert release.certificate.parameters["totals"] == ",".join(map(str, true.tolist()))
     assert areas["count"][areas["level"] == "province"].tolist() == true.tolist()
     file.write_text(file.read_text(encoding="utf-8").replace(lines[0], "province,p0,1"), encoding="utf-8")
@@ -397,6 +401,24 @@ def test_polygons_give_cells_to_areas_by_the_declared_rule(tmp_path: Path, rule:
     assert set(ward[11:].ravel()) == {1}
     assert shares.tolist() == ([0.5, 0.5] if rule == "split" else [1.0])
     assert areas == Areas.from_dict(json.loads(json.dumps(areas.to_dict())))
+
+
+def test_outlines_that_cross_and_areas_that_overlap_are_told_and_are_no_part_of_the_division(tmp_path: Path) -> None:
+    bow = [[[12, 0], [24, 24], [24, 0], [12, 24], [12, 0]]]
+    wide = [[[0, 0], [11, 0], [11, 24], [0, 24], [0, 0]]]
+    inner = [[[10, 0], [12, 0], [12, 24], [10, 24], [10, 0]]]
+    file = write_polygons(tmp_path / "w.geojson", wide, inner, bow)
+    by_centre, by_share = Areas.read(file, MAP), Areas.read(file, MAP, rule="largest")
+    told = [note.render("en") for note in Table(epsilon=1).warn(MAP, areas=(by_centre,))]
+
+    assert [note.split("; ")[0] for note in told] == [
+        "w.geojson: outlines that cross or touch themselves were mended, so that these areas may hold other cells than"
+        " meant: w2",
+        "w.geojson: the centres of 24 cells lie in several areas, or on their border",
+    ]
+    assert "overlap in 24 cells" in by_share.notes[1].render("en")
+    assert Areas.from_dict(by_centre.to_dict()) == by_centre
+    assert not Areas.read(write_polygons(tmp_path / "good.geojson", SQUARE, REST), MAP, rule="largest").notes
 
 
 def test_shared_cells_count_by_their_shares_in_every_figure(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from sudare.schema.arrays import Codes, Reals
 MOST_FACTORED = 3000  # sums across the tree up to which S is factored: 72 MB of floats
 MOST_PAIRS = 2_000_000  # of sums and questions that are worked out at a time
 MOST_WORK = 2e10  # multiplications for the errors of a list of questions; beyond it they are bounded
+RESIDUE = 1e-9  # of a variance: what rounding leaves of it where exact sums take all of it
 ROUNDS, NEAR = 500, 1e-10  # of conjugate gradients, and the part of the first residue at which they stop
 
 
@@ -151,7 +152,8 @@ class LinkedSquares:
         chunk = max(1, MOST_PAIRS // max(1, len(self.noisy)))
         for start in range(0, size, chunk):
             gained[start : start + chunk] = self._explain(asked[start : start + chunk])
-        return estimates, np.sqrt(np.maximum(before - gained, 0.0))
+        left = before - gained
+        return estimates, np.sqrt(np.where(left > RESIDUE * before, left, 0.0))
 
     def _explain(self, asked: Any) -> Reals:
         """How much the further sums take from the variances of questions."""

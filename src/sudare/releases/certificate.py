@@ -149,7 +149,7 @@ IN_OTHER_SENTENCES = {
 def write_chapters(certificate: Certificate) -> list[Chapter]:
     """Give headings and their sentences, in the order they are read: promise, spends, error, making, files."""
     error = [*describe_error(certificate.expected_error), *_describe_coarseness(certificate)]
-    error += [*_describe_pairs(certificate), *describe_cap(certificate)]
+    error += [*_describe_pairs(certificate), *describe_cap(certificate), *_describe_totals(certificate)]
     return [
         (text("What is promised"), _describe_promise(certificate)),
         (text("What was spent"), _describe_spends(certificate)),
@@ -245,6 +245,19 @@ def describe_cap(certificate: Certificate) -> list[Text]:
             "Of the rows of a person at most {rows} are counted, chosen at random; the figures and their errors are"
             " about these rows, and are below those of the whole table where people have more.",
             rows=rows,
+        )
+    ]
+
+
+def _describe_totals(certificate: Certificate) -> list[Words]:
+    """Say that totals of others are taken as right: an error in them is in no margin."""
+    if not certificate.parameters.get("totals"):
+        return []
+    return [
+        text(
+            "The totals of {names} were published by others and are taken as right; the errors told here do not allow"
+            " for errors in them.",
+            names=certificate.parameters.get("exact", ""),
         )
     ]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from sudare.schema.arrays import Reals
 from sudare.schema.attribute import Attribute
 from sudare.schema.domain import NumberBins
 from sudare.schema.mesh import MeshCells
+from sudare.schema.raw import list_some
+from sudare.text import Text, text
 
 if TYPE_CHECKING:
     from sudare.schema.schema import Schema
@@ -28,6 +31,7 @@ POLYGONS = (".geojson", ".json")
 MOST_LINES = 20_000_000
 NORTHWARD = ("y", "lat", "latitude", "north", "northing", "緯度")  # an attribute so named is the second coordinate
 SHARE_PARTS = 10**6  # shares of area are rounded to so many parts
+OVERLAP = Fraction(1, 10**4)  # of a cell, by which areas overlap in earnest and not by rounding
 
 
 def read_areas(
@@ -178,7 +182,7 @@ def _find_cells(attributes: Sequence[Attribute], row: Sequence[str], file: Path,
 def _read_polygons(file: Path, schema: Schema, rule: str, wanted: Sequence[str] | None) -> Areas:
     """Find the areas of the cells of a map by polygons in the coordinates of the map: degrees for a mesh."""
     attributes, boxes, cells = _find_boxes(schema, file)
-    shapes, rows = _load_features(file)
+    shapes, rows, crossed = _load_features(file)
     listed = [name for name in rows[0] if all(name in row for row in rows)]
     levels = _choose_levels(listed, wanted, file)
     if not levels:
@@ -198,9 +202,52 @@ def _read_polygons(file: Path, schema: Schema, rule: str, wanted: Sequence[str] 
             " longitude before latitude for a mesh",
             file=file,
         )
+    notes = (*_tell_crossed(file, crossed, rows, levels), *_tell_overlaps(file, shares, rule))
     if rule == "centre":  # a point on a border is in both: the first counts
         shares = {(cell, unit): Fraction(1) for cell, unit in _first_units(shares).items()}
-    return build_areas(attributes, levels, rule, list(units), _at_most_whole(shares))
+    return replace(build_areas(attributes, levels, rule, list(units), _at_most_whole(shares)), notes=notes)
+
+
+def _tell_crossed(
+    file: Path, crossed: Sequence[int], rows: Sequence[dict[str, Any]], levels: Sequence[str]
+) -> list[Text]:
+    """Name the areas whose outlines were mended."""
+    if not crossed:
+        return []
+    names = list_some(["/".join(_name(rows[number][level]) for level in levels) for number in crossed], 5)
+    return [
+        text(
+            "{file}: outlines that cross or touch themselves were mended, so that these areas may hold other cells than"
+            " meant: {names}; look at them on a map",
+            file=file.name,
+            names=names,
+        )
+    ]
+
+
+def _tell_overlaps(file: Path, shares: Mapping[tuple[int, int], Fraction], rule: str) -> list[Text]:
+    """Count the cells that several areas lay claim to."""
+    sums: dict[int, Fraction] = {}
+    for (cell, _), share in shares.items():
+        sums[cell] = sums.get(cell, Fraction(0)) + share
+    cells = sum(claimed > 1 + OVERLAP for claimed in sums.values())
+    if not cells:
+        return []
+    if rule == "centre":
+        return [
+            text(
+                "{file}: the centres of {cells} cells lie in several areas, or on their border; each goes to the first",
+                file=file.name,
+                cells=cells,
+            )
+        ]
+    return [
+        text(
+            "{file}: areas overlap in {cells} cells; their shares of such a cell are divided by their sum",
+            file=file.name,
+            cells=cells,
+        )
+    ]
 
 
 def _first_units(shares: dict[tuple[int, int], Fraction]) -> dict[int, int]:
@@ -255,14 +302,17 @@ def _import_shapely() -> Any:
         raise SchemaError("area files with polygons need another package: pip install 'sudare[geo]'") from None
 
 
-def _load_features(file: Path) -> tuple[list[Any], list[dict[str, Any]]]:
+def _load_features(file: Path) -> tuple[list[Any], list[dict[str, Any]], list[int]]:
+    """Give the shapes, their properties, and the numbers of those that had to be mended."""
     shapely = _import_shapely()
     shape = importlib.import_module("shapely.geometry").shape
     try:
         content = json.loads(_decode(read_bytes(file), file))
         features = content["features"]
         rows = [dict(feature["properties"] or {}) for feature in features]
-        shapes = [shapely.make_valid(shape(feature["geometry"])) for feature in features]
+        given = [shape(feature["geometry"]) for feature in features]
+        crossed = [number for number, one in enumerate(given) if not one.is_valid]
+        shapes = [shapely.make_valid(one) for one in given]
     except SchemaError:
         raise
     except Exception:
@@ -271,7 +321,7 @@ def _load_features(file: Path) -> tuple[list[Any], list[dict[str, Any]]]:
         raise SchemaError("{file}: holds no area", file=file)
     if any(one.is_empty or one.area == 0 for one in shapes):
         raise SchemaError("{file}: an area has no surface; give polygons", file=file)
-    return shapes, rows
+    return shapes, rows, crossed
 
 
 def _centres_within(shapes: list[Any], boxes: Reals) -> list[tuple[int, int, Fraction]]:

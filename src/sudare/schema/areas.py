@@ -25,6 +25,7 @@ import numpy as np
 from sudare.errors import ParameterError, SchemaError
 from sudare.schema.arrays import Codes, Reals
 from sudare.schema.attribute import Attribute
+from sudare.text import Text
 
 if TYPE_CHECKING:
     from sudare.schema.schema import Schema
@@ -49,7 +50,8 @@ class Areas:
 
     `units` are the combinations of areas that occur, one name for each level; `runs[u]` the cells that lie wholly in
     unit u, as runs (first, last); `split` the cells that are shared, as (cell, unit, share). A cell of several
-    attributes is numbered with the last attribute running fastest. Cells that are not listed lie in "(none)".
+    attributes is numbered with the last attribute running fastest. Cells that are not listed lie in "(none)". `notes`
+    say what was mended when the file was read; they are told to the steward and are no part of the division.
 
     >>> areas = Areas(attributes=("town",), levels=("district",), rule="largest", size=4, units=(("north",),),
     ...               runs=(((0, 2),),))
@@ -64,6 +66,7 @@ class Areas:
     units: tuple[tuple[str, ...], ...]
     runs: tuple[tuple[tuple[int, int], ...], ...]
     split: tuple[tuple[int, int, Fraction], ...] = ()
+    notes: tuple[Text, ...] = ()
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:

@@ -241,7 +241,9 @@ class Table(CurrencyMethod):
 
     def warn(self, facts: Schema, *, ledger: Ledger | None = None, areas: tuple[Areas, ...] = ()) -> list[Text]:
         """Say it loudly where the promise leaves something out, and where people are counted again."""
-        notes = []
+        notes = [note for division in (*facts.areas, *areas) for note in division.notes]
+        if self.totals is not None:
+            notes.append(text("the totals of others are taken as right: no margin allows for errors in them"))
         if self.exact_from_data:
             names = ", ".join(self.exact or ())
             notes.append(text("published exactly as in the table, without any promise: {names}", names=names))
