@@ -18,6 +18,7 @@ from sudare.methods.certify import describe_difference
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.kanon.approve import Approval, approve
 from sudare.methods.kanon.criteria import Criterion, read_criteria
+from sudare.methods.kanon.explain import explain_labels
 from sudare.methods.kanon.history import History
 from sudare.methods.kanon.joint import (
     EARLIER,
@@ -339,8 +340,9 @@ class KAnonymity(KAnonymityParameters):
         levels = None if outcome.result is None else name_levels(quasi, outcome.result.node)
         is_full = self.recoding == "full" and not self.local and levels is not None  # never with means: no result
         facts = schema.select(names).coarsen(levels) if is_full and levels is not None else schema.select(names)
+        mapping = explain_labels(outcome.recoded, names)
         return Payload(
-            files={"records": rows.write, "mapping.json": make_mapping_writer(outcome.recoded.mapping)},
+            files={"records": rows.write, "mapping.json": make_mapping_writer(mapping)},
             measures={**({"levels": levels} if is_full else {}), "coarseness": outcome.recoded.coarseness()},
             plan=replace(plan, schema=facts, promise=self.guarantee(unit=schema.unit, quasi=quasi)),
             steward=StewardOutcome(outcome=outcome, source_schema=schema, approval=approval, joint=joint),

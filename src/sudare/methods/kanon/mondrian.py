@@ -310,7 +310,7 @@ class ValueLine:
         for place in places:
             is_next = bool(runs) and runs[-1][1] + 1 == place < self.range_size
             runs[-1:] = [(runs[-1][0], place)] if is_next else [*runs[-1:], (place, place)]
-        return "|".join(self._label_range(low, high) for low, high in runs)
+        return "|".join(self.name_range(low, high) for low, high in runs)
 
     def label(self, low: int, high: int, behind: tuple[int, ...]) -> str | None:
         """Name the places from low to high (none if high < low), and those behind; None is a missing value alone."""
@@ -319,7 +319,7 @@ class ValueLine:
             return TOP_LABEL
         if count + len(behind) == 1:
             return self._label_value(low if count else behind[0])
-        labels = [self._label_range(low, high)] if count else []
+        labels = [self.name_range(low, high)] if count else []
         return "|".join([*labels, *(self._name_value(place) for place in behind)])
 
     def _label_value(self, place: int) -> str | None:
@@ -330,7 +330,8 @@ class ValueLine:
     def _name_value(self, place: int) -> str:
         return self._label_value(place) or "(missing)"
 
-    def _label_range(self, low: int, high: int) -> str:
+    def name_range(self, low: int, high: int) -> str:
+        """Name the places from low to high, even if these are all."""
         if low == high:
             return self._name_value(low)
         if bins := find_bins(self.attribute.domain):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from sudare.methods.kanon.criteria import (
 )
 from sudare.methods.kanon.kanonymity_parameters import needs_persons
 from sudare.methods.kanon.microaggregate import is_mean_of
+from sudare.methods.kanon.recheck_mapping import MAPPING, read_mapping, recheck_mapping
 from sudare.methods.kanon.tuples import Tuples
 from sudare.methods.recheck import describe_labels, find_strangers, find_table, read_fraction, recheck_promise
 from sudare.privacy.promise import (
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 _DISTANCES = {EQUAL_DISTANCE: "equal", ORDERED_DISTANCE: "ordered", HIERARCHICAL_DISTANCE: "hierarchical"}
 CLASS = "class of the release"
-MAPPING = "mapping.json"
 
 
 def recheck_classes(kind: type[Method], certificate: Certificate, directory: Path) -> list[CheckedClaim]:
@@ -59,6 +58,7 @@ def recheck_classes(kind: type[Method], certificate: Certificate, directory: Pat
         _recheck_parameters(kind, certificate, promise),
         _recount(records, promise),
         labels,
+        *recheck_mapping(certificate, promise, records, directory),
         *(_recheck_criterion(records, certificate, promise, criterion) for criterion in criteria),
         _recheck_measures(certificate, promise),
     ]
@@ -164,7 +164,7 @@ def _read_own_groups(certificate: Certificate, directory: Path) -> dict[str, set
         return {}
     schema, own = Schema.from_dict(certificate.schema), dict[str, set[str]]()
     try:
-        mapping = json.loads((directory / MAPPING).read_text(encoding="utf-8"))
+        mapping = read_mapping(directory)
         asked, told = mapping.get("asked", {}), mapping["attributes"]
         for name in set(asked) & set(schema.names):
             groups = asked[name]
@@ -174,7 +174,7 @@ def _read_own_groups(certificate: Certificate, directory: Path) -> dict[str, set
             labels = [group["label"] for group in told[name]["groups"]]
             if codes == sorted(set(codes) & set(range(schema.attribute(name).size))) and len(labels) == len(groups):
                 own[name] = set(labels)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return {}
     return own
 
@@ -184,8 +184,8 @@ def _find_strangers(
 ) -> Iterator[str]:
     """Name the columns that hold undeclared values. Where levels differ by value, any group of a hierarchy is declared.
 
-    Groups of a request are those of its mapping. Ranges are read off the table and stand in no schema:
-    those columns are left out.
+    Groups of a request are those of its mapping. Ranges are read off the table and stand in no schema: for those
+    columns, see recheck_mapping.py.
     """
     schema, is_full = Schema.from_dict(certificate.schema), "levels" in certificate.measures
     plain = [attribute for attribute in schema.attributes if is_full or attribute.name not in promise.quasi]
