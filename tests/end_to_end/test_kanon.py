@@ -136,7 +136,7 @@ def test_a_ledger_is_not_charged_and_the_steward_is_told(shop: Path, sudare: Sud
         (("--k", "1"), "k (1) must be a whole number of at least 2"),
         (("--k", "4000"), "k (4000) is larger than the table"),
         (("--k", "5", "--quasi", "item"), "quasi-identifier item has no hierarchy"),
-        (("--k", "5", "--criteria", "l=31,item"), "even the whole table as one class"),
+        (("--k", "5", "--criteria", "l=31,item"), "l (31) of item must be at most 30"),
         (("--k", "5", "--criteria", "l=2"), "must be like l=3,COLUMN"),
         (("--k", "5", "--request", "none.toml"), "cannot be read"),
     ],
