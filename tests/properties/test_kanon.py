@@ -52,6 +52,10 @@ tables = st.builds(
     random_counts, st.integers(0, 10**6), bits=st.sampled_from(BITS), rows=st.integers(20, 120), values=st.just(4)
 )
 
+small_tables = st.builds(
+    random_counts, st.integers(0, 10**6), bits=st.sampled_from(BITS), rows=st.integers(4, 120), values=st.just(4)
+)
+
 
 def best(problem: Problem, method: str) -> float:
     try:
@@ -170,7 +174,7 @@ def test_what_a_check_concludes_for_other_nodes_is_true(counts, criteria, share)
 
 @pytest.mark.parametrize("quality", sorted(QUALITIES))
 @settings(max_examples=25, deadline=None)
-@given(counts=tables, criteria=st.sampled_from(CRITERIA[:4]))
+@given(counts=small_tables, criteria=st.sampled_from(CRITERIA[:4]))
 def test_bounds_stay_below_the_scores_they_bound(counts, criteria, quality) -> None:  # type: ignore[no-untyped-def]
     problem = problem_of(counts, *criteria, k=3, quality=quality, max_suppressed=1)
     checker = NodeChecker(problem, is_exact=True)
@@ -184,7 +188,19 @@ def test_bounds_stay_below_the_scores_they_bound(counts, criteria, quality) -> N
         assert low.coarser_bound <= least
         for high in above:
             inside = min(one.score for one in above if is_finer(one.node, high.node)) * score_tolerance
+            judged = checker.judge_classes(high.node)
+            fine = checker.judge_classes(low.node).classes
             assert checker.measure.bound_with_loss(low.node, checker.certain_loss(high.node)) <= inside
+            assert checker.measure.box_bound(fine, judged.classes, judged.lost) <= inside
+
+
+@pytest.mark.parametrize("quality", ["discernability", "average class size"])
+@pytest.mark.parametrize("seed", range(40))
+def test_the_optimum_equals_brute_force_where_one_class_is_most_of_the_table(quality: str, seed: int) -> None:
+    counts = random_counts(seed, bits=(2, 2), rows=3 + seed % 15, values=2)
+    problem = problem_of(counts, k=2 + seed % 7, quality=quality, max_suppressed=1)
+
+    assert best(problem, "auto") == pytest.approx(best(problem, "exhaustive"), rel=1e-12)
 
 
 @settings(max_examples=60, deadline=None)

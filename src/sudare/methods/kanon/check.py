@@ -20,7 +20,7 @@ from sudare.schema.arrays import Booleans
 
 PROGRESS_CHECKS = 64  # progress is reported once in so many checks
 RECENT_NODES = 8  # nodes whose classes at least stay in memory for the questions that follow a check
-RECENT_BYTES = 2**26  # memory for those of more nodes, at 32 bytes a tuple
+RECENT_CLASSES = 2**21  # classes of more nodes that stay, at about 64 bytes each
 # Classes of a node are summed up from those of a finer one. The rest changes only the time (benchmarks/kanon.py):
 FAR_RATIO = 2  # a finer node with more than so many times the classes is a slow source
 FAR_NODES = 3  # after so many nodes with one slow source, a node between them and it is made first
@@ -84,7 +84,7 @@ class NodeChecker:
         self.count = 0
         self.finer_classes = FinerClasses(problem.lattice.heights, problem.tuples.count)
         self._recent: dict[Node, JudgedClasses] = {}  # of few nodes: classes take far more memory than verdicts
-        self._most_recent = max(RECENT_NODES, RECENT_BYTES // (32 * max(1, problem.tuples.count)))
+        self._recent_classes = 0  # how many they have together
         self._certain_losses: dict[Node, Any] = {}
         self._far_nodes: dict[Node, list[Node]] = {}  # by the slow source they were summed up from
         self._stop = None if problem.deadline_seconds is None else time.monotonic() + problem.deadline_seconds
@@ -114,7 +114,7 @@ class NodeChecker:
         judged = self.judge_classes(node)
         checked = self._judge(judged)
         self._record(checked)
-        if self.measure.is_loss_cheap and not checked.excludes_finer:
+        if self.measure.counts_classes and not checked.excludes_finer:
             self._certain_losses[node] = self.measure.certain_loss(judged.classes, judged.lost)
         return checked
 
@@ -125,8 +125,9 @@ class NodeChecker:
             classes = self._make_classes(node)
             failing = ~all_satisfied(self.problem.criteria, classes)
             known = self._recent[node] = self._find_lost(classes, failing)
-            if len(self._recent) > self._most_recent:
-                self._recent.pop(next(iter(self._recent)))
+            self._recent_classes += classes.count
+            while self._recent_classes > RECENT_CLASSES and len(self._recent) > RECENT_NODES:
+                self._recent_classes -= self._recent.pop(next(iter(self._recent))).classes.count
         return known
 
     def _find_lost(self, classes: Classes, failing: Booleans) -> JudgedClasses:

@@ -8,6 +8,8 @@ node loses them too. The box of least bound is opened next, so that this bound h
 2. if the coarse corner moved, check it: if nothing finer can be feasible, the box is empty;
 3. else split at the level that lifts the bound of the coarse part most, and check the coarse corner of the fine part.
 
+For measures of class sizes both corners of a box are checked, and a box is halved (`_bound_by_corners`).
+
 The order of levels and of suppressed rows is all that is used; what a criterion allows to conclude is in criteria.py.
 Memory does not depend on the number of nodes: lattices of 1e12 nodes can be searched, as far as the time allows.
 
@@ -166,16 +168,35 @@ class OpenBoxes:
         return True
 
     def _split(self, low: Node, high: Node) -> None:
-        """Replace a box by two, cut where the bound of the coarse part rises most."""
+        """Replace a box by two: halved if both corners are checked, else cut where the bound of a part rises most."""
+        axis, level = self._find_middle(low, high) if self.measure.counts_classes else self._find_cut(low, high)
+        self._push(_with_level(low, axis, level + 1), high)
+        self._push(low, _with_level(high, axis, level))
+
+    def _find_middle(self, low: Node, high: Node) -> tuple[int, int]:
+        """Find the middle of the attribute with the most levels; of equals, where a level leaves fewest groups."""
+        sizes = self.lattice.sizes
+        cuts = [
+            (
+                2 * min(level + 1 - low[axis], high[axis] - level),
+                sizes[axis][level] / sizes[axis][level + 1],
+                axis,
+                level,
+            )
+            for axis in range(len(low))
+            for level in range(low[axis], high[axis])
+        ]
+        return max(cuts)[2:]
+
+    def _find_cut(self, low: Node, high: Node) -> tuple[int, int]:
+        """Find the attribute and level where the bound of the coarse part rises most."""
         loss = self.checker.certain_loss(high)
         cuts = [
             (self.measure.bound_with_loss(_with_level(low, axis, level + 1), loss), -(level - low[axis]), axis, level)
             for axis in range(len(low))
             for level in range(low[axis], high[axis])
         ]
-        _, _, axis, level = max(cuts)
-        self._push(_with_level(low, axis, level + 1), high)
-        self._push(low, _with_level(high, axis, level))
+        return max(cuts)[2:]
 
     def _push(self, low: Node, high: Node) -> None:
         """Check the coarse corner, and keep the box if it can hold anything better."""
@@ -187,14 +208,21 @@ class OpenBoxes:
             self.excluded.add(high)  # what is lost here is lost in all finer nodes, and costs more than the best does
             return
         bound = self.measure.bound_with_loss(low, loss)
-        if self.measure.is_loss_cheap and self.checker.prefers(bound, low):
-            judged = self.checker.judge_classes(high)
-            bound = max(bound, self.measure.box_bound(low, judged.classes, judged.lost))
+        if self.measure.counts_classes and self.checker.prefers(bound, low):
+            bound = max(bound, self._bound_by_corners(low, high))
         known = self.checker.checks.get(low)
         if known is not None:
             bound = max(bound, known.coarser_bound)
         if self.checker.prefers(bound, low):
             heapq.heappush(self.heap, (bound, next(self._numbers), low, high))
+
+    def _bound_by_corners(self, low: Node, high: Node) -> float:
+        """Bound the scores of a box by the classes of its fine corner, and of both corners together."""
+        bound = self.check(low).coarser_bound
+        if not self.checker.prefers(bound, low):
+            return bound
+        fine, coarse = self.checker.judge_classes(low).classes, self.checker.judge_classes(high)
+        return max(bound, self.measure.box_bound(fine, coarse.classes, coarse.lost))
 
 
 def find_optimum(checker: NodeChecker, *, seeds: tuple[Node, ...] = (), algorithm: str = "auto") -> SearchResult | None:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from sudare.methods.kanon.equal_keys import find_leaders
 from sudare.methods.kanon.lattice import Lattice, Node
 from sudare.methods.kanon.tuples import Classes, Tuples
 from sudare.schema.arrays import Booleans, Codes, Integers, Reals
@@ -40,10 +41,10 @@ class QualityMeasure(Protocol):
         """Bound the scores of a node and of all coarser ones from below, without a check."""
 
     @property
-    def is_loss_cheap(self) -> bool:
-        """Tell whether `certain_loss` costs next to nothing beside a check."""
+    def counts_classes(self) -> bool:
+        """Tell whether the sizes of classes are all it sees: then both corners of a box are worth a check."""
 
-    def box_bound(self, low: Node, high: Classes, lost: Booleans) -> float:
+    def box_bound(self, low: Classes, high: Classes, lost: Booleans) -> float:
         """Bound the scores of the nodes between two, the coarse one known with the classes that finer ones lose."""
 
     def coarser_bound(self, classes: Classes) -> float:
@@ -81,7 +82,7 @@ class AttributeMeasure:
     rows: tuple[Reals, ...]
     is_geometric: bool
     weights: tuple[float, ...] | None = None  # how much each attribute matters; None: all alike
-    is_loss_cheap: ClassVar[bool] = False
+    counts_classes: ClassVar[bool] = False
 
     @cached_property
     def _equal_extra(self) -> list[list[float | None]]:
@@ -168,7 +169,7 @@ class AttributeMeasure:
         """Know no more than `bound_with_loss` does without a check."""
         return float("-inf")
 
-    def box_bound(self, low: Node, high: Classes, lost: Booleans) -> float:
+    def box_bound(self, low: Classes, high: Classes, lost: Booleans) -> float:
         """Know no more than `bound_with_loss` does."""
         return float("-inf")
 
@@ -221,8 +222,7 @@ class ClassSizeMeasure:
     lattice: Lattice
     min_class_size: int
     is_squared: bool  # discernability; else rows per class
-    is_loss_cheap: ClassVar[bool] = True
-    parts_known: dict[Node, Reals] = field(default_factory=dict, repr=False)
+    counts_classes: ClassVar[bool] = True
 
     def score(self, classes: Classes, failing: Booleans) -> float:
         """Measure a node whose failing classes are suppressed."""
@@ -249,7 +249,7 @@ class ClassSizeMeasure:
         """
         sizes, least = classes.float_sizes, float(self.min_class_size)
         if self.is_squared:
-            return float(np.dot(sizes, np.maximum(sizes, least)))
+            return float(np.dot(sizes, self._least_counted(sizes)))
         is_large = sizes >= least
         small = float(sizes[~is_large].sum())
         most = int(np.count_nonzero(is_large)) + int(small // least) + 1  # one for the suppressed rows
@@ -265,42 +265,58 @@ class ClassSizeMeasure:
         rows, (lost, divided) = self.tuples.rows, loss
         cells = max(1, min(self.lattice.cells(node), self.tuples.count))
         if self.is_squared:
-            return float(rows) * lost + float(rows - lost) ** 2 / max(1, min(cells, divided))
+            kept = np.array([float(rows - lost)])
+            return float(rows) * lost + float(self._spread_evenly(kept, np.array([float(min(cells, divided))]))[0])
         return rows / min(cells, divided + 1)
 
-    def box_bound(self, low: Node, high: Classes, lost: Booleans) -> float:
-        """Bound the scores of the nodes between `low` and that of `high`: a class is divided by the groups below it.
+    def box_bound(self, low: Classes, high: Classes, lost: Booleans) -> float:
+        """Bound the scores of the nodes between two, whose classes are unions of those of `low` inside those of `high`.
 
-        A class of n rows becomes at most n / least size classes, and at most as many as it has groups at `low`.
+        Inside a class of `high` that is not lost, every class of `low` of the least size makes at most one class, and
+        the smaller ones together at most one for each so many rows. Proof: proofs/kanon.md
         """
-        chosen = np.flatnonzero(~lost)
-        first, sizes = high.first.take(chosen), high.float_sizes.take(chosen)
-        parts = np.ones(len(chosen))
-        for axis, (fine, coarse) in enumerate(zip(low, high.node, strict=True)):
-            if fine < coarse:
-                parts *= self._parts(axis, fine, coarse).take(self.tuples.columns[axis].take(first))
-        parts = np.minimum(parts, sizes // self.min_class_size)
-        rows, lost_rows = self.tuples.rows, float(high.float_sizes[lost].sum())
+        sizes, least, rows = low.float_sizes, self.min_class_size, self.tuples.rows
+        is_lost = self._find_lost(low, high, lost)
         if self.is_squared:
-            return float(rows) * lost_rows + float((sizes**2 / np.maximum(parts, 1)).sum())
-        return rows / (float(parts.sum()) + 1)
+            return self._box_bound_squared(low, high, is_lost)
+        is_small = sizes < least
+        chosen = np.flatnonzero(is_small & ~is_lost)
+        leaders = find_leaders(*self.tuples.key(high.node, low.choose(chosen)))
+        small = np.bincount(leaders, weights=sizes.take(chosen))
+        return rows / (np.count_nonzero(~(is_small | is_lost)) + float((small // least).sum()) + 1)
 
-    def _parts(self, axis: int, fine: int, coarse: int) -> Reals:
-        """Count, for every code, the groups of the fine level that occur in its group of the coarse level; kept."""
-        name = (axis, fine, coarse)
-        known = self.parts_known.get(name)
-        if known is None:
-            attribute = self.lattice.attributes[axis]
-            codes, hierarchy = np.arange(attribute.size), attribute.hierarchy
-            lower, upper = (
-                codes if hierarchy is None or level == 0 else hierarchy.lift(codes, level) for level in (fine, coarse)
-            )
-            occurring = np.unique(self.tuples.columns[axis])
-            pairs = np.unique(np.column_stack([lower[occurring], upper[occurring]]), axis=0)
-            counts = np.bincount(pairs[:, 1], minlength=int(upper.max()) + 1)
-            known = np.asarray(counts[upper], dtype=np.float64)
-            self.parts_known[name] = known
-        return known
+    def _box_bound_squared(self, low: Classes, high: Classes, is_lost: Booleans) -> float:
+        """Bound discernability in a box: by the classes of `low`, and by each class of `high` divided evenly."""
+        sizes, chosen, least = low.float_sizes, np.flatnonzero(~is_lost), self.min_class_size
+        kept = sizes.take(chosen)
+        leaders = find_leaders(*self.tuples.key(high.node, low.choose(chosen)))
+        rows = np.asarray(np.bincount(leaders, weights=kept), dtype=np.float64)
+        parts = np.minimum(np.bincount(leaders), rows // least)
+        fine = np.bincount(leaders, weights=kept * self._least_counted(kept))
+        is_kept = rows >= max(1, least)
+        bounds = np.maximum(fine, self._spread_evenly(rows, parts))[is_kept]
+        lost_rows = float(sizes.sum()) - float(rows[is_kept].sum())
+        return float(self.tuples.rows) * lost_rows + float(bounds.sum())
+
+    def _find_lost(self, low: Classes, high: Classes, lost: Booleans) -> Booleans:
+        """Find the classes of `low` in classes of `high` that are lost for another reason than their size."""
+        others = lost & (high.float_sizes >= self.min_class_size)
+        if not others.any():
+            return np.zeros(low.count, dtype=bool)
+        return high.has_tuples(others).take(low.first)
+
+    def _least_counted(self, sizes: Reals) -> Reals:
+        """Give the least that a row of each class counts in discernability: a published class has the least size."""
+        return np.maximum(sizes, min(self.min_class_size, self.tuples.rows))
+
+    def _spread_evenly(self, rows: Reals, parts: Reals) -> Reals:
+        """Bound the discernability of rows that make at most so many classes.
+
+        Spread evenly they count rows**2 / parts. To suppress some of them saves nothing, unless they make one class of
+        more than half the table.
+        """
+        evenly = rows**2 / np.maximum(parts, 1)
+        return np.where((parts >= 2) | (2 * rows <= self.tuples.rows), evenly, rows * self._least_counted(rows * 0))
 
 
 @dataclass(frozen=True)

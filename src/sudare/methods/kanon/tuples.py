@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -74,6 +74,21 @@ class ValueCounts(NamedTuple):
         return np.asarray(np.bincount(self.classes, weights=self.rows, minlength=count), dtype=np.float64)
 
 
+class KeySource(Protocol):
+    """What keys are made of: for every block of columns, the combination of each class."""
+
+    @property
+    def block_ids(self) -> tuple[Codes, ...]:
+        """Give the combinations."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenClasses:
+    """Some classes of a node, to make keys of."""
+
+    block_ids: tuple[Codes, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnBlock:
     """Some neighbouring attributes: the number of the combination that each tuple has in them, and a tuple of each."""
@@ -123,6 +138,10 @@ class Classes:
     def block_ids(self) -> tuple[Codes, ...]:
         """Find, for every block of columns, the combination of one tuple of each class."""
         return tuple(block.ids.take(self.first) for block in self.tuples.blocks)
+
+    def choose(self, chosen: Codes) -> ChosenClasses:
+        """Choose some classes, by their numbers."""
+        return ChosenClasses(tuple(ids.take(chosen) for ids in self.block_ids))
 
     @cached_property
     def ids(self) -> Codes:
@@ -212,7 +231,7 @@ class Tuples:
             return np.zeros_like(codes)
         return codes if level == 0 or hierarchy is None else hierarchy.lift(codes, level)
 
-    def key(self, node: Node, source: Classes | None = None) -> tuple[Codes, int]:
+    def key(self, node: Node, source: KeySource | None = None) -> tuple[Codes, int]:
         """Number the tuples (or the classes of a finer node) so that those alike at a node get the same number.
 
         Each block of columns has a short table from its combinations to their ranks at the node. All numbers are below
