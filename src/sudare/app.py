@@ -451,6 +451,7 @@ def ask_records(
     from sudare.asking.answers import AnswerTable
     from sudare.methods.view import open_view
     from sudare.methods.view.records import record_columns
+    from sudare.releases.certificate import describe_cap
     from sudare.sources.records_sql import select_from_columns
 
     release = Release.load(directory)
@@ -463,11 +464,12 @@ def ask_records(
         size = len(next(iter(columns.values())))
         note = text("asked of {size} records drawn from the view: these numbers have NO interval", size=size)
     table = "view" if published is None else RECORDS
+    caps = describe_cap(release.certificate)
     found = []
     for statement in statements:
         names, rows = select_from_columns(statement, columns, table=table)
         cells = tuple(tuple(_read_cell(cell) for cell in row) for row in rows)
-        found.append((statement, AnswerTable(tuple(names), cells, level, (note,))))
+        found.append((statement, AnswerTable(tuple(names), cells, level, (note, *caps))))
     return found
 
 

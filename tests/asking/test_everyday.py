@@ -8,6 +8,7 @@ grammar: 46 were answered with intervals at first, 48 since; two ask for labels 
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -315,3 +316,16 @@ def test_a_number_that_is_missing_is_no_value_in_arrow_and_a_label_like_a_day_st
 
     assert table.column("n").to_pylist() == [1.0, None]
     assert table.column("k").to_pylist() == ["2025-99-99", "2025-01-01"]
+
+
+def test_a_chart_has_a_panel_for_every_column_of_numbers_each_on_its_own_scale(view: OpenedView) -> None:
+    answer = view.sql("SELECT sex, COUNT(*) AS people, AVG(age) AS mean FROM view GROUP BY sex")
+    drawn, signs = draw_chart(answer), write_chart(answer)
+    widths = [float(width) for width in re.findall(r'width="([\d.]+)" height="14"', drawn)]
+    people, means = widths[: len(answer.rows)], widths[len(answer.rows) :]
+
+    assert drawn.count('class="bar"') == 2 * len(answer.rows)
+    assert drawn.count('class="title"') == 2
+    assert 'aria-label="people, mean"' in drawn
+    assert min(max(people), max(means)) > 200
+    assert [signs[0], signs[1 + len(answer.rows)]] == ["people", "mean"]

@@ -80,7 +80,11 @@ ENGINES = {
     "osmium": ("methods/location/roads.py",),
     "vl_convert": ("methods/location/estimate_files.py", "report/*"),
 }
-BY_NAME = {"methods/registry.py"}  # imports a method by the name that its entry gives: a package may bring it
+BY_NAME = {  # import a method by the name that its entry gives, or a file of their own room by the name that is asked for
+    "methods/registry.py",
+    "forms/__init__.py",
+    "privacy/__init__.py",
+}
 LATE = ("scipy", "sklearn", "rich")  # slow to import: only inside functions
 FILES = {"errors", "scratch", "atomic", "app", "__main__"}  # rooms of one file
 DOORS = {"cli", "studio", "testing", "__main__"}  # the only rooms that may use the public names of `import sudare`

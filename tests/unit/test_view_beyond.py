@@ -29,7 +29,6 @@ from sudare.methods.view.leaves import SMOOTH_LUMPS, cut_schema, declared_axis
 from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
 from sudare.methods.view.model import sibling_bins
 from sudare.methods.view.residual import (
-    WeightedRecords,
     add_groups,
     does_pay,
     draw_pair_grids,
@@ -38,6 +37,7 @@ from sudare.methods.view.residual import (
     rake,
 )
 from sudare.methods.view.tables import AxisSpread, TableView
+from sudare.methods.view.weighted import WeightedRecords
 from sudare.noise import SeededRng
 from sudare.noise.witness import WatchedRng
 from sudare.schema import Attribute, NumberBins, Schema, Unit, Values

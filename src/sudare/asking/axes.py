@@ -31,7 +31,6 @@ MOST_WEIGHED = 4096  # weights that a statement keeps
 MOST_KEPT = 2**21  # numbers of points, and of masks, that are kept from one statement to the next: 16 MB each
 POINT_CELL = Fraction(1, 10**8)  # of all numbers: a narrower cell holds one number, where it begins (the last: ends)
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,6 +262,13 @@ def _mark_edges(cells: AttributeCells) -> tuple[list[Fraction | int], Reals, Rea
     return marks, np.array([float(mark) for mark in marks]), np.array(middles)
 
 
+@lru_cache(maxsize=1)
+def _find_gauss_points() -> tuple[Reals, Reals]:
+    """The points of Gauss and Legendre between -1 and 1, and their weights."""
+    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
+    return nodes, weights
+
+
 class _Pieces:
     """Pieces of cells [low, high), in multiples of the step where there is one."""
 
@@ -354,10 +360,11 @@ class _Pieces:
         rank = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
         wide = ~few[owner]
         gauss = np.minimum(rank, POINTS - 1)
+        nodes, gauss_weights = _find_gauss_points()
         values = np.where(
             wide,
-            middles[owner] + _NODES[gauss] * widths[owner] * size / 2,
+            middles[owner] + nodes[gauss] * widths[owner] * size / 2,
             np.where(counts[owner] > 1, self._read(self.lows[owner] + rank), middles[owner]),
         )
-        weights = np.where(wide, _WEIGHTS[gauss] / 2, 1.0 / counts[owner])
+        weights = np.where(wide, gauss_weights[gauss] / 2, 1.0 / counts[owner])
         return self.cells[owner], shares[owner] * weights, values

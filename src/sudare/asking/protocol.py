@@ -169,6 +169,15 @@ def note_independence(answerer: Answerer, asked: Iterable[frozenset[int]]) -> Te
     )
 
 
+def note_caps(asked: Mapping[str, Answerer]) -> list[Text]:
+    """Say that rows beyond the cap of a person are in no figure; by name where releases have different caps."""
+    caps = {name: answerer.schema.unit.describe_cap() for name, answerer in asked.items()}
+    notes = list(dict.fromkeys(caps.values()))
+    if len(notes) < 2:
+        return [note for note in notes if note is not None]
+    return [text("{name}: {note}", name=name, note=note) for name, note in caps.items() if note is not None]
+
+
 def find_step(attribute: Attribute) -> Fraction | None:
     """What numbers or days are multiples of: the declared grain, or 1 where all edges are whole numbers."""
     domain = attribute.domain

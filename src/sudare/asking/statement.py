@@ -18,7 +18,7 @@ from sudare.asking.grouped import MOST_ROWS, GroupedRecords
 from sudare.asking.parser import parse_statement
 from sudare.asking.plan import Planner
 from sudare.asking.prepared import keep_prepared, plan_prepared
-from sudare.asking.protocol import Answerer, has_model, note_independence
+from sudare.asking.protocol import Answerer, has_model, note_caps, note_independence
 from sudare.asking.quantities import Quantity
 from sudare.asking.rows import (
     NULL_CELL,
@@ -100,7 +100,7 @@ class Session:
                 "the answer would have more than {most} rows; group by fewer attributes", most=MOST_ROWS
             )
         shown = tuple(tuple(self._show(cell) for cell in row.cells) for row in rows)
-        self.note_independence()
+        self.note_suppositions()
         if self.decisions.were_made:
             self.notes.append(
                 text("which rows are shown, and in which order, follows the estimates; the true order may differ")
@@ -109,11 +109,13 @@ class Session:
         notes = tuple(dict.fromkeys(self.notes))
         return AnswerTable(tuple(table.columns), shown, self.level, notes, has_model=is_modelled)
 
-    def note_independence(self) -> None:
-        """Say which attributes were supposed to be independent."""
-        for axes in {id(axes): axes for axes in self.axes.values()}.values():
+    def note_suppositions(self) -> None:
+        """Say which attributes were supposed to be independent, and of which rows of a person numbers are."""
+        known = {id(axes): (name, axes) for name, axes in self.axes.items()}  # by their last name
+        for _, axes in known.values():
             note = note_independence(axes.answerer, axes.asked) if axes.asked else None
             self.notes += [] if note is None else [note]
+        self.notes += note_caps({name: axes.answerer for name, axes in known.values() if axes.asked or len(known) == 1})
 
     def _show(self, cell: Cell) -> AnswerCell:
         if isinstance(cell, Quantity):
@@ -138,7 +140,7 @@ class Session:
         if not isinstance(table, GroupTable) or len(table.columns) != 1:
             raise refuse("(SELECT ...)", text("it must give one column of groups, or one number"))
         rows = inner.run(table)
-        inner.note_independence()
+        inner.note_suppositions()
         self.notes += inner.notes
         self.decisions.were_made |= inner.decisions.were_made
         if not is_list and len(rows) != 1:

@@ -85,12 +85,11 @@ def query(
     as_json: bool,
 ) -> None:
     """Answer one statement, or those of a file."""
-    from sudare.forms.textfile import read_text
     from sudare.methods.view.questions import ask_directory, split_questions
 
     if (sql is None) == (file is None):
         raise click.UsageError(say("give either a statement or --file"), click.get_current_context())
-    statements = sql if file is None else read_text(file, most_mebibytes=MOST_MEBIBYTES, error=ParameterError)
+    statements = sql if file is None else _read_statements(file)
     form = "json" if as_json else form or (ENDINGS.get(out.suffix.lower(), "text") if out is not None else "text")
     _check_outputs(out, chart, form)
     if from_records:
@@ -106,6 +105,12 @@ def query(
         _draw(answers, chart)
     if chart is None or out is not None or form != "text":
         _write_answers(answers, form, out, shows_statement=file is not None)
+
+
+def _read_statements(file: Path) -> str:
+    from sudare.forms.textfile import read_text
+
+    return read_text(file, most_mebibytes=MOST_MEBIBYTES, error=ParameterError)
 
 
 def _read_others(others: Sequence[str]) -> dict[str, Path]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.help import WordedOption, option
+from sudare.cli.help import WordedOption, option, width
 from sudare.text import Readable, Words, text
 
 if TYPE_CHECKING:
@@ -59,14 +61,35 @@ def print_lines(lines: Iterable[Words | Listing]) -> None:
 
 
 def table(rows: Sequence[tuple[Words, ...]], *, head: tuple[Words, ...]) -> None:
-    """Print columns that line up, wide characters counted as two."""
+    """Print columns that line up, wide characters counted as two; what is too wide for the terminal is broken."""
+    lines = [tuple(map(str, row)) for row in (head, *rows)]
+    sizes = [max(map(width, column)) for column in zip(*lines, strict=True)]
+    is_plain = all(_is_plain(cell) for line in lines for cell in line)
+    if not is_plain or sum(sizes) + 2 * (len(sizes) - 1) > shutil.get_terminal_size().columns:
+        _print_broken(lines)
+        return
+    for place, line in enumerate(lines):
+        padded = "  ".join(cell + " " * (size - width(cell)) for cell, size in zip(line, sizes, strict=True))
+        click.echo(padded if place else click.style(padded, bold=True))
+
+
+def _is_plain(cell: str) -> bool:
+    """Tell whether every sign of a cell is known to be one or two columns wide."""
+    return (cell.isascii() and cell.isprintable()) or all(
+        letter.isprintable() and (ord(letter) < 0x300 or unicodedata.east_asian_width(letter) in "WF")
+        and ord(letter) < 0x10000 and not unicodedata.combining(letter)
+        for letter in cell
+    )  # fmt: skip
+
+
+def _print_broken(lines: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    drawn = Table(*map(str, head), box=None, pad_edge=False)
-    for row in rows:
-        drawn.add_row(*map(str, row))
-    Console(file=sys.stdout, highlight=False, markup=False).print(drawn)
+    drawn = Table(*lines[0], box=None, pad_edge=False)
+    for line in lines[1:]:
+        drawn.add_row(*line)
+    Console(file=sys.stdout, highlight=False, markup=False, emoji=False).print(drawn)
 
 
 class LedgerPlace(click.ParamType):  # type: ignore[type-arg]

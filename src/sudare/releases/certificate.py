@@ -10,7 +10,6 @@ from typing import Any
 
 from sudare.errors import ReleaseError
 from sudare.forms.jsontext import read_json
-from sudare.privacy.promise import recognise_criterion
 from sudare.schema import Unit
 from sudare.text import StoredText, Text, Words, current_language, join, text, use_language
 from sudare.text.cards import card
@@ -236,17 +235,9 @@ def _describe_pairs(certificate: Certificate) -> list[Words]:
 
 
 def describe_cap(certificate: Certificate) -> list[Text]:
-    """Say that rows beyond the cap of a person are in no figure: no error that is told allows for them."""
-    rows = certificate.unit.get("max_rows") if certificate.spends and certificate.unit else None
-    if rows is None:
-        return []
-    return [
-        text(
-            "Of the rows of a person at most {rows} are counted, chosen at random; the figures and their errors are"
-            " about these rows, and are below those of the whole table where people have more.",
-            rows=rows,
-        )
-    ]
+    """Say that rows beyond the cap of a person are in no figure, where the release has counted people."""
+    cap = Unit.from_dict(certificate.unit).describe_cap() if certificate.spends and certificate.unit else None
+    return [] if cap is None else [cap]
 
 
 def _describe_totals(certificate: Certificate) -> list[Words]:
@@ -429,6 +420,8 @@ def round_up(value: float) -> str:
 def _list_parameters(certificate: Certificate) -> list[Words]:
     """List parameters as the commands take them; criteria in words."""
     lines: dict[str, Words] = {key: f"{key} = {value}" for key, value in certificate.parameters.items()}
+    from sudare.privacy.promise import recognise_criterion
+
     if lines.get("criteria") and (criteria := certificate.guarantee.get("criteria")):
         lines["criteria"] = "criteria = " + join((recognise_criterion(words) for words in criteria), text("; "))
     return [*lines.values()]

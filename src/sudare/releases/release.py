@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from sudare.atomic import new_directory, replace_file
 from sudare.errors import ParameterError, ReleaseError
-from sudare.privacy import Ledger
 from sudare.privacy.signatures import SIGNATURE, SigningKey
 from sudare.releases.certificate import Certificate
 from sudare.releases.files import CERTIFICATE, CERTIFICATE_PAGES, digest, verify_files
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from sudare.privacy import Ledger
 
 FORMATS = ("parquet", "csv")
 MEASUREMENTS = "measurements"  # the noisy numbers that the published tables are made of

@@ -1,4 +1,4 @@
-"""A picture of an answer: one bar a row with its interval, as SVG that stands alone, or as signs for a terminal."""
+"""A picture of an answer: bars with their intervals, a panel for each column of numbers; as SVG, or for a terminal."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sudare.text import Words, text
 
 MOST_BARS = 200
 BARS, MOST_NAMES, ROW = 300, 330, 24  # units of a drawing: for the longest bar, for names beside bars at most, of a row
+HEAD = 34  # units above the bars of a panel, for its title
 CELLS = 40  # signs of the longest bar on a terminal
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1f2933}.quiet{fill:#52606d}.title{font-weight:600}"
@@ -31,22 +32,32 @@ class AnswerBar:
     estimate: Estimate
 
 
-def find_bars(answer: AnswerTable) -> tuple[str, list[AnswerBar]]:
-    """The first column of estimates, and a bar for each of its rows, named by the labels of the row."""
+@dataclass(frozen=True, slots=True)
+class ChartPanel:
+    """One column of numbers: its name, and a bar for each row that has a number there."""
+
+    title: str
+    bars: list[AnswerBar]
+
+
+def find_panels(answer: AnswerTable) -> list[ChartPanel]:
+    """Every column of estimates with a bar for each of its rows, named by the labels of the row."""
     places = [place for place in range(len(answer.columns)) if answer.is_estimated(place)]
     if not places:
         raise ParameterError("the answer has no estimated number to draw; select COUNT(*), SUM or AVG")
-    if len(answer.rows) > MOST_BARS:
+    if len(answer.rows) * len(places) > MOST_BARS:
         raise ParameterError("a chart holds at most {most} bars; group by less, or add LIMIT", most=MOST_BARS)
     labels = [place for place in range(len(answer.columns)) if place not in places]
-    bars = []
-    for row in answer.rows:
-        cell = row[places[0]]
-        if isinstance(cell, Estimate):
-            missing = str(text("(missing)"))
-            name = " · ".join(show_cell(row[place]) or missing for place in labels) or answer.columns[places[0]]
-            bars.append(AnswerBar(name, cell))
-    return answer.columns[places[0]], bars
+    missing = str(text("(missing)"))
+    panels = []
+    for number in places:
+        title, bars = answer.columns[number], []
+        for row in answer.rows:
+            cell = row[number]
+            if isinstance(cell, Estimate):
+                bars.append(AnswerBar(" · ".join(show_cell(row[place]) or missing for place in labels) or title, cell))
+        panels.append(ChartPanel(title, bars))
+    return panels
 
 
 def _span(bars: Sequence[AnswerBar]) -> tuple[float, float]:
@@ -77,31 +88,44 @@ class ChartScale:
         return self.names + (inside - self.start) * BARS / (self.stop - self.start)
 
 
-def _find_scale(bars: Sequence[AnswerBar]) -> ChartScale:
-    start, stop = _span(bars)
-    names = min(MOST_NAMES, max((measure_text(bar.name) for bar in bars), default=0.0)) + 14
-    numbers = max((measure_text(str(bar.estimate)) for bar in bars), default=0.0) + 14
-    return ChartScale(start, stop, names, names + BARS + numbers)
+def _find_scales(panels: Sequence[ChartPanel]) -> list[ChartScale]:
+    """The scale of every panel: each has its own numbers, all are as wide."""
+    every = [bar for panel in panels for bar in panel.bars]
+    names = min(MOST_NAMES, max((measure_text(bar.name) for bar in every), default=0.0)) + 14
+    numbers = max((measure_text(str(bar.estimate)) for bar in every), default=0.0) + 14
+    return [ChartScale(*_span(panel.bars), names, names + BARS + numbers) for panel in panels]
 
 
 def draw_chart(answer: AnswerTable) -> str:
-    """Draw an answer as SVG: bars, and a line with ends for each interval; one without an end has no stroke there."""
-    title, bars = find_bars(answer)
-    scale = _find_scale(bars)
-    top, tall = 34, 34 + ROW * len(bars) + 26
+    """Draw an answer as SVG: bars, and a line with ends for each interval; one without an end has no stroke there.
+
+    Several columns of numbers stand one below the other, each with a scale of its own.
+    """
+    panels = find_panels(answer)
+    scales = _find_scales(panels)
     note = text("bars: estimates; lines: intervals of level {level}", level=answer.level)
-    zero = scale.place(0.0) if scale.start <= 0 <= scale.stop else scale.names
-    parts = [write_text(0, 16, title, kind="title")]
-    parts.append(f'<path d="M{zero:.1f} {top - 6}V{top + ROW * len(bars)}" class="rule"/>')
-    for row, bar in enumerate(bars):
-        parts.append(_draw_bar(bar, top + row * ROW, zero, scale))
+    parts, tall = list[str](), 0
+    for panel, scale in zip(panels, scales, strict=True):
+        parts += _draw_panel(panel, scale, tall)
+        tall += HEAD + ROW * len(panel.bars) + 14
+    tall += 12
     parts.append(write_text(0, tall - 8, note, kind="quiet"))
-    wide, high = round(max(scale.wide, measure_text(note), measure_text(title))) + 24, tall + 4
+    titles = ", ".join(panel.title for panel in panels)
+    words = max(measure_text(str(words)) for words in (note, *(panel.title for panel in panels)))
+    wide, high = round(max(scales[0].wide, words)) + 24, tall + 4
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -4 {wide} {high}" width="{wide}" height="{high}"'
-        f' role="img" aria-label="{escape(title)}"><style>{STYLE}</style>'
+        f' role="img" aria-label="{escape(titles)}"><style>{STYLE}</style>'
         f'<rect class="paper" x="-12" y="-4" width="{wide}" height="{high}" fill="#fff"/>{"".join(parts)}</svg>\n'
     )
+
+
+def _draw_panel(panel: ChartPanel, scale: ChartScale, start: float) -> list[str]:
+    top = start + HEAD
+    zero = scale.place(0.0) if scale.start <= 0 <= scale.stop else scale.names
+    rule = f'<path d="M{zero:.1f} {top - 6}V{top + ROW * len(panel.bars)}" class="rule"/>'
+    bars = [_draw_bar(bar, top + row * ROW, zero, scale) for row, bar in enumerate(panel.bars)]
+    return [write_text(0, start + 16, panel.title, kind="title"), rule, *bars]
 
 
 def _draw_bar(bar: AnswerBar, y: float, zero: float, scale: ChartScale) -> str:
@@ -126,12 +150,14 @@ def _draw_bar(bar: AnswerBar, y: float, zero: float, scale: ChartScale) -> str:
 
 def write_chart(answer: AnswerTable) -> list[str]:
     """Draw an answer in signs, one line a row: █ up to the low end, ▓ up to the estimate, ░ up to the high end."""
-    title, bars = find_bars(answer)
-    start, stop = _span(bars)
-    wide = min(28, max((_width(bar.name) for bar in bars), default=0))
-    lines = [title]
-    for bar in bars:
-        lines.append(f"{_pad(bar.name, wide)}  {_signs(bar.estimate, start, stop)}  {bar.estimate}")
+    panels = find_panels(answer)
+    wide = min(28, max((_width(bar.name) for panel in panels for bar in panel.bars), default=0))
+    lines = []
+    for panel in panels:
+        start, stop = _span(panel.bars)
+        lines.append(panel.title)
+        for bar in panel.bars:
+            lines.append(f"{_pad(bar.name, wide)}  {_signs(bar.estimate, start, stop)}  {bar.estimate}")
     lines.append(
         str(text("█ up to the low end, ▓ up to the estimate, ░ up to the high end; level {level}", level=answer.level))
     )

@@ -53,6 +53,16 @@ class Unit:
             return text("a person (column {column}, at most 1 row)", column=column)
         return text("a person (column {column}, at most {rows} rows)", column=column, rows=rows)
 
+    def describe_cap(self) -> Text | None:
+        """Say that rows beyond the cap of a person are in no figure: no error that is told allows for them."""
+        if self.kind == "row":
+            return None
+        return text(
+            "Of the rows of a person at most {rows} are counted, chosen at random; the figures and their errors are"
+            " about these rows, and are below those of the whole table where people have more.",
+            rows=self.max_rows,
+        )
+
     def protects_the_same(self, other: Unit) -> bool:
         """Tell whether both protect the same thing; how many rows a person keeps does not matter for that.
 

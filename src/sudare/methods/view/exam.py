@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from sudare.asking.protocol import Moments
-from sudare.methods.view.budget import ViewBudget
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import LeafWeights
-from sudare.noise import CountNoise, Rng
-from sudare.noise.uniform import draw_below
 from sudare.schema.arrays import Codes, Integers, Reals
+
+if TYPE_CHECKING:  # who asks a view does not wait for what makes one
+    from sudare.methods.view.budget import ViewBudget
+    from sudare.noise import CountNoise, Rng
 
 TUPLES = 48
 PARTS = (0, 12, 4, 3)  # of an attribute, by the number of attributes of a tuple
@@ -135,6 +136,8 @@ class Grid:
 
 def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
     """Choose tuples of attributes, every other pair among those measured, and ends by the view's own counts."""
+    from sudare.noise.uniform import draw_below
+
     d, held = len(view.bins), sorted(view.known_pairs)
     grids = []
     for number in range(tuples):

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -15,17 +15,16 @@ from sudare.asking.answers import LEVEL, AnswerTable, Estimate
 from sudare.asking.conditions import count_where
 from sudare.asking.protocol import AttributeCells, Moments, WeightBox
 from sudare.errors import ParameterError
-from sudare.methods.columns import coded as encode_column
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.published import view_of
-from sudare.methods.view.sampling import draw_bins
 from sudare.methods.view.tables import TableView
-from sudare.noise import Rng, system_rng
-from sudare.noise.public import draw_columns, draw_offsets
 from sudare.releases import Certificate, Frame, Release
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
 from sudare.schema.schema import show_schema
+
+if TYPE_CHECKING:  # what draws records is loaded when some are drawn: a question needs none
+    from sudare.noise import Rng
 
 CHUNK = 2**18
 
@@ -36,6 +35,9 @@ def sample_tables(view: TableView, size: int, *, rng: Rng, as_leaves: bool = Fal
     Uniforms are systematic: the records that share a parent cell are spread evenly over its children, so that sampling
     adds little to the error of the view.
     """
+    from sudare.methods.view.sampling import draw_bins
+    from sudare.noise.public import draw_columns
+
     for chunk in _chunks(size):
         if view.records is None:
             bins = draw_bins(view.factors, chunk, rng=rng)
@@ -47,6 +49,8 @@ def sample_tables(view: TableView, size: int, *, rng: Rng, as_leaves: bool = Fal
 
 def sample_blocks(view: BlockView, size: int, *, rng: Rng) -> Iterator[Codes]:
     """Draw blocks by their count (nothing from those below 0), then a cell of the block evenly."""
+    from sudare.noise.public import draw_columns, draw_offsets
+
     mass = np.maximum(view.counts, 0.0)
     if not mass.sum() > 0:
         mass = np.ones(mass.size)
@@ -58,6 +62,8 @@ def sample_blocks(view: BlockView, size: int, *, rng: Rng) -> Iterator[Codes]:
 
 def _values(view: TableView, bins: Codes, rng: Rng, *, as_leaves: bool) -> Codes:
     """A value within the bin of every attribute, or the leaf that it lies in."""
+    from sudare.noise.public import draw_columns
+
     out = np.empty_like(bins)
     for place, (of_value, share) in enumerate(zip(view.bins, view.shares, strict=True)):
         table = np.zeros((int(of_value.max()) + 1, of_value.size))
@@ -139,6 +145,8 @@ class OpenedView:
 
     def records(self, size: int, *, rng: Rng | None = None) -> Iterator[Codes]:
         """Draw records from the view, in chunks of rows of codes."""
+        from sudare.noise import system_rng
+
         if not 0 <= size <= 10**12:
             raise ParameterError("the number of records ({size}) must be between 0 and 1e12", size=size)
         randomness = rng or system_rng()
@@ -154,6 +162,8 @@ class OpenedView:
 
     def sample(self, size: int, *, rng: Rng | None = None) -> Frame:
         """Draw records as a table with the labels of the schema; `records` streams more than memory holds."""
+        from sudare.methods.columns import coded as encode_column
+
         chunks = list(self.records(size, rng=rng))
         codes = np.concatenate(chunks) if chunks else np.empty((0, len(self.schema.attributes)), dtype=np.int64)
         return Frame(

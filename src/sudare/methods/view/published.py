@@ -16,8 +16,8 @@ from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.exam import CLASSES
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import LeafAxis, declared_axis, find_ends, make_axis
-from sudare.methods.view.residual import WeightedRecords
 from sudare.methods.view.tables import TableView
+from sudare.methods.view.weighted import WeightedRecords
 from sudare.releases import Coded, Frame, Release
 from sudare.schema import Attribute, NumberBins, Schema
 from sudare.schema.arrays import Codes, Reals

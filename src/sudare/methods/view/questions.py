@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -15,8 +14,6 @@ from sudare.asking.statement import ask_statement
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.view.opened import open_view
 from sudare.releases import Release
-from sudare.releases.certificate import describe_cap
-from sudare.text import Text
 
 
 def split_questions(statements: str, *, many: bool) -> list[str]:
@@ -32,20 +29,15 @@ def ask_directory(
     `others` are more releases, by the names that they are asked by.
     """
     release = Release.load(directory)
-    caps = describe_cap(release.certificate)
     asked = split_questions(statements, many=many)
     if not others:
         ask = partial(open_asked(release).sql, level=level)
     else:
         ask = partial(ask_statement, releases=_open_sources(release, others), level=level)
     return [
-        (statement, _with_notes(_ask_numbered(ask, statement, number, len(asked)), caps))
+        (statement, _ask_numbered(ask, statement, number, len(asked)))
         for number, statement in enumerate(asked, start=1)
     ]
-
-
-def _with_notes(answer: AnswerTable, notes: Sequence[Text]) -> AnswerTable:
-    return replace(answer, notes=(*answer.notes, *notes)) if notes else answer
 
 
 def _ask_numbered(ask: Callable[[str], AnswerTable], statement: str, number: int, count: int) -> AnswerTable:
@@ -90,6 +82,8 @@ class AskedRelease(Answerer, Protocol):
 
 def open_asked(release: Release) -> AskedRelease:
     """Open a release for questions in SQL; one that cannot be asked is refused as no view."""
+    if release.certificate.method == "view":  # the class that makes views is not needed to ask one
+        return open_view(release)
     from sudare.methods.registry import method_of
 
     opened: AskedRelease = getattr(method_of(release.certificate), "open_release", open_view)(release)

@@ -10,8 +10,8 @@ see the private table. Proof: proofs/view.md
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -48,7 +48,6 @@ FULL_STEP, LATE_STEP = 0.8, 0.4  # of the logarithm of a ratio: tables that cont
 MOST_RATIO = 5.0
 LEAST_SHRINKAGE = 0.02  # a table of which less is kept says nothing
 LEAST_OF_MODEL = 1e-3  # of what the forest says: no cell is made empty by noise
-MOST_JOINT_CELLS = 200_000
 
 
 # --- whether it pays --------------------------------------------------------------------------------------------------
@@ -129,54 +128,7 @@ def does_pay(units: float, signal: float, *, pairs: int, extras: int) -> bool:
     return caught < 1 and (units - MOST_UNITS * caught) / (1 - caught) >= least
 
 
-# --- weighted records -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WeightedRecords:
-    """Records drawn from the forest as coarse bins, with their weights; all of it public.
-
-    `changes`, (versions, records): how much raking to all pairs changed the weight that the forest gives a record.
-    """
-
-    bins: Codes  # (records, attributes)
-    weights: Reals
-    changes: Reals
-    widths: tuple[int, ...]
-    _tables: dict[tuple[int, ...], Reals] = field(default_factory=dict, repr=False)
-
-    def only(self, version: int) -> WeightedRecords:
-        """One version by itself."""
-        return replace(self, changes=self.changes[version : version + 1], _tables={})
-
-    def table(self, attributes: Sequence[int]) -> Reals:
-        """What the changes add up to in every cell of some attributes, (versions, bins, bins, ...)."""
-        key = tuple(attributes)
-        if key not in self._tables:
-            cell, size = np.zeros(len(self.bins), dtype=np.int64), 1
-            for attribute in key:
-                cell = cell * self.widths[attribute] + self.bins[:, attribute]
-                size *= self.widths[attribute]
-            sums = np.stack([np.bincount(cell, change, size).astype(np.float64) for change in self.changes])
-            self._tables[key] = sums.reshape(-1, *(self.widths[attribute] for attribute in key))
-        return self._tables[key]
-
-    def answer(self, evidence: Mapping[int, Reals]) -> Reals:
-        """What the changes add to a count of the tree, version by version."""
-        summed: Reals = self.changes.sum(axis=1)
-        if not evidence:
-            return summed
-        attributes = sorted(evidence)
-        if math.prod(self.widths[attribute] for attribute in attributes) <= MOST_JOINT_CELLS:
-            table = self.table(attributes)
-            for attribute in reversed(attributes):
-                table = np.einsum("v...b,vb->v...", table, evidence[attribute])
-            return table
-        product = self.changes.copy()
-        for attribute in attributes:
-            product = product * evidence[attribute][:, self.bins[:, attribute]]
-        summed = product.sum(axis=1)
-        return summed
+# --- weighted records (a view keeps `weighted.WeightedRecords`) -------------------------------------------------------
 
 
 Target = tuple[Codes, Reals]  # the cell of every record, and how many records each cell shall have

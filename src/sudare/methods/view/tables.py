@@ -17,7 +17,7 @@ from sudare.methods.view.exam import CLASSES, class_of, scale_moments
 from sudare.methods.view.junction_tree import Factors, Message, weigh_all
 from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
 from sudare.methods.view.repeated import RepeatedBoxes
-from sudare.methods.view.residual import WeightedRecords
+from sudare.methods.view.weighted import WeightedRecords
 from sudare.schema import Schema
 from sudare.schema.arrays import Booleans, Codes, Reals
 

@@ -10,7 +10,7 @@ import numpy as np
 from sudare.methods.view.fit import Measurements, OneWay, Pair, fit
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.model import FittedModel
-from sudare.methods.view.residual import WeightedRecords
+from sudare.methods.view.weighted import WeightedRecords
 from sudare.noise import Rng
 from sudare.noise.public import add_laplace, add_normal
 from sudare.noise.uniform import draw_interval
