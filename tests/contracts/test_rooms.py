@@ -80,7 +80,7 @@ ENGINES = {
     "osmium": ("methods/location/roads.py",),
     "vl_convert": ("methods/location/estimate_files.py", "report/*"),
 }
-BY_NAME = {  # import a method by the name that its entry gives, or a file of their own room by the name that is asked for
+BY_NAME = {  # by the name that an entry gives, or that is asked of the room itself
     "methods/registry.py",
     "forms/__init__.py",
     "privacy/__init__.py",
