@@ -32,6 +32,7 @@ from sudare.methods.location.grid import (
     distances_from,
     round_up_product,
 )
+from sudare.methods.location.hidden import HiddenMechanism, certify_hidden
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.metric import check_metric
 from sudare.methods.location.roads import RoadGraph
@@ -410,3 +411,25 @@ def test_a_road_map_is_as_exact_in_both() -> None:
 
     assert distances_from(roads, 0)[30] == pytest.approx(sum(edge[2] for edge in edges) / 1000)
     assert SMALL.squares(0)[-1] == SMALL.squares(SMALL.size - 1)[0]
+
+
+def test_device_js_sums_shapes_whose_points_lie_far_apart_as_python_does() -> None:
+    grid = PlaneGrid(rows=4, columns=60, cell_height_metres=100, cell_width_metres=100)
+    rows, columns = np.divmod(np.arange(grid.size), grid.columns)
+    weights = np.random.default_rng(4).integers(2**39, 2**40, grid.size)
+    law = HiddenMechanism(
+        places=grid,
+        beta_per_metre=Fraction(1, 4),  # 60 times 1/beta are less than three cells
+        shapes=(((0, 0, 0), (1, -25, 0)),),
+        columns=np.column_stack([np.zeros(grid.size, dtype=np.int64), rows, columns, weights]),
+        told=np.arange(grid.size),
+        weights=np.full(grid.size, FULL_WEIGHT),
+    )
+    needed = certify_hidden(law)
+    claims = {"tight_epsilon_per_metre": needed, "repeat": RepeatUse()}
+    too_little = DeviceFile(mechanism=law, epsilon_per_metre=Fraction(251, 1000), **claims).to_dict()  # type: ignore[arg-type]
+
+    found = float(run_node(PROVE, too_little).split("needs ")[1].split(")")[0])
+
+    assert needed > 0.251
+    assert found == pytest.approx(needed, rel=1e-9)

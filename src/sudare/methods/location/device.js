@@ -51,18 +51,13 @@ function float(a) {
 }
 
 function bitLength(n) {
-  return n === 0n ? 0 : (n < 0n ? -n : n).toString(2).length;
+  return n === 0n ? 0 : n.toString(2).length; // never below 0
 }
 
 // --- enclosures: low <= v * 2**bits <= high -------------------------------------------------------------------------
 
 const ceilShift = (n, by) => -(-n >> by);
-const ceilDiv = (a, b) => -floorDiv(-a, b);
-
-function floorDiv(a, b) {
-  const quotient = a / b;
-  return a % b !== 0n && a < 0n !== b < 0n ? quotient - 1n : quotient;
-}
+const ceilDiv = (a, b) => (a + b - 1n) / b; // of numbers that are not below 0
 
 // exp(-x), x >= 0: Taylor series of x / 2**r, then r squarings, rounded outwards.
 function expMinus(x, bits) {
@@ -76,8 +71,7 @@ function expMinus(x, bits) {
     low = (low * low) >> work;
     high = ceilShift(high * high, work);
   }
-  const most = ceilShift(high, guard);
-  return { low: low >> guard, high: most < 1n << bits ? most : 1n << bits };
+  return { low: low >> guard, high: least(ceilShift(high, guard), 1n << bits) };
 }
 
 function taylor(x, bits) {
@@ -314,8 +308,7 @@ export class Sampler {
     if (!(nearest < LARGEST_EXPONENT)) throw new Error("no cell that can be reported is near enough");
     const start = Math.max(0, Math.floor(nearest * (1 - 2 ** -30) * 2 ** 20) - 1);
     const terms = exponents.map((exponent, place) => weights[place] * Math.exp(start / 2 ** 20 - exponent));
-    const largest = terms.reduce((best, term) => Math.max(best, term), 0);
-    const scale = TOTAL_BITS - bitLength(BigInt(reports.length)) - Math.ceil(Math.log2(largest));
+    const scale = TOTAL_BITS - bitLength(BigInt(reports.length)) - Math.ceil(Math.log2(largest(terms)));
     const integers = terms.map((term) => Math.floor(term * 2 ** scale * (1 + 2 ** -20)) + 1);
     let sum = 0;
     const tops = integers.map((integer) => (sum += integer));
@@ -337,14 +330,13 @@ export class Sampler {
   columnsFrom(cell) {
     const unit = float(this.map.unit);
     const squareTo = this.map.squaresTo(cell);
-    const slopeOf = (column) => column.slope / 100;
     return {
       size: this.columns.length,
       weightOf: (report) => this.columns[report].weight,
       reach: (report) => {
         const column = this.columns[report];
         const lengths = column.points.map(([a, b, lag]) => Math.sqrt(Number(squareTo(a, b))) + lag);
-        return column.points.length ? slopeOf(column) * this.roughBeta * unit * Math.min(...lengths) : 0;
+        return column.points.length ? (column.slope / 100) * this.roughBeta * unit * Math.min(...lengths) : 0;
       },
       chances: (report) => {
         const column = this.columns[report];
@@ -361,6 +353,7 @@ export class Sampler {
 }
 
 const most = (a, b) => (a > b ? a : b);
+const largest = (values) => values.reduce((best, value) => Math.max(best, value), 0);
 
 function firstAbove(tops, word) {
   let low = 0;
@@ -498,7 +491,7 @@ class ElasticMap extends Metric {
     this.levels = levels;
     this.unit = times(this.plane.unit, MILLIMETRE);
     if (!levels.every((level) => isCount(level) && level <= 1000)) refuse("its map is none");
-    const most = levels.reduce((largest, level) => Math.max(largest, level), 0);
+    const most = largest(levels);
     this.strict = levels.flatMap((level, cell) => (level < most ? [cell] : []));
   }
 
@@ -624,7 +617,7 @@ function readLaw(file) {
   const map = mapOf(file.grid);
   const size = map.isPlane ? map.rows * map.columns : (file.grid.names ?? file.grid.levels).length;
   const weights = readWeights(file.weights, size);
-  const heaviest = weights.reduce((largest, weight) => Math.max(largest, weight), 0);
+  const heaviest = largest(weights);
   if (!(heaviest > 0)) refuse("all weights are 0");
   for (const weight of weights) if (!Number.isInteger(weight) || weight < 0 || weight > 2 ** 40) refuse("a weight is not a count");
   const beta = parse(file.beta_per_metre);
@@ -875,7 +868,7 @@ function sumsByTransform(law) {
       found[cell] = sums[at(row, column)] / (size[0] * size[1]) + constant;
       for (const [slope, points, down, right, weight] of far) found[cell] += weight * decay(law, slope, points, down - row, right - column);
     }
-  const least = 1e-9 * found.reduce((best, sum) => Math.max(best, sum));
+  const least = 1e-9 * largest(found);
   return found.map((sum, cell) => (sum > least ? sum : sumFrom(law, cell))); // a transform errs by 1e-15 of the largest
 }
 
@@ -889,10 +882,13 @@ function decay({ map, roughBeta }, slope, points, down, right) {
 function addProduct([real, imaginary], law, [rows, columns], reach, slope, points, fill) {
   const { map, roughBeta } = law;
   const scale = 2 ** 40 * Math.sqrt(law.size) * Math.min(1, roughBeta * map.roughHeight);
-  const [values, kernel] = [new Float64Array(rows * columns), new Float64Array(rows * columns)];
+  const [values, kernel] = [0, 0].map(() => new Float64Array(rows * columns));
   fill(values);
-  for (let down = 1 - reach[0]; down < reach[0]; down++)
-    for (let right = 1 - reach[1]; right < reach[1]; right++)
+  // beyond, exp(-60) of a cone is left
+  const ends = (axis) => points.map((point) => Math.ceil(6e3 / slope / roughBeta / map.metres(1 - axis, axis) + Math.abs(point[axis])));
+  const [tall, wide] = reach.map((side, axis) => Math.min(side, Math.max(...ends(axis))));
+  for (let down = 1 - tall; down < tall; down++)
+    for (let right = 1 - wide; right < wide; right++)
       kernel[((rows + down) % rows) * columns + ((columns + right) % columns)] = scale * decay(law, slope, points, -down, -right);
   transformRows([values, kernel], columns, 1);
   const [re, im] = transformRows([turn(values, rows, columns, columns, 1), turn(kernel, rows, columns, columns, 1)], rows, 1);
@@ -931,6 +927,10 @@ function transformRows([re, im], size, sign) {
     part[there] = kept;
   };
   for (let start = 0; start < re.length; start += size) {
+    const end = start + size;
+    let used = start;
+    while (used < end && !re[used] && !im[used]) used++;
+    if (used === end) continue; // a row of zeros
     for (let i = 0; i < size; i++)
       if (i < turns[i]) {
         swap(re, start + i, start + turns[i]);
@@ -938,7 +938,7 @@ function transformRows([re, im], size, sign) {
       }
     let half = 1;
     if (Math.log2(size) % 2)
-      for (let k = start; k < start + size; k += half = 2) {
+      for (let k = start; k < end; k += half = 2) {
         const x = re[k + 1];
         const y = im[k + 1];
         re[k + 1] = re[k] - x;
@@ -953,7 +953,7 @@ function transformRows([re, im], size, sign) {
         const s = sines[2 * step];
         const u = cosines[step];
         const v = sines[step];
-        for (let k = start + at; k < start + size; k += 4 * half) {
+        for (let k = start + at; k < end; k += 4 * half) {
           const l = k + half;
           const m = l + half;
           const n = m + half;
@@ -998,8 +998,7 @@ function sha256(text) {
   padded.set(bytes);
   padded[bytes.length] = 128;
   const view = new DataView(padded.buffer);
-  view.setUint32(length - 8, Math.floor(bytes.length / 2 ** 29));
-  view.setUint32(length - 4, bytes.length << 3);
+  view.setBigUint64(length - 8, BigInt(8 * bytes.length));
   const hash = Int32Array.from(PRIMES.slice(0, 8), (p) => bitsOf(Math.sqrt(p)));
   const constants = Int32Array.from(PRIMES, (p) => bitsOf(Math.cbrt(p)));
   const words = new Int32Array(64);
