@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sudare as sd
 from sudare.counts import Counts
-from sudare.errors import ParameterError
+from sudare.errors import Infeasible, ParameterError
 from sudare.methods.kanon.approve import approve
 from sudare.methods.kanon.criteria import MinimumSize, read_criteria
 from sudare.methods.kanon.recheck import recheck_classes
+from sudare.methods.kanon.relabel import Outcome
 from sudare.methods.kanon.request import Grouping, Request, read_grouping
-from sudare.schema import Attribute, NumberBins, Schema, Values
+from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Values
 from sudare.verify.checks import verify_release
 
 
@@ -112,6 +117,98 @@ def test_presence_is_kept_by_requests_and_needs_its_register() -> None:
     assert published("presence=0..0.5", "0") is None  # of the 25 people of a, 20 are in the table
     assert published("presence=0..0.5", "1/2") == 20
     assert published("presence=0.1..0.9", "1/2") is None  # nobody of c is in the table
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    levels=st.tuples(st.integers(0, 1), st.integers(0, 1)),
+    share=st.sampled_from(["0", "0.1", "1/2"]),
+    low=st.sampled_from(["0", "0.2"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_presence_is_judged_alike_for_requests_and_for_levels_that_are_picked(
+    seed: int, levels: tuple[int, int], share: str, low: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    tree = TableHierarchy.from_paths([(f"{code}", f"g{code // 2}") for code in range(4)])
+    names = ("a", "b")
+    schema = Schema(
+        name="t",
+        attributes=tuple(
+            Attribute(name=name, domain=Values(tree.names[0]), role="quasi", hierarchy=tree) for name in names
+        ),
+    )
+    counts = Counts.from_columns(schema, rng.choice(4, (80, 2), p=rng.dirichlet(np.ones(4))))
+    lacking = np.zeros_like(counts.values)
+    lacking[seed % len(lacking)] = seed % 3 == 0  # sometimes too few of one combination
+    register = Counts.build(schema, counts.codes, counts.values - lacking + rng.integers(0, 9, len(lacking)))
+    request = Request.from_dict({"request": {}, "option": [dict(zip(names, levels, strict=True))]}, schema)
+    criteria = read_criteria((f"presence={low}..0.8",))
+    picked = tuple(f"{name}={level}" for name, level in zip(names, levels, strict=True))
+
+    def by_request() -> Outcome:
+        return approve(
+            ExactCounts(counts),
+            request,
+            criteria=(MinimumSize(k=3), *criteria),
+            max_suppressed=Fraction(share),
+            find_sensitive=lambda quasi: (),
+            register=register,
+        ).require_approved()[1]
+
+    def by_levels() -> Outcome:
+        method = sd.KAnonymity(k=3, max_suppressed=share, criteria=criteria, levels=picked)
+        return method.outcome(counts, names, register=register)
+
+    assert classes_or_refusal(by_request) == classes_or_refusal(by_levels)
+
+
+def classes_or_refusal(publish: Callable[[], Outcome]) -> list[int] | str:
+    try:
+        return sorted(publish().recoded.class_sizes.tolist())
+    except Infeasible:
+        return "infeasible"
+    except ParameterError as error:
+        return str(error)
+
+
+@dataclass
+class ExactCounts:
+    """A table that is counted already."""
+
+    counts: Counts
+
+    @property
+    def schema(self) -> Schema:
+        return self.counts.schema
+
+    def count(self, names: Sequence[str]) -> Counts:
+        return self.counts.project(list(names))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        9,
+        -1,
+        True,
+        [[0, 1], [2]],
+        [[0, 1], [1, 2, 3, 4]],
+        [[0, 1, 2, 3, 4], []],
+        [[0, 1, 2, 3, 4.0]],
+        {"groups": [[0, 1], [2, 3, 4]], "names": ["low", "*"]},
+        {"groups": [[0, 1], [2, 3, 4]], "names": ["low", "none"]},
+        {"groups": [[0, 1], [2, 3, 4]], "names": ["low", "low"]},
+        {"groups": [[0, 1], [2, 3, 4]], "names": ["low"]},
+        {"groups": [[0, 1], [2, 3, 4]], "names": ["low", "x\ny"]},
+        {"names": ["low", "high"]},
+        "school",
+    ],
+)
+def test_a_stored_grouping_that_no_request_can_have_is_refused(value: object) -> None:
+    assert SCHOOL.size == 5
+    with pytest.raises(ParameterError, match="stored"):
+        Grouping.from_value(SCHOOL, value)
 
 
 def test_a_request_gets_what_it_names_and_sensitive_columns_and_no_others() -> None:

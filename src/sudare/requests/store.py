@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from sudare.errors import ParameterError, RequestError
+from sudare.errors import ParameterError, RequestError, SchemaError
 from sudare.methods.kanon.criteria import read_criteria
 from sudare.methods.kanon.request import Request
 from sudare.requests.policy import TablePolicy
@@ -299,11 +299,17 @@ class RequestStore:
         return {id: self._read_request(id, entries) for id, entries in by_request.items()}
 
     def _read_request(self, id: str, entries: Sequence[tuple[StoredEvent, dict[str, Any]]]) -> StoredRequest:
-        request = next(facts["request"] for event, facts in reversed(entries) if event.kind == "draft")
+        written = next(facts["request"] for event, facts in reversed(entries) if event.kind == "draft")
+        try:
+            request = Request.from_value(written, self.schema)
+        except (KeyError, TypeError, AttributeError, ParameterError, SchemaError):
+            raise RequestError(
+                "{where}: the stored request {id} cannot be read; restore the store from a copy", where=self.path, id=id
+            ) from None
         return StoredRequest(
             id=id,
             user=entries[0][0].actor,
-            request=Request.from_value(request, self.schema),
+            request=request,
             events=tuple(
                 RequestEvent(
                     seq=event.seq,

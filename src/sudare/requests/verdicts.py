@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sudare.atomic import replace_file
-from sudare.errors import RequestError
+from sudare.errors import ParameterError, RequestError, SchemaError
 from sudare.methods.kanon.nearby import find_nearest, is_finer_option, write_key
 from sudare.methods.kanon.power_law import fit_power_law
 from sudare.methods.kanon.predict import FEASIBLE, Verdict
@@ -187,7 +187,7 @@ class VerdictFile:
             bits = tuple(_read_bit(bit, schema) for bit in facts["measured"])
         except FileNotFoundError:
             return cls(schema=schema, policy=policy)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ParameterError, SchemaError):
             raise RequestError(
                 "the verdict file {file} cannot be read; make it anew with: sudare request measure", file=path
             ) from None

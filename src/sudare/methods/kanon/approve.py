@@ -13,13 +13,13 @@ import numpy as np
 from sudare.counts import Counts
 from sudare.counts.relabelling import ROWS_OF_PERSON, SUPPRESSED, Recodable, Relabelling
 from sudare.errors import Infeasible, ParameterError
-from sudare.methods.kanon.criteria import Criterion, Presence
+from sudare.methods.kanon.criteria import Criterion, Presence, check_register
 from sudare.methods.kanon.history import Measurement
 from sudare.methods.kanon.kanonymity_parameters import needs_persons
 from sudare.methods.kanon.recode import Pieces, RecodedTable, make_class_checker, number_classes
 from sudare.methods.kanon.relabel import Outcome, check_promise, override_combinations
 from sudare.methods.kanon.request import Grouping, Request, RequestOption
-from sudare.schema.arrays import Booleans, Codes
+from sudare.schema.arrays import Booleans, Codes, Reals
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,21 +134,24 @@ def _keep_present(
         raise ParameterError("delta-presence needs a register of the population (`--register FILE`)")
     population = register.project(list(option))
     count = len(pieces.weights)
-    columns = [find_groups(option, codes) for codes in (pieces.codes, population.columns())]
-    class_of = number_classes(np.concatenate(columns))
-    classes = int(class_of.max(initial=-1)) + 1
-    rows = np.bincount(class_of[:count], weights=pieces.weights, minlength=classes)
-    people = np.bincount(class_of[count:], weights=population.values, minlength=classes)
-    if bool((people < rows).any()):
-        raise ParameterError(
-            "the register has fewer persons than the table has rows in some combination; check the register"
-        )
+    both = np.concatenate([pieces.codes[:, : pieces.quasi], population.columns()])
+    check_register(*_count_both(number_classes(both), pieces, population))  # as for any publication
+    class_of = number_classes(find_groups(option, both))
+    rows, people = _count_both(class_of, pieces, population)
     share = rows / np.maximum(people, 1)
-    allowed = np.ones(classes, dtype=bool)
+    allowed = np.ones(len(share), dtype=bool)
     for presence in presences:
         allowed &= (share >= presence.low) & (share <= presence.high)
     is_kept &= allowed[class_of[:count]]
     return all(presence.is_suppressible for presence in presences) or bool(allowed.all() and is_kept.all())
+
+
+def _count_both(numbers: Codes, pieces: Pieces, population: Counts) -> tuple[Reals, Reals]:
+    """Count the rows and the people of every number: `numbers` of the pieces first, then of the population."""
+    count, size = len(pieces.weights), int(numbers.max(initial=-1)) + 1
+    rows = np.bincount(numbers[:count], weights=pieces.weights, minlength=size).astype(np.float64)
+    people = np.bincount(numbers[count:], weights=population.values, minlength=size).astype(np.float64)
+    return rows, people
 
 
 def _recode_by_groupings(pieces: Pieces, option: RequestOption, is_kept: Booleans, class_of: Codes) -> RecodedTable:

@@ -37,7 +37,7 @@ from sudare.privacy.promise import (
     ROWS_ALIKE,
 )
 from sudare.schema import Attribute
-from sudare.schema.arrays import Booleans, Reals
+from sudare.schema.arrays import Booleans, Codes, Reals
 from sudare.text import Text, text
 
 
@@ -132,10 +132,7 @@ class Presence:
         people = classes.tuples.population
         if people is None:
             raise ParameterError("delta-presence needs a register of the population (`--register FILE`)")
-        if bool((people < classes.tuples.weights).any()):
-            raise ParameterError(
-                "the register has fewer persons than the table has rows in some combination; check the register"
-            )
+        check_register(classes.tuples.weights, people)
         register = np.bincount(classes.ids, weights=people, minlength=classes.count)
         share = classes.sizes / np.maximum(register, 1)
         is_between: Booleans = (share >= self.low) & (share <= self.high)
@@ -144,6 +141,14 @@ class Presence:
     def describe(self) -> Text:
         """Write it in a few words."""
         return text(PRESENCE, low=self.low, high=self.high)
+
+
+def check_register(rows: Codes | Reals, people: Codes | Reals) -> None:
+    """Refuse a register that lacks people of the table: by combination of values, before anything is generalised."""
+    if bool((people < rows).any()):
+        raise ParameterError(
+            "the register has fewer persons than the table has rows in some combination; check the register"
+        )
 
 
 def all_satisfied(criteria: tuple[Criterion, ...], classes: Classes) -> Booleans:

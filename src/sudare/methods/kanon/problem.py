@@ -42,7 +42,9 @@ class Problem:
 
     @property
     def max_suppressed_rows(self) -> int:
-        """Count the rows that may be suppressed."""
+        """Count the rows that may be suppressed: none, if a criterion is broken by leaving rows out."""
+        if not all(criterion.is_suppressible for criterion in self.criteria):
+            return 0
         return int(self.max_suppressed * self.tuples.rows)
 
 

@@ -13,7 +13,7 @@ from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from sudare.schema.arrays import Booleans, Codes, Labels
 from sudare.schema.file import check_names
 from sudare.schema.hierarchy_rules import from_csv
 from sudare.schema.raw import TOP_LABEL
-from sudare.text import Text, text
+from sudare.text import Text, Words, text
 
 MAX_LABELS = 1 << 20  # a level with more labels is not searched for one
 MAX_COMPARED = 500  # labels of a level that a misspelt one is compared with
@@ -129,15 +129,49 @@ class Grouping:
 
     @classmethod
     def from_value(cls, attribute: Attribute, value: Any) -> Grouping:
-        """Read what `to_value` or `to_named_value` gave."""
-        if value is None or isinstance(value, int):
-            return cls(attribute, value)
+        """Read what `to_value` or `to_named_value` gave.
+
+        Error: ParameterError for what they cannot have given: another level, values missing or twice, false names.
+        """
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return cls(attribute, value if value is None else _check_level(attribute, value))
         named = value if isinstance(value, dict) else {"groups": value, "names": None}
-        groups = tuple(tuple(int(code) for code in members) for members in named["groups"])
-        return cls(attribute, None, groups, None if named["names"] is None else tuple(map(str, named["names"])))
+        groups = _check_stored_groups(attribute, named.get("groups"))
+        if named.get("names") is None:
+            return cls(attribute, None, groups)
+        names = named["names"]
+        is_texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        if not is_texts or len(names) != len(groups) or len(set(names)) != len(names):
+            _refuse_stored(attribute)
+        _check_group_names(attribute, groups, tuple(names), STORED)
+        return cls(attribute, None, groups, tuple(names))
 
 
 RequestOption = Mapping[str, Grouping]
+
+STORED = text("stored request")  # named where a file would be named
+
+
+def _check_level(attribute: Attribute, level: int) -> int:
+    if not 0 <= level <= attribute.height:
+        _refuse_stored(attribute)
+    return level
+
+
+def _check_stored_groups(attribute: Attribute, groups: Any) -> tuple[tuple[int, ...], ...]:
+    """Give groups of codes, if they hold every code once."""
+    is_lists = isinstance(groups, list) and all(isinstance(members, list) and members for members in groups)
+    codes = [code for members in groups for code in members] if is_lists else []
+    if not all(type(code) is int for code in codes) or sorted(codes) != list(range(attribute.size)):
+        _refuse_stored(attribute)
+    return tuple(tuple(members) for members in groups)
+
+
+def _refuse_stored(attribute: Attribute) -> NoReturn:
+    """Refuse a stored grouping that no request can have had."""
+    raise ParameterError(
+        "a stored grouping of {name} is none: it must be a level, or groups with every value once", name=attribute.name
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,7 +425,7 @@ def _read_group_file(attribute: Attribute, path: Path, level: int) -> Grouping:
 
 
 def _check_group_names(
-    attribute: Attribute, groups: tuple[tuple[int, ...], ...], names: tuple[str, ...], file: str
+    attribute: Attribute, groups: tuple[tuple[int, ...], ...], names: tuple[str, ...], file: Words
 ) -> None:
     """Refuse names of groups that would be read as something else: another value, or everything."""
     declared = {str(label): code for code, label in enumerate(attribute.labels(np.arange(attribute.size)).tolist())}
