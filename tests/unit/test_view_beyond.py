@@ -20,7 +20,7 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.view import View, open_view
 from sudare.methods.view import residual as residual_module
-from sudare.methods.view.budget import by_size, plan, split_budget, split_epsilon
+from sudare.methods.view.budget import by_size, has_signal_for_all_pairs, plan, split_budget, split_epsilon
 from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, scale_moments
 from sudare.methods.view.fit import GroupSums, Measurements, OneWay, Pair, estimate_margins, fit, nearest_table
 from sudare.methods.view.grow import plan_cells
@@ -33,6 +33,7 @@ from sudare.methods.view.residual import (
     does_pay,
     draw_pair_grids,
     group_bins,
+    passes_gate,
     probe,
     rake,
 )
@@ -40,6 +41,7 @@ from sudare.methods.view.tables import AxisSpread, TableView
 from sudare.methods.view.weighted import WeightedRecords
 from sudare.noise import SeededRng
 from sudare.noise.witness import WatchedRng
+from sudare.privacy import Guarantee
 from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
 from sudare.schema.hierarchy import TableHierarchy
 from sudare.testing import Tabled
@@ -211,6 +213,19 @@ def test_few_attributes_must_be_farther_off_where_noise_is_large() -> None:
     assert not does_pay(3.2, 200.0, pairs=21, extras=7)
 
 
+def test_no_probe_is_paid_where_extra_pairs_are_all_that_remain_or_noise_would_hide_it() -> None:
+    assert not passes_gate(1e6, pairs=3, extras=3)
+    assert not passes_gate(140.0, pairs=10, extras=5)
+    assert passes_gate(140.0, pairs=45, extras=9)
+
+
+def test_few_attributes_keep_the_shares_of_pairs_however_many_records_there_are() -> None:
+    budget = plan(Guarantee(epsilon=Fraction(1), neighbours="add-remove", unit=Unit()))
+
+    assert not has_signal_for_all_pairs(budget, Fraction(1), 1e9, 4)
+    assert has_signal_for_all_pairs(budget, Fraction(1), 1e9, 5)
+
+
 @pytest.mark.parametrize(("signal", "groups"), [(1.0, 3), (400.0, 7), (1e6, 24)])
 def test_fewer_groups_are_measured_the_larger_the_noise(signal: float, groups: int) -> None:
     found = group_bins([np.ones(40), np.ones(40), np.ones(2)], [True, False, True], signal)
@@ -313,9 +328,9 @@ def test_pairs_beyond_the_tree_make_a_dense_table_better() -> None:
     held = [((columns >= low) & (columns <= high)).all(axis=1) for low, high in zip(lows, highs, strict=True)]
     true = np.array([table.values[rows].sum() for rows in held])
     errors = {}
-    for signal in (residual_module.LEAST_SIGNAL, 10**18):
+    for signal in (residual_module.LEAST_SIGNAL_FEW_ATTRIBUTES, 10**18):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(residual_module, "LEAST_SIGNAL", signal)
+            patch.setattr(residual_module, "LEAST_SIGNAL_FEW_ATTRIBUTES", signal)
             release = View(epsilon=10, neighbours="add-remove").publish(Tabled(table), rng=SeededRng(2))
         found = open_view(release).ranges(lows, highs)
         errors["records" in release.frames] = float(np.sqrt(np.mean((found - true) ** 2)))

@@ -244,9 +244,12 @@ def split_budget(
 
 
 def has_signal_for_all_pairs(budget: ViewBudget, amount: Fraction, records: float, attributes: int) -> bool:
-    """Tell from public numbers whether all pairs beyond a forest could be measured well with ALL_PAIRS_SHARE."""
+    """Tell from public numbers whether all pairs beyond a forest could be measured well with ALL_PAIRS_SHARE.
+
+    With up to four attributes the extra pairs are all there are, so nothing is left for such a round.
+    """
     pairs = (attributes - 1) * (attributes - 2) // 2
-    if not 0 < pairs <= MOST_PAIRS_BEYOND or amount <= 0:
+    if not attributes - 1 < pairs <= MOST_PAIRS_BEYOND or amount <= 0:
         return False
     return records / budget.deviation(amount * ALL_PAIRS_SHARE, pairs) >= LEAST_SIGNAL_BEYOND
 

@@ -413,14 +413,15 @@ def _look_beyond(
         return Beyond(pays=False)
     deviation = budget.deviation(whole, max(1, len(rest)))
     signal = float(growth.factors.totals[0]) / deviation
-    if not passes_gate(signal, len(rest)):
+    extras = min(shares.more, shares.picks)
+    if not passes_gate(signal, pairs=len(rest), extras=extras):
         return Beyond(pays=False)
     margins = [growth.factors.of([place])[0] for place in range(len(growth.binned.widths))]
     ordered = [not isinstance(one.attribute.domain, Values) or one.attribute.is_ordered for one in table.cells]
     groups = group_bins(margins, ordered, signal)
     grids = draw_pair_grids(rest, margins, rng=rng)
     units = probe(grids, growth.binned.table, growth.factors, groups, deviation, part=part, budget=budget, rng=rng)
-    pays = does_pay(units, signal, pairs=len(rest), extras=min(shares.more, shares.picks))
+    pays = does_pay(units, signal, pairs=len(rest), extras=extras)
     return Beyond(pays=pays, spent=part, groups=groups)
 
 

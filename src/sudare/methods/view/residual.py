@@ -29,6 +29,7 @@ Ends = tuple[int, int]
 
 # Chosen on the sets of papers/kato_view and the made-up tables TUNED of benchmarks/view_pairs.py.
 LEAST_SIGNAL = 100  # records over the noise of a cell: below, extra pairs are chosen instead
+LEAST_SIGNAL_FEW_ATTRIBUTES = 150  # below, hardly a probe says that it pays, and extra pairs need what a probe costs
 MOST_UNITS = 4  # units of the noise of a pair's table: the probe takes no pair for farther off
 PAYS, PAYS_BESIDE_EXTRAS = 1.4, 3.2  # units; and for the part of the pairs that extra ones would be
 MANY_EXTRAS = 0.3  # of the pairs: with so many, a few attributes
@@ -53,9 +54,16 @@ LEAST_OF_MODEL = 1e-3  # of what the forest says: no cell is made empty by noise
 # --- whether it pays --------------------------------------------------------------------------------------------------
 
 
-def passes_gate(signal: float, pairs: int) -> bool:
-    """Tell from public numbers, the records over the noise of a cell, whether all remaining pairs could be measured."""
-    return 0 < pairs <= MOST_PAIRS_BEYOND and signal >= LEAST_SIGNAL
+def passes_gate(signal: float, *, pairs: int, extras: int) -> bool:
+    """Tell from public numbers, the records over the noise of a cell, whether all remaining pairs could be measured.
+
+    Where `extras` pairs, which are chosen otherwise, are all that remain, there is nothing to ask.
+
+    >>> passes_gate(500.0, pairs=15, extras=6), passes_gate(500.0, pairs=3, extras=3)
+    (True, False)
+    """
+    least = LEAST_SIGNAL_FEW_ATTRIBUTES if extras > MANY_EXTRAS * pairs else LEAST_SIGNAL
+    return extras < pairs <= MOST_PAIRS_BEYOND and signal >= least
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
