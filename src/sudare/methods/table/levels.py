@@ -122,10 +122,10 @@ class TreeLayout:
 
 
 @lru_cache(maxsize=4)
-def find_layout(schema: Schema) -> SquareLayout | TreeLayout | None:
-    """Choose the levels of a table; None for one that is too large to visit every cell."""
+def find_layout(schema: Schema, sides: tuple[int, ...] | None = None) -> SquareLayout | TreeLayout | None:
+    """Choose the levels of a table, on a map with these sides; None for one that is too large to visit every cell."""
     if fits_squares(schema, DENSE_CELLS):
-        return lay_out(schema)
+        return lay_out(schema, sides)
     return TreeLayout(tree=table_tree(schema)) if schema.size <= DENSE_CELLS else None
 
 
@@ -225,7 +225,8 @@ def divide_by_density(layout: LeafLayout, shares: tuple[Fraction, ...]) -> Level
     Where cells are thin their own figures say little, and sums of some of them more; where they are dense every cell
     has something to say, and sums of few of them need no figure of their own.
     """
-    if not isinstance(layout, SquareLayout) or len(layout.map_sides) < 3 or shares != layout.weights:
+    is_map = isinstance(layout, SquareLayout) and len(layout.map_sides) >= 3 and not layout.has_own_sides
+    if not isinstance(layout, SquareLayout) or not is_map or shares != layout.weights:
         return LevelShares(by_class=(shares,))
     level = len(layout.map_sides) - 2
     rest = sum(shares[level:], Fraction(0))

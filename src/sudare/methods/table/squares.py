@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.errors import ParameterError
 from sudare.methods.table.hexagons import FAN, HexagonCells, find_hexagons
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema
 from sudare.schema.arrays import Booleans, Codes
@@ -26,14 +27,21 @@ from sudare.schema.arrays import Booleans, Codes
 # clustered 41, sparse 43, halving 46, coasts, valleys and spikes 51-54 and 71-74; benchmarks/table_regions.py has
 # others): the geometric mean over cells, squares, irregular regions and rectangles is flat near them.
 MESH = {2: (4, 1), 3: (20, 5, 1), 4: (20, 5, 1), 5: (40, 8, 1), 6: (40, 8, 1)}
+MESH_AREA_CELLS = {2: 8, 3: 80, 4: 160, 5: 320, 6: 640}  # along the side of a square of 80 km, by level
 MESH_SHARE = Fraction(47, 200)
 MESH_PARTS = tuple(Fraction(part, 600) for part in (540, 390, 270, 240, 200, 15))
 MAP_SIDES, MAP_SHARE = (32, 8, 1), Fraction(1, 5)
 MAP_PARTS = tuple(Fraction(part, 40) for part in (36, 26, 20, 16, 12, 5))
-LARGE_MAP_PARTS = (*MAP_PARTS[:-1], Fraction(21, 100))
-LARGE_MAP_SHARE = Fraction(43, 250)  # so that no size of squares is worse than with the paper's wavelet
-SMALL_MAP_SIDE = 256  # a longer side gets squares of a quarter of it too, and of a sixteenth and so on
-TOP_SHARE, NEXT_TOP_SHARE = Fraction(17, 100), Fraction(5, 100)  # of these together: for one, and for each more
+# A map with a longer side has squares of 4, 16, 64, ... cells. Its shares are the least that keep squares of 16 cells
+# and more below the paper's wavelet (each halving of the side costs about 8 % of the promise); the parts were chosen on
+# a census of 512 x 512 cells with seed 5 and rivers of 300 x 700 with seed 904.
+SMALL_MAP_SIDE = 256
+LARGE_MAP_SIDES, LARGE_MAP_SHARE = (16, 4, 1), Fraction(33, 200)
+LARGE_MAP_PARTS = tuple(Fraction(part, 100) for part in (95, 80, 60, 45, 30, 2))
+HALF_SHARE, TOP_SHARE, NEXT_SHARE = Fraction(3, 40), Fraction(3, 25), Fraction(33, 200)  # of halves; of others
+# Releases without `sides` have those of an earlier version: also squares of a quarter of the side, a sixteenth, ...
+EARLIER_PARTS = (*MAP_PARTS[:-1], Fraction(21, 100))
+EARLIER_SHARE, EARLIER_TOP, EARLIER_NEXT = Fraction(43, 250), Fraction(17, 100), Fraction(5, 100)
 MIDDLE = 3  # the class of density whose shares are told for a whole map
 FIRST_LEVEL_SHARE = Fraction(1, 10)  # of the 80 km squares of a mesh, where it has several
 LEAST_SIDE = 8  # values of an ordered attribute that make it a side of a map
@@ -48,7 +56,8 @@ class SquareLayout:
     `space` names the attributes of the map by position, `others` the rest. `fans[l]` is the room for children in a node
     above level l; `sides[l]` the side of its squares in cells, 0 for the level of other attributes; `weights` the
     shares of the levels in pure epsilon. `leaf_of_place[code]` is the leaf of a cell of the map; `place_of_leaf` leads
-    back, -1 where no cell is. `corners` are the row and column of every leaf of the map.
+    back, -1 where no cell is. `corners` are the row and column of every leaf of the map. `has_own_sides` tells that
+    the steward chose the sides, so that no shares were chosen for them beforehand.
     """
 
     schema: Schema
@@ -62,6 +71,7 @@ class SquareLayout:
     rows: Codes
     columns_east: Codes
     is_hexagonal: bool = False
+    has_own_sides: bool = False
 
     @property
     def combinations(self) -> int:
@@ -91,7 +101,9 @@ class SquareLayout:
         """Of what is left below the third level from the cells, the part of the squares between, by density."""
         if len(self.space) == 1 and not self.is_hexagonal:
             return MESH_PARTS
-        return MAP_PARTS if len(self.map_sides) <= len(MAP_SIDES) else LARGE_MAP_PARTS
+        if self.map_sides[-len(LARGE_MAP_SIDES) :] == LARGE_MAP_SIDES:
+            return LARGE_MAP_PARTS
+        return MAP_PARTS if len(self.map_sides) <= len(MAP_SIDES) else EARLIER_PARTS
 
     def leaves(self, columns: Codes) -> Codes:
         """Find the leaves of cells (m, attributes)."""
@@ -206,14 +218,32 @@ def mesh_levels(cells: MeshCells) -> tuple[tuple[int, ...], tuple[Fraction, ...]
     shares = divide_rest(MESH_SHARE, MESH_PARTS) if len(sides) == 3 else (Fraction(2, 5), Fraction(3, 5))
     if cells.coarse(1).size < 4:
         return sides, shares
-    first = {2: 8, 3: 80, 4: 160, 5: 320, 6: 640}[cells.level]
-    return (first, *sides), (FIRST_LEVEL_SHARE, *((1 - FIRST_LEVEL_SHARE) * share for share in shares))
+    return (MESH_AREA_CELLS[cells.level], *sides), (
+        FIRST_LEVEL_SHARE,
+        *((1 - FIRST_LEVEL_SHARE) * share for share in shares),
+    )
 
 
 def map_levels(longest: int) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
     """Choose sides and shares for a map whose longer side has so many cells.
 
     >>> map_levels(160)[0], map_levels(512)[0], map_levels(2048)[0]
+    ((32, 8, 1), (256, 64, 16, 4, 1), (1024, 256, 64, 16, 4, 1))
+    """
+    if longest <= SMALL_MAP_SIDE:
+        return MAP_SIDES, divide_rest(MAP_SHARE, MAP_PARTS)
+    tops = [4**power for power in range(10, 2, -1) if 4**power < longest]
+    next_share = NEXT_SHARE if len(tops) == 2 else TOP_SHARE
+    above = (HALF_SHARE if 2 * tops[0] >= longest else TOP_SHARE, *[next_share] * (len(tops) - 1))
+    rest = 1 - sum(above)
+    inner = divide_rest(LARGE_MAP_SHARE / rest, LARGE_MAP_PARTS)
+    return (*tops, *LARGE_MAP_SIDES), (*above, *(rest * share for share in inner))
+
+
+def earlier_map_levels(longest: int) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
+    """Give the sides and shares of an earlier version, which releases without `sides` have.
+
+    >>> earlier_map_levels(160)[0], earlier_map_levels(512)[0], earlier_map_levels(2048)[0]
     ((32, 8, 1), (128, 32, 8, 1), (512, 128, 32, 8, 1))
     """
     if longest <= SMALL_MAP_SIDE:
@@ -221,10 +251,44 @@ def map_levels(longest: int) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:
     tops = [1 << max((longest - 1).bit_length() - 2, 7)]
     while tops[-1] > 4 * MAP_SIDES[0]:
         tops.append(max(tops[-1] // 4, MAP_SIDES[0] * 2))
-    top = (TOP_SHARE + NEXT_TOP_SHARE * (len(tops) - 1)) / len(tops)
+    top = (EARLIER_TOP + EARLIER_NEXT * (len(tops) - 1)) / len(tops)
     rest = 1 - top * len(tops)
-    inner = divide_rest(LARGE_MAP_SHARE / (1 - TOP_SHARE), LARGE_MAP_PARTS)
+    inner = divide_rest(EARLIER_SHARE / (1 - EARLIER_TOP), EARLIER_PARTS)
     return (*tops, *MAP_SIDES), (*[top] * len(tops), *(rest * share for share in inner))
+
+
+def find_map_sides(schema: Schema) -> tuple[int, ...]:
+    """Give the sides of the squares of a map of two columns; () for any other table, whose levels are declared."""
+    space = find_space(schema)
+    return map_levels(max(schema.attributes[each].size for each in space))[0] if len(space) == 2 else ()
+
+
+def read_sides(written: tuple[str, ...], schema: Schema) -> tuple[int, ...]:
+    """Read the sides of squares: none longer than the map, each divides the one before, and the last is 1."""
+    sides = tuple(int(side) if side.isascii() and side.isdigit() and len(side) < 8 else 0 for side in written)
+    space = find_space(schema)
+    longest = _find_longest(schema, space)
+    is_chain = min(sides, default=0) > 0 and all(
+        large > small and large % small == 0 for large, small in itertools.pairwise(sides)
+    )
+    if not is_chain or sides[-1] != 1 or sides[0] > longest:
+        raise ParameterError(
+            "sides ({written}) must be sides of squares of a map in cells, from at most {longest} down to 1, each a"
+            " multiple of the next, such as 64,16,4,1; leave them out where neither a mesh nor x and y make a map",
+            written=", ".join(written),
+            longest=longest,
+        )
+    return sides
+
+
+def _find_longest(schema: Schema, space: tuple[int, ...]) -> int:
+    """The longest side of a square that is measured: that of the map, on a mesh 80 km; 0 without squares."""
+    if not space or find_hexagons(schema.attributes[space[0]]) is not None:
+        return 0
+    domain = schema.attributes[space[0]].domain
+    if isinstance(domain, MeshCells):
+        return MESH_AREA_CELLS[domain.level]
+    return max(schema.attributes[position].size for position in space)
 
 
 def divide_rest(share: Fraction, parts: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
@@ -237,25 +301,17 @@ def divide_rest(share: Fraction, parts: tuple[Fraction, ...]) -> tuple[Fraction,
 
 
 @lru_cache(maxsize=4)
-def lay_out(schema: Schema) -> SquareLayout:
-    """Number the cells of a map, which `fits_squares`."""
+def lay_out(schema: Schema, own_sides: tuple[int, ...] | None = None) -> SquareLayout:
+    """Number the cells of a map, which `fits_squares`, by squares of the sides given; else of an earlier version's."""
     space = find_space(schema)
     others = tuple(position for position in range(len(schema.attributes)) if position not in space)
     hexagons = find_hexagons(schema.attributes[space[0]])
     if hexagons is not None:
-        rows, columns = hexagons.rows, hexagons.columns
+        rows, columns, is_own = hexagons.rows, hexagons.columns, False
         sides, shares, fans, leaf, leaves = _lay_out_hexagons(hexagons)
-    elif len(space) == 1:
-        domain = schema.attributes[space[0]].domain
-        if not isinstance(domain, MeshCells):
-            raise AssertionError("a map of one attribute is a mesh")
-        sides, shares = mesh_levels(domain)
-        rows, columns = _mesh_places(domain, len(schema.attributes[space[0]].branches), sides[0])
     else:
-        high, wide = (schema.attributes[position].size for position in space)
-        sides, shares = map_levels(max(high, wide))
-        rows, columns = (part.ravel() for part in np.indices((high, wide)))
-    if hexagons is None:
+        sides, shares, is_own = _choose_levels(schema, space, own_sides)
+        rows, columns = _find_places(schema, space, sides[0])
         sides, shares = drop_idle_levels(sides, shares, rows, columns)
         fans, leaf, leaves = number_places(rows, columns, sides)
     place_of_leaf = np.full(leaves, -1, dtype=np.int64)
@@ -276,7 +332,35 @@ def lay_out(schema: Schema) -> SquareLayout:
         rows=rows,
         columns_east=columns,
         is_hexagonal=hexagons is not None,
+        has_own_sides=is_own,
     )
+
+
+def _choose_levels(
+    schema: Schema, space: tuple[int, ...], own_sides: tuple[int, ...] | None
+) -> tuple[tuple[int, ...], tuple[Fraction, ...], bool]:
+    """Sides and shares of a mesh or a map of two columns, and whether the steward chose the sides."""
+    domain = schema.attributes[space[0]].domain
+    if isinstance(domain, MeshCells):
+        known = [mesh_levels(domain)]
+    else:
+        longest = max(schema.attributes[position].size for position in space)
+        known = [earlier_map_levels(longest), map_levels(longest)]
+    for sides, shares in known:
+        if own_sides in (None, sides):
+            return sides, shares, False
+    if own_sides is None:
+        raise AssertionError("every map has sides of its kind")
+    return own_sides, (Fraction(1, len(own_sides)),) * len(own_sides), True
+
+
+def _find_places(schema: Schema, space: tuple[int, ...], top: int) -> tuple[Codes, Codes]:
+    """Rows and columns of all cells of a mesh or a map of two columns."""
+    domain = schema.attributes[space[0]].domain
+    if isinstance(domain, MeshCells):
+        return _mesh_places(domain, len(schema.attributes[space[0]].branches), top)
+    rows, columns = (part.ravel() for part in np.indices([schema.attributes[each].size for each in space]))
+    return rows, columns
 
 
 def _lay_out_hexagons(

@@ -54,9 +54,10 @@ from sudare.methods.table.maps import picture_files
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.possible_halves import check_boxes
+from sudare.methods.table.squares import SquareLayout, find_map_sides, read_sides
 from sudare.methods.table.tree import DENSE_CELLS, Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import draw_wavelet
-from sudare.methods.table.workload import MIX, choose_shares
+from sudare.methods.table.workload import MIX, add_sides, choose_shares
 from sudare.methods.table.years import link_years
 from sudare.noise import CountNoise, Rng
 from sudare.privacy import Ledger, Neighbours
@@ -149,6 +150,16 @@ class Table(CurrencyMethod):
         metavar="NUMBERS",
         used_with={"algorithm": ("squares",)},
     )
+    sides: tuple[str, ...] | None = parameter(
+        text(
+            "sides of the squares of a map that are measured, in cells from large to small, such as 64,16,4,1 (default:"
+            " those that serve the workload)"
+        ),
+        kind=NameList(example='["64", "16", "4", "1"]'),
+        default=None,
+        metavar="NUMBERS",
+        used_with={"algorithm": ("squares",)},
+    )
     tables: tuple[str, ...] | None = parameter(
         text(
             "further tables of this release by attributes and areas, with their shares of the promise, such as"
@@ -213,8 +224,8 @@ class Table(CurrencyMethod):
         CurrencyMethod.__post_init__(self)
         if self.algorithm == "wavelet" and self.focus != "regions":
             raise ParameterError("the wavelet takes no focus; leave it out, or use algorithm tree")
-        if self.algorithm != "squares" and (self.workload != MIX or self.shares is not None):
-            raise ParameterError("workload and shares belong to algorithm squares; leave them out, or use it")
+        if self.algorithm != "squares" and (self.workload != MIX or self.shares or self.sides):
+            raise ParameterError("workload, shares and sides belong to algorithm squares; leave them out, or use it")
         if self.workload != MIX and self.focus != "regions":
             raise ParameterError("focus and workload say the same twice; give one of them")
         if self.algorithm != "squares" and (self.tables or self.exact):
@@ -422,7 +433,16 @@ class Table(CurrencyMethod):
 
     def layout_of(self, schema: Schema) -> LeafLayout | None:
         """The levels that are measured and published; None for the tree and the wavelet, and for large tables."""
-        return find_layout(schema) if self.algorithm == "squares" else None
+        return find_layout(schema, self._sides(schema)) if self.algorithm == "squares" else None
+
+    def _sides(self, schema: Schema) -> tuple[int, ...] | None:
+        """The sides of squares: those given, else by the workload; None for those of an earlier version."""
+        if self.sides is not None:
+            return read_sides(self.sides, schema)
+        usual, earlier = find_map_sides(schema), find_layout(schema)
+        if not usual or (self.shares is not None and earlier is not None and len(self.shares) == len(earlier.sizes)):
+            return None  # releases that have shares and no sides are of an earlier version
+        return add_sides(FOCUS_WORKLOADS[self.focus] or self.workload, usual)
 
     def is_large(self, schema: Schema) -> bool:
         """Tell whether a table is opened by halves where people are: it is too large to visit every cell."""
@@ -450,6 +470,8 @@ class Table(CurrencyMethod):
         if layout is None or shares is None:
             return {}
         decided: dict[str, object] = {"shares": shares.write()}
+        if isinstance(layout, SquareLayout) and self._sides(schema) is not None:
+            decided["sides"] = tuple(map(str, layout.map_sides))
         specs = [spec for spec in self.specs_of(schema) if not spec.is_exact]
         if specs or self.tables is not None:
             decided["tables"] = tuple(map(str, specs))

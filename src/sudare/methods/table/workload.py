@@ -51,7 +51,8 @@ class Questions:
 def choose_shares(workload: str, layout: LeafLayout) -> tuple[Fraction, ...]:
     """Choose the shares of the levels of a layout for a workload, as written by the steward."""
     items = read_items(workload, layout)
-    if items == [MIX] or len(layout.sizes) == 1:
+    has_own_sides = isinstance(layout, SquareLayout) and layout.has_own_sides
+    if (items == [MIX] and not has_own_sides) or len(layout.sizes) == 1:
         return layout.weights
     return _choose(tuple(items), layout) if not any(map(_is_file, items)) else _choose.__wrapped__(tuple(items), layout)
 
@@ -81,6 +82,25 @@ def read_items(workload: str, layout: LeafLayout) -> list[str]:
             kinds=", ".join(KINDS),
         )
     return items
+
+
+def add_sides(workload: str, sides: tuple[int, ...]) -> tuple[int, ...]:
+    """Measure squares of the sides that a workload names too, as far as all sides divide each other.
+
+    Where it asks for more than squares and cells, the sides of the map come first.
+
+    >>> add_sides("cells,8", (64, 16, 4, 1)), add_sides("20", (64, 16, 4, 1)), add_sides("20,mix", (64, 16, 4, 1))
+    ((64, 16, 8, 4, 1), (20, 4, 1), (64, 16, 4, 1))
+    """
+    items = [item.strip() for item in workload.split(",")]
+    named = [int(item) for item in items if item.isascii() and item.isdigit() and len(item) < 8]
+    is_plain = len(named) + items.count("cells") == len(items)
+    kept: list[int] = []
+    for side in (*named, *sides) if is_plain else (*sides, *named):
+        is_new = 1 <= side <= 2 * sides[0] and side not in kept
+        if is_new and all(max(side, other) % min(side, other) == 0 for other in kept):
+            kept.append(side)
+    return tuple(sorted({*kept, 1}, reverse=True))
 
 
 def _is_file(item: str) -> bool:
