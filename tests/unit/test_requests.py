@@ -18,9 +18,11 @@ import pytest
 
 import sudare as sd
 from sudare.errors import Infeasible, ParameterError, RequestError
+from sudare.methods.kanon.approve import approve
 from sudare.methods.kanon.grouping_words import describe_option
 from sudare.methods.kanon.joint import read_classes
 from sudare.methods.kanon.nearby import is_finer_option
+from sudare.methods.kanon.predict import AskedPromise, SchemaHistory
 from sudare.methods.kanon.request import Grouping, Request
 from sudare.requests import RequestStore, TablePolicy, VerdictFile, answer_request
 from sudare.requests.desk import (
@@ -412,6 +414,64 @@ def test_no_alternative_is_coarser_than_another_and_each_can_be_had(store: Reque
     assert near
     assert all(table.measure(option).is_kept for option in near if file.judge(option) == "holds")
     assert not any(is_finer_option(a, b) for a, b in itertools.permutations(near, 2))
+
+
+def test_only_the_ends_of_ages_or_one_region_are_merged_where_that_is_enough(store: RequestStore, place: Path) -> None:
+    rows = make_rows(7)
+    rows["age"] = [20 + index % 60 for index in range(1197)] + [85, 91, 99]
+    rows["region"] = ["n1", "n2"] * 598 + ["s1"] * 2 + ["s2"] * 2
+    lines = [",".join(rows), *(",".join(map(str, row)) for row in zip(*rows.values(), strict=True))]
+    (place / "members.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    policy = TablePolicy(k=3)
+    requests = [request_of(store, age=0), request_of(store, region=0)]
+    with open_table(store) as source:
+        table = CountedTable(source, policy, store.schema.names)
+        file, _ = make_verdicts(table, requests)
+    answers = [answer_request(file, request) for request in requests]
+    offered = [answer.options[0].alternatives[0] for answer in answers]
+    words = [near.changes[0].render("en") for near in offered]
+
+    assert [answer.verdict for answer in answers] == ["fails", "fails"]
+    assert [near.verdict for near in offered] == ["holds", "holds"]
+    assert words == [
+        "age in single years, with [80,100] as one group instead of single years",
+        "region in the groups n1, n2, s* instead of all 4 values",
+    ]
+    assert "（ただし [80,100] は一つにまとめる）" in offered[0].changes[0].render("ja")
+    assert all(table.measure(near.option).is_kept for near in offered)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 20)])
+def test_what_is_offered_in_part_and_called_certain_is_what_publish_does(
+    store: RequestStore, seed: int, share: Fraction
+) -> None:
+    rng, schema = np.random.default_rng(seed), store.schema
+    policy = TablePolicy(k=int(rng.integers(2, 8)), max_suppressed=share)
+    columns = np.column_stack([rng.integers(*sorted(rng.choice(101, 2, replace=False)), 600), rng.choice(2, 600)])
+    columns = np.column_stack([columns, rng.choice(4, 600, p=rng.dirichlet(np.ones(4)))])
+    source = _Counted(schema, columns)
+    table = CountedTable(source, policy, schema.names)
+    names = sorted(rng.choice(["age", "sex", "region"], 2, replace=False).tolist())
+    request = request_of(store, **dict.fromkeys(names, 0))
+    file, _ = make_verdicts(table, [request])
+    pairs = table.count_pairs()
+    near = [(option, file.judge(option)) for option in file.find_alternatives(request.options[0])]
+    history = SchemaHistory(schema, [], pairs)
+    promise = AskedPromise(k=policy.rows(schema), max_suppressed=share)
+    near += [(each.option, each.verdict) for each in history.find_nearest(request.options[0], promise)]
+
+    for option, verdict in near:
+        stored = Request.from_value(Request(name="x", options=(option,)).to_value(), schema)
+        approval = approve(
+            source,
+            stored,
+            criteria=policy.all_criteria(schema),
+            max_suppressed=share,
+            find_sensitive=lambda quasi: (),
+        )
+        assert (approval.option is not None) == table.measure(option).is_kept
+        assert verdict != "holds" or approval.option is not None
 
 
 # --- measuring, granting, joint k, delivery ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 from sudare.counts.relabelling import ROWS_OF_PERSON, Recodable
 from sudare.methods.kanon.approve import count_pieces, find_groups
 from sudare.methods.kanon.history import MAX_SPREAD_NODES, Measurement, spread_levels
-from sudare.methods.kanon.nearby import is_finer_option, write_key
+from sudare.methods.kanon.nearby import is_finer_option, list_partial, write_key
 from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.recode import Pieces, make_class_checker, number_classes
 from sudare.methods.kanon.request import Grouping, Request, RequestOption
@@ -22,6 +22,7 @@ from sudare.schema import Attribute, Schema
 
 MAX_MEASURED_ALL = 256  # groupings by levels that are all measured
 MAX_PROPOSED = 5  # measurements that are proposed
+MAX_PARTIAL_MEASURED = 8  # beside an option that was asked for: as many bits more, counted with the others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,11 +129,13 @@ def _list_variants(attribute: Attribute) -> list[Grouping]:
 def make_verdicts(table: CountedTable, requests: Iterable[Request] = ()) -> tuple[VerdictFile, list[MeasuredOption]]:
     """Measure the public groupings and the options of requests; the verdict file, and what the steward may keep.
 
-    Which groupings are measured does not depend on the table.
+    Beside an option, a few are measured that are coarser in a part of one attribute. Which groupings are measured does
+    not depend on the table.
     """
     schema, pieces = table.schema, table.pieces
     quasi = list(pieces.names[: pieces.quasi])
-    wished = [option for request in requests for option in request.options]
+    asked = [option for request in requests for option in request.options]
+    wished = [each for option in asked for each in (option, *list_partial(option)[:MAX_PARTIAL_MEASURED])]
     options = {write_key(option): option for option in (*list_public_options(schema, quasi), *wished)}
     measured = [table.measure(option) for key, option in options.items() if key]
     public = {write_key(option) for option in list_public_options(schema, quasi)}

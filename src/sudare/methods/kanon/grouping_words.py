@@ -17,6 +17,7 @@ from sudare.text import Text, join_items, text
 
 AGE_NAMES = ("age", "ages", "年齢", "年令", "歳")  # number attributes that are counted in years
 MAX_LISTED = 6  # labels of groups that are named one by one
+MAX_PARTLY_MERGED = 3  # groups of a level that are merged, named beside the level
 DAYS = ((1, "day"), (7, "week"), (28, "month"), (89, "quarter"), (364, "year"))  # at least so many days of a bin
 
 
@@ -65,12 +66,32 @@ def _describe_short(grouping: Grouping, *, is_alone: bool = True) -> Text:
         words = _describe_width(attribute, width)
     elif grouping.groups is None and grouping.level == 0:
         return text("all {count} values", count=grouping.size) if is_alone else text("in full")
+    elif grouping.size > MAX_LISTED and (partly := _find_partly_merged(grouping)) is not None:
+        level, labels = partly
+        how = _describe_short(level, is_alone=is_alone)
+        if len(labels) == 1:
+            return text("{how}, with {label} as one group", how=how, label=labels[0])
+        return text("{how}, with {labels} each as one group", how=how, labels=join_items(labels))
     elif grouping.size <= MAX_LISTED:
         words = text("the groups {labels}", labels=join_items(_list_labels(grouping)))
     else:
         example = _list_labels(grouping)[grouping.size // 2]
         words = text("{count} groups such as {example}", count=grouping.size, example=example)
     return words if is_alone else text("in {words}", words=words)
+
+
+def _find_partly_merged(grouping: Grouping) -> tuple[Grouping, list[str]] | None:
+    """Find the level that groups of one's own are, but for a few groups of it that are merged: with their labels."""
+    attribute = grouping.attribute
+    for level in range(attribute.height + 1) if grouping.groups is not None else ():
+        fine = Grouping(attribute, level)
+        if fine.size > grouping.size and fine.is_finer(grouping):
+            pairs = np.unique(np.column_stack([grouping.group_of, fine.group_of]), axis=0)
+            merged = np.flatnonzero(np.bincount(pairs[:, 0]) > 1)
+            firsts = [int(np.argmax(grouping.group_of == group)) for group in merged.tolist()]
+            if len(firsts) <= MAX_PARTLY_MERGED:
+                return fine, [str(label) for label in grouping.labels(np.array(firsts, dtype=np.int64)).tolist()]
+    return None
 
 
 def _describe_width(attribute: Attribute, width: Fraction) -> Text:

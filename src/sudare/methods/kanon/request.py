@@ -7,7 +7,7 @@ Request          the options of a file, the most wanted first
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -428,19 +428,36 @@ def _check_group_names(
     attribute: Attribute, groups: tuple[tuple[int, ...], ...], names: tuple[str, ...], file: Words
 ) -> None:
     """Refuse names of groups that would be read as something else: another value, or everything."""
+    false = next(_list_false_names(attribute, groups, names), None)
+    if false is not None:
+        raise ParameterError(
+            "{file}: the group {label} of {name} needs another name: one line of at most {longest} letters, which"
+            " is no value that stands for something else",
+            file=file,
+            label=false[:LONGEST_GROUP_NAME],
+            name=attribute.name,
+            longest=LONGEST_GROUP_NAME,
+        )
+
+
+def _list_false_names(
+    attribute: Attribute, groups: tuple[tuple[int, ...], ...], names: tuple[str, ...]
+) -> Iterator[str]:
     declared = {str(label): code for code, label in enumerate(attribute.labels(np.arange(attribute.size)).tolist())}
     for members, name in zip(groups, names, strict=True):
         is_other_value = name in declared and members != (declared[name],)
         is_all = name == TOP_LABEL and len(groups) > 1
         if not name.strip() or len(name) > LONGEST_GROUP_NAME or not name.isprintable() or is_other_value or is_all:
-            raise ParameterError(
-                "{file}: the group {label} of {name} needs another name: one line of at most {longest} letters, which"
-                " is no value that stands for something else",
-                file=file,
-                label=name[:LONGEST_GROUP_NAME],
-                name=attribute.name,
-                longest=LONGEST_GROUP_NAME,
-            )
+            yield name
+
+
+def find_names(
+    attribute: Attribute, groups: tuple[tuple[int, ...], ...], labels: Sequence[str | None]
+) -> tuple[str, ...] | None:
+    """Give labels of levels as the names of groups; None if they do not do, and groups are named by their values."""
+    names = tuple(label for label in labels if label is not None)
+    is_unique = len(set(names)) == len(groups)
+    return names if is_unique and not any(_list_false_names(attribute, groups, names)) else None
 
 
 def _find_level(attribute: Attribute, label: str) -> int:
