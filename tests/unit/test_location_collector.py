@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
-from sudare.methods.location import geo
+from sudare.methods.location import density, geo
 from sudare.methods.location.collector import estimate_people
 from sudare.methods.location.counting import PIECE, count_reports, read_reports
 from sudare.methods.location.density import maximise_expectation
@@ -26,6 +26,7 @@ from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.roads import RoadGraph
 from sudare.methods.location.sampler import Sampler
 from sudare.noise import SeededRng
+from sudare.noise.public import Simulation
 
 Floats = NDArray[np.float64]
 
@@ -173,7 +174,8 @@ def test_intervals_of_95_percent_hold_for_cells_people_and_blocks_of_rough_towns
     shares = measure_cover(beta, rough_town)
 
     assert min(shares.values()) >= 0.92, shares
-    assert max(shares["cells"], shares["people"]) <= 0.998, shares
+    # at 1/250 reports do not tell how rough a town is: intervals take in rougher ones, and say that they are vague
+    assert max(shares["cells"], shares["people"]) <= (1 if beta == "1/250" else 0.995), shares
 
 
 def edge(side: int, seed: int) -> Floats:
@@ -488,3 +490,18 @@ def test_blocks_need_rows_and_columns() -> None:
 
     with pytest.raises(SourceError, match="rows and columns"):
         make_blocks(device_file(roads), 2)
+
+
+def test_who_sent_a_report_varies_in_a_region_as_the_law_of_senders_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(density, "DRAWS", 4000)
+    flow = make_flow(device_file(square(8), "1/100").mechanism)
+    rate = np.random.default_rng(1).gamma(1.0, 50, 64)
+    expected = flow.to_reports(rate[None])[0]
+    region = np.flatnonzero((np.arange(64) // 8 < 4) & (np.arange(64) % 8 < 4))
+    inside = flow.to_reports(np.where(np.isin(np.arange(64), region), rate, 0.0)[None])[0] / expected
+    variance = float((expected * inside * (1 - inside)).sum())  # of each report: was its sender in the region
+
+    drawn = density._draw_senders(flow, rate, expected, Simulation(3))
+
+    assert drawn[:, region].sum(axis=1).var() == pytest.approx(variance, rel=0.1)
+    assert abs(drawn.sum(axis=1)).max() < 0.3 * np.sqrt(rate.sum())  # all reports have one sender each

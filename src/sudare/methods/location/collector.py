@@ -29,8 +29,7 @@ LEVELS = {
     "0.95": (0.025, 2.262),
     "0.99": (0.005, 3.250),
 }
-REGION_ROOM = 1.0  # times the half width of chance
-BLUR = 2.0  # times what steps without a model change in a region: about the blur that is left at a sharp edge
+BLUR = 2.5  # times what steps without a model change in a region: about the blur that is left at a sharp edge
 NARROWEST = 0.5  # people: a region is a whole number of people, and its interval is not told finer than that
 FREE_STEPS = 50  # of expectation maximisation without a model
 IMPOSSIBLE_DEVIATIONS, IMPOSSIBLE_EXCESS = 7.0, 30.0  # standard deviations, and reports, beyond what people could cause
@@ -180,13 +179,13 @@ def _sum_regions(
     """Give people, low and high of every region: towns drawn around the estimate tell how far sums vary.
 
     Blur that follows the border of a region (a town that ends there) is no chance; what steps without a model change
-    tells of it.
+    tells of it, and has nothing to do with chance: their squares are added.
     """
     sums = {}
     for name, cells in regions.items():
         people = float(free[cells].sum())
         deviations = fitted.deviations[:, cells].sum(axis=1)
         blur = BLUR * abs(people - float(fitted.modelled[cells].sum()))
-        half_width = max(REGION_ROOM * student * float(np.sqrt((deviations**2).sum() / DRAWS)), NARROWEST) + blur
+        half_width = max(float(np.hypot(student * np.sqrt((deviations**2).sum() / DRAWS), blur)), NARROWEST)
         sums[name] = people, max(people - half_width, 0.0), people + half_width
     return sums

@@ -34,10 +34,13 @@ SPREAD_WIDTH = 0.8  # cells over which variances are averaged: few draws tell li
 LEAST_BASE = 1e-3  # of the mean: no cell where people can be is known to be empty
 ROUND_POWERS = (2.0, 1.8, 1.4, 0.8, 0.5)  # of the ratio that a simulated town shows: first far, then averaging chance
 MIN_ROUGHNESS, MAX_ROUGHNESS = 0.02, 6.0  # squared relative spread of a cell around its base
-ROOM = 1.3  # times the roughness, for intervals of cells: the chosen one is itself uncertain
-TRUST = 0.8  # share of the information that few draws show which is believed: a straight line replaces the model there
-LOWER_SHARE, UPPER_SHARE = 1.4, 0.6  # of the tail, below and above: cells are easier to cover than people
+# log roughness of towns before any report is seen: that of made-up towns with lognormal, gamma and Pareto cells
+USUAL_ROUGHNESS, USUAL_SPREAD = 3.0, 0.8
+ROOM_DEVIATIONS = 0.7  # of log roughness that are added for intervals of cells, where reports tell little about it
+TRUST = 0.95  # share of the information that few draws show which is believed: a straight line replaces the model there
+LOWER_SHARE, UPPER_SHARE = 1.9, 1.4  # of the tail, below and above: cells are easier to cover than people
 BUSY_SHARE, LEAST_TAIL = 0.004, 0.12  # a cell with more of all people has a smaller tail, in proportion, to this share
+BUSY_DEVIATIONS = 0.5  # that are added to the people of a cell before it is asked whether it is busy
 HELD_OUT = 0.2  # share of the reports that judge whether the town is smooth
 SMOOTH_STEPS = (2, 4, 6, 9, 14, 20)  # of expectation maximisation that are tried for a smooth town
 DRAWS = 10  # towns drawn around the estimate
@@ -47,6 +50,11 @@ LAW_OF_U = 2.75  # the integral of that law over u / sigma: half of 2.51 above, 
 EMPTY_CELLS = 0.015  # share of cells that are taken to be empty before any report
 POINTS = 80  # where the law of a cell is evaluated
 SMALL = 1e-9
+ROOT_DEGREE = 8
+# of sqrt((1 - t) / 2) in Chebyshev's polynomials: its square is off by .003 at most
+_ANGLES = np.pi * (np.arange(ROOT_DEGREE + 1) + 0.5) / (ROOT_DEGREE + 1)
+_ROOT_TERMS = 2 * np.cos(np.outer(np.arange(ROOT_DEGREE + 1), _ANGLES)) @ np.sin(_ANGLES / 2) / (ROOT_DEGREE + 1)
+ROOT_SERIES = (_ROOT_TERMS * np.where(np.arange(ROOT_DEGREE + 1), 1.0, 0.5)).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -67,20 +75,20 @@ def fit_town(
 ) -> FittedTown:
     """Estimate people in every cell; `tail` is the share of a law beyond each end of an interval."""
     base = find_base(flow, reports, cells, start)
-    roughness = choose_roughness(flow, reports, base, cells, start, simulation)
+    roughness, room = choose_roughness(flow, reports, base, cells, start, simulation)
     log_ratio, rate = _find_likeliest(flow, reports, base, cells, np.log1p(roughness))
     expected = _at_least(flow.to_reports(rate[None])[0])
     gain = flow.to_cells((reports / expected)[None])[0]
     people = rate * gain
     people *= reports.sum() / max(float(people.sum()), SMALL)
-    variance = roughness * rate * np.maximum(rate, base)
+    variance = room * roughness * rate * np.maximum(rate, base)
     draws = _draw_around(flow, rate, variance, expected, simulation)
     slope = np.where(cells, log_ratio / (np.log1p(roughness) * _positive(rate, cells)), 0.0)
     information, centre = _weigh_reports(flow, draws, rate=rate, variance=variance, people=people, base=base,
                                          slope=slope, cells=cells)  # fmt: skip
     smooth = find_smooth_town(flow, reports, cells, start, roughness, simulation)
-    law = CellLaw.of(base=_positive(base, cells), roughness=ROOM * roughness, centre=centre, information=information)
-    low, high = law.find_ends(_choose_tails(tail, people))
+    law = CellLaw.of(base=_positive(base, cells), roughness=room * roughness, centre=centre, information=information)
+    low, high = law.find_ends(_choose_tails(tail, people, draws.spread))
     shown = people if smooth is None else smooth
     return FittedTown(
         people=shown,
@@ -122,23 +130,31 @@ def find_base(flow: ReportFlow, reports: Reals, cells: Booleans, start: Reals) -
 
 def choose_roughness(
     flow: ReportFlow, reports: Reals, base: Reals, cells: Booleans, start: Reals, simulation: Simulation
-) -> float:
-    """Choose the roughness with which simulated towns depart from their base as much as this one does from its own."""
-    roughness = 1.0
+) -> tuple[float, float]:
+    """Choose the roughness with which simulated towns depart from their base as much as this one does from its own.
+
+    Departures have the variance roughness * f, f the share that reports explain of it. Where that is little, the town
+    could as well be any other: log roughness then is mostly the usual one. The second number is by how much it may be
+    larger.
+    """
+    roughness, explained = 1.0, 0.0
     for number in range(len(ROUND_POWERS)):
         sigma = np.sqrt(np.log1p(roughness))
         rate = base * np.exp(sigma * simulation.normal(base.shape) - sigma * sigma / 2)
         drawn = simulation.poisson(np.maximum(flow.to_reports(rate[None])[0], 0.0))
         if not drawn.any():
-            return roughness
+            break
         simulated = drawn * (reports.sum() / drawn.sum())
         own_base = find_base(flow, simulated, cells, start)
         seen = _measure_departure(flow, reports, base, roughness)
         expected = _measure_departure(flow, simulated, own_base, roughness)
+        explained = min(expected / (roughness * float(cells.sum())), 1.0)
         ratio = min(max(seen / max(expected, SMALL), 0.25), 4.0)
         roughness *= ratio ** ROUND_POWERS[number]
         roughness = min(max(roughness, MIN_ROUGHNESS), MAX_ROUGHNESS)
-    return roughness
+    known = USUAL_SPREAD**2 * float(cells.sum()) * explained**2 / 4  # information of reports over that of usual towns
+    mixed = (known * np.log(roughness) + np.log(USUAL_ROUGHNESS)) / (known + 1)
+    return float(np.exp(mixed)), float(np.exp(ROOM_DEVIATIONS * USUAL_SPREAD / np.sqrt(known + 1)))
 
 
 def _measure_departure(flow: ReportFlow, reports: Reals, base: Reals, roughness: float) -> float:
@@ -227,11 +243,28 @@ def _draw_around(flow: ReportFlow, rate: Reals, variance: Reals, expected: Reals
     split = np.maximum(rate - rate**2 * flow.square_to_cells(1 / expected), 0.0)
     scale = np.where(rate > 0, rate, 1.0)
     return DrawnTowns(
-        deviations=moved + simulation.normal(shape) * np.sqrt(split),
+        deviations=moved + _draw_senders(flow, rate, expected, simulation),
         spread=_average(flow, (moved**2).mean(axis=0) / scale, rate > 0) * scale + split,
         pull=_average(flow, (pull.astype(np.float64) ** 2).mean(axis=0) * scale, rate > 0) / scale,
         split=split,
     )
+
+
+def _draw_senders(flow: ReportFlow, rate: Reals, expected: Reals, simulation: Simulation) -> Reals:
+    """Draw who sent the reports if all rates were known: a person more in one cell is one less in the cells around.
+
+    Their covariance is R - R A' E^-1 A R = sqrt(R) (I - M) sqrt(R), R = diag(rate), E = diag(expected), and M has
+    values of [0, 1]: a polynomial in M near to the root of 1 - M is applied to normal numbers.
+    """
+    roots, inverse = np.sqrt(rate).astype(np.float32), (1 / expected).astype(np.float32)
+    drawn = simulation.normal((DRAWS, len(rate))).astype(np.float32)
+    later, last = np.zeros_like(drawn), np.zeros_like(drawn)
+    for number in range(len(ROOT_SERIES) - 1, -1, -1):  # Clenshaw: T(n+1) = 2 t T(n) - T(n-1), t = 2 M - 1
+        mixed = 2 * roots * flow.to_cells(inverse * flow.to_reports(roots * later)) - later
+        current = ROOT_SERIES[number] * drawn + (2 if number else 1) * mixed - last
+        later, last = current, later
+    deviations: Reals = (roots * later).astype(np.float64)
+    return deviations
 
 
 def _solve(flow: ReportFlow, noise: Reals, variance: Reals, right: Samples, *, tolerance: float, most: int) -> Samples:
@@ -274,8 +307,9 @@ def _weigh_reports(
     draws. At the estimate the slope of the law of u balances that of reports.
     """
     before = np.where(cells, variance + rate, 1.0)
-    information = TRUST * draws.pull * before / np.maximum(draws.spread, SMALL * before)
-    # few draws can show more than there is: nobody knows better than who sent each report tells
+    explained = np.minimum(draws.pull * before, 1.0)  # few draws can show more than there is
+    information = TRUST * explained / np.maximum(draws.spread, SMALL * before)
+    # nobody knows better than who sent each report tells
     information = np.minimum(information, TRUST / np.maximum(draws.split, SMALL * before))
     information = np.where(cells, np.maximum(information, 1e-12), 1.0)
     offset = np.clip(slope / information, -5 * people, 20 * np.maximum(people, base))
@@ -339,12 +373,13 @@ class CellLaw:
         return found
 
 
-def _choose_tails(tail: float, people: Reals) -> Reals:
+def _choose_tails(tail: float, people: Reals, spread: Reals) -> Reals:
     """Give every cell its tail. One cell that holds a tenth of a town is a tenth of its people: it must not be missed.
 
     So the share of people whose cell is missed varies little from town to town, at the price of wider intervals there.
+    Where reports tell little about cells, any of them may be busy.
     """
-    shares = people / max(float(people.sum()), SMALL)
+    shares = (people + BUSY_DEVIATIONS * np.sqrt(spread)) / max(float(people.sum()), SMALL)
     tails: Reals = tail * np.clip(BUSY_SHARE / np.maximum(shares, SMALL), LEAST_TAIL, 1.0)
     return tails
 
