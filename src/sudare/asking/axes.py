@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +33,7 @@ POINT_CELL = Fraction(1, 10**8)  # of all numbers: a narrower cell holds one num
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class AxisPoints:
     """Points of an attribute: their cell, the share of the cell they stand for, their number (NaN: none)."""
 
@@ -42,12 +42,12 @@ class AxisPoints:
     values: Reals
     cut: tuple[tuple[int, int, int], ...] | None = None  # cells of several points, where these begin and end
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many points there are."""
         return int(self.cells.size)
 
-    @property
+    @cached_property
     def starts(self) -> Codes:
         """Where the points of every cell begin: cells are in order, and each has some."""
         if self.cut is None:
@@ -248,9 +248,28 @@ def narrowest_piece(cells: AttributeCells, value: Fraction) -> Fraction:
 
     A cell that is itself next to nothing holds one number, and the piece is all of it.
     """
-    cell = min(max(bisect_right(cells.edges, value) - 1, 0), cells.counted - 1)
+    marks, floats, _ = _mark_edges(cells)
+    if cells.step is not None:
+        cell = bisect_right(cells.edges, value) - 1
+    else:
+        cell = _find_cell(marks, floats, value)
+    return _find_narrowest(cells, min(max(cell, 0), cells.counted - 1))
+
+
+@lru_cache(maxsize=MOST_WEIGHED)
+def _find_narrowest(cells: AttributeCells, cell: int) -> Fraction:
     width = cells.edges[cell + 1] - cells.edges[cell]
     return width if width < (cells.edges[-1] - cells.edges[0]) * POINT_CELL else width / 10**6
+
+
+def _find_cell(marks: Sequence[Fraction | int], floats: Reals, mark: Fraction | int) -> int:
+    """What `bisect_right(marks, mark) - 1` gives: floats find it nearly, exact numbers where they are equal."""
+    cell = int(floats.searchsorted(float(mark), side="right")) - 1
+    while cell >= 0 and marks[cell] > mark:
+        cell -= 1
+    while cell + 1 < len(marks) and marks[cell + 1] <= mark:
+        cell += 1
+    return cell
 
 
 @lru_cache(maxsize=KEPT_ATTRIBUTES)
@@ -283,7 +302,7 @@ class _Pieces:
         inner: dict[int, set[Fraction | int]] = {}
         for cut in cuts:
             mark = cut if self.step is None else math.ceil(cut if self.step == 1 else cut / self.step)
-            cell = bisect_right(self.marks, mark) - 1
+            cell = _find_cell(self.marks, self.edges, mark)
             if 0 <= cell < len(self.marks) - 1 and self.marks[cell] != mark:
                 inner.setdefault(cell, set()).add(mark)
         return inner

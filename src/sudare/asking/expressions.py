@@ -563,6 +563,9 @@ def read_number(written: str) -> Literal:
     power = written.lower().partition("e")[2]
     if len(written) > MOST_DIGITS or abs(int(power or 0)) > MOST_DIGITS:
         raise refuse(text("a number of more than {most} digits", most=MOST_DIGITS))
+    if kind == "decimal":
+        whole, _, part = written.partition(".")
+        return Literal(kind, Fraction(int(whole + part), 10 ** len(part)))
     return Literal(kind, Fraction(int(written)) if kind == "integer" else Fraction(written))
 
 

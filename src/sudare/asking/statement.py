@@ -187,7 +187,10 @@ class Session:
             rows = [row for row in rows if holds(table.qualify, row.cells, self.decisions)]
         keys = [[compute(how.key, row.cells, self.decisions) for how in table.order] for row in rows]
         shown = [
-            replace(row, cells=tuple(compute(item, row.cells, self.decisions) for item in table.items)) for row in rows
+            GroupRow(
+                tuple([compute(item, row.cells, self.decisions) for item in table.items]), row.is_sure, row.is_likely
+            )
+            for row in rows
         ]
         if table.distinct:
             shown, keys = _without_repeats(shown, keys)

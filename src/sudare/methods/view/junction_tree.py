@@ -254,6 +254,10 @@ class Factors:
             result = result * part / np.where(totals > 0, totals, 1.0)
         return result
 
+    def has_joint(self, attributes: frozenset[int]) -> bool:
+        """Tell whether the table of these attributes is kept."""
+        return ("joint", attributes) in self._reduced
+
     def keep_joint(self, attributes: frozenset[int]) -> Message | None:
         """The table of attributes that are asked about again: kept, since questions come back to the same ones."""
         key = ("joint", attributes)
@@ -465,6 +469,17 @@ def _multiply_tables(first: Reals, axes: Clique, second: Reals, more: Clique, ne
     """The product of two tables, summed over the attributes that are not needed: one product of matrices."""
     first, axes = _sum_to(first, axes, needed | set(more))
     second, more = _sum_to(second, more, needed | set(axes))
+    if len(more) == 1 and more[0] in axes:  # weights of one attribute: nothing is laid out anew
+        place = axes.index(more[0])
+        if more[0] not in needed:
+            return _sum_out(first, 1 + place, second), (*axes[:place], *axes[place + 1 :])
+        return first * second.reshape(second.shape[0], *(1,) * place, -1, *(1,) * (len(axes) - place - 1)), axes
+    if more and set(more) <= set(axes):
+        laid = second.transpose(
+            [0, *(1 + place for place in sorted(range(len(more)), key=lambda at: axes.index(more[at])))]
+        )
+        sizes = [size if axis in more else 1 for axis, size in zip(axes, first.shape[1:], strict=True)]
+        return _sum_to(first * laid.reshape(laid.shape[0], *sizes), axes, needed)
     shared = [attribute for attribute in axes if attribute in more]
     kept = [attribute for attribute in shared if attribute in needed]
     summed = [attribute for attribute in shared if attribute not in needed]

@@ -33,6 +33,7 @@ COMMON_SHIFT = 0.1  # of the width of a leaf: how far off the means of all leave
 SMOOTH_LUMPS = 0.2  # of a leaf's records: what may lie together even where neighbours are as dense
 LEAST_HEAP = 0.3  # of a leaf without a grain: what may lie where it is cut, if the question is finer than the numbers
 MOST_PLACES = 1000  # that the numbers of a leaf are rounded to
+FEW_PLACES = (0.0, 1 / 3, 1 / 2, 2 / 3, 1.0)  # of a leaf, with so few of them that a place has more than LEAST_HEAP
 SHIFT_DEVIATION = 0.2  # of the grain: 95 % reach from whole numbers to numbers spread evenly
 MOST_FINE_CELLS = 100_100  # of one attribute: what a source is asked to tell apart
 MOST_FINE_CELLS_TOGETHER = 400_000
@@ -277,6 +278,8 @@ class LeafAxis:
 
 def _find_heap(share: float) -> float:
     """How much of a leaf may lie where a share of it is cut off."""
+    if all(abs(share - place) > 1 / MOST_PLACES for place in FEW_PLACES):
+        return LEAST_HEAP  # the nearest place is one of more than three, which is worked out in vain
     return max(LEAST_HEAP, 1 / Fraction(share).limit_denominator(MOST_PLACES).denominator)
 
 

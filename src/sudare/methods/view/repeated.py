@@ -11,6 +11,7 @@ from sudare.schema.arrays import Reals
 MOST_CELLS = 2**16  # of a table, all versions
 MOST_KEPT_CELLS = 2**21  # of all tables together: 17 MB
 TABLES = 3  # that are kept for the same attributes
+REPEATS = 4  # boxes that share the same weights: then a table of two or more attributes pays; one of one pays at once
 
 
 class RepeatedBoxes:
@@ -22,14 +23,12 @@ class RepeatedBoxes:
     def __init__(self, factors: Factors) -> None:
         self.factors = factors
         self.last: dict[frozenset[int], Mapping[int, Reals]] = {}
+        self.shared: dict[frozenset[int], list[tuple[Mapping[int, Reals], int]]] = {}  # and how often
         self.tables: dict[frozenset[int], list[tuple[Mapping[int, Reals], Message]]] = {}
         self.cells = 0
 
     def find(self, evidence: Mapping[int, Reals], uneven: Set[int]) -> Message | None:
-        """A table of some of the attributes, `uneven` among them, the others weighed; None if it would not pay.
-
-        It pays from the second box on that shares weights with the one before.
-        """
+        """A table of some of the attributes, `uneven` among them, the others weighed; None if it would not pay."""
         wanted = frozenset(evidence)
         for shared, table in self.tables.get(wanted, ()):
             if all(evidence[axis] is weights for axis, weights in shared.items()) and not uneven & shared.keys():
@@ -37,11 +36,24 @@ class RepeatedBoxes:
         before = self.last.get(wanted)
         if len(self.last) >= MOST_KEPT_CELLS // MOST_CELLS and before is None:
             self.last.clear()
+            self.shared.clear()
         self.last[wanted] = evidence
         if before is None:
             return None
         same = {axis: weights for axis, weights in evidence.items() if before[axis] is weights and axis not in uneven}
-        return self._make(wanted, same) if same else None
+        needed = REPEATS if len(wanted) - len(same) > 1 else 1
+        return self._make(wanted, same) if same and self._count(wanted, same) >= needed else None
+
+    def _count(self, wanted: frozenset[int], same: Mapping[int, Reals]) -> int:
+        """How often boxes have shared just these weights, this one included."""
+        others, times = list[tuple[Mapping[int, Reals], int]](), 1
+        for shared, count in self.shared.get(wanted, ()):
+            if shared.keys() == same.keys() and all(shared[axis] is weights for axis, weights in same.items()):
+                times = count + 1
+            else:
+                others.append((shared, count))
+        self.shared[wanted] = [(same, times), *others[: TABLES - 1]]
+        return times
 
     def _make(self, wanted: frozenset[int], shared: Mapping[int, Reals]) -> Message | None:
         free: Clique = tuple(sorted(wanted - shared.keys()))
@@ -52,6 +64,7 @@ class RepeatedBoxes:
         if self.cells > MOST_KEPT_CELLS:
             self.tables.clear()
             self.cells = cells
-        table = self.factors.weigh_others(free, shared), free
-        self.tables[wanted] = [(shared, table), *self.tables.get(wanted, ())[: TABLES - 1]]
-        return table
+        is_line = len(free) == 1
+        table = self.factors.profile(free[0], shared) if is_line else self.factors.weigh_others(free, shared)
+        self.tables[wanted] = [(shared, (table, free)), *self.tables.get(wanted, ())[: TABLES - 1]]
+        return table, free

@@ -160,7 +160,11 @@ class TableView:
         """A table that holds what the count of a box shares with others, if there is one."""
         if len(evidence) < 2:
             return None
-        return self.factors.keep_joint(frozenset(evidence)) or self._repeated.find(evidence, set(uneven))
+        attributes = frozenset(evidence)
+        if self.factors.has_joint(attributes) or len(attributes) == 2:
+            return self.factors.keep_joint(attributes) or self._repeated.find(evidence, set(uneven))
+        repeated = self._repeated.find(evidence, set(uneven))  # first: a GROUP BY asks often, and then never again
+        return repeated or self.factors.keep_joint(attributes)
 
     @cached_property
     def _repeated(self) -> RepeatedBoxes:
@@ -319,6 +323,19 @@ class TableView:
     def _leaf_shares(self) -> dict[int, tuple[Reals, Reals]]:
         return {}
 
+    def find_groups(self, attribute: int) -> tuple[Booleans, Booleans, Codes, Codes]:
+        """Which leaves stand alone, which share out one known count; the groups of these, and the sizes of all."""
+        if attribute not in self._leaf_groups:
+            groups = self.groups[attribute] if self.groups else np.full(self.axes[attribute].size, -1)
+            alone = groups < 0
+            own = groups[~alone]
+            self._leaf_groups[attribute] = alone, ~alone, own, np.maximum(np.bincount(own), 1)
+        return self._leaf_groups[attribute]
+
+    @cached_property
+    def _leaf_groups(self) -> dict[int, tuple[Booleans, Booleans, Codes, Codes]]:
+        return {}
+
     @cached_property
     def faint_roots(self) -> tuple[Reals, ...]:
         """About how many records every faint leaf hides."""
@@ -456,7 +473,9 @@ class PreparedAxis:
     def is_graded(self) -> bool:
         """Tell whether values weigh differently, as in sums; a count or share has few weights, and cut leaves."""
         mean = self.weights.mean
-        return not self.is_plain and int(np.unique(mean[:MOST_LOOKED_AT]).size) > FEW_WEIGHTS
+        if self.is_plain or np.count_nonzero((mean != 0) & (mean != 1)) <= FEW_WEIGHTS - 2:
+            return False
+        return int(np.unique(mean[:MOST_LOOKED_AT]).size) > FEW_WEIGHTS
 
     @cached_property
     def evidence(self) -> Reals:
@@ -497,15 +516,13 @@ class PreparedAxis:
 
         Where most of the leaves that stand alone are taken, those left out tell as much.
         """
-        mean, groups = self.weights.mean, self.view.groups[self.axis] if self.view.groups else None
-        alone = np.full(mean.size, True) if groups is None else groups < 0
+        mean, (alone, is_grouped, own, sizes) = self.weights.mean, self.view.find_groups(self.axis)
         weights = mean - (self.spread.mean if self.is_graded else 0.0)
         if self.is_plain and self._hide(mean, alone) > self._hide(1.0 - mean, alone):
             weights = mean - 1.0
-        if groups is not None and not alone.all():
-            own = groups[~alone]
-            centres = np.bincount(own, mean[~alone]) / np.maximum(np.bincount(own), 1)
-            weights[~alone] = mean[~alone] - centres[own]
+        if own.size:
+            centres = np.bincount(own, mean[is_grouped]) / sizes
+            weights[is_grouped] = mean[is_grouped] - centres[own]
         return weights
 
     def _hide(self, weights: Reals, leaves: Booleans) -> float:
