@@ -336,11 +336,20 @@ class Previewed:
 
 
 def preview(
-    method: Method, facts_file: str | Path, *, rows: tuple[int, ...] = (), progress: Progress | None = None
+    method: Method,
+    facts_file: str | Path,
+    *,
+    rows: tuple[int, ...] = (),
+    extras: Mapping[str, Path | str] | None = None,
+    progress: Progress | None = None,
 ) -> Previewed:
-    """Tell promise and expected error of a release from its schema file or map file; nothing is opened or spent."""
+    """Tell promise and expected error of a release from its schema file or map file; no table is opened or spent on.
+
+    `extras` are public files of the method by name, such as areas.
+    """
     facts = method.read_facts(facts_file)
-    found = method.preview(facts, rows=rows, progress=progress)
+    opened = open_extras(method, facts, extras or {}, {})
+    found = method.preview(facts, rows=rows, progress=progress, **opened)
     return Previewed(
         promise=method.promise(facts), expected=method.explain(found), details=method.preview_entries(found)
     )

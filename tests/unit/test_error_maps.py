@@ -133,3 +133,23 @@ def test_labels_of_a_legend_do_not_run_into_each_other() -> None:
 
 def test_areas_that_have_the_same_margin_are_told_in_one_number() -> None:
     assert "Margin of error of an area: 20 people." in draw_areas_of(["a", "b"], 300)
+
+
+def test_a_map_ends_around_the_cells_that_exceed_their_error_and_tells_of_the_others() -> None:
+    """A town of 3 x 3 cells in a corner of 80 x 80, and two far cells of fewer people than their error."""
+    cells = MeshCells(level=3, area=("5339",))
+    rows, columns = cells.grid(np.arange(cells.size))
+    rows, columns = rows - rows.min(), columns - columns.min()
+    town = np.flatnonzero((rows < 3) & (columns < 3))
+    far = np.flatnonzero((rows == 70) & (columns >= 78))
+    people = np.concatenate([np.full(9, 500), np.full(2, 4)])
+    picture = draw_error_map(cells, np.append(town, far), people, np.full(cells.size, 30.0), title="town")
+
+    assert images(picture)[0].shape == (7, 7, 3)
+    assert "Not shown: 2 cells farther out, together 8 people" in picture
+
+
+def test_a_map_is_shown_whole_where_no_cell_or_cells_all_over_exceed_their_error() -> None:
+    shapes = [images(draw(people, [30.0] * 64))[0].shape for people in ([4] * 64, [500] * 64)]
+
+    assert shapes == [(8, 8, 3), (8, 8, 3)]

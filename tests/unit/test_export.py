@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 from python_calamine import CalamineWorkbook
 
+from sudare.counts import Counts
 from sudare.errors import ReleaseError
+from sudare.methods.table import Table
+from sudare.noise import SeededRng
 from sudare.releases import Coded, Frame, Release, office
 from sudare.releases.office import export_release
-from sudare.schema import Attribute, DateBins, NumberBins, Schema, Values
+from sudare.schema import Attribute, DateBins, MeshCells, NumberBins, Schema, Values
+from sudare.testing import Tabled
 from tests.unit.test_releases import certificate
 
 HOSTILE = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "-5", "plain")
@@ -87,3 +91,22 @@ def test_what_does_not_fit_is_refused(release: Release, tmp_path: Path, monkeypa
             export_release(release, tmp_path / name)
     with pytest.raises(ReleaseError, match="no table other"):
         export_release(release, tmp_path / "t.csv", table="other")
+
+
+def test_the_workbook_of_a_map_has_its_figures_with_margins_and_no_outlines(tmp_path: Path) -> None:
+    """As opened in Excel: what cells.csv and the map say, mesh codes as texts."""
+    mesh = Attribute(name="mesh", domain=MeshCells(level=2, area=("5339",)))
+    schema = Schema(name="map", attributes=(mesh,))
+    counts = Counts.build(schema, np.arange(0, 64, 7)[:, None], np.full(10, 300))
+    made = Table(epsilon=1).publish(Tabled(counts), rng=SeededRng(1))
+    made.save(tmp_path / "r", file_format="csv", even_if_not_private=True)
+    export_release(Release.load(tmp_path / "r"), tmp_path / "t.xlsx")
+    book = CalamineWorkbook.from_path(tmp_path / "t.xlsx")
+    cells, shown = (book.get_sheet_by_name(name).to_python() for name in ("cells", "map"))
+    with (tmp_path / "r" / "cells.csv").open(encoding="utf-8") as stream:
+        written = list(csv.reader(stream))
+
+    assert cells[0] == shown[0] == written[0] == ["mesh", "count", "unbiased", "margin"]
+    assert [row[0] for row in cells] == [row[0] for row in written]
+    assert [row[1:] for row in cells[1:]] == [[float(value) for value in row[1:]] for row in written[1:]]
+    assert cells[1:] == [[row[0], *(pytest.approx(value, abs=0.011) for value in row[1:])] for row in shown[1:]]

@@ -105,6 +105,11 @@ def file_options(files: tuple[ExtraFile, ...]) -> list[click.Parameter]:
     ]
 
 
+def list_public_files(method: type[Method]) -> tuple[ExtraFile, ...]:
+    """The files that a preview takes too: facts such as areas, neither a table of people nor the steward's notes."""
+    return tuple(file for file in method.extra_files if file.content == "file")
+
+
 def output_options() -> list[click.Parameter]:
     """Where the release goes, and as what."""
     return [
@@ -225,7 +230,8 @@ def build_publish(method: type[Method]) -> click.Command:
 def build_preview(method: type[Method]) -> click.Command:
     """Build `sudare preview METHOD`."""
     facts = map_argument() if method.takes == "map" else schema_option()
-    params = [facts, *rows_options(method), *parameter_options(method), json_parameter()]
+    files = file_options(list_public_files(method))
+    params = [facts, *rows_options(method), *parameter_options(method), *files, json_parameter()]
     command = Worded(method.name, params=params, callback=partial(run_preview, method))
     command.words = method.preview_help or method.summary
     return command
@@ -258,8 +264,9 @@ def run_preview(kind: type[Method], *, as_json: bool, rows: str | int | None = N
     from sudare.app import preview as preview_release
 
     method, facts_file = make_method(kind), given["map_file" if kind.takes == "map" else "schema_file"]
+    extras = {file.name: given[file.name] for file in list_public_files(kind) if given[file.name] is not None}
     with progress(say("working")) as moved:
-        previewed = preview_release(method, facts_file, rows=read_estimates(rows), progress=moved)
+        previewed = preview_release(method, facts_file, rows=read_estimates(rows), extras=extras, progress=moved)
     if as_json:
         print_json(previewed.to_dict())
     else:

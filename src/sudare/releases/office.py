@@ -26,6 +26,7 @@ from sudare.text import text, use_language
 
 LabelStyle = Literal["plain", "office"]
 
+BINARY = (bytes, bytearray, memoryview)
 MOST_ROWS = 1_048_575  # below the line of names, in a sheet of Excel
 _MOST_COLUMNS = 16_384
 _MOST_CHARACTERS = 32_767  # in a cell
@@ -64,9 +65,10 @@ def export_release(
 
 
 def _relabel(frame: Frame, release: Release, labels: LabelStyle) -> dict[str, list[Any]]:
-    """Give columns as lists, with the labels that are asked for."""
+    """Give columns as lists, with the labels that are asked for; outlines of a map are nothing that Excel shows."""
     attributes = {facts["name"]: facts for facts in release.certificate.schema.get("attributes", ())}
-    return {name: _list_values(name, column, attributes.get(name), labels) for name, column in frame.columns.items()}
+    listed = {name: _list_values(name, column, attributes.get(name), labels) for name, column in frame.columns.items()}
+    return {name: values for name, values in listed.items() if not any(isinstance(each, BINARY) for each in values[:1])}
 
 
 def _list_values(

@@ -39,6 +39,8 @@ MOST_NAMES = 200  # areas that a name is tried on; more have no room in a pictur
 NAME_TALL = 13  # units that a name on the map takes upwards
 HATCH_STEP = 5  # units between the lines of the hatch
 LEGEND = 64  # units below the maps
+NOTE_TALL = 15  # units of a line of notes
+LEAST_BEYOND = 4  # cells shown around those that a picture is about
 
 
 def draw_error_map(
@@ -56,7 +58,8 @@ def draw_error_map(
 
     `codes` and `people` are the published cells, `margins[code]` the margin of every cell of the area. With
     `areas`, the area of every cell, its numbers are those of that area, and the borders between areas are drawn.
-    `names[area]` is written on an area where it has room; the picture ends with the areas that have a name.
+    `names[area]` is written on an area where it has room; the picture ends with the areas that have a name. Without
+    areas it ends around the cells whose number exceeds its error, where they lie in a small part of the map.
     """
     every = np.arange(cells.size, dtype=np.int64)
     counts = np.zeros(cells.size, dtype=np.int64)
@@ -64,7 +67,8 @@ def draw_error_map(
     left = ClassColours.choose(people, RAMP)
     right = ClassColours(PER_CENTS, ERROR_RAMP)
     errors = np.where(counts > 0, np.maximum(100 * margins / np.maximum(counts, 1), LEAST_SHOWN), 0.0)
-    grid = PixelGrid(cells, frame=_find_named(areas, names))
+    frame = _find_certain(cells, counts, margins) if areas is None else _find_named(areas, names)
+    grid = PixelGrid(cells, frame=frame)
     tall = WIDTH * grid.height / (grid.width * measure_aspect(cells))
     is_hatched = (counts > 0) & (margins > counts)
     shown = text("people per area, published") if areas is not None else text("people per cell, published")
@@ -79,8 +83,11 @@ def draw_error_map(
     if areas is not None:
         panels += [*_place_borders(grid, areas, tall), *_place_names(grid, areas, names, tall)]
     told = _explain_areas(margins) if areas is not None else [_tell_margins(margins), *_explain(is_hatched)]
-    lines = _write_notes([*told, *notes], TOP + tall + LEGEND)
-    return _frame(title, TOP + tall + LEGEND + BOTTOM, [*panels, *legends, lines])
+    if areas is None and frame is not None:
+        told.append(_tell_outside(counts, frame))
+    lines = [*told, *notes]
+    below = LEGEND + max(BOTTOM, NOTE_TALL * len(lines) + 6)
+    return _frame(title, TOP + tall + below, [*panels, *legends, _write_notes(lines, TOP + tall + LEGEND)])
 
 
 def _frame(title: Words, height: float, parts: Sequence[str]) -> str:
@@ -187,6 +194,31 @@ def _find_named(areas: Codes | None, names: Sequence[str]) -> Codes | None:
     return np.flatnonzero(np.array([bool(name) for name in names])[areas])
 
 
+def _find_certain(cells: MeshCells, counts: Integers, margins: Reals) -> Codes | None:
+    """The cells of a box around those that exceed their error; none where the box would leave out little."""
+    is_certain = (counts > 0) & (margins <= counts)
+    rows, columns = cells.grid(np.arange(cells.size, dtype=np.int64))
+    inside = np.ones(cells.size, dtype=np.bool_)
+    for line in (rows, columns):
+        certain = line[is_certain]
+        if not certain.size:
+            return None
+        low, high = int(certain.min()), int(certain.max())
+        beyond = max(LEAST_BEYOND, (high - low + 1) // 10)
+        inside &= (line >= low - beyond) & (line <= high + beyond)
+    return np.flatnonzero(inside) if 2 * int(inside.sum()) <= cells.size else None
+
+
+def _tell_outside(counts: Integers, frame: Codes) -> Words:
+    outside = counts.copy()
+    outside[frame] = 0
+    return text(
+        "Not shown: {cells} cells farther out, together {people} people, each fewer than its margin of error.",
+        cells=f"{int((outside > 0).sum()):,}",
+        people=f"{int(outside.sum()):,}",
+    )
+
+
 def _place_names(grid: PixelGrid, areas: Codes, names: Sequence[str], tall: float) -> list[str]:
     """Write names on their areas in the first panel, the largest areas first; a name without room is left out."""
     numbers = grid.lay_out(areas)
@@ -263,6 +295,6 @@ def _explain_areas(margins: Reals) -> list[Words]:
 
 def _write_notes(lines: Sequence[Words], y: float) -> str:
     return "".join(
-        f'<text x="{MARGIN}" y="{y + 15 * place:.0f}" {FONT} font-size="11" fill="{INK}">{escape(line)}</text>'
+        f'<text x="{MARGIN}" y="{y + NOTE_TALL * place:.0f}" {FONT} font-size="11" fill="{INK}">{escape(line)}</text>'
         for place, line in enumerate(lines)
     )

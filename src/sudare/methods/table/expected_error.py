@@ -202,6 +202,7 @@ class TablePreview(ShownPreview):
     is_unbiased: bool = False  # figures without bias are published beside the table
     by_density: DensityErrors | None = None  # where the noise of cells follows the density of squares
     tables: tuple[TableError, ...] = ()  # errors of further tables and of areas
+    notes: tuple[Text, ...] = ()  # what a run would warn of, such as outlines of areas that cross
 
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
@@ -218,7 +219,8 @@ class TablePreview(ShownPreview):
             )
         densities = [] if self.by_density is None else self.by_density.lines()
         tables = [one.describe() for one in self.tables]
-        return [*found, *densities, *tables, *(trial.describe() for trial in self.trials)]
+        notes = [text("note: {note}", note=note) for note in self.notes]
+        return [*found, *densities, *tables, *(trial.describe() for trial in self.trials), *notes]
 
     def advice(self) -> Text | None:
         """Say what to do when most published cells will be noise."""

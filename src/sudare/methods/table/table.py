@@ -64,6 +64,7 @@ from sudare.privacy import Ledger, Neighbours
 from sudare.releases import Certificate, Release
 from sudare.releases.claims import CheckedClaim
 from sudare.releases.frame import check_names
+from sudare.releases.release import MEASUREMENTS
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Areas, Schema, Unit
 from sudare.text import Text, Words, join_clauses, text
@@ -294,17 +295,19 @@ class Table(CurrencyMethod):
         rows: int | tuple[int, ...] = (),
         neighbours: Neighbours | None = None,
         progress: Progress | None = None,
+        areas: tuple[Areas, ...] = (),
     ) -> TablePreview:
         """Tell the expected error of cells and regions from public facts, before anything is spent.
 
         For each number of records in `rows`, a public estimate, a made-up table is published too, to tell how many of
-        the published cells will be noise.
+        the published cells will be noise. What a run would warn of is told now.
         """
-        chosen = self._chosen(schema)
+        chosen = self._chosen(schema.with_areas(*areas))
         budget = self._budget(chosen, neighbours)
         draw = partial(self._draw_table, budget=budget)
         trials = tuple(simulate(chosen, estimate, draw) for estimate in as_estimates(rows))
-        return dataclasses.replace(self._foresee(chosen, budget), trials=trials)
+        notes = tuple(self.warn(schema, areas=areas))
+        return dataclasses.replace(self._foresee(chosen, budget), trials=trials, notes=notes)
 
     def explain(self, preview: TablePreview) -> list[Words | Listing]:
         """Tell a preview in lines."""
@@ -314,7 +317,8 @@ class Table(CurrencyMethod):
     def preview_entries(self, preview: TablePreview) -> dict[str, Any]:
         """Give a preview as plain values, with its advice."""
         advice = preview.advice()
-        return {"expected_error": preview.to_dict(), "advice": None if advice is None else str(advice)}
+        told = {"expected_error": preview.to_dict(), "advice": None if advice is None else str(advice)}
+        return told if not preview.notes else {**told, "notes": [str(note) for note in preview.notes]}
 
     def expect(self, schema: Schema, *, rows: int | None = None, neighbours: Neighbours | None = None) -> Expected:
         """Look at a cell, and at a region of about a twentieth of the table; in a huge one at a part of the tree."""
@@ -377,8 +381,8 @@ class Table(CurrencyMethod):
         return self._draw(counts, budget, rng).table
 
     def summarise(self, made: Made, *, out: Path) -> Summary:
-        """Tell how many rows of counts there are."""
-        rows = sum(frame.rows for frame in made.release.frames.values())
+        """Tell how many rows of counts there are; the noisy sums they were made of are no further counts."""
+        rows = sum(frame.rows for name, frame in made.release.frames.items() if name != MEASUREMENTS)
         return Summary(headline=text("{rows} rows of counts published in {out}", rows=rows, out=out), rows=rows)
 
     @classmethod
