@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sudare.privacy.exact import exact, exact_epsilon  # at once: the module has the name of the function
+
 if TYPE_CHECKING:
     from sudare.privacy.address import hide_password, is_server_address
     from sudare.privacy.currency import Currency
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
         Neighbours,
         promise_privacy,
     )
-    from sudare.privacy.exact import exact, exact_epsilon
     from sudare.privacy.ledger import Ledger
     from sudare.privacy.promise import Promise, read_guarantee
     from sudare.privacy.spend import Account, ReleaseAccount, Spend, Unrecorded
@@ -52,8 +53,6 @@ _PLACES = {  # name -> module
     "Guarantee": "differential",
     "Neighbours": "differential",
     "promise_privacy": "differential",
-    "exact": "exact",
-    "exact_epsilon": "exact",
     "Ledger": "ledger",
     "Promise": "promise",
     "read_guarantee": "promise",
