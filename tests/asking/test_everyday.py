@@ -329,3 +329,23 @@ def test_a_chart_has_a_panel_for_every_column_of_numbers_each_on_its_own_scale(v
     assert 'aria-label="people, mean"' in drawn
     assert min(max(people), max(means)) > 200
     assert [signs[0], signs[1 + len(answer.rows)]] == ["people", "mean"]
+
+
+def test_squares_and_roots_of_numbers_that_lie_anywhere_are_answered() -> None:
+    attributes = (Attribute(name="pay", domain=NumberBins.of_width(0, 50, 5), grain=Fraction(0)),
+                  Attribute(name="mood", domain=NumberBins.of_width(-2, 2, 1), grain=Fraction(0)))  # fmt: skip
+    schema = Schema(name="pay", attributes=attributes)
+    codes = np.array([(pay, mood) for pay in range(10) for mood in range(4)])
+    counts = Counts.build(schema, schema.radix.encode(codes), 20 * (codes[:, 0] + 5))
+    asked = open_view(View(epsilon=100).publish(Tabled(counts), rng=SeededRng(1)))
+    asks = ("POWER(mood, 2)", "mood * mood", "SQRT(pay)")
+    square, product, root = (asked.sql(f"SELECT AVG({of}) FROM view").rows[0][0] for of in asks)
+    middles = (np.arange(5000) + 0.5) / 100
+    truth = float(np.average(np.sqrt(middles), weights=np.repeat(np.arange(10) + 5, 500)))
+    assert isinstance(root, Estimate)
+
+    assert str(square) == str(product)
+    assert root.low < truth < root.high
+    for wrong in ("LN(pay)", "SQRT(mood)", "1 / pay", "POWER(pay, -1)"):
+        with pytest.raises(ParameterError, match="can be 0 or less"):
+            asked.sql(f"SELECT AVG({wrong}) FROM view")

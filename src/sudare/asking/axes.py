@@ -358,7 +358,9 @@ class _Pieces:
         if self.step is None:
             one_number = np.maximum(NEXT_TO_NOTHING * whole, float(POINT_CELL) * (self.edges[-1] - self.edges[0]))
             is_end = (self.cells == self.cells.max()) & (whole < float(POINT_CELL) * (self.edges[-1] - self.edges[0]))
-            places = np.where(widths < one_number, np.where(is_end, self.highs, self.lows), places)
+            is_point = widths < one_number
+            places = np.where(is_point, np.where(is_end, self.highs, self.lows), places)
+            widths = np.where(is_point, 0.0, widths)  # its points are this one number
         middles = np.where(whole > 0, self._read(places), self.middles[self.cells])
         if not is_summed:
             return self.cells, shares, middles

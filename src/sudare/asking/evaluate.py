@@ -12,6 +12,7 @@ import numpy as np
 from sudare.asking import vectors
 from sudare.asking.axes import Axes, narrowest_piece
 from sudare.asking.functions import FUNCTIONS, call_function, join_texts
+from sudare.asking.protocol import AttributeCells
 from sudare.asking.syntax import (
     AttributeColumn,
     Call,
@@ -38,7 +39,8 @@ from sudare.text import text
 
 MOST_POINTS = 2**18  # of one expression over several attributes
 MOST_STEPS = 20_000  # of one rounding function over an attribute
-SINGULAR = ("SQRT", "LN", "LOG", "LOG10", "LOG2", "POW", "POWER")
+POWERS = ("POW", "POWER")
+SINGULAR = ("SQRT", "LN", "LOG", "LOG10", "LOG2", *POWERS)
 FEW_VALUES = 4096  # an attribute of no more values is looked at value by value
 
 
@@ -264,7 +266,7 @@ def demand(node: Expression, axes: Axes, *, is_summed: bool = False) -> None:
     elif _has_steps(node):
         _demand_steps(node, axes)
     elif (singular := _find_singular(node)) is not None:
-        _demand_zero(singular, axes)
+        _demand_zero(singular, axes, is_root=isinstance(node, Call) and node.name == "SQRT")
         for child in children(node):
             demand(child, axes, is_summed=is_summed)
     elif isinstance(node, CaseWhen):
@@ -293,23 +295,36 @@ def _find_singular(node: Expression) -> Expression | None:
     if isinstance(node, Operation) and node.sign == "/":
         return node.operands[1]
     if isinstance(node, Call) and node.name in SINGULAR and node.arguments:
-        return node.arguments[0]
+        return None if node.name in POWERS and _is_natural(node.arguments[-1]) else node.arguments[0]
     return None
 
 
-def _demand_zero(node: Expression, axes: Axes) -> None:
-    """Make 0 a point of its own where an expression can be 0, so that it is seen there."""
+def _is_natural(node: Expression) -> bool:
+    return isinstance(node, Literal) and isinstance(node.value, Fraction) and node.value >= 0 and node.value % 1 == 0
+
+
+def _demand_zero(node: Expression, axes: Axes, *, is_root: bool) -> None:
+    """Make 0 a point of its own where an expression can be 0, so that it is seen there; a root may be of 0."""
     form = linear(node)
     if form is not None and form.attribute is not None and form.slope != 0:
         cells, zero = axes.answerer.cells(form.attribute), -form.shift / form.slope
         if cells.step is not None:
             axes.demand(form.attribute).cuts |= {zero, _after(zero, cells.step)}
+        elif is_root and cells.edges and min(form.slope * end + form.shift for end in _ends(cells)) >= 0:
+            return
         elif cells.edges and cells.edges[0] <= zero <= cells.edges[-1]:
-            raise refuse(text("a division by what can be 0"), text("write NULLIF(..., 0) around it"))
+            raise refuse(
+                text("a logarithm, root, power of or division by what can be 0 or less"),
+                text("its values lie anywhere; move them first, as in LN(x + 1), or divide sums: SUM(a) / SUM(b)"),
+            )
         return
     for place in attributes_of(node):
         if is_counted(axes.answerer.schema.attributes[place]):
             axes.demand(place).every_value = True
+
+
+def _ends(cells: AttributeCells) -> tuple[Fraction, Fraction]:
+    return cells.edges[0], cells.edges[-1]
 
 
 def _demand_steps(node: Expression, axes: Axes) -> None:

@@ -62,7 +62,7 @@ def _smooth(compute: Callable[..., Any], kind: str = "number") -> Reading:
             null = null | argument.null
         if bool(np.any(~np.isfinite(data) & ~null & np.isfinite(_sum(arguments)))):
             raise refuse(
-                text("a function of numbers that it is not defined for"), text("leave them out with CASE or WHERE")
+                text("a function of numbers that it is not defined for"), text("move them first, as in LN(x + 1)")
             )
         return made(kind or arguments[0].kind, data, null, *arguments)
 
