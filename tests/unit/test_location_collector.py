@@ -19,8 +19,8 @@ from sudare.methods.location.density import maximise_expectation
 from sudare.methods.location.device import short_identity
 from sudare.methods.location.device_file import DeviceFile, RepeatUse
 from sudare.methods.location.estimate_files import has_pictures, make_blocks, read_prior, read_regions, write_estimate
-from sudare.methods.location.flow import make_flow
-from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.flow import MatrixFlow, NearbyFlow, make_flow
+from sudare.methods.location.grid import Places, PlaneGrid, PointPlaces
 from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.roads import RoadGraph
@@ -505,3 +505,39 @@ def test_who_sent_a_report_varies_in_a_region_as_the_law_of_senders_says(monkeyp
 
     assert drawn[:, region].sum(axis=1).var() == pytest.approx(variance, rel=0.1)
     assert abs(drawn.sum(axis=1)).max() < 0.3 * np.sqrt(rate.sum())  # all reports have one sender each
+
+
+@pytest.mark.parametrize("kind", ["points", "roads"])
+def test_pairs_within_reach_give_the_sums_of_the_whole_matrix(kind: str) -> None:
+    numbers = np.random.default_rng(2)
+    points = PointPlaces(points=numbers.integers(0, 3_000_000, (300, 2)), names=tuple(map(str, range(300))))
+    roads = RoadGraph(names=tuple(map(str, range(300))), edges=tuple((k, k + 1, 90_000 + k) for k in range(299)))
+    weights = numbers.integers(2**38, 2**40, 300)
+    law = device_file(points if kind == "points" else roads, "1/60", weights=weights).mechanism
+    assert isinstance(law, Mechanism)
+    people, reports = numbers.gamma(1.0, 30, (2, 300)), numbers.poisson(20, (2, 300)).astype(np.float64)
+
+    nearby, whole = NearbyFlow.of(law), MatrixFlow.of(law)
+
+    assert nearby.to_reports(people) == pytest.approx(whole.to_reports(people), rel=0.01, abs=0.01)
+    assert nearby.to_cells(reports) == pytest.approx(whole.to_cells(reports), rel=0.002)
+    assert nearby.to_reports(people).sum() == pytest.approx(people.sum())
+    assert nearby.square_to_reports(people[0]) == pytest.approx(whole.square_to_reports(people[0]), rel=0.01, abs=0.01)
+    assert nearby.square_to_cells(reports[0]) == pytest.approx(whole.square_to_cells(reports[0]), rel=0.01)
+    assert nearby.average(np.ones(300), 1.0) == pytest.approx(np.ones(300))
+
+
+def test_more_than_5000_places_off_the_plane_are_estimated() -> None:
+    side = 72
+    rows, columns = np.divmod(np.arange(side * side), side)
+    points = np.column_stack([columns + rows % 2 / 2, rows * 0.866]) * 200_000
+    made = device_file(PointPlaces(points=points.astype(np.int64), names=tuple(map(str, range(side * side)))), "1/100")
+    people = 20 + 200 * ((rows > 30) & (columns > 30))
+    true = np.random.default_rng(4).poisson(people)
+    reports = np.random.default_rng(5).poisson(make_flow(made.mechanism).to_reports(true[None] * 1.0)[0])
+
+    found = estimate_people(made, reports, regions={"town": np.flatnonzero(people > 20)})
+    people_of, low, high = found.regions["town"]
+
+    assert low <= true[people > 20].sum() <= high < 1.05 * people_of
+    assert np.average((found.cells.low <= true) & (true <= found.cells.high)) > 0.9

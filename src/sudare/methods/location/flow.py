@@ -2,7 +2,8 @@
 
     A(y, x) = alpha(x) w(y) k(x, y)          the law of the report of a person in x
 
-Both sums are convolutions on a plane grid, also for hidden reports (one for each shape), and matrices elsewhere.
+Both sums are convolutions on a plane grid, also for hidden reports (one for each shape), and matrices elsewhere; those
+of many places hold the pairs within reach of each other only.
 Reports are numbered as in the device file. Arrays are (samples, cells) or (samples, reports).
 """
 
@@ -19,6 +20,7 @@ from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism
 from sudare.methods.location.kernel import FEW_CELLS, MAX_DENSE_CELLS, distance_table
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.methods.location.nearby import search_nearby
 from sudare.methods.location.posterior import find_all_norms
 from sudare.schema.arrays import Booleans, Integers, Reals
 
@@ -29,6 +31,10 @@ DECAYS_KEPT = 40.0  # beyond so many times 1/beta a kernel is below 1e-17 and op
 MAX_SHAPES = 40  # of hidden reports that are summed by transforms; more are summed by a matrix
 MAX_MATRIX = 4 * 10**7  # numbers in a matrix of cells by reports
 FAR_CELLS = 32  # beyond so many cells, and half the map, around it reports are summed one by one
+MANY_PLACES = 1_500  # beyond so many, a matrix holds pairs within reach only
+REACH_DECAYS = 10.0  # of them, in units of 1/beta
+BEYOND = 5e-4  # share of reports from farther away than that: taken as those of anybody
+BLUR_REACH = 6.0  # times the same distance: how far averages reach there
 BLUR_SPACING = 1.5  # times the median distance to the nearest cell: width of averages on a map without rows
 
 
@@ -63,6 +69,8 @@ def make_flow(law: Mechanism | HiddenMechanism) -> ReportFlow:
     is_plane = isinstance(law.places, PlaneGrid) and law.places.size > FEW_CELLS
     if is_plane and (isinstance(law, Mechanism) or len(law.shapes) <= MAX_SHAPES):
         return TransformFlow.of(law)
+    if isinstance(law, Mechanism) and not isinstance(law.places, PlaneGrid) and law.places.size > MANY_PLACES:
+        return NearbyFlow.of(law)
     if law.places.size * law.reports > MAX_MATRIX or law.places.size > MAX_DENSE_CELLS:
         raise ParameterError(
             "an estimate from {reports} kinds of reports on {cells} cells is too large for this map; use larger cells",
@@ -112,6 +120,91 @@ class MatrixFlow:
         """Average over the nearest cells; the width is that of the map's own spacing."""
         means: Reals = (self.blur @ values) / self.blur.sum(axis=1)
         return means
+
+
+@dataclass(frozen=True, eq=False)
+class NearbyFlow:
+    """A over the pairs of places within reach, a sparse matrix k that is symmetric; norms are those of the same pairs.
+
+    A(y, x) = (1 - b) w(y) k(x, y) alpha(x) + b w(y) / sum of w,     b = BEYOND
+    """
+
+    kernel: Any
+    alpha: Reals
+    weights: Reals
+    blur: Any
+    _kernels: dict[tuple[int, str], Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, law: Mechanism) -> NearbyFlow:
+        """Search the pairs."""
+        from scipy.sparse import identity
+
+        metres = search_nearby(law.places, REACH_DECAYS / law.beta)
+        kernel = metres.copy()
+        np.exp(-law.beta * metres.data, out=kernel.data)
+        kernel = (kernel + identity(law.places.size, format="csr")).tocsr()
+        sums = kernel @ law.shares
+        alpha = np.where(law.can_enter & (sums > 0), 1 / np.maximum(sums, np.finfo(float).tiny), 0.0)
+        return cls(kernel, alpha, law.shares, _average_nearby(metres))
+
+    def to_reports(self, people: Samples) -> Samples:
+        """Give A n."""
+        near = self._multiply(people * self._like(self.alpha, people), 1)
+        beyond = people.sum(axis=1, keepdims=True) / self.weights.sum()
+        sums: Samples = ((1 - BEYOND) * near + BEYOND * beyond) * self._like(self.weights, people)
+        return sums.astype(people.dtype, copy=False)
+
+    def to_cells(self, reports: Samples) -> Samples:
+        """Give A'r."""
+        weighted = reports * self._like(self.weights, reports)
+        near = self._multiply(weighted, 1) * self._like(self.alpha, reports)
+        beyond = weighted.sum(axis=1, keepdims=True) / self.weights.sum()
+        sums: Samples = (1 - BEYOND) * near + BEYOND * beyond * (self.alpha > 0)
+        return sums.astype(reports.dtype, copy=False)
+
+    def square_to_reports(self, people: Reals) -> Reals:
+        """Give A n with entries squared; what lies beyond reach is left out."""
+        sums: Reals = self._multiply((self.alpha**2 * people)[None], 2)[0] * self.weights**2
+        return sums
+
+    def square_to_cells(self, reports: Reals) -> Reals:
+        """Give A'r with entries squared; what lies beyond reach is left out."""
+        sums: Reals = self._multiply((self.weights**2 * reports)[None], 2)[0] * self.alpha**2
+        return sums
+
+    def average(self, values: Reals, width: float) -> Reals:
+        """Average over the nearest places; the width is that of the map's own spacing."""
+        means: Reals = self.blur @ values
+        return means
+
+    def _multiply(self, values: Samples, power: int) -> Samples:
+        """Multiply with k, its entries to a power, in the floats of the values."""
+        key = power, values.dtype.name
+        if key not in self._kernels:
+            raised = self.kernel.copy()
+            raised.data = (raised.data**power).astype(values.dtype)
+            self._kernels[key] = raised
+        product: Samples = (self._kernels[key] @ np.ascontiguousarray(values.T)).T
+        return product
+
+    @staticmethod
+    def _like(factors: Samples, values: Samples) -> Samples:
+        return factors.astype(values.dtype, copy=False)
+
+
+def _average_nearby(metres: Any) -> Any:
+    """Give the matrix of averages over near places, rows of sum 1."""
+    from scipy.sparse import diags, identity
+
+    counts = np.diff(metres.indptr)
+    nearest = np.minimum.reduceat(metres.data, metres.indptr[:-1][counts > 0]) if counts.any() else np.ones(1)
+    spacing = float(np.median(nearest))
+    near = metres.copy()
+    near.data = np.where(metres.data <= BLUR_REACH * spacing, np.exp(-metres.data / (BLUR_SPACING * spacing)), 0.0)
+    near.eliminate_zeros()
+    near = (near + identity(near.shape[0], format="csr")).tocsr()
+    return (diags(1 / np.asarray(near.sum(axis=1)).ravel()) @ near).tocsr()
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,6 +98,13 @@ def find_nearby(places: Places, beta: float) -> NearbyPairs:
     return found[0]
 
 
+def search_nearby(places: Places, reach: float) -> Any:
+    """Give all distances up to so many metres as a sparse matrix, both ways; pairs at hand are taken if they reach."""
+    kept: Any = places
+    found = _kept_pairs(kept)
+    return (found[0] if found and found[0].reach >= reach else _search(places, reach)).full_rows(reach)
+
+
 @functools.lru_cache(maxsize=1)
 def _kept_pairs(places: Any) -> list[NearbyPairs]:
     return []
