@@ -410,7 +410,10 @@ def test_outlines_that_cross_and_areas_that_overlap_are_told_and_are_no_part_of_
     file = write_polygons(tmp_path / "w.geojson", wide, inner, bow)
     by_centre, by_share = Areas.read(file, MAP), Areas.read(file, MAP, rule="largest")
     told = [note.render("en") for note in Table(epsilon=1).warn(MAP, areas=(by_centre,))]
+    foreseen = Table(epsilon=1).preview(MAP, areas=(by_centre,))  # before anything is spent
 
+    assert [note.render("en") for note in foreseen.notes] == told
+    assert foreseen.lines()[-1].render("en") == f"note: {told[-1]}"
     assert [note.split("; ")[0] for note in told] == [
         "w.geojson: outlines that cross or touch themselves were mended, so that these areas may hold other cells than"
         " meant: w2",
