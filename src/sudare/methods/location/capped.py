@@ -153,7 +153,7 @@ def build_capped_mechanism(
 
     Guarantee: epsilon per metre, certified. Error: the certificate tells the expected distance and the posteriors.
     """
-    if int(inputs.sum()) > MAX_CAPPED_CELLS:
+    if isinstance(places, PlaneGrid) and int(inputs.sum()) > MAX_CAPPED_CELLS:
         return build_large_capped(
             places,
             epsilon,

@@ -7,7 +7,7 @@ As in capped.py a cap on the greatest posterior is a choice of shapes, since wei
 
 A table of all shapes would be too large. With a little entropy, tau times sum of p log p, the dual has no constraints:
 p(h) = exp((mean of u given h - cost(h)) / tau), one number u for each cell, found by L-BFGS. Sums over cones of one
-slope are convolutions on a plane and matrices elsewhere. What the dual leaves is levelled as in margin.py, and the
+slope are convolutions on a plane. What the dual leaves is levelled as in margin.py, and the
 certificate counts what levelling leaves: a mistake here costs distance and never the promise.
 """
 
@@ -16,21 +16,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from sudare.methods.base import Progress
-from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism, certify_hidden, find_shortest
-from sudare.methods.location.kernel import distance_table
 from sudare.methods.location.mechanism import FULL_WEIGHT, equal_weights, quantise_weights
 from sudare.methods.location.names import name_by_shares
 from sudare.methods.location.sharp import round_down
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 MAX_PLANE_CELLS = 20_000  # of a plane map
-MAX_OTHER_CELLS = 260  # of a map without rows: sums of larger ones were not levelled, so capped.py takes them all
+MAX_OTHER_CELLS = (
+    260  # of a map without rows, all by capped.py: levelling larger ones by a direct solve ended on roads in
+)
+# the report that says nothing
 SLOPES = (100, 80, 60, 45, 32, 22, 14, 8, 4)  # of the cones, in percent of beta
 MARGIN_CELLS, MARGIN_DECAYS = 4, 2.0  # width of the margin around a plane map: cells at most, and times 1/beta
 EVEN_SHARE = 0.5  # of the measure by which cells count in the dual; the rest is the prior
@@ -46,31 +48,6 @@ BLOCK = 2**22  # numbers in one block of a table
 MOST_OVER_MEDIAN = 1.3  # greatest posterior over that of half the reports
 MOST_FAIR = 1.28  # the same while the cap is sought: levelling moves it a little
 CAP_HALVINGS = 6  # of the range between the greatest prior and the greatest posterior without a cap
-
-
-class SlopeSums(Protocol):
-    """Sums over cones of every slope, which may stand on `rows` and `columns`."""
-
-    rows: Integers
-    columns: Integers
-
-    def to_cells(self, values: Reals) -> Reals:
-        """Give at every cell the sum of all cones, for values (slope, point)."""
-
-    def to_points(self, values: Reals) -> Reals:
-        """Give for every cone (slope, point) the sum of the cells' values under it."""
-
-    def to_costs(self, people: Reals) -> Reals:
-        """Give for every cone the sum of people under it, times their metres from its point."""
-
-    def cost_of_all(self, people: Reals) -> Reals:
-        """Give for every cell the metres of all people from it."""
-
-    def condition(self, values: Reals) -> Reals:
-        """Give an approximate inverse of the sums, for conjugate gradients."""
-
-    def metres(self, points: Integers) -> Reals:
-        """Give the metres from some points to all cells."""
 
 
 class PlaneSums:
@@ -149,41 +126,6 @@ class PlaneSums:
         return metres
 
 
-class TableSums:
-    """Matrices, on maps of other metrics: cones stand on the cells."""
-
-    def __init__(self, places: Places, beta: float) -> None:
-        self.table = distance_table(places)
-        self.rows, self.columns = np.arange(places.size), np.zeros(places.size, dtype=np.int64)
-        self.kernels = [np.exp(-beta * slope / FULL_SLOPE * self.table) for slope in SLOPES]
-
-    def to_cells(self, values: Reals) -> Reals:
-        """Multiply and add."""
-        sums: Reals = np.sum([kernel @ part for kernel, part in zip(self.kernels, values, strict=True)], axis=0)
-        return sums
-
-    def to_points(self, values: Reals) -> Reals:
-        """Multiply; a metric is symmetric."""
-        return np.array([kernel @ values for kernel in self.kernels])
-
-    def to_costs(self, people: Reals) -> Reals:
-        """Multiply with d exp(-beta d)."""
-        return np.array([(kernel * self.table) @ people for kernel in self.kernels])
-
-    def cost_of_all(self, people: Reals) -> Reals:
-        """Multiply with d alone."""
-        costs: Reals = self.table @ people
-        return costs
-
-    def condition(self, values: Reals) -> Reals:
-        """Leave them as they are."""
-        return values
-
-    def metres(self, points: Integers) -> Reals:
-        """Take rows of the table."""
-        return self.table[points]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LargeLaw:
     """Weights (slope, point), that of the report that says nothing, and what they are worth, nearly."""
@@ -200,7 +142,7 @@ class LargeLaw:
 class LargeProgramme:
     """Cones of all slopes with their greatest posteriors, costs and shares."""
 
-    sums: SlopeSums
+    sums: PlaneSums
     beta: float
     people: Reals
     inputs: Booleans
@@ -248,10 +190,8 @@ class LargeProgramme:
         return np.maximum(costs, 0.0)
 
     def _row_of(self, cell: int) -> int:
-        if isinstance(self.sums, PlaneSums):
-            row, column = divmod(cell, self.sums.grid.columns)
-            return int((row + self.sums.margin[0]) * self.sums.wide[1] + column + self.sums.margin[1])
-        return cell
+        row, column = divmod(cell, self.sums.grid.columns)
+        return int((row + self.sums.margin[0]) * self.sums.wide[1] + column + self.sums.margin[1])
 
     def solve(
         self, cap: float, start: LargeLaw | None = None, *, entropies: tuple[float, ...] | None = None
@@ -380,7 +320,7 @@ def find_weighted_median(values: Reals, masses: Reals) -> float:
 
 
 def build_large_capped(
-    places: Places,
+    places: PlaneGrid,
     epsilon: Fraction,
     *,
     people: Reals,
@@ -399,7 +339,7 @@ def build_large_capped(
     tell = progress or (lambda share: None)
     for number, reserve in enumerate(RESERVES):
         beta = float(epsilon * (1 - reserve))
-        sums = PlaneSums(places, beta) if isinstance(places, PlaneGrid) else TableSums(places, beta)
+        sums = PlaneSums(places, beta)
         programme = LargeProgramme(sums=sums, beta=beta, people=people, inputs=inputs)
         allowed = float(epsilon * reserve) * find_shortest(places, inputs) / 4
         for law in _choose(programme, extra_distance, allowed, tell):
@@ -448,7 +388,7 @@ def _level_and_thin(programme: LargeProgramme, law: LargeLaw, allowed: float) ->
 
 
 def _round(
-    programme: LargeProgramme, places: Places, epsilon: Fraction, reserve: Fraction, law: LargeLaw, cells: Booleans
+    programme: LargeProgramme, places: PlaneGrid, epsilon: Fraction, reserve: Fraction, law: LargeLaw, cells: Booleans
 ) -> HiddenMechanism:
     """Turn a solution into exact numbers: weights over 2**40, and names for all reports."""
     built = HiddenMechanism(
@@ -489,10 +429,10 @@ def _name(programme: LargeProgramme, built: HiddenMechanism, named: Integers) ->
 
 
 def _say_nothing(
-    places: Places, epsilon: Fraction, *, people: Reals, cells: Booleans, inputs: Booleans
+    places: PlaneGrid, epsilon: Fraction, *, people: Reals, cells: Booleans, inputs: Booleans
 ) -> HiddenMechanism:
     """Give the law of one report that says nothing: all that is left where one place holds nearly all people."""
-    sums: SlopeSums = PlaneSums(places, float(epsilon)) if isinstance(places, PlaneGrid) else TableSums(places, 1.0)
+    sums = PlaneSums(places, float(epsilon))
     named = np.flatnonzero(cells)
     return HiddenMechanism(
         places=places,
