@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any, Literal, cast
 
 from sudare.methods.kanon.criteria import Criterion
-from sudare.methods.kanon.foresee_criteria import ForeseenCriteria, foresee_criteria
+from sudare.methods.kanon.foresee_criteria import ForeseenCriteria, find_criteria_law, foresee_criteria
 from sudare.methods.kanon.history import Measurement
 from sudare.methods.kanon.kanonymity_parameters import needs_persons, read_request_criteria
 from sudare.methods.kanon.nearby import MAX_VISITED, find_nearest, is_finer_option
@@ -30,12 +30,10 @@ from sudare.text import Text, join_items, text
 Verdict = Literal["holds", "likely", "unknown", "unlikely", "fails"]
 
 FEASIBLE = ("holds", "likely")
-# Chances by pair counts, for k alone and with criteria beyond it. Chosen on 24 tables of pydataset (those of pairs.py
-# and nine more); while 34 others were looked at, the lower ones were changed to .17 and .22, and then set back.
-# Run once with these on twelve further tables (docs/explanations/k-anonymity.md): for k 253 of 253 likely and 1 of 47
-# unlikely held, with l 84 of 87 and 1 of 25, with t 120 of 122 and 3 of 42.
+# Chances by pair counts, for k alone. Chosen on 24 tables of pydataset (those of pairs.py and nine more); while 34
+# others were looked at, the lower one was changed to .17, and then set back. Run once with these on twelve further
+# tables (docs/explanations/k-anonymity.md): 253 of 253 likely and 1 of 47 unlikely held.
 LIKELY, UNLIKELY = 0.75, 0.2
-LIKELY_CRITERIA, UNLIKELY_CRITERIA = 0.78, 0.3
 SUPPRESSED_RATIO = 1.3  # expected and real numbers of suppressed rows differed by less on made-up tables
 LOST_RATIO = 2.5  # so many times the rows that criteria are expected to lose may be lost: in 97 of 100 on those tables
 MAX_FITTED = 400  # groupings near a request that are tried by pair counts, some milliseconds each
@@ -347,12 +345,15 @@ class SchemaHistory:
             is_whole = is_whole and criteria is not None and criteria.breaking is not None
             breaking += 0.0 if criteria is None else (criteria.breaking or 0.0)
             suppressed += 0.0 if criteria is None else (criteria.lost or 0.0)
-        chance = classes.chance_of_none(breaking, promise.k)
         ratio = SUPPRESSED_RATIO if promise.is_k_alone else LOST_RATIO
-        enough = LIKELY if promise.is_k_alone else LIKELY_CRITERIA
+        if promise.is_k_alone:
+            chance, enough, too_little = classes.chance_of_none(breaking, promise.k), LIKELY, UNLIKELY
+        else:
+            law = find_criteria_law(promise.criteria)
+            chance = law.chance_of_none(breaking, classes.class_count, promise.k)
+            enough, too_little = law.likely, law.unlikely
         if is_whole and (chance >= enough or 0 < ratio * suppressed <= limit):
             return "likely"
-        too_little = UNLIKELY if promise.is_k_alone else UNLIKELY_CRITERIA
         is_unlikely = suppressed > SUPPRESSED_RATIO * limit if limit else chance <= too_little
         return "unlikely" if is_unlikely else "unknown"
 
