@@ -563,9 +563,13 @@ def test_records_that_neighbours_explain_are_spread_and_a_heap_may_lie_at_one_pl
 def test_the_exam_never_narrows_the_noise_whose_law_is_known() -> None:
     moments = Moments(value=0.0, noise=16.0, model=100.0)
     narrow, wide = (scale_moments(moments, scale) for scale in (0.5, 2.0))
+    alone = scale_moments(Moments(value=0.0, noise=16.0, model=0.0), 2.0)
+    drowned = scale_moments(Moments(value=0.0, noise=1e6, model=1.0), 2.0)
 
     assert (narrow.noise, narrow.model) == (16.0, 25.0)
-    assert wide.variance == 4 * moments.variance
+    assert wide.variance == 16 + 400 + 3 * 16 * 100 / 116  # noise as far as the model takes part
+    assert alone.variance == 4 * 16
+    assert drowned.variance < 1e6 + 8
 
 
 def test_numbers_without_a_grain_may_be_rounded_to_the_end_of_a_leaf(tmp_path: Path) -> None:

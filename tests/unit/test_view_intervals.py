@@ -8,10 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sudare.asking.protocol import AxisWeight
 from sudare.counts import Counts
 from sudare.methods.view import View, open_view
 from sudare.methods.view.leaves import LEAST_HEAP, LeafAxis, LeafWeights
-from sudare.methods.view.tables import TableView
+from sudare.methods.view.tables import TREND, PreparedAxis, TableView
 from sudare.noise import SeededRng
 from sudare.schema import Attribute, NumberBins, Schema, Values
 
@@ -113,3 +114,71 @@ def test_rounded_numbers_may_lie_where_a_leaf_is_cut_the_less_the_finer_it_is_cu
 
     assert heaps is not None
     assert heaps.tolist() == pytest.approx([0.0, heap, 0.0])
+
+
+def test_a_cut_leaf_moves_an_interval_no_farther_than_all_of_its_records(stored: TableView) -> None:
+    """Both sides were as long as if a leaf could lie beyond its ends: 2.3 times its records instead of 1."""
+    axis, counts = stored.axes[0], stored.count_leaves(0)
+    leaf = int(np.argmax(counts[: axis.counted]))
+    low = (np.arange(axis.size) < leaf).astype(np.float64)
+    high, mean = low.copy(), low.copy()
+    high[leaf], mean[leaf] = 1.0, 0.25
+    moments = stored.moments([{0: AxisWeight(mean, mean, low, high)}])
+    plain = dataclasses.replace(moments, inside=0.0).reach(0.95)
+
+    assert moments.below == pytest.approx(0.25 * counts[leaf])
+    assert moments.above == pytest.approx(0.75 * counts[leaf])
+    assert moments.reaches(0.95) == (min(moments.reach(0.95), moments.below + plain),
+                                     min(moments.reach(0.95), moments.above + plain))  # fmt: skip
+
+
+def test_two_cut_attributes_can_move_a_count_by_what_both_of_them_leave_open(stored: TableView) -> None:
+    axis = stored.axes[0]
+    high = (np.arange(axis.size) < axis.size // 2).astype(np.float64)
+    both = np.ones(stored.axes[1].size)
+    cut = [AxisWeight(0.5 * one, 0.5 * one, 0.0 * one, one) for one in (high, both)]
+    moments = stored.moments([dict(enumerate(cut))])
+
+    assert moments.below == pytest.approx(moments.value)  # nobody is left
+    assert moments.above == pytest.approx(3 * moments.value)  # all four quarters
+
+
+def test_a_well_known_count_has_the_noise_of_its_replicates_alone(stored: TableView) -> None:
+    """The least variance was added to it: groups were told 1.3 times too wide."""
+    whole = take(np.arange(stored.axes[1].size) < 1)
+    noise = stored.moments([{1: whole}]).noise
+
+    assert noise == pytest.approx(max(dataclasses.replace(stored, floor=0.0).moments([{1: whole}]).noise, stored.floor))
+    assert dataclasses.replace(stored, floor=1e6).moments([{1: whole}]).noise == 1e6
+
+
+def test_no_count_and_no_sum_is_told_to_be_above_what_all_records_can_make_up() -> None:
+    sizes = np.random.default_rng(7).uniform(0, 7.9, 60)
+    view = open_view(View(epsilon=0.1).publish(SizeSource(sizes, np.arange(60) % 2), rng=SeededRng(8)))
+    ((everybody,),) = view.sql("SELECT COUNT(*) FROM view").rows
+    ((few, added),) = view.sql("SELECT COUNT(*), SUM(size) FROM view WHERE size >= 2 AND \"group\" = 'a'").rows
+
+    assert few.high <= everybody.high
+    assert added.high <= 8 * everybody.high
+    assert few.low >= 0
+
+
+def test_sums_of_numbers_allow_for_trends_that_boxes_see_in_part(stored: TableView) -> None:
+    axis = stored.axes[0]
+    middle = np.zeros(axis.size)
+    middle[: axis.counted] = (axis.starts + axis.stops) / 2
+    graded, box = (PreparedAxis(stored, 0, take(weights)) for weights in (middle, middle > 4))
+
+    assert graded.doubted.variance == TREND * graded.spread.variance
+    assert box.doubted == box.spread
+
+
+def test_a_share_of_few_records_lies_between_nothing_and_all_and_a_shifted_one_need_not() -> None:
+    """Shares of groups had no interval where all records may be nobody; a count plus 5 was cut off at its whole."""
+    sizes = np.random.default_rng(9).uniform(0, 7.9, 40)
+    view = open_view(View(epsilon=0.1).publish(SizeSource(sizes, np.arange(40) % 2), rng=SeededRng(10)))
+    shares = view.sql('SELECT "group", 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () FROM view GROUP BY "group"').rows
+    ((shifted,),) = view.sql("SELECT (COUNT(*) + 5) / COUNT(*) FROM view").rows
+
+    assert all(0 <= share.low <= share.high <= 100 for _, share in shares)
+    assert shifted.value > 1

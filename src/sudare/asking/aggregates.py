@@ -15,6 +15,7 @@ from sudare.asking.answers import answer
 from sudare.asking.axes import MOST_UNITS, Axes
 from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, is_counted, linear
 from sudare.asking.functionals import Functional, MaskBox, find_boxes, meet, tensor_parts, times
+from sudare.asking.protocol import has_model
 from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Literal, Operation, Star, refuse
 from sudare.asking.vectors import NUMBERS, Vector, read_labels
@@ -71,6 +72,18 @@ class RecordGroup:
             self.known[key] = Functional(self.axes, make())
         return self.known[key]
 
+    @property
+    def most_records(self) -> float:
+        """How many records there may be at all: the upper end for all of them, where a model is asked."""
+        key, axes = ("most records", self.level), self.axes
+        if key not in axes.memo:
+            most = math.inf
+            if has_model(axes.answerer):
+                most = answer(axes.answerer.moments([{}]), level=self.level).high
+            axes.memo[key] = most
+        found: float = axes.memo[key]
+        return found
+
     def is_surely_empty(self) -> bool:
         """Tell whether there is nobody in it for sure: then SQL has no such group."""
         found = self.count().moments
@@ -122,7 +135,7 @@ def aggregate(call: Call, group: RecordGroup) -> Quantity | Vector | None:
     if call.distinct and call.name not in ("MIN", "MAX"):
         raise refuse(f"{call.name}(DISTINCT ...)")
     if call.name in ("COUNT_IF", "COUNTIF"):
-        return total(group.count(argument))
+        return total(group.count(argument), most=group.most_records)
     if call.name in QUANTILES:
         return _quantile(call, argument, group)
     if call.name in ("MIN", "MAX"):
@@ -139,13 +152,14 @@ def aggregate(call: Call, group: RecordGroup) -> Quantity | Vector | None:
 
 def _count(call: Call, group: RecordGroup) -> Quantity:
     if not call.arguments or isinstance(call.arguments[0], Star):
-        return total(group.count())
+        return total(group.count(), most=group.most_records)
     if len(call.arguments) > 1:
         raise refuse(text("COUNT of several columns"))
     argument = call.arguments[0]
     if isinstance(argument, Literal) and argument.kind != "null":
-        return total(group.count())
-    return total(group.count(Operation("NOT", (Operation("IS_NULL", (argument,)),))))
+        return total(group.count(), most=group.most_records)
+    counted = group.count(Operation("NOT", (Operation("IS_NULL", (argument,)),)))
+    return total(counted, most=group.most_records)
 
 
 # --- sums and what is computed from them ------------------------------------------------------------------------------
@@ -216,7 +230,9 @@ def _numbers(name: str, expression: Expression, group: RecordGroup) -> Quantity 
         summed = _sum_of(group, ("sum", expression), weights, weights.values)
         if summed.moments.value == 0 and _is_nobody(records, group.level):
             return None
-        return total(summed, least=0.0 if low >= 0 else -math.inf, most=0.0 if high <= 0 else math.inf)
+        most = group.most_records
+        least, greatest = (end * most if end else 0.0 for end in (min(0.0, low), max(0.0, high)))
+        return total(summed, least=least, most=greatest)
     if records.moments.value <= 0 or _is_nobody(records, group.level):
         return None  # the mean of nobody
     mean = divide(total(_sum_of(group, ("sum", expression), weights, weights.values), least=-math.inf), total(records))
@@ -428,7 +444,7 @@ def _quantile(call: Call, expression: Expression, group: RecordGroup) -> Quantit
 
     def gap(rank: int, turn: float) -> float:
         found = _tail(ordered, group, rank, share).moments
-        return found.value + turn * (found.reach(group.level) if turn else 0.0)
+        return found.value + turn * (found.reaches(group.level)[turn > 0] if turn else 0.0)
 
     tiny = 1e-9 * max(records.moments.value, 1.0)
     last = ordered.size - 1

@@ -115,11 +115,11 @@ def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0, most: 
     >>> answer(Moments(value=100.0, noise=9.0, model=16.0)).high
     109.79981992270027
     """
-    half = moments.reach(level)
+    down, up = moments.reaches(level)
     return Estimate(
         value=min(most, max(least, moments.value)),
-        low=min(most, max(least, moments.value - half)),
-        high=min(most, max(least, moments.value + half)),
+        low=min(most, max(least, moments.value - down)),
+        high=min(most, max(least, moments.value + up)),
         level=level,
         noise_deviation=math.sqrt(moments.noise),
         model_deviation=math.sqrt(moments.model),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -76,7 +76,8 @@ WeightBox = Mapping[int, AxisWeight]  # attribute -> weights; attributes that ar
 class Moments:
     """An estimated sum over the records, and the variances of its three errors: noise, model, inside of cells.
 
-    `replicates`: how many draws the variance of the noise comes from; None if it is known.
+    `replicates`: how many draws the variance of the noise comes from; None if it is known. `below` and `above`: how far
+    from the value what lies inside cells can lead at most, all of it being on one side.
     """
 
     value: float
@@ -84,6 +85,8 @@ class Moments:
     model: float
     inside: float = 0.0
     replicates: int | None = None
+    below: float = math.inf
+    above: float = math.inf
 
     @property
     def variance(self) -> float:
@@ -99,7 +102,34 @@ class Moments:
             model=self.model / square,
             inside=self.inside / square,
             replicates=self.replicates,
+            below=self.below / abs(by),
+            above=self.above / abs(by),
         )
+
+    def times(self, factor: float) -> Moments:
+        """The same sum, multiplied by a number that is known."""
+        square, ends = factor * factor, (self.below * abs(factor), self.above * abs(factor))
+        return Moments(
+            value=self.value * factor,
+            noise=self.noise * square,
+            model=self.model * square,
+            inside=self.inside * square,
+            replicates=self.replicates,
+            below=ends[factor < 0],
+            above=ends[factor >= 0],
+        )
+
+    def reaches(self, level: float) -> tuple[float, float]:
+        """How far the interval goes down and up: inside of cells no farther than can be, and then noise and model.
+
+        >>> Moments(value=10.0, noise=1.0, model=0.0, inside=25.0, below=2.0).reaches(0.95)
+        (3.959963984540054, 9.993931225428584)
+        """
+        reach = self.reach(level)
+        if self.inside <= 0 or (self.below == math.inf and self.above == math.inf):
+            return reach, reach
+        plain = replace(self, inside=0.0).reach(level)
+        return min(reach, self.below + plain), min(reach, self.above + plain)
 
     def reach(self, level: float) -> float:
         """Half the interval: Student's t, since the variance of the noise comes from replicates.

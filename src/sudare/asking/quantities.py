@@ -147,24 +147,42 @@ def divide(left: Quantity, right: Quantity) -> Quantity | None:
     found = _join(value, left, right, 1.0 / right.value, -value / right.value, bounds)
     if left.is_linear and right.is_linear and left.parts:
         both = LinearSum(left.value, left.parts), LinearSum(right.value, right.parts)
-        most = 1.0 if is_positive and _is_part_of(left, right) else bounds[1]
+        most = _find_greatest_ratio(left, right) if is_positive else bounds[1]
         return replace(found, ratio=both, scale=1.0, most=most)
     return found
 
 
-def _is_part_of(left: Quantity, right: Quantity) -> bool:
+def _find_greatest_ratio(left: Quantity, right: Quantity) -> float:
+    """What a ratio of counts is at most: 1 for some of the records of another count, or for one term of a sum."""
+    if len(left.parts) != 1 or _is_shifted(left) or _is_shifted(right):
+        return math.inf
+    part, factor = next(iter(left.parts.items()))
+    if len(right.parts) == 1:
+        whole, other = next(iter(right.parts.items()))
+        return factor / other if other > 0 and (part is whole or _is_part_of(part, whole)) else math.inf
+    share = right.parts.get(part, 0.0)
+    is_sum = share > 0 and all(other >= 0 and _is_count(term) for term, other in right.parts.items())
+    return factor / share if is_sum else math.inf
+
+
+def _is_shifted(quantity: Quantity) -> bool:
+    """Tell whether a known number was added to sums."""
+    sums = sum(factor * functional.moments.value for functional, factor in quantity.parts.items())
+    return abs(quantity.value - sums) > 1e-9 * (1 + abs(sums))
+
+
+def _is_part_of(part: Functional, whole: Functional) -> bool:
     """Tell whether a count is known to be of some of the records of another: boxes within one larger box."""
-    if len(left.parts) != 1 or len(right.parts) != 1:
-        return False
-    (part, factor), (whole, other) = next(iter(left.parts.items())), next(iter(right.parts.items()))
-    if factor != 1.0 or other != 1.0 or len(whole.boxes) != 1 or part.axes is not whole.axes:
+    if len(whole.boxes) != 1 or part.axes is not whole.axes:
         return False
     outer = whole.boxes[0]
-    return all(
-        all(place in box and bool((box[place] <= outer[place]).all()) for place in outer)
-        and all(bool(((weights >= 0) & (weights <= 1)).all()) for weights in box.values())
-        for box in part.boxes
-    )
+    is_within = all(place in box and bool((box[place] <= outer[place]).all()) for box in part.boxes for place in outer)
+    return is_within and _is_count(part)
+
+
+def _is_count(part: Functional) -> bool:
+    """Tell whether every record weighs from 0 to 1."""
+    return all(bool(((weights >= 0) & (weights <= 1)).all()) for box in part.boxes for weights in box.values())
 
 
 def _join(
@@ -242,15 +260,7 @@ def moments_of(parts: Parts) -> Moments:
     if len(parts) == 1:
         ((functional, factor),) = parts.items()
         found = functional.moments
-        if factor == 1.0:
-            return found
-        return replace(
-            found,
-            value=found.value * factor,
-            noise=found.noise * factor**2,
-            model=found.model * factor**2,
-            inside=found.inside * factor**2,
-        )
+        return found if factor == 1.0 else found.times(factor)
     releases: dict[int, list[tuple[float, Functional]]] = {}
     for functional, factor in parts.items():
         releases.setdefault(id(functional.axes), []).append((factor, functional))
@@ -261,6 +271,8 @@ def moments_of(parts: Parts) -> Moments:
         model=sum(found.model for found in found_all),
         inside=sum(found.inside for found in found_all),
         replicates=_fewest(found_all),
+        below=sum(found.below for found in found_all),
+        above=sum(found.above for found in found_all),
     )
 
 

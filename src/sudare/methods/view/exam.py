@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -21,7 +21,7 @@ import numpy as np
 
 from sudare.asking.protocol import Moments
 from sudare.methods.view.junction_tree import Factors
-from sudare.methods.view.leaves import LeafWeights
+from sudare.methods.view.leaves import LeafAxis, LeafWeights
 from sudare.schema.arrays import Codes, Integers, Reals
 
 if TYPE_CHECKING:  # who asks a view does not wait for what makes one
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # who asks a view does not wait for what makes one
 TUPLES = 48
 PARTS = (0, 12, 4, 3)  # of an attribute, by the number of attributes of a tuple
 SIZES = (1, 2, 3, 2, 3, 2)  # attributes of a tuple, in turn
+LIST_TO_GROUP_BY = 64  # values
 SHARE = Fraction(3, 100)  # of the amount
 SHARE_OF_FEW_RECORDS = Fraction(5, 100)
 FEW_RECORDS = 30_000  # records times epsilon
@@ -49,7 +50,7 @@ WORST_SHARE = 0.12  # of the errors, that have heavy tails
 PRIOR_SCALE, PRIOR_SPREAD = math.log(0.55), 0.35  # of the logarithm of the scale
 BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
 BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
-LEAST_OF_ONE = 1.1  # for questions about one attribute: replicates of an estimate above 0 hide some of the noise
+LEAST_OF_ONE = 1.0  # for questions about one attribute: the law of their noise is known
 MISFIT = 0.02  # of the errors: what no law of the family explains
 MISSES = 0.05  # that are aimed at
 LEAST_SCALE, MOST_SCALE = 0.35, 40.0  # of an interval
@@ -77,7 +78,11 @@ def class_of(attributes: Iterable[int], known_pairs: frozenset[tuple[int, int]])
 
 
 class Examined(Protocol):
-    """What the exam asks a view: its tables and shares, and the moments of counts."""
+    """What the exam asks a view: its leaves, tables and shares, and the moments of counts."""
+
+    @property
+    def axes(self) -> tuple[LeafAxis, ...]:
+        """The leaves of every attribute."""
 
     @property
     def factors(self) -> Factors:
@@ -135,16 +140,22 @@ class Grid:
 
 
 def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
-    """Choose tuples of attributes, every other pair among those measured, and ends by the view's own counts."""
+    """Choose tuples of attributes, and ends by the view's own counts.
+
+    Every other pair is one of those measured, every other tuple besides has a list that people would group by.
+    """
     from sudare.noise.uniform import draw_below
 
     d, held = len(view.bins), sorted(view.known_pairs)
+    lists = [place for place, axis in enumerate(view.axes) if not axis.counted and 1 < axis.size <= LIST_TO_GROUP_BY]
     grids = []
     for number in range(tuples):
         wanted = min(SIZES[number % len(SIZES)], d)
         chosen: list[int] = []
         if wanted == 2 and number % 4 == 1 and held:
             chosen = list(held[int(draw_below(len(held), 1, rng=rng)[0])])
+        elif wanted > 1 and number % 4 > 1 and lists:
+            chosen = [lists[int(draw_below(len(lists), 1, rng=rng)[0])]]
         while len(chosen) < wanted:
             attribute = int(draw_below(d, 1, rng=rng)[0])
             chosen += [attribute] if attribute not in chosen else []
@@ -318,15 +329,11 @@ def _expected_shares() -> Reals:
 def scale_moments(moments: Moments, scale: float) -> Moments:
     """Widen what noise and model make of an interval, or narrow the model's part; what lies inside leaves stays.
 
-    The law of the noise is known, so it is never narrowed; what is more than it explains is the model's.
+    The law of the noise is known, so it is never narrowed; what is more than it explains is the model's. A question
+    with a part of the model is widened for what the model does not know: its noise only as far as the model takes part.
     """
     square = scale * scale
-    noise = moments.noise
-    model = square * moments.model + max(0.0, square - 1.0) * noise
-    return Moments(
-        value=moments.value,
-        noise=noise,
-        model=model,
-        inside=moments.inside,
-        replicates=moments.replicates,
-    )
+    noise, model = moments.noise, moments.model
+    widened = noise * model / (noise + model) if model > 0 else noise
+    model = square * model + max(0.0, square - 1.0) * widened
+    return replace(moments, model=model)

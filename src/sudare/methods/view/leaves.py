@@ -48,12 +48,14 @@ class LeafWeights:
     `mean`: of the records of a leaf, taken as spread evenly over it. `inside`: the variance of that mean if they lie
     together at one place, as nobody knows where; independent from leaf to leaf. `drift`: a deviation that all share.
     `heaps`: the least share of the records of a leaf that may lie at one place, however dense its neighbours are.
+    `ends`: between what weights every leaf has; None: it is not known.
     """
 
     mean: Reals
     inside: Reals
     drift: Reals
     heaps: Reals | None = None
+    ends: tuple[Reals, Reals] | None = None
 
     @classmethod
     def plain(cls, mean: Reals) -> LeafWeights:
@@ -65,6 +67,14 @@ class LeafWeights:
     def is_plain(self) -> bool:
         """Tell whether leaves are taken whole, or not at all."""
         return not self.inside.any() and not self.drift.any() and bool(np.all((self.mean == 0) | (self.mean == 1)))
+
+    def find_ends(self, records: Reals) -> tuple[float, float]:
+        """How far a sum can lie below and above its mean, wherever in its leaf each record lies."""
+        if self.ends is None:
+            return math.inf, math.inf
+        low, high = (end - self.mean for end in self.ends)
+        down, up = np.minimum(records * low, records * high), np.maximum(records * low, records * high)
+        return -float(down.sum()), float(up.sum())
 
 
 class MeanWeights(Protocol):
@@ -161,7 +171,8 @@ class LeafAxis:
         found = self._shift(mean, inside, np.zeros(self.counted) if is_count else self._slopes(mean))
         slopes = np.where(is_step, 0.0, COMMON_SHIFT * np.sqrt(12 * variance))
         heaps = self._find_heaps(is_step, above, width) if self.grain is None else None
-        return LeafWeights(found.mean, found.inside, found.drift + slopes, heaps)
+        is_known = weights.low is not None and weights.high is not None and (is_count or not self.is_supposed)
+        return LeafWeights(found.mean, found.inside, found.drift + slopes, heaps, (low, high) if is_known else None)
 
     @staticmethod
     def _find_heaps(is_step: Booleans, above: Reals, width: Reals) -> Reals:
@@ -189,7 +200,7 @@ class LeafAxis:
             inside[leaf] = ALL_ON_ONE_SIDE if is_step else variance
             drift[leaf] = 0.0 if is_step else COMMON_SHIFT * math.sqrt(12 * variance)
             heaps[leaf] = _find_heap(above) if is_step and self.grain is None else 0.0
-        return LeafWeights(mean, inside, drift, heaps)
+        return LeafWeights(mean, inside, drift, heaps, (low, high))
 
     def find_lumps(self, counts: Reals) -> Reals:
         """The share of the records of every leaf that may lie at one place: those that its neighbours do not explain.
