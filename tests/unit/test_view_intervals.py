@@ -182,3 +182,23 @@ def test_a_share_of_few_records_lies_between_nothing_and_all_and_a_shifted_one_n
 
     assert all(0 <= share.low <= share.high <= 100 for _, share in shares)
     assert shifted.value > 1
+
+
+def test_two_points_that_each_hold_nearly_nothing_of_a_leaf_may_hold_all_of_both(stored: TableView) -> None:
+    """COUNT of x = 6.9 AND y = 12 was 0 up to 6 where 151 lay: each part was weighed by the other's next to nothing."""
+    narrow = [np.full(axis.size, 1e-6) for axis in stored.axes]
+    cut = {axis: AxisWeight(mean, mean, 0.0 * mean, 0.0 * mean + 1.0) for axis, mean in enumerate(narrow)}
+    moments = stored.moments([cut])
+
+    assert moments.value < 1
+    assert moments.inside > (0.1 * stored.count_leaves(0).max()) ** 2
+    assert moments.above == pytest.approx(stored.total, rel=0.01)
+
+
+def test_noise_with_heavy_tails_tells_less_of_its_variance_the_fewer_cells_are_added_up(stored: TableView) -> None:
+    """Ten draws of Laplace noise tell as much of its variance as four of the normal law: groups were too narrow."""
+    leaves = np.arange(stored.axes[0].size)
+    one, many = (stored.moments([{0: take(leaves < end)}]).replicates for end in (1, 30))
+    normal = dataclasses.replace(stored, is_gaussian=True).moments([{0: take(leaves < 1)}]).replicates
+
+    assert (one, many, normal) == (4.0, pytest.approx(10 / 1.05), 10.0)

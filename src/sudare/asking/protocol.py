@@ -76,15 +76,15 @@ WeightBox = Mapping[int, AxisWeight]  # attribute -> weights; attributes that ar
 class Moments:
     """An estimated sum over the records, and the variances of its three errors: noise, model, inside of cells.
 
-    `replicates`: how many draws the variance of the noise comes from; None if it is known. `below` and `above`: how far
-    from the value what lies inside cells can lead at most, all of it being on one side.
+    `replicates`: how many draws of a normal law the variance of the noise comes from; None if it is known. `below` and
+    `above`: how far from the value what lies inside cells can lead at most, all of it being on one side.
     """
 
     value: float
     noise: float
     model: float
     inside: float = 0.0
-    replicates: int | None = None
+    replicates: float | None = None
     below: float = math.inf
     above: float = math.inf
 

@@ -276,7 +276,7 @@ def moments_of(parts: Parts) -> Moments:
     )
 
 
-def _fewest(moments: Sequence[Moments]) -> int | None:
+def _fewest(moments: Sequence[Moments]) -> float | None:
     known = [found.replicates for found in moments if found.replicates is not None]
     return min(known, default=None)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -75,6 +75,47 @@ class LeafWeights:
         low, high = (end - self.mean for end in self.ends)
         down, up = np.minimum(records * low, records * high), np.maximum(records * low, records * high)
         return -float(down.sum()), float(up.sum())
+
+
+class InsideError(NamedTuple):
+    """The variance for what lies inside leaves, and how far down and up it can lead at most."""
+
+    variance: float
+    below: float
+    above: float
+
+    @classmethod
+    def join(
+        cls, variances: Sequence[float], ends: Sequence[tuple[float, float]], value: float, *, is_count: bool
+    ) -> InsideError:
+        """What attributes that are cut do together, from what each does to a sum of this value."""
+        return cls(_join_variances(variances, value if is_count else 0.0), *_join_ends(ends, value))
+
+
+def _join_variances(variances: Sequence[float], value: float) -> float:
+    """The variance of a count that several attributes cut, of which each alone makes it vary by so much.
+
+    As of a product of independent factors; where a value is 0, or no count, the sum of their variances.
+    """
+    square = value * value
+    if len(variances) < 2 or not square > 0:
+        return sum(variances)
+    return square * (math.prod(1 + variance / square for variance in variances) - 1)
+
+
+def _join_ends(ends: Sequence[tuple[float, float]], value: float) -> tuple[float, float]:
+    """How far a count can be moved down and up by all attributes together, each of which moves it by so much.
+
+    What one takes away the others cannot, and what one adds they add to; only a sum above 0 can be told that way.
+    """
+    if not ends:
+        return 0.0, 0.0
+    if len(ends) == 1:
+        return ends[0]
+    if not value > 0 or any(down > value * (1 + 1e-9) for down, _ in ends):
+        return math.inf, math.inf
+    least = value * math.prod(max(0.0, 1 - down / value) for down, _ in ends)
+    return value - least, value * (math.prod(1 + up / value for _, up in ends) - 1)
 
 
 class MeanWeights(Protocol):

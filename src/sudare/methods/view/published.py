@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -38,7 +39,8 @@ def view_of(release: Release) -> TableView | BlockView:
     try:
         if "blocks" in release.frames:
             return _blocks(release.frames["blocks"], schema)
-        return _tables(release.frames, schema, release.certificate.measures)
+        view = _tables(release.frames, schema, release.certificate.measures)
+        return replace(view, is_gaussian="rho" in release.certificate.guarantee)
     except (KeyError, TypeError, ValueError, IndexError, StopIteration):
         raise ReleaseError("the tables of the view do not fit its schema; the release is damaged") from None
 

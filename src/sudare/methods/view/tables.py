@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from sudare.asking.protocol import Moments
 from sudare.methods.view.exam import CLASSES, class_of, scale_moments
 from sudare.methods.view.junction_tree import Factors, Message, weigh_all
-from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
+from sudare.methods.view.leaves import InsideError, LeafAxis, LeafWeights, MeanWeights
 from sudare.methods.view.repeated import RepeatedBoxes
 from sudare.methods.view.weighted import WeightedRecords
 from sudare.schema import Schema
@@ -79,6 +79,7 @@ class TableView:
     floor: float = 0.0
     records: WeightedRecords | None = None  # where pairs beyond the tree were measured
     measured: tuple[tuple[int, int], ...] = ()  # pairs of attributes with a noisy table of their own
+    is_gaussian: bool = False  # the law of the noise: normal, or two-sided geometric
 
     @property
     def total(self) -> float:
@@ -99,6 +100,7 @@ class TableView:
         sums = np.zeros(self.factors.versions)
         model, hidden, least, inside, below, above = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         restricted: set[int] = set()
+        cells = 0
         for plain in boxes:
             box = {axis: self._prepare(axis, weights) for axis, weights in plain.items()}
             answers, profiles = self._answer_box(box)
@@ -109,6 +111,7 @@ class TableView:
             in_box = self._inside(box, profiles, float(answers[0]))
             inside, below, above = inside + in_box.variance, below + in_box.below, above + in_box.above
             restricted |= {axis for axis, one in box.items() if one.is_restricting}
+            cells += sum(one.noisy_cells for one in box.values())
             model += math.sqrt(self.factor * self.doubt({axis: one.doubted for axis, one in box.items()}))
         noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
         found = Moments(
@@ -116,12 +119,21 @@ class TableView:
             noise=max(noise + hidden, least),
             model=model**2,
             inside=inside,
-            replicates=self.factors.versions - 1,
+            replicates=self._count_degrees(cells),
             below=below,
             above=above,
         )
         scale = self.scales[class_of(restricted, self.known_pairs)]
         return scale_moments(found, scale)
+
+    def _count_degrees(self, cells: int) -> float:
+        """How many draws of the normal law tell as much about a variance as the replicates.
+
+        The squares of two-sided geometric noise vary more than those of the normal law, the less the more cells are
+        added up: with 1 + 1.5/cells times the variance.
+        """
+        draws = float(self.factors.versions - 1)
+        return draws if self.is_gaussian or not cells else draws / (1 + HEAVY_TAILS / cells)
 
     def _prepare(self, axis: int, weights: Reals | LeafWeights | MeanWeights) -> PreparedAxis:
         """What follows from the weights of one attribute; kept, since groups share most of their attributes."""
@@ -179,7 +191,7 @@ class TableView:
 
     def _inside(self, box: Mapping[int, PreparedAxis], profiles: Mapping[int, Reals], value: float) -> InsideError:
         """What follows from not knowing where in its leaf a record lies, leaf by leaf, and what all leaves share."""
-        variance, ends = 0.0, list[tuple[float, float]]()
+        variances, ends = list[float](), list[tuple[float, float]]()
         for axis, one in box.items():
             if one.is_even:
                 continue
@@ -190,10 +202,11 @@ class TableView:
             records = profile[self.bins[axis]] * self.shares[axis][0]
             weights, lumps = one.weights, self._find_lumps(axis)
             lumps = lumps if weights.heaps is None else np.maximum(weights.heaps, lumps)
-            variance += float(((lumps * records) ** 2 + np.abs(records)) @ weights.inside)
-            variance += float(records @ weights.drift) ** 2
+            variance = float(((lumps * records) ** 2 + np.abs(records)) @ weights.inside)
+            variances.append(variance + float(records @ weights.drift) ** 2)
             ends.append(weights.find_ends(records))
-        return InsideError(variance, *_join_ends(ends, value))
+        is_count = len(ends) > 1 and all(one.weights.mean.min() >= 0 for one in box.values())
+        return InsideError.join(variances, ends, value, is_count=is_count)
 
     def _find_lumps(self, axis: int) -> Reals:
         if axis not in self._lumps:
@@ -441,29 +454,6 @@ class TableView:
         return whole
 
 
-class InsideError(NamedTuple):
-    """The variance for what lies inside leaves, and how far down and up it can lead at most."""
-
-    variance: float
-    below: float
-    above: float
-
-
-def _join_ends(ends: Sequence[tuple[float, float]], value: float) -> tuple[float, float]:
-    """How far a count can be moved down and up by all attributes together, each of which moves it by so much.
-
-    What one takes away the others cannot, and what one adds they add to; only a sum above 0 can be told that way.
-    """
-    if not ends:
-        return 0.0, 0.0
-    if len(ends) == 1:
-        return ends[0]
-    if not value > 0 or any(down > value * (1 + 1e-9) for down, _ in ends):
-        return math.inf, math.inf
-    least = value * _multiply(max(0.0, 1 - down / value) for down, _ in ends)
-    return value - least, value * (_multiply(1 + up / value for _, up in ends) - 1)
-
-
 @dataclass(frozen=True, slots=True)
 class AxisSpread:
     """The mean and the variance of what a question weighs the records with, by one attribute.
@@ -480,6 +470,7 @@ class AxisSpread:
 # By the normal law 1.6 (halves) to 3.5 (quarters) times the variance of a box; 1.8 was chosen by coverage of sums
 # on tables of scikit-learn and pydataset (breast_cancer, diabetes, pbc, Mroz, MedExp).
 TREND = 1.8
+HEAVY_TAILS = 1.5  # (6 - 3)/2: half of how far the fourth moment of Laplace noise lies above that of the normal law
 FEW_WEIGHTS = 8  # of leaves: 0 and 1, those of a share of a share, and leaves cut at either end
 MOST_LOOKED_AT = 4096  # leaves
 MOST_PREPARED = 2**18  # leaves whose weights are kept from one box to the next, with what follows from them
@@ -534,6 +525,14 @@ class PreparedAxis:
         if not self.is_graded:
             return spread
         return AxisSpread(spread.mean, TREND * spread.variance, TREND * spread.between)
+
+    @cached_property
+    def noisy_cells(self) -> int:
+        """How many leaves a count adds up, or leaves out if these are fewer; all of them in sums."""
+        if self.is_graded or not self.is_restricting:
+            return self.weights.mean.size if self.is_graded else 0
+        above = int(np.count_nonzero(self.weights.mean > (self.weights.mean.min() + self.weights.mean.max()) / 2))
+        return max(1, min(above, self.weights.mean.size - above))
 
     @cached_property
     def farthest(self) -> Reals:

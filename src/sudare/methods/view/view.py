@@ -316,6 +316,7 @@ class View(CurrencyMethod):
             floor=hidden_noise(drawn),
             records=weigh_records(drawn, factors, rng=rng),
             measured=drawn.measured_pairs,
+            is_gaussian=drawn.measured.is_gaussian,
         )
         if drawn.exam:
             view = replace(view, scales=_examine(view, drawn, counts, plan.steps, rng))
