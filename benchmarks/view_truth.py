@@ -6,7 +6,7 @@ median interval, the root of the mean square error and the median error; and `ne
 could be multiplied and would still hold 95 of 100 truths: 1 is just right, .5 twice as wide as needed.
 
     python -m benchmarks.view_truth [NAME or FILE.csv ...] [--epsilon 0.1 1 10] [--rows N] [--seeds N] [--questions N]
-                                    [--rho] [--hostile] [--keep ANSWERS.jsonl]
+                                    [--first N] [--shift N] [--rho] [--hostile] [--keep ANSWERS.jsonl]
 
 NAME is a set beside the project (adult, metro, electricity-normalized, phoneme, jm1) or a made-up table (chain, dense,
 wide, odd); without any, all of them are asked. Settings of the view were chosen on these; every other file was only
@@ -395,14 +395,15 @@ def _key(labels: tuple) -> tuple:
 
 
 def measure(
-    table: RawTable, make: Callable[[], View], *, seeds: int, questions: int, first: int = 0, hostile: bool = False
-) -> list[AnswerError]:
-    """Publish once a seed, and compare the answers to all questions with the truth."""
+    table: RawTable, make: Callable[[], View], *, seeds: int, questions: int, first: int = 0, shift: int = 0,
+    hostile: bool = False,
+) -> list[AnswerError]:  # fmt: skip
+    """Publish once a seed, and compare the answers to all questions with the truth; `shift`: from seed to questions."""
     errors, truth = [], table.open_truth()
     for seed in range(first, first + seeds):
         view = open_view(make().publish(table, rng=SeededRng(seed + 1)))
         draw = draw_hostile if hostile else draw_questions
-        asked = {one.statement: one for one in draw(table, number=questions, seed=seed)}  # each once
+        asked = {one.statement: one for one in draw(table, number=questions, seed=seed + shift)}  # each once
         for question in asked.values():
             errors += compare(view, truth, question)
     return errors
@@ -440,6 +441,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--shift", type=int, default=0, help="what the seeds of questions are above those of releases")
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--rho", action="store_true", help="(epsilon, 1e-9) instead of pure epsilon")
     parser.add_argument("--hostile", action="store_true", help="questions that intervals are hardest for")
@@ -459,7 +461,7 @@ def main() -> None:
         for epsilon in told.epsilon:
             delta = {"delta": "1e-9"} if told.rho else {}
             errors = measure(table, lambda e=epsilon, d=delta: View(epsilon=e, **d, neighbours="add-remove"),
-                             seeds=told.seeds, questions=told.questions, first=told.first,
+                             seeds=told.seeds, questions=told.questions, first=told.first, shift=told.shift,
                              hostile=told.hostile)  # fmt: skip
             pooled.setdefault(epsilon, []).extend(errors)
             for kind in () if told.pool else sorted({one.kind for one in errors}):
