@@ -8,12 +8,13 @@ people truly are in the cell. Seeds below 600 were looked at while the model was
 when the tails of busy cells and the bound by who sent a report were settled (seeds 310 to 514). Seeds from 900 were
 looked at by nobody before this was written, and nothing was changed after they were.
 
-`--renamed`: 16 x 16 cells, reports of mode sharp named by a town of the same kind (seed 1): seeds 5201 to 5208, which
-nobody looked at before, of three kinds of towns that nothing was built on: "terraces" (steps along both axes, lognormal
+`--renamed`: 16 x 16 cells, reports of mode sharp named by a town of the same kind (seed 1): seeds 5201 to 5208
+of three kinds of towns that the model was not built on: "terraces" (steps along both axes, lognormal
 noise, five towers), "avenues" (people along every fifth row and column, Weibull heights) and "islands" (fractal hills,
 all cells below the median empty). `--grid` is the same with mode grid, whose reports blur twice as much. The roughness
 of usual towns, the tails of busy cells and how regions count who sent a report were settled on seeds 3001 to 3005 of
-the first six kinds (16 x 16 renamed and grid, 32 x 32 sharp).
+the first six kinds (16 x 16 renamed and grid, 32 x 32 sharp); that roughness (2.5 to 3), LOWER_SHARE and UPPER_SHARE
+(1.7, 1.2 to 1.9, 1.4) and BLUR (2 to 2.5) were then moved after a look at 5201 to 5208: take other seeds for a test.
 
     python -m benchmarks.location_cover [--quick | --renamed | --grid]
 """
