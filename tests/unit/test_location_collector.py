@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
-from sudare.methods.location import density, geo
+from sudare.methods.location import density, geo, nearby
 from sudare.methods.location.collector import estimate_people
 from sudare.methods.location.counting import PIECE, count_reports, read_reports
 from sudare.methods.location.density import maximise_expectation
@@ -517,14 +517,25 @@ def test_pairs_within_reach_give_the_sums_of_the_whole_matrix(kind: str) -> None
     assert isinstance(law, Mechanism)
     people, reports = numbers.gamma(1.0, 30, (2, 300)), numbers.poisson(20, (2, 300)).astype(np.float64)
 
-    nearby, whole = NearbyFlow.of(law), MatrixFlow.of(law)
+    near, whole = NearbyFlow.of(law), MatrixFlow.of(law)
 
-    assert nearby.to_reports(people) == pytest.approx(whole.to_reports(people), rel=0.01, abs=0.01)
-    assert nearby.to_cells(reports) == pytest.approx(whole.to_cells(reports), rel=0.002)
-    assert nearby.to_reports(people).sum() == pytest.approx(people.sum())
-    assert nearby.square_to_reports(people[0]) == pytest.approx(whole.square_to_reports(people[0]), rel=0.01, abs=0.01)
-    assert nearby.square_to_cells(reports[0]) == pytest.approx(whole.square_to_cells(reports[0]), rel=0.01)
-    assert nearby.average(np.ones(300), 1.0) == pytest.approx(np.ones(300))
+    assert near.to_reports(people) == pytest.approx(whole.to_reports(people), rel=0.01, abs=0.01)
+    assert near.to_cells(reports) == pytest.approx(whole.to_cells(reports), rel=0.002)
+    assert near.to_reports(people).sum() == pytest.approx(people.sum())
+    assert near.square_to_reports(people[0]) == pytest.approx(whole.square_to_reports(people[0]), rel=0.01, abs=0.01)
+    assert near.square_to_cells(reports[0]) == pytest.approx(whole.square_to_cells(reports[0]), rel=0.01)
+    assert near.average(np.ones(300), 1.0) == pytest.approx(np.ones(300))
+
+
+def test_a_map_with_too_many_pairs_within_reach_is_refused_before_they_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = np.random.default_rng(2).integers(0, 300_000, (1_600, 2))
+    made = device_file(PointPlaces(points=points, names=tuple(map(str, range(1_600)))), "1/100")
+    monkeypatch.setattr(nearby, "MAX_FULL_PAIRS", 1_000_000)
+
+    with pytest.raises(ParameterError, match="map of 1600 cells has more than 1 million pairs within reach"):
+        make_flow(made.mechanism)
 
 
 def test_more_than_5000_places_off_the_plane_are_estimated() -> None:

@@ -26,6 +26,7 @@ from sudare.schema.arrays import Integers, Reals
 
 ROAD_DECAYS, POINT_DECAYS = 26.0, 32.0  # reach, in units of 1/beta
 MAX_PAIRS = 300_000_000  # kept: 8 bytes each on roads, 12 elsewhere
+MAX_FULL_PAIRS = 80_000_000  # of a sparse matrix both ways, which takes about 60 bytes a pair with those made of it
 MAX_KEPT_DECAYS = 100_000_000  # pairs up to which exp(-beta d) is kept, 8 bytes each
 MAX_ROWS = 20_000  # cells of a map that is searched row by row
 COARSE_DECAYS = 12.0  # a shorter reach, for weights that are sought
@@ -60,10 +61,13 @@ class NearbyPairs:
 
     def full_rows(self, metres: float) -> Any:
         """Give all distances up to so many metres as a sparse matrix, both ways, without places themselves."""
+        return self.shorten(metres).make_symmetric()
+
+    def make_symmetric(self) -> Any:
+        """Give the lengths of all pairs as a sparse matrix, both ways, without places themselves."""
         from scipy.sparse import csr_matrix
 
-        near = self.shorten(metres)
-        upper = csr_matrix((near.lengths, near.others, near.starts), shape=(self.size, self.size))
+        upper = csr_matrix((self.lengths, self.others, self.starts), shape=(self.size, self.size))
         return (upper + upper.T).tocsr()
 
     def shorten(self, metres: float) -> NearbyPairs:
@@ -102,7 +106,9 @@ def search_nearby(places: Places, reach: float) -> Any:
     """Give all distances up to so many metres as a sparse matrix, both ways; pairs at hand are taken if they reach."""
     kept: Any = places
     found = _kept_pairs(kept)
-    return (found[0] if found and found[0].reach >= reach else _search(places, reach)).full_rows(reach)
+    near = (found[0] if found and found[0].reach >= reach else _search(places, reach)).shorten(reach)
+    _check_pairs(len(near.others), near.size, MAX_FULL_PAIRS)
+    return near.make_symmetric()
 
 
 @functools.lru_cache(maxsize=1)
@@ -136,17 +142,21 @@ def _gather(rows: Rows, size: int) -> tuple[Integers, Integers, Any]:
     counts, others, lengths, total = [], [], [], 0
     for row_counts, row_others, row_lengths in rows:
         total += len(row_others)
-        if total > MAX_PAIRS:
-            raise ParameterError(
-                "this map of {cells} cells has more than {most} million pairs within reach at this epsilon; take a"
-                " larger epsilon, a smaller area or fewer places",
-                cells=size,
-                most=MAX_PAIRS // 10**6,
-            )
+        _check_pairs(total, size, MAX_PAIRS)
         counts.append(row_counts)
         others.append(row_others.astype(np.int32))
         lengths.append(row_lengths)
     return np.concatenate(counts), np.concatenate(others), np.concatenate(lengths)
+
+
+def _check_pairs(pairs: int, size: int, most: int) -> None:
+    if pairs > most:
+        raise ParameterError(
+            "this map of {cells} cells has more than {most} million pairs within reach at this epsilon; take a"
+            " larger epsilon, a smaller area or fewer places",
+            cells=size,
+            most=most // 10**6,
+        )
 
 
 def _search_points(places: PointPlaces, reach: float) -> Rows:
