@@ -23,6 +23,11 @@ settings.load_profile(os.environ.get("SUDARE_HYPOTHESIS", "sudare"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests start hundreds of processes: where an environment forbids to keep byte code, each would compile everything anew.
+# Planted faults (tests/mutants) change files within a second, which byte code does not notice.
+if os.environ.get("SUDARE_HYPOTHESIS") != "mutants":
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

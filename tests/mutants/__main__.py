@@ -33,7 +33,12 @@ def run_tests(tests: list[str], place: Path, *, everything: bool = False) -> Run
     """Run tests against the source in `place`; to the first failure, or all of them."""
     report = place / "report.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", f"--junitxml={report}", *tests]
-    given = {**os.environ, "PYTHONPATH": str(place / "src"), "SUDARE_HYPOTHESIS": "mutants"}
+    given = {
+        **os.environ,
+        "PYTHONPATH": str(place / "src"),
+        "SUDARE_HYPOTHESIS": "mutants",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
         command if everything else [*command, "-x"], cwd=ROOT, env=given, capture_output=True, text=True, check=False
     )

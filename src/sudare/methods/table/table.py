@@ -443,9 +443,13 @@ class Table(CurrencyMethod):
         """The sides of squares: those given, else by the workload; None for those of an earlier version."""
         if self.sides is not None:
             return read_sides(self.sides, schema)
-        usual, earlier = find_map_sides(schema), find_layout(schema)
-        if not usual or (self.shares is not None and earlier is not None and len(self.shares) == len(earlier.sizes)):
-            return None  # releases that have shares and no sides are of an earlier version
+        usual = find_map_sides(schema)
+        if not usual:
+            return None
+        if self.shares is not None:
+            earlier = find_layout(schema)
+            if earlier is not None and len(self.shares) == len(earlier.sizes):
+                return None  # releases that have shares and no sides are of an earlier version
         return add_sides(FOCUS_WORKLOADS[self.focus] or self.workload, usual)
 
     def is_large(self, schema: Schema) -> bool:
