@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import subprocess
 import sys
 from datetime import date
@@ -37,6 +38,17 @@ def box(**values: set[int]) -> Impossible:
 
 def test_names_and_sizes_follow_the_attributes() -> None:
     assert (PEOPLE.names, PEOPLE.sizes, PEOPLE.size) == (("age", "marital"), (21, 3), 63)
+
+
+def test_a_schema_of_another_process_is_found_where_an_equal_one_is_kept() -> None:
+    """Words have other hashes in other processes, so none may travel."""
+    kept = {PEOPLE: "kept"}
+    code = "import pickle, sys; one = pickle.load(sys.stdin.buffer); hash(one); pickle.dump(one, sys.stdout.buffer)"
+    travelled = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(PEOPLE), stdout=subprocess.PIPE, check=True
+    ).stdout
+
+    assert kept[pickle.loads(travelled)] == "kept"
 
 
 def test_sizes_are_exact_far_beyond_a_machine_word() -> None:

@@ -252,12 +252,24 @@ class Schema:
                         "an impossible combination needs values of {name} between 0 and {top}", name=name, top=size - 1
                     )
 
-    @property
+    def __hash__(self) -> int:
+        """Give one number for equal schemas, worked out once: many results are kept by the schema they belong to."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.unit, self.attributes, self.identifiers, self.impossible, self.areas))
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the number out: another process has other numbers for the same words."""
+        return {name: value for name, value in vars(self).items() if name != "_hash"}
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Name the published attributes, in order."""
         return tuple(attribute.name for attribute in self.attributes)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Count the codes of every attribute."""
         return tuple(attribute.size for attribute in self.attributes)

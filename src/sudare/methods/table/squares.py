@@ -167,6 +167,7 @@ class SquareLayout:
 # --- which levels ---------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=16)
 def find_space(schema: Schema) -> tuple[int, ...]:
     """Find the attributes that make a map: the first mesh or cells of H3, or the only two ordered attributes.
 
