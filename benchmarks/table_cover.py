@@ -1,10 +1,11 @@
 """How many true sums lie within the published margins of a map: cells, irregular regions and rectangles, by thirds.
 
-python -m benchmarks.table_cover [--least 3000] [--maps census,clustered,suburbs] [--epsilons 1/10,1]
+python -m benchmarks.table_cover [--least 3000] [--maps census,clustered,suburbs] [--epsilons 1/10,1] [--xy]
 
-Every release is drawn anew on a map of 80 x 80 cells (1 km mesh of one area). The figures of a kind are put in order of
-their true sums and parted in thirds, from thin to dense; releases are drawn until each third has at least `--least` of
-them. Both currencies (for epsilon: rho = epsilon^2 / 2) and both neighbour relations. `asked` counts the intervals of
+Every release is drawn anew on a map of 80 x 80 cells (1 km mesh of one area); with --xy of 272 x 272 cells in two
+columns of numbers, where squares of 256, 64, 16 and 4 are measured. The figures of a kind are put in order of their
+true sums and parted in thirds, from thin to dense; releases are drawn until each third has at least `--least` of them.
+Both currencies (for epsilon: rho = epsilon^2 / 2) and both neighbour relations. `asked` counts the intervals of
 `sudare query`, for rectangles. Seeds of these maps were used for no constant; the map of suburbs was made after all
 constants were chosen.
 """
@@ -31,16 +32,16 @@ from sudare.methods.table.estimates import TableFigures
 from sudare.methods.table.measured import MeasuredTable, measure_levels
 from sudare.methods.table.squares import SquareLayout
 from sudare.noise import SystemRng
-from sudare.schema import Attribute, MeshCells, Schema
+from sudare.schema import Attribute, MeshCells, NumberBins, Schema
 
-SIDE, REGIONS, BOXES, CELLS = 80, 90, 90, 900
+MESH_SIDE, XY_SIDE, REGIONS, BOXES, CELLS = 80, 272, 90, 90, 900
 SAVED = Path(__file__).parent / "results" / "table_cover.json"
-MAPS: dict[str, Callable[[], np.ndarray]] = {
-    "census": lambda: census_square(rows=SIDE, columns=SIDE, people_per_cell=100, seed=131),
-    "clustered": lambda: clustered(SIDE, 132),
-    "sparse": lambda: sparse(SIDE, 133),
-    "thin cascade": lambda: cascade(SIDE, 134, 3.0),
-    "suburbs": lambda: made_suburbs((SIDE, SIDE), 135, 150_000),
+MAPS: dict[str, Callable[[int], np.ndarray]] = {
+    "census": lambda side: census_square(rows=side, columns=side, people_per_cell=100, seed=131),
+    "clustered": lambda side: clustered(side, 132),
+    "sparse": lambda side: sparse(side, 133),
+    "thin cascade": lambda side: cascade(side, 134, 3.0)[:side, :side],
+    "suburbs": lambda side: made_suburbs((side, side), 135, 25 * side * side),
 }
 
 
@@ -77,25 +78,37 @@ class Figures:
     def _ask(self, measured: MeasuredTable, counts: Counts) -> np.ndarray:
         opened = OpenedTable.of_cells(TableFigures(measured=measured, table=counts))
         leaves, groups, truth = self.sets["rectangles"]
-        codes = measured.layout.columns(leaves)[:, 0]
+        codes = measured.layout.columns(leaves)
         held = []
         for place in np.argsort(truth, kind="stable"):
-            weights = np.zeros(opened.schema.attributes[0].size)
-            weights[codes[groups == place]] = 1.0
-            estimate = answer(opened.moments([{0: weights}]))
+            wanted = {}
+            for position, attribute in enumerate(opened.schema.attributes):
+                wanted[position] = np.zeros(attribute.size)
+                wanted[position][codes[groups == place, position]] = 1.0
+            estimate = answer(opened.moments([wanted]))
             held.append(estimate.low <= truth[place] <= estimate.high)
         return np.array(held)
 
 
-def cover(name: str, promise: dict[str, Any], neighbours: str, least: int) -> dict[str, Any]:
-    """Draw releases of a map and count how many true sums the margins hold, by thirds."""
-    table = MAPS[name]()
-    cells = MeshCells(level=3, area=("5339",))
-    rows, columns = cells.grid(np.arange(cells.size))
-    values = table[rows - rows.min(), columns - columns.min()]
-    schema = Schema(name="map", attributes=(Attribute(name="mesh", domain=cells),))
+def _count(table: np.ndarray, *, is_mesh: bool) -> Counts:
+    if is_mesh:
+        cells = MeshCells(level=3, area=("5339",))
+        rows, columns = cells.grid(np.arange(cells.size))
+        values = table[rows - rows.min(), columns - columns.min()]
+        schema = Schema(name="map", attributes=(Attribute(name="mesh", domain=cells),))
+    else:
+        values, named = table.ravel(), zip("xy", table.shape, strict=True)
+        sides = [Attribute(name=name, domain=NumberBins.of_width(0, size, 1)) for name, size in named]
+        schema = Schema(name="map", attributes=tuple(sides))
     kept = np.flatnonzero(values)
-    counts, method = Counts.build(schema, kept[:, None], values[kept]), Table(**promise)
+    return Counts.build(schema, kept[:, None], values[kept])
+
+
+def cover(name: str, promise: dict[str, Any], neighbours: str, least: int, *, is_mesh: bool = True) -> dict[str, Any]:
+    """Draw releases of a map and count how many true sums the margins hold, by thirds."""
+    table = MAPS[name](MESH_SIDE if is_mesh else XY_SIDE)
+    counts, method = _count(table, is_mesh=is_mesh), Table(**promise)
+    schema = counts.schema
     plan = method.plan(schema, neighbours=neighbours)  # type: ignore[arg-type]
     layout: Any = method.layout_of(schema)
     figures, held = Figures(table, layout), {}
@@ -132,18 +145,19 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--least", type=int, default=3000)
     parser.add_argument("--maps", default=",".join(MAPS))
     parser.add_argument("--epsilons", default="1/10,1")
+    parser.add_argument("--xy", action="store_true")
     given = parser.parse_args(argv)
     results = []
     for name in given.maps.split(","):
         for epsilon in map(Fraction, given.epsilons.split(",")):
             for promise in ({"epsilon": epsilon}, {"rho": epsilon**2 / 2}):
                 for neighbours in ("replace", "add-remove"):
-                    results.append(cover(name, promise, neighbours, given.least))
+                    results.append(cover(name, promise, neighbours, given.least, is_mesh=not given.xy))
                     print({key: value for key, value in results[-1].items() if key != "figures"}, flush=True)
     worst = {part: min((min(row["held"][part]), row["map"]) for row in results) for part in results[0]["held"]}
     most = {part: max((max(row["held"][part]), row["map"]) for row in results) for part in results[0]["held"]}
     print("lowest", worst, "highest", most, "figures of a third", results[0]["figures"])
-    if given.maps == ",".join(MAPS):
+    if given.maps == ",".join(MAPS) and not given.xy:
         SAVED.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_utime:.0f} CPU s")
 

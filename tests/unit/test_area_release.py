@@ -135,6 +135,14 @@ def test_a_workload_that_asks_for_areas_gives_them_a_share_and_one_that_does_not
     assert 0 < few < many
 
 
+def test_the_preview_says_which_tables_are_only_added_up_and_how_to_measure_them() -> None:
+    told = [str(line) for line in Table(epsilon=1, tables=("town*sex", "province*sex=1/10")).preview(FACTS).lines()]
+    added = [line.partition(":")[0] for line in told if "added up from cells" in line]
+
+    assert added == ["town x sex"]
+    assert any("such as town*sex=1/10" in line for line in told)
+
+
 def test_the_promise_is_spent_whole_with_further_tables() -> None:
     for given in ({"epsilon": 1}, {"rho": "1/10"}):
         for neighbours in ("replace", "add-remove"):

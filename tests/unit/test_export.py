@@ -86,9 +86,10 @@ def test_what_does_not_fit_is_refused(release: Release, tmp_path: Path, monkeypa
     (tmp_path / "there.xlsx").touch()
     monkeypatch.setattr(office, "MOST_ROWS", 3)
 
-    for name, words in (("there.xlsx", "exists"), ("t.pdf", "must end in .xlsx or .csv"), ("t.xlsx", "holds 3 rows")):
+    for name, words in (("there.xlsx", "exists"), ("t.pdf", "must end in .xlsx or .csv"), ("t.xlsx", "holds 3;")):
         with pytest.raises(ReleaseError, match=words):
             export_release(release, tmp_path / name)
+    assert [file.name for file in tmp_path.iterdir()] == ["there.xlsx"]
     with pytest.raises(ReleaseError, match="no table other"):
         export_release(release, tmp_path / "t.csv", table="other")
 

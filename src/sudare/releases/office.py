@@ -50,6 +50,9 @@ def export_release(
     frames = dict(release.frames) if table is None else {table: release._table(table)}
     if not frames:
         raise ReleaseError("the release holds no table, so there is nothing to open in Excel; use its files")
+    if path.suffix.lower() == ".xlsx":
+        for name, frame in frames.items():
+            _check_rows(name, frame)
     shown = {name: _relabel(frame, release, labels) for name, frame in frames.items()}
     match path.suffix.lower():
         case ".xlsx":
@@ -137,18 +140,31 @@ def _write_book(release: Release, tables: Mapping[str, Mapping[str, list[Any]]],
         book.close()
 
 
+def _check_rows(name: str, frame: Frame) -> None:
+    """Refuse a long table before its values are listed, which would take long and much memory."""
+    if frame.rows > MOST_ROWS:
+        raise ReleaseError(
+            "table {name} has {rows} rows, and a sheet of Excel holds {most}; write it as .csv with --table {name}, or"
+            " name a shorter table",
+            name=name,
+            rows=frame.rows,
+            most=MOST_ROWS,
+        )
+
+
 def _check_size(name: str, columns: Mapping[str, list[Any]]) -> None:
-    rows = len(next(iter(columns.values())))
     longest = max(
         (len(value) for column in columns.values() for value in set(column) if isinstance(value, str)), default=0
     )
-    if rows > MOST_ROWS or len(columns) > _MOST_COLUMNS or longest > _MOST_CHARACTERS:
+    if len(columns) > _MOST_COLUMNS or longest > _MOST_CHARACTERS:
         raise ReleaseError(
-            "table {name} has {rows} rows and {columns} columns; a sheet of Excel holds {most} rows; write .csv",
+            "table {name} has {columns} columns and values of up to {longest} characters; a sheet of Excel holds"
+            " {most} columns and {most_characters} characters in a cell; write .csv",
             name=name,
-            rows=rows,
             columns=len(columns),
-            most=MOST_ROWS,
+            longest=longest,
+            most=_MOST_COLUMNS,
+            most_characters=_MOST_CHARACTERS,
         )
 
 

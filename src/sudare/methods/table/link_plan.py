@@ -213,6 +213,15 @@ class TableError:
         names = " x ".join(self.spec.names)
         if self.spec.is_exact:
             return text("{names}: {figures} figures, exact", names=names, figures=self.groups)
+        if not self.spec.share and len(self.spec.names) > 1:
+            return text(
+                "{names}: {figures} figures, standard deviation {deviation}, added up from cells; to measure them, give"
+                " a share of the promise, such as {table}=1/10",
+                names=names,
+                figures=self.groups,
+                deviation=f"{self.deviation:.1f}",
+                table=str(self.spec),
+            )
         return text(
             "{names}: {figures} figures, standard deviation {deviation}",
             names=names,
