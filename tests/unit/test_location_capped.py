@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sudare.errors import ParameterError
 from sudare.methods.location.device_file import DeviceFile
 from sudare.methods.location.grid import PlaneGrid, PointPlaces
 from sudare.methods.location.hidden import HiddenMechanism, certify_hidden, measure_hidden
@@ -57,13 +58,12 @@ def test_fair_under_a_prior_caps_the_greatest_posterior_of_a_larger_map() -> Non
     assert any("what the cap on posteriors costs" in str(line) for line in preview.lines())
 
 
-def test_a_larger_map_of_points_warns_that_busy_places_are_not_capped() -> None:
+def test_a_larger_map_of_points_is_refused_before_any_work() -> None:
     numbers = np.random.default_rng(5)
     points = PointPlaces(points=numbers.integers(0, 2_500_000, (264, 2)), names=tuple(map(str, range(264))))
 
-    preview = Location(grid=points, epsilon_per_metre="0.008", mode="fair", prior=make_town(264, 6)).preview()
-
-    assert any("20000 cells (260 where the map is no plane)" in str(warning) for warning in preview.warnings)
+    with pytest.raises(ParameterError, match="at most 20000 cells, or 260 where it is no plane, not 264; use larger"):
+        Location(grid=points, epsilon_per_metre="0.008", mode="fair", prior=make_town(264, 6)).preview()
 
 
 def test_a_place_that_holds_half_of_all_people_is_told_before_publication() -> None:

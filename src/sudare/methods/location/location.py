@@ -254,6 +254,7 @@ class Location(Method):
 
     def mechanism(self, *, progress: Progress | None = None) -> Mechanism | HiddenMechanism:
         """Build the mechanism: weights of the mode, beta, both exact; the map proves its metric first."""
+        self._require_capped()
         check_metric(self.places)
         reportable = np.ones(self.places.size, dtype=np.bool_) if self.weights is None else self.weights > 0
         inputs = np.ones_like(reportable) if self.inputs == "all" else reportable
@@ -261,7 +262,7 @@ class Location(Method):
             people = share_prior(inputs, self.prior)
             epsilon = Fraction(self.epsilon_per_metre)
             return build_near_mechanism(self.places, epsilon, people=people, cells=reportable, inputs=inputs)
-        if self.mode == "fair" and self.prior is not None and is_capped(self.places):
+        if self.mode == "fair" and self.prior is not None:
             return build_capped_mechanism(
                 self.places,
                 Fraction(self.epsilon_per_metre),
@@ -281,6 +282,17 @@ class Location(Method):
             extra_distance=float(self.extra_distance),
             progress=progress,
         )
+
+    def _require_capped(self) -> None:
+        """Refuse mode fair with a prior on a map too large for a cap, before any work."""
+        if self.mode == "fair" and self.prior is not None and not is_capped(self.places):
+            raise ParameterError(
+                "mode fair with a prior needs a map of at most {most} cells, or {other} where it is no plane, not"
+                " {cells}; use larger cells or a mesh, leave the prior out to even out edges only, or take mode near",
+                most=MAX_PLANE_CELLS,
+                other=MAX_OTHER_CELLS,
+                cells=self.places.size,
+            )
 
     # --- the release ------------------------------------------------------------------------------------------------
 
@@ -356,13 +368,7 @@ class Location(Method):
         if self.mode != "fair" or self.prior is None:
             return measured
         if not isinstance(mechanism, HiddenMechanism):
-            note = text(
-                "mode fair caps the posterior of busy places on maps of up to {most} cells ({other} where the map is no"
-                " plane); on this one it evens out edges only, and busy places are found more surely than others",
-                most=MAX_PLANE_CELLS,
-                other=MAX_OTHER_CELLS,
-            )
-            return replace(measured, notes=(note,))
+            return measured  # of the first version, which knew no cap
         return self._tell_price(measured, share_prior(mechanism.can_enter, self.prior), mechanism)
 
     def _tell_price(self, measured: LocationPreview, people: Reals, capped: HiddenMechanism) -> LocationPreview:
