@@ -194,6 +194,23 @@ def test_bounds_stay_below_the_scores_they_bound(counts, criteria, quality) -> N
             assert checker.measure.box_bound(fine, judged.classes, judged.lost) <= inside
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    counts=small_tables, share=st.sampled_from([Fraction(1, 5), Fraction(1)]), order=st.randoms(use_true_random=False)
+)
+def test_the_tuples_found_among_those_of_finer_nodes_are_those_of_the_lost_classes(counts, share, order) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(counts, k=3, max_suppressed=share)
+    checker = NodeChecker(problem)
+    nodes = list(problem.lattice.nodes())
+    order.shuffle(nodes)
+    for node in nodes:
+        checker.check(node)
+        judged = checker.judge_classes(node)
+        expected = np.flatnonzero(judged.lost[judged.classes.ids])
+
+        assert np.array_equal(np.sort(checker.lost_tuples.find(judged)), expected)
+
+
 @pytest.mark.parametrize("quality", ["discernability", "average class size"])
 @pytest.mark.parametrize("seed", range(40))
 def test_the_optimum_equals_brute_force_where_one_class_is_most_of_the_table(quality: str, seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sudare.methods.kanon.criteria import Closeness, MinimumSize, all_satisfied
 from sudare.methods.kanon.lattice import Node, is_finer
 from sudare.methods.kanon.problem import CheckedNode, Problem, SearchProgress, SearchResult
 from sudare.methods.kanon.quality import QualityMeasure
-from sudare.methods.kanon.tuples import Classes
-from sudare.schema.arrays import Booleans
+from sudare.methods.kanon.tuples import Classes, Tuples
+from sudare.schema.arrays import Booleans, Codes
 
 PROGRESS_CHECKS = 64  # progress is reported once in so many checks
 RECENT_NODES = 8  # nodes whose classes at least stay in memory for the questions that follow a check
@@ -82,7 +84,8 @@ class NodeChecker:
         self.trace: list[CheckedNode] = []
         self.cells = 0
         self.count = 0
-        self.finer_classes = FinerClasses(problem.lattice.heights, problem.tuples.count)
+        self.finer_classes = FinerClasses(problem.lattice.heights)
+        self.lost_tuples = LostTuples(problem.tuples, problem.lattice.heights)
         self._recent: dict[Node, JudgedClasses] = {}  # of few nodes: classes take far more memory than verdicts
         self._recent_classes = 0  # how many they have together
         self._certain_losses: dict[Node, Any] = {}
@@ -115,7 +118,9 @@ class NodeChecker:
         checked = self._judge(judged)
         self._record(checked)
         if self.measure.counts_classes and not checked.excludes_finer:
-            self._certain_losses[node] = self.measure.certain_loss(judged.classes, judged.lost)
+            self._certain_losses[node] = self._sum_up_loss(judged)
+        if checked.excludes_finer and judged.lost_rows < NEAR_LIMIT * self.max_suppressed_rows:
+            self.lost_tuples.note(judged)
         return checked
 
     def judge_classes(self, node: Node) -> JudgedClasses:
@@ -148,7 +153,7 @@ class NodeChecker:
         if len(far) == FAR_NODES:
             between = tuple(map(min, *far, node))
             far.clear()
-            if between != self._node_of(source):
+            if between != self._node_of(source) and self.finer_classes.may_save(between):
                 self.finer_classes.keep(tuples.classes(between, source))
                 source = self.finer_classes.find(node)
         classes = tuples.classes(node, source)
@@ -233,9 +238,12 @@ class NodeChecker:
     def certain_loss(self, node: Node) -> Any:
         """Give the rows that a checked node and all finer ones lose, in the form of the quality measure; kept."""
         if node not in self._certain_losses:
-            judged = self.judge_classes(node)
-            self._certain_losses[node] = self.measure.certain_loss(judged.classes, judged.lost)
+            self._certain_losses[node] = self._sum_up_loss(self.judge_classes(node))
         return self._certain_losses[node]
+
+    def _sum_up_loss(self, judged: JudgedClasses) -> Any:
+        classes, lost = judged.classes, judged.lost
+        return self.measure.certain_loss(classes, lost, lambda: self.lost_tuples.find(judged))
 
     def report_progress(self, lower_bound: float) -> None:
         """Report progress once in `PROGRESS_CHECKS` checks."""
@@ -260,8 +268,9 @@ class NodeChecker:
 
 # --- classes to sum up from -------------------------------------------------------------------------------------------
 
-MAX_KEPT_NODES = 96  # nodes whose classes are kept
-MAX_KEPT_BYTES = 2**28  # memory of all of them, estimated at 8 bytes a tuple
+# More of them save more work, up to what fits into memory: at most so many nodes, and so many classes of all of them,
+# at about 48 bytes each.
+MAX_KEPT_NODES, MAX_KEPT_CLASSES = 300, 2**24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -278,42 +287,124 @@ class _KeptClasses:
         return self.count, self.age
 
 
-class FinerClasses:
-    """The classes of some checked nodes, to sum up coarser ones from.
+class NodePacker:
+    """Keeps a node as one number, a few bits for each level, to compare all levels at once.
 
-    A node is kept as one number, a few bits for each level; the bit above each level shows a borrow when two are
-    subtracted, so that one subtraction compares all levels.
+    The bit above each level shows a borrow when two nodes are subtracted: f is as fine as n if (marked n - f) has all.
     """
 
-    def __init__(self, heights: Node, tuples: int) -> None:
-        self._size = min(MAX_KEPT_NODES, max(4, MAX_KEPT_BYTES // (8 * max(1, tuples))))
+    def __init__(self, heights: Node) -> None:
         self._bits = 2 + max(heights, default=0).bit_length()  # levels may lie one above the top
-        self._borrow = sum(1 << (self._bits * axis + self._bits - 1) for axis in range(len(heights)))
-        self._kept: list[_KeptClasses] = []  # in their order
-        self._by_age: dict[int, _KeptClasses] = {}  # the oldest first
+        self.borrow = sum(1 << (self._bits * axis + self._bits - 1) for axis in range(len(heights)))
 
-    def _pack(self, node: Node) -> int:
+    def pack(self, node: Node) -> int:
+        """Pack a node."""
         packed = 0
         for level in reversed(node):
             packed = packed << self._bits | level
         return packed
 
+    def mark(self, node: Node) -> int:
+        """Pack a node that others are subtracted from."""
+        return self.pack(node) | self.borrow
+
+
+class FinerClasses:
+    """The classes of some checked nodes, to sum up coarser ones from."""
+
+    def __init__(self, heights: Node) -> None:
+        self._packer = NodePacker(heights)
+        self._kept: list[_KeptClasses] = []  # in their order
+        self._by_use: dict[int, _KeptClasses] = {}  # by age, the one that was not used for longest first
+        self._classes = 0  # of all that are kept
+        self._ages = itertools.count()
+        self._useless: list[int] = []
+
     def find(self, node: Node) -> Classes | None:
         """Find the finer node with the fewest classes; None if no kept node is finer."""
-        borrow = self._borrow
-        marked = self._pack(node) | borrow
+        marked, borrow = self._packer.mark(node), self._packer.borrow
         for kept in self._kept:
             if (marked - kept.packed_node) & borrow == borrow:
+                self._by_use[kept.age] = self._by_use.pop(kept.age)
                 return kept.classes
         return None
 
+    def may_save(self, node: Node) -> bool:
+        """Tell whether a node may have fewer classes than those, coarser or the same, that were found to be useless."""
+        packed, borrow = self._packer.pack(node), self._packer.borrow
+        return not any((useless - packed) & borrow == borrow for useless in self._useless)
+
     def keep(self, classes: Classes) -> None:
-        """Keep classes in the place of the oldest ones, unless they save too little."""
+        """Keep classes in the place of those that were not used for longest, unless they save too little."""
         if 6 * classes.count > 5 * classes.tuples.count:  # nearly as many classes as tuples: little work is saved
+            self._useless.append(self._packer.mark(classes.node))
             return
-        if len(self._kept) == self._size:
-            oldest = self._by_age.pop(next(iter(self._by_age)))
-            del self._kept[bisect.bisect_left(self._kept, oldest.order, key=lambda kept: kept.order)]
-        age = 1 + next(reversed(self._by_age), 0)
-        newest = self._by_age[age] = _KeptClasses(classes.count, age, self._pack(classes.node), classes)
-        bisect.insort(self._kept, newest, key=lambda kept: kept.order)
+        kept = _KeptClasses(classes.count, next(self._ages), self._packer.pack(classes.node), classes)
+        self._by_use[kept.age] = kept
+        bisect.insort(self._kept, kept, key=lambda kept: kept.order)
+        self._classes += kept.count
+        while len(self._kept) > MAX_KEPT_NODES or (self._classes > MAX_KEPT_CLASSES and len(self._kept) > 1):
+            unused = self._by_use.pop(next(iter(self._by_use)))
+            del self._kept[bisect.bisect_left(self._kept, unused.order, key=lambda kept: kept.order)]
+            self._classes -= unused.count
+
+
+# --- the tuples of lost classes ---------------------------------------------------------------------------------------
+
+NEAR_LIMIT = 2  # nodes that lose less than so many times what may be left out are noted: coarser ones lose a part of it
+MAX_LOST_SETS, MAX_LOST_TUPLES = 512, 2**25  # nodes noted, and the tuples of all of them, at 4 bytes each
+FEW_LOST = 8  # tuples are looked through at once if they are at most this part of all; else a smaller set is made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LostSet:
+    """What a node loses: one tuple of each lost class, or all their tuples once somebody has looked for them."""
+
+    node: Node
+    packed_node: int
+    tuples: NDArray[np.int32]
+    is_whole: bool
+
+
+class LostTuples:
+    """The tuples that some nodes lose. A coarser node loses a part of them, so that few tuples are looked through."""
+
+    def __init__(self, tuples: Tuples, heights: Node) -> None:
+        self._tuples = tuples
+        self._packer = NodePacker(heights)
+        self._sets: dict[Node, _LostSet] = {}  # the one that was not used for longest first
+        self._size = 0
+
+    def note(self, judged: JudgedClasses) -> None:
+        """Note a node that loses so much that its tuples are looked for only if a coarser node needs them."""
+        self._keep(judged.classes.node, judged.classes.first[judged.lost], is_whole=False)
+
+    def find(self, judged: JudgedClasses) -> Codes:
+        """Find the tuples that a node loses."""
+        node = judged.classes.node
+        members = self._tuples.find_alike(node, judged.classes.first[judged.lost], self._find_pool(node))
+        self._keep(node, members, is_whole=True)
+        return members
+
+    def _keep(self, node: Node, tuples: Codes, *, is_whole: bool) -> _LostSet:
+        known = self._sets.pop(node, None)
+        self._size += tuples.size - (0 if known is None else known.tuples.size)
+        kept = self._sets[node] = _LostSet(node, self._packer.pack(node), tuples.astype(np.int32), is_whole)
+        while len(self._sets) > MAX_LOST_SETS or (self._size > MAX_LOST_TUPLES and len(self._sets) > 1):
+            self._size -= self._sets.pop(next(iter(self._sets))).tuples.size
+        return kept
+
+    def _find_pool(self, node: Node) -> Codes | None:
+        """Find few tuples that are known to hold all that a node loses; None for all tuples."""
+        marked, borrow = self._packer.mark(node), self._packer.borrow
+        finer = [lost for lost in self._sets.values() if (marked - lost.packed_node) & borrow == borrow]
+        pool = min((lost for lost in finer if lost.is_whole), key=lambda lost: lost.tuples.size, default=None)
+        if finer and (pool is None or pool.tuples.size * FEW_LOST > self._tuples.count):
+            pool = min(finer, key=lambda lost: lost.tuples.size)
+            if not pool.is_whole:
+                members = self._tuples.find_alike(pool.node, pool.tuples.astype(np.int64))
+                pool = self._keep(pool.node, members, is_whole=True)
+        if pool is None:
+            return None
+        self._sets[pool.node] = self._sets.pop(pool.node)
+        return pool.tuples.astype(np.int64)

@@ -50,7 +50,7 @@ class QualityMeasure(Protocol):
     def coarser_bound(self, classes: Classes) -> float:
         """Bound the scores of a checked node and of all coarser ones from below."""
 
-    def certain_loss(self, classes: Classes, lost: Booleans) -> Any:
+    def certain_loss(self, classes: Classes, lost: Booleans, lost_tuples: Callable[[], Codes]) -> Any:
         """Sum up the rows of lost classes, which every finer node suppresses too, in the form of this measure."""
 
     def bound_with_loss(self, node: Node, loss: Any) -> float:
@@ -173,14 +173,17 @@ class AttributeMeasure:
         """Know no more than `bound_with_loss` does."""
         return float("-inf")
 
-    def certain_loss(self, classes: Classes, lost: Booleans) -> list[list[float]] | None:
+    def certain_loss(
+        self, classes: Classes, lost: Booleans, lost_tuples: Callable[[], Codes]
+    ) -> list[list[float]] | None:
         """Add up what the lost rows lose more, for every attribute and level."""
         if not lost.any():
             return None
-        tuples, is_lost = self.tuples, classes.has_tuples(lost)
-        is_rest = 2 * int(np.count_nonzero(is_lost)) > tuples.count
-        members, codes = np.flatnonzero(~is_lost if is_rest else is_lost), self._starts
-        weights = tuples.weights[members].astype(np.float64)
+        tuples, members, codes = self.tuples, lost_tuples(), self._starts
+        is_rest = 2 * members.size > tuples.count  # the fewer tuples are added up; the others are the rest
+        if is_rest:
+            members = np.delete(np.arange(tuples.count), members)
+        weights = tuples.float_weights[members]
         by_attribute = [
             _totals(column[members], weights, size)
             for column, size in zip(tuples.columns, np.diff(codes).tolist(), strict=True)
@@ -255,7 +258,7 @@ class ClassSizeMeasure:
         most = int(np.count_nonzero(is_large)) + int(small // least) + 1  # one for the suppressed rows
         return self.tuples.rows / max(1, most)
 
-    def certain_loss(self, classes: Classes, lost: Booleans) -> tuple[int, int]:
+    def certain_loss(self, classes: Classes, lost: Booleans, lost_tuples: Callable[[], Codes]) -> tuple[int, int]:
         """Count the lost rows, and the classes of the least size that the others can be divided into."""
         kept = classes.float_sizes[~lost]
         return int(classes.sizes[lost].sum()), int((kept // self.min_class_size).sum())

@@ -24,6 +24,7 @@ from sudare.methods.kanon.equal_keys import (
     KeyGroups,
     find_leaders,
     group_keys,
+    list_leaders,
     lookup_capacity,
     number_keys,
     shared_arange,
@@ -252,10 +253,24 @@ class Tuples:
             places *= ranks
         return key, places
 
+    def find_alike(self, node: Node, examples: Codes, among: Codes | None = None) -> Codes:
+        """Find the tuples that look like one of the examples at a node, of all or of those given."""
+        whole = self.count if among is None else among.size
+        pool = examples if among is None else np.concatenate([among, examples])
+        source = None if among is None else ChosenClasses(tuple(block.ids.take(pool) for block in self.blocks))
+        key, places = self.key(node, source)
+        asked = examples if among is None else shared_arange(pool.size)[whole:]
+        if places > lookup_capacity(key.size):
+            key, places = np.asarray(find_leaders(key, places)), key.size
+        is_asked = np.zeros(places, dtype=bool)
+        is_asked[key[asked]] = True
+        alike = np.flatnonzero(is_asked.take(key[:whole]))
+        return alike if among is None else among[alike]
+
     def classes(self, node: Node, source: Classes | None = None) -> Classes:
         """Group the tuples at a node, from the classes of a finer node if there are some."""
         leader_of = find_leaders(*self.key(node, source))
-        leaders = np.flatnonzero(leader_of == shared_arange(leader_of.size))
+        leaders = list_leaders(leader_of)
         weights = self.float_weights if source is None else source.float_sizes
         sizes = np.asarray(np.bincount(leader_of, weights=weights, minlength=leader_of.size), dtype=np.float64)
         return Classes(node, sizes.take(leaders), self, leaders, None if source is None else source.first)
