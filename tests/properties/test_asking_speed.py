@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from sudare.asking.axes import _find_cell
 from sudare.asking.expressions import read_number
-from sudare.methods.view.junction_tree import CliqueTree, Factors, _multiply_tables, weigh_all
+from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import LEAST_HEAP, MOST_PLACES, _find_heap
+from sudare.methods.view.products import multiply_tables, weigh_all
 from sudare.methods.view.repeated import REPEATS, RepeatedBoxes
 
 WIDTHS = (3, 4, 2, 5)
@@ -79,7 +80,7 @@ def test_a_table_times_a_smaller_one_is_their_sum_of_products(
     first = rng.random((2, 3, 4, 2))
     more = own[:size]
     second = rng.random((2, *(first.shape[1 + axis] for axis in more)))
-    table, axes = _multiply_tables(first, (0, 1, 2), second, more, needed)
+    table, axes = multiply_tables(first, (0, 1, 2), second, more, needed)
     out = "".join(letters[axis] for axis in axes)
     plain = np.einsum(f"vabc,v{''.join(letters[axis] for axis in more)}->v{out}", first, second)
 

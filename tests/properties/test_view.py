@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -220,6 +221,39 @@ def test_answers_and_joint_tables_are_those_of_the_whole_product(
         others = tuple(axis for axis in range(attributes) if axis not in (first, second))
 
         assert np.allclose(factors.of([first, second])[0], truth.sum(axis=others), rtol=0.02, atol=1.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 6), st.integers(0, 10_000), st.data())
+def test_a_model_without_nested_cliques_gives_the_same_answers(attributes: int, seed: int, data: st.DataObject) -> None:
+    """Tables of a random product over the cliques: the answers to any evidence, and profiles, version by version."""
+    generator = np.random.default_rng(seed)
+    sizes = [2 + int(one) for one in generator.integers(0, 3, attributes)]
+    tree = CliqueTree.alone(attributes)
+    for pair in data.draw(st.lists(st.sampled_from(list(itertools.combinations(range(attributes), 2))), max_size=6)):
+        tree = tree.joined(*pair)
+    whole = generator.gamma(0.5, size=(3, *sizes))
+    gone = [tuple(1 + axis for axis in range(attributes) if axis not in clique) for clique in tree.cliques]
+    factors = Factors(tree, tuple(whole.sum(axis=axes) for axes in gone))
+    merged = factors.without_nested()
+    asked = data.draw(st.lists(st.integers(0, attributes - 1), min_size=1, max_size=4, unique=True))
+    evidence = {axis: generator.random((3, sizes[axis])) for axis in asked}
+    others = {axis: weights for axis, weights in evidence.items() if axis != asked[0]}
+
+    assert not any(set(merged.tree.cliques[i]) <= set(merged.tree.cliques[j]) for i, j in merged.tree.links)
+    assert merged.answer(evidence) == pytest.approx(factors.answer(evidence), rel=1e-11)
+    weighed = factors.joint(asked) * _outer(others, asked[1:], sizes)
+    assert merged.profile(asked[0], others) == pytest.approx(
+        weighed.sum(axis=tuple(range(2, 1 + len(asked)))), rel=1e-11
+    )
+
+
+def _outer(weights: dict[int, np.ndarray], axes: list[int], sizes: list[int]) -> np.ndarray:
+    """The product of weights, (versions, 1, values, values, ...), axes in this order."""
+    product = np.ones((3, 1, *(sizes[axis] for axis in axes)))
+    for place, axis in enumerate(axes):
+        product *= weights[axis].reshape(3, 1, *(-1 if place == other else 1 for other in range(len(axes))))
+    return product
 
 
 def fitted(truth: np.ndarray, pairs: list[tuple[int, int]]) -> Factors:

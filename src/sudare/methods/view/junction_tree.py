@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sudare.methods.view.products import Clique, CliqueProduct, Message, multiply_all, weigh_all
 from sudare.schema.arrays import Reals
-
-Clique = tuple[int, ...]
 
 MOST_CELLS = 40_000  # of one clique
 MOST_TOTAL = 100_000  # of all cliques
@@ -184,8 +183,9 @@ def _trace(before: dict[int, int], place: int) -> list[int]:
 MOST_JOINT_CELLS = 2**17  # of a table, all versions, over attributes that are asked about again
 MOST_KEPT_CELLS = 2**22  # of all such tables together: 34 MB
 ASKED_TO_KEEP = (1, 1, 2, 8, 16)  # times, by the number of attributes: only then is a table of them worth its making
+MOST_LAID_CELLS = 2**22  # of tables of cliques laid out for sums: 34 MB
 EVERY: frozenset[int] = frozenset()
-Message = tuple[Reals, Clique]  # weights, (versions, values, ...), of these attributes
+LAID: frozenset[int] = frozenset([-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,8 @@ class Factors:
     tables: tuple[Reals, ...]
     _plans: dict[tuple[frozenset[int], int | None], list[list[CliqueStep]]] = field(default_factory=dict)
     _reduced: dict[Any, Reals] = field(default_factory=dict)
-    _asked: dict[frozenset[int], int] = field(default_factory=dict)  # how often; for EVERY, cells that are kept
+    _products: dict[tuple[int, Clique, tuple[Clique, ...], Clique], CliqueProduct] = field(default_factory=dict)
+    _asked: dict[frozenset[int], int] = field(default_factory=dict)  # how often; EVERY and LAID: cells that are kept
 
     @property
     def versions(self) -> int:
@@ -228,6 +229,24 @@ class Factors:
     def only(self, version: int) -> Factors:
         """One version by itself."""
         return Factors(self.tree, tuple(table[version : version + 1] for table in self.tables))
+
+    def without_nested(self) -> Factors:
+        """The same model without the cliques that a linked one holds: fewer tables lie on the way of a question."""
+        tree = self.tree
+        near = [set(own) for own in tree.neighbours()]
+        kept = set(range(len(near)))
+        for place, clique in enumerate(tree.cliques):
+            home = next((other for other in sorted(near[place]) if set(clique) <= set(tree.cliques[other])), None)
+            if home is None:
+                continue
+            kept.remove(place)
+            for other in near[place]:
+                near[other] = (near[other] - {place}) | ({home} - {other})
+            near[home] |= near[place] - {home}
+        places = {old: new for new, old in enumerate(sorted(kept))}
+        links = sorted((places[one], places[two]) for one in kept for two in near[one] if one < two)
+        cliques = tuple(tree.cliques[place] for place in sorted(kept))
+        return Factors(CliqueTree(cliques, tuple(links)), tuple(self.tables[place] for place in sorted(kept)))
 
     def of(self, attributes: Sequence[int]) -> Reals:
         """The table of attributes that one clique holds, axes in the order asked for; (versions, ...)."""
@@ -301,8 +320,7 @@ class Factors:
     ) -> Reals:
         factors = [messages[child] for child in top.below]
         factors += [(evidence[own], (own,)) for own in top.own if own != attribute]
-        axes = tuple(sorted({attribute, *(own for _, held in factors for own in held)}))
-        return _contract(self._given(top.node, axes, ()), axes, factors, (attribute,))
+        return self._weigh_clique(top.node, (), factors, (attribute,))
 
     def joint(self, attributes: Sequence[int]) -> Reals:
         """The table of any attributes, axes in the order asked for; (versions, bins, bins, ...)."""
@@ -320,10 +338,10 @@ class Factors:
         totals = self.totals
         table, axes = pieces[0]
         for other, more in pieces[1:]:
-            table = _einsum([(table, axes), (other, more)], (*axes, *more))
+            table = multiply_all([(table, axes), (other, more)], (*axes, *more))
             axes = (*axes, *more)
             table = table / np.where(totals > 0, totals, 1.0).reshape((-1,) + (1,) * len(axes))
-        return _einsum([(table, axes)], tuple(attributes))
+        return multiply_all([(table, axes)], tuple(attributes))
 
     def _message(self, step: CliqueStep, messages: Mapping[int, Message], evidence: Mapping[int, Reals]) -> Message:
         """What a clique tells the next one: weights of attributes they share, of all of them only where needed."""
@@ -332,8 +350,26 @@ class Factors:
         needed = {attribute for _, own in factors for attribute in own}
         if len(factors) == 1 and needed <= set(step.above):
             return factors[0]  # the clique's table, given what is shared, sums to 1
-        axes = tuple(sorted(needed | set(step.above)))
-        return _contract(self._given(step.node, axes, step.above), axes, factors, step.above), step.above
+        return self._weigh_clique(step.node, step.above, factors, step.above), step.above
+
+    def _weigh_clique(self, node: int, above: Clique, factors: Sequence[Message], out: Clique) -> Reals:
+        """Weigh a clique's table given the separator above with factors, and sum over all attributes but `out`."""
+        key = (node, above, tuple([own for _, own in factors]), out)
+        product = self._products.get(key)
+        if product is None:
+            product = CliqueProduct(key[2], out, lambda order: self._lay_out(node, above, order))
+            self._asked[LAID] = self._asked.get(LAID, 0) + product.table.size
+            if self._asked[LAID] > MOST_LAID_CELLS:
+                self._products.clear()
+                self._asked[LAID] = product.table.size
+            self._products[key] = product
+        return product.weigh(factors)
+
+    def _lay_out(self, node: int, above: Clique, order: Clique) -> Reals:
+        """The clique's table given the separator above, with its attributes in this order."""
+        axes = tuple(sorted(order))
+        table = self._given(node, axes, above)
+        return np.ascontiguousarray(table.transpose([0, *(1 + axes.index(attribute) for attribute in order)]))
 
     def _kept(
         self, step: CliqueStep, tables: Mapping[int, Message], wanted: frozenset[int], evidence: Mapping[int, Reals]
@@ -345,7 +381,7 @@ class Factors:
         axes = tuple(sorted(seps | set(step.own) | set(step.above)))
         table = self._given(step.node, axes, step.above)
         out = tuple(sorted((carried | (wanted & set(step.own))) - set(step.above)))
-        return _einsum([(table, axes), *weights, *below], (*step.above, *out)), (*step.above, *out)
+        return multiply_all([(table, axes), *weights, *below], (*step.above, *out)), (*step.above, *out)
 
     def _given(self, node: int, axes: Clique, above: Clique) -> Reals:
         """The clique's table over some attributes, divided by that of the separator above."""
@@ -444,99 +480,3 @@ def _steps(tree: CliqueTree, before: dict[int, int], kept: set[int], homes: dict
         own = tuple(sorted(attribute for attribute, home in homes.items() if home == place))
         steps.append(CliqueStep(place, above, own, below))
     return steps
-
-
-def _einsum(operands: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:
-    """Multiply and sum over attributes; the axis of versions comes first in every table.
-
-    Tables are taken in one by one, by products of matrices; an attribute that is not needed any more is summed over.
-    """
-    table, axes = operands[0]
-    for place, (other, more) in enumerate(operands[1:], start=2):
-        needed = {*out, *(attribute for _, later in operands[place:] for attribute in later)}
-        table, axes = _multiply_tables(table, axes, other, more, needed)
-    table, axes = _sum_to(table, axes, set(out))
-    return table if axes == out else table.transpose([0, *(1 + axes.index(attribute) for attribute in out)])
-
-
-def _sum_to(table: Reals, axes: Clique, needed: set[int]) -> Message:
-    gone = tuple(1 + place for place, attribute in enumerate(axes) if attribute not in needed)
-    kept = tuple(attribute for attribute in axes if attribute in needed)
-    return (table.sum(axis=gone) if gone else table), kept
-
-
-def _multiply_tables(first: Reals, axes: Clique, second: Reals, more: Clique, needed: set[int]) -> Message:
-    """The product of two tables, summed over the attributes that are not needed: one product of matrices."""
-    first, axes = _sum_to(first, axes, needed | set(more))
-    second, more = _sum_to(second, more, needed | set(axes))
-    if len(more) == 1 and more[0] in axes:  # weights of one attribute: nothing is laid out anew
-        place = axes.index(more[0])
-        if more[0] not in needed:
-            return _sum_out(first, 1 + place, second), (*axes[:place], *axes[place + 1 :])
-        return first * second.reshape(second.shape[0], *(1,) * place, -1, *(1,) * (len(axes) - place - 1)), axes
-    if more and set(more) <= set(axes):
-        laid = second.transpose(
-            [0, *(1 + place for place in sorted(range(len(more)), key=lambda at: axes.index(more[at])))]
-        )
-        sizes = [size if axis in more else 1 for axis, size in zip(axes, first.shape[1:], strict=True)]
-        return _sum_to(first * laid.reshape(laid.shape[0], *sizes), axes, needed)
-    shared = [attribute for attribute in axes if attribute in more]
-    kept = [attribute for attribute in shared if attribute in needed]
-    summed = [attribute for attribute in shared if attribute not in needed]
-    left = [attribute for attribute in axes if attribute not in more]
-    right = [attribute for attribute in more if attribute not in axes]
-    rows = first.transpose([0, *(1 + axes.index(attribute) for attribute in (*kept, *left, *summed))])
-    columns = second.transpose([0, *(1 + more.index(attribute) for attribute in (*kept, *summed, *right))])
-    batch = rows.shape[: 1 + len(kept)]
-    wide, high = rows.shape[1 + len(kept) : rows.ndim - len(summed)], columns.shape[columns.ndim - len(right) :]
-    inner = math.prod(rows.shape[rows.ndim - len(summed) :])
-    product = np.matmul(
-        rows.reshape(*batch, math.prod(wide), inner),
-        columns.reshape(*columns.shape[: 1 + len(kept)], inner, math.prod(high)),
-    )
-    return product.reshape(*product.shape[: 1 + len(kept)], *wide, *high), (*kept, *left, *right)
-
-
-def _contract(table: Reals, axes: Clique, factors: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:
-    """What `_einsum` gives where every factor is over attributes of the table, by matrix products: many times quicker.
-
-    Attributes that only one factor weighs go first, each by one product; what is left is small.
-    """
-    left = list(axes)
-    uses = [attribute for _, own in factors for attribute in own]
-    rest: list[tuple[Reals, Clique]] = []
-    for factor, own in factors:
-        if len(own) > 1 or own[0] in out or uses.count(own[0]) > 1:
-            rest.append((factor, own))
-            continue
-        table = _sum_out(table, 1 + left.index(own[0]), factor)
-        left.remove(own[0])
-    for factor, own in rest:
-        shape = [1] * table.ndim
-        for size, place in zip(factor.shape, (0, *(1 + left.index(attribute) for attribute in own)), strict=True):
-            shape[place] = size
-        table = table * factor.reshape(shape)  # attributes stand in one order in both
-    gone = tuple(1 + place for place, attribute in enumerate(left) if attribute not in out)
-    table = table.sum(axis=gone) if gone else table
-    kept = [attribute for attribute in left if attribute in out]
-    return table if tuple(kept) == out else table.transpose([0, *(1 + kept.index(attribute) for attribute in out)])
-
-
-def _sum_out(table: Reals, axis: int, weights: Reals) -> Reals:
-    """Weigh one axis of a table and sum over it; `weights` are (versions, values)."""
-    shape = table.shape
-    if axis == table.ndim - 1:
-        summed = np.matmul(table.reshape(shape[0], -1, shape[axis]), weights[:, :, None])
-    else:
-        flat = table.reshape(shape[0], math.prod(shape[1:axis]), shape[axis], -1)
-        summed = np.matmul(weights[:, None, None, :], flat)
-    reshaped: Reals = summed.reshape(summed.shape[0], *shape[1:axis], *shape[axis + 1 :])
-    return reshaped
-
-
-def weigh_all(table: Reals, axes: Clique, weights: Mapping[int, Reals]) -> Reals:
-    """Weigh attributes of a table and sum over them; the others stay."""
-    for place in range(len(axes) - 1, -1, -1):
-        if axes[place] in weights:
-            table = _sum_out(table, 1 + place, weights[axes[place]])
-    return table

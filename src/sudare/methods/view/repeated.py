@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 
-from sudare.methods.view.junction_tree import Clique, Factors, Message
+from sudare.methods.view.junction_tree import Factors
+from sudare.methods.view.products import Clique, Message
 from sudare.schema.arrays import Reals
 
 MOST_CELLS = 2**16  # of a table, all versions

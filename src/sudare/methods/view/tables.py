@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from sudare.asking.protocol import Moments
 from sudare.methods.view.exam import CLASSES, class_of, scale_moments
-from sudare.methods.view.junction_tree import Factors, Message, weigh_all
+from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import InsideError, LeafAxis, LeafWeights, MeanWeights
+from sudare.methods.view.products import Message, weigh_all
 from sudare.methods.view.repeated import RepeatedBoxes
 from sudare.methods.view.weighted import WeightedRecords
 from sudare.schema import Schema
@@ -23,29 +23,6 @@ from sudare.schema.arrays import Booleans, Codes, Reals
 
 # attribute -> the weights of its leaves, or a weight for each of its declared codes; attributes not named weigh 1
 AxisWeights = Mapping[int, Reals | LeafWeights | MeanWeights]
-
-
-class Stored(Protocol):
-    """What any kind of view can do, be it made of tables or of blocks."""
-
-    schema: Schema
-
-    @property
-    def axes(self) -> tuple[LeafAxis, ...]:
-        """The leaves of every attribute."""
-
-    @property
-    def total(self) -> float:
-        """How many records it holds."""
-
-    def moments(self, boxes: Sequence[AxisWeights]) -> Moments:
-        """Estimate the sum of the weights of all records over disjoint boxes."""
-
-    def ranges(self, lows: Codes, highs: Codes) -> Reals:
-        """Count boxes of codes, both ends included, without intervals."""
-
-    def marginal(self, names: Sequence[str]) -> Reals:
-        """Give the table of some attributes, one axis each."""
 
 
 # A view made of tables: the model's and the product's. Holds public numbers only.
@@ -81,22 +58,31 @@ class TableView:
     measured: tuple[tuple[int, int], ...] = ()  # pairs of attributes with a noisy table of their own
     is_gaussian: bool = False  # the law of the noise: normal, or two-sided geometric
 
-    @property
+    @cached_property
     def total(self) -> float:
         """How many records it holds."""
-        return self._total
-
-    @cached_property
-    def _total(self) -> float:
         return float(self.factors.totals[0])
 
     @cached_property
     def first(self) -> Factors:
         """The estimate without its replicates."""
-        return self.factors.only(0)
+        return self.merged.only(0)
+
+    @cached_property
+    def merged(self) -> Factors:
+        """The model with as few cliques as hold it: questions are answered from these."""
+        return self.factors.without_nested()
 
     def moments(self, boxes: Sequence[AxisWeights]) -> Moments:
         """Estimate a sum over disjoint boxes: noise from the replicates, the model's part as if boxes erred alike."""
+        return self._all_records if len(boxes) == 1 and not boxes[0] else self._estimate(boxes)
+
+    @cached_property
+    def _all_records(self) -> Moments:
+        """How many records there are: what most statements ask about too, for a bound."""
+        return self._estimate([{}])
+
+    def _estimate(self, boxes: Sequence[AxisWeights]) -> Moments:
         sums = np.zeros(self.factors.versions)
         model, hidden, least, inside, below, above = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         restricted: set[int] = set()
@@ -113,7 +99,8 @@ class TableView:
             restricted |= {axis for axis, one in box.items() if one.is_restricting}
             cells += sum(one.noisy_cells for one in box.values())
             model += math.sqrt(self.factor * self.doubt({axis: one.doubted for axis, one in box.items()}))
-        noise = float(((sums[1:] - sums[0]) ** 2).mean()) if sums.size > 1 else 0.0
+        off = sums[1:] - sums[0]
+        noise = float(off @ off) / off.size if off.size else 0.0
         found = Moments(
             value=float(sums[0]),
             noise=max(noise + hidden, least),
@@ -163,12 +150,12 @@ class TableView:
         uneven = [axis for axis, one in box.items() if not one.is_even]
         shared = self._find_shared(evidence, uneven)
         if not uneven:
-            found = self.factors.answer(evidence) if shared is None else weigh_all(*shared, evidence)
+            found = self.merged.answer(evidence) if shared is None else weigh_all(*shared, evidence)
             return self._add_records(found, evidence), {}
         first, profiles = uneven[0], dict[int, Reals]()
         for axis in uneven if shared is not None else uneven[:1]:
             others = {other: weights for other, weights in evidence.items() if other != axis}
-            profiles[axis] = self.factors.profile(axis, others) if shared is None else weigh_all(*shared, others)
+            profiles[axis] = self.merged.profile(axis, others) if shared is None else weigh_all(*shared, others)
         answers = (profiles[first] * evidence[first]).sum(axis=1)
         return self._add_records(answers, evidence), {axis: lines[0] for axis, lines in profiles.items()}
 
@@ -177,14 +164,14 @@ class TableView:
         if len(evidence) < 2:
             return None
         attributes = frozenset(evidence)
-        if self.factors.has_joint(attributes) or len(attributes) == 2:
-            return self.factors.keep_joint(attributes) or self._repeated.find(evidence, set(uneven))
+        if self.merged.has_joint(attributes) or len(attributes) == 2:
+            return self.merged.keep_joint(attributes) or self._repeated.find(evidence, set(uneven))
         repeated = self._repeated.find(evidence, set(uneven))  # first: a GROUP BY asks often, and then never again
-        return repeated or self.factors.keep_joint(attributes)
+        return repeated or self.merged.keep_joint(attributes)
 
     @cached_property
     def _repeated(self) -> RepeatedBoxes:
-        return RepeatedBoxes(self.factors)
+        return RepeatedBoxes(self.merged)
 
     def _add_records(self, answers: Reals, evidence: Mapping[int, Reals]) -> Reals:
         return answers if self.records is None else answers + self.records.answer(evidence)
@@ -255,12 +242,12 @@ class TableView:
         if len(moving) < 2:
             return 0.0
         means = {axis: one.mean**2 for axis, one in spreads.items()}
-        rest = _multiply(one.mean**2 + one.variance for one in spreads.values()) - _multiply(means.values())
+        rest = math.prod([one.mean**2 + one.variance for one in spreads.values()]) - math.prod(means.values())
         for axis in moving:
-            rest -= spreads[axis].variance * _multiply(mean for other, mean in means.items() if other != axis)
+            rest -= spreads[axis].variance * math.prod([mean for other, mean in means.items() if other != axis])
         variance, unknown, pairs = 0.0, 0, list(itertools.combinations(moving, 2))
         for ends in pairs:
-            others = _multiply(mean for other, mean in means.items() if other not in ends)
+            others = math.prod([mean for other, mean in means.items() if other not in ends])
             first, second = (spreads[axis] for axis in ends)
             part = others * first.variance * second.variance
             is_known = ends in self.known_pairs
@@ -298,7 +285,7 @@ class TableView:
             return 0.0
         masses = [one.mass for one in box.values()]
         share = held / max(self.total, 1.0)
-        return self._hidden(masses, share) * _multiply(one.mean_square for one in box.values())
+        return self._hidden(masses, share) * math.prod([one.mean_square for one in box.values()])
 
     def _faint_in(self, box: Mapping[int, PreparedAxis]) -> float:
         """What faint leaves hide of the records that a question takes, by all of its attributes together.
@@ -307,16 +294,19 @@ class TableView:
         each may hide some. Of the records that a leaf hides, a question about other attributes too takes its share, and
         chance moves it.
         """
-        means = [one.spread.mean**2 for one in box.values()]
-        hidden = [one.faint / max(self.total, 1.0) ** 2 for one in box.values()]
-        both = _multiply(mean + part for mean, part in zip(means, hidden, strict=True)) - _multiply(means)
-        chance = 0.0
-        for axis, one in box.items():
-            others = [two.spread for other, two in box.items() if other != axis]
-            mean = _multiply(two.mean**2 for two in others)
-            square = _multiply(two.mean**2 + two.variance for two in others)
+        total, prepared = self.total, list(box.values())
+        spreads = [one.spread for one in prepared]
+        means = [spread.mean**2 for spread in spreads]
+        hidden = [one.faint / max(total, 1.0) ** 2 for one in prepared]
+        both = math.prod([mean + part for mean, part in zip(means, hidden, strict=True)]) - math.prod(means)
+        if len(prepared) == 1:
+            return max(0.0, both) * total**2
+        squares, chance = [mean + spread.variance for mean, spread in zip(means, spreads, strict=True)], 0.0
+        for place, one in enumerate(prepared):
+            mean = math.prod([*means[:place], *means[place + 1 :]])
+            square = math.prod([*squares[:place], *squares[place + 1 :]])
             chance += one.faint_roots * max(0.0, square - mean)
-        return max(0.0, both) * self.total**2 + chance
+        return max(0.0, both) * total**2 + chance
 
     def count_leaves(self, attribute: int) -> Reals:
         """How many records every leaf of an attribute has."""
@@ -371,7 +361,7 @@ class TableView:
         return self.floor * math.sqrt(min(1.0, inside))
 
     def _answer_evidence(self, evidence: Mapping[int, Reals]) -> Reals:
-        return self._add_records(self.factors.answer(evidence), evidence)
+        return self._add_records(self.merged.answer(evidence), evidence)
 
     def weigh_bins(self, attribute: int, weights: Reals) -> Reals:
         """The mean weight of every bin, (versions, bins)."""
@@ -587,7 +577,3 @@ class PreparedAxis:
     def faint_roots(self) -> float:
         """About how many records faint leaves hide, times their square weights."""
         return float(self.view.faint_roots[self.axis] @ self._faint_weights**2)
-
-
-def _multiply(numbers: Iterable[float]) -> float:
-    return float(math.prod(numbers))
