@@ -14,7 +14,7 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError
 from sudare.methods.table import Table
 from sudare.methods.table import table as table_module
-from sudare.methods.table.squares import SquareLayout, lay_out, map_levels
+from sudare.methods.table.squares import SquareLayout, find_level_sides, lay_out, map_levels
 from sudare.methods.table.table import draw_levels
 from sudare.noise import GeometricNoise, SeededRng
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema, Unit
@@ -171,6 +171,32 @@ def test_squares_that_a_workload_names_are_measured_themselves() -> None:
 
     assert decide(usual, schema)["sides"] == ("256", "64", "16", "4", "1")
     assert decide(asked, schema)["sides"] == ("256", "64", "32", "16", "4", "1")
+
+
+def test_squares_and_levels_that_a_workload_names_are_measured_themselves_on_a_mesh() -> None:
+    schema = Schema(name="mesh", attributes=(Attribute(name="mesh", domain=MeshCells(level=3, area=("5339",))),))
+    named = {work: decide(Table(epsilon=1, workload=work), schema) for work in ("mesh:1,cells", "8", "5,cells", "mix")}
+    found = Table(epsilon=1, workload="mesh:1,cells")
+    again = Table(epsilon=1, sides=named["mesh:1,cells"]["sides"], shares=named["mesh:1,cells"]["shares"])
+
+    assert {work: each.get("sides") for work, each in named.items()} == {
+        "mesh:1,cells": ("20", "10", "5", "1"),  # 10 km
+        "8": ("8", "1"),
+        "5,cells": None,  # those of every mesh of 1 km
+        "mix": None,
+    }
+    assert Fraction(named["mesh:1,cells"]["shares"][1]) > Fraction(2, 5)
+    assert again.plan(schema).expected_error == found.plan(schema).expected_error
+
+
+@pytest.mark.parametrize("level", [2, 3, 4])
+def test_levels_of_a_mesh_have_the_sides_of_its_groups(level: int) -> None:
+    mesh = Attribute(name="mesh", domain=MeshCells(level=level, area=("5339",)))
+    assert mesh.hierarchy is not None
+    groups = [mesh.hierarchy.lift(np.arange(mesh.size), above) for above in range(1, level)]
+    sides = [math.isqrt(int(np.bincount(group).max())) for group in groups]
+
+    assert list(find_level_sides(Schema(name="m", attributes=(mesh,))).values()) == sides
 
 
 def test_a_release_of_an_earlier_version_keeps_its_squares() -> None:

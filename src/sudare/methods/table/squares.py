@@ -264,11 +264,33 @@ def find_map_sides(schema: Schema) -> tuple[int, ...]:
     return map_levels(max(schema.attributes[each].size for each in space))[0] if len(space) == 2 else ()
 
 
+def find_mesh_sides(schema: Schema) -> tuple[int, ...]:
+    """Give the sides of the squares of a mesh; () for any other table."""
+    space = find_space(schema)
+    domain = schema.attributes[space[0]].domain if space else None
+    return mesh_levels(domain)[0] if isinstance(domain, MeshCells) else ()
+
+
+def find_level_sides(schema: Schema) -> dict[str, int]:
+    """Give the sides in cells of the coarser levels of a mesh, by their names in a workload.
+
+    >>> mesh = Attribute(name="mesh", domain=MeshCells(level=4, area=("5339",)))
+    >>> find_level_sides(Schema(name="map", attributes=(mesh,)))
+    {'mesh:1': 2, 'mesh:2': 20, 'mesh:3': 160}
+    """
+    space = find_space(schema)
+    domain = schema.attributes[space[0]].domain if space else None
+    if not isinstance(domain, MeshCells):
+        return {}
+    cells = {1: 1, **MESH_AREA_CELLS}
+    name, level = schema.attributes[space[0]].name, domain.level
+    return {f"{name}:{above}": cells[level] // cells[level - above] for above in range(1, level)}
+
+
 def read_sides(written: tuple[str, ...], schema: Schema) -> tuple[int, ...]:
     """Read the sides of squares: none longer than the map, each divides the one before, and the last is 1."""
     sides = tuple(int(side) if side.isascii() and side.isdigit() and len(side) < 8 else 0 for side in written)
-    space = find_space(schema)
-    longest = _find_longest(schema, space)
+    longest = find_longest(schema)
     is_chain = min(sides, default=0) > 0 and all(
         large > small and large % small == 0 for large, small in itertools.pairwise(sides)
     )
@@ -282,8 +304,9 @@ def read_sides(written: tuple[str, ...], schema: Schema) -> tuple[int, ...]:
     return sides
 
 
-def _find_longest(schema: Schema, space: tuple[int, ...]) -> int:
-    """The longest side of a square that is measured: that of the map, on a mesh 80 km; 0 without squares."""
+def find_longest(schema: Schema) -> int:
+    """Give the longest side of a square that can be measured: that of the map, on a mesh 80 km; 0 without squares."""
+    space = find_space(schema)
     if not space or find_hexagons(schema.attributes[space[0]]) is not None:
         return 0
     domain = schema.attributes[space[0]].domain

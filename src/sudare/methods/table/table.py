@@ -54,7 +54,14 @@ from sudare.methods.table.maps import picture_files
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
 from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.possible_halves import check_boxes
-from sudare.methods.table.squares import SquareLayout, find_map_sides, read_sides
+from sudare.methods.table.squares import (
+    SquareLayout,
+    find_level_sides,
+    find_longest,
+    find_map_sides,
+    find_mesh_sides,
+    read_sides,
+)
 from sudare.methods.table.tree import DENSE_CELLS, Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import draw_wavelet
 from sudare.methods.table.workload import MIX, add_sides, choose_shares
@@ -443,14 +450,22 @@ class Table(CurrencyMethod):
         """The sides of squares: those given, else by the workload; None for those of an earlier version."""
         if self.sides is not None:
             return read_sides(self.sides, schema)
-        usual = find_map_sides(schema)
+        workload, usual = FOCUS_WORKLOADS[self.focus] or self.workload, find_map_sides(schema)
         if not usual:
-            return None
+            return self._mesh_sides(workload, schema) if self.shares is None else None
         if self.shares is not None:
             earlier = find_layout(schema)
             if earlier is not None and len(self.shares) == len(earlier.sizes):
                 return None  # releases that have shares and no sides are of an earlier version
-        return add_sides(FOCUS_WORKLOADS[self.focus] or self.workload, usual)
+        return add_sides(workload, usual)
+
+    @staticmethod
+    def _mesh_sides(workload: str, schema: Schema) -> tuple[int, ...] | None:
+        """The sides of squares of a mesh where a workload names others than the usual ones; else None."""
+        usual, levels = find_mesh_sides(schema), find_level_sides(schema)
+        named = ",".join(str(levels.get(item.strip(), item)) for item in workload.split(","))
+        sides = add_sides(named, usual, find_longest(schema)) if usual else ()
+        return sides if sides != usual else None
 
     def is_large(self, schema: Schema) -> bool:
         """Tell whether a table is opened by halves where people are: it is too large to visit every cell."""

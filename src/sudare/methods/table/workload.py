@@ -84,10 +84,11 @@ def read_items(workload: str, layout: LeafLayout) -> list[str]:
     return items
 
 
-def add_sides(workload: str, sides: tuple[int, ...]) -> tuple[int, ...]:
+def add_sides(workload: str, sides: tuple[int, ...], longest: int | None = None) -> tuple[int, ...]:
     """Measure squares of the sides that a workload names too, as far as all sides divide each other.
 
-    Where it asks for more than squares and cells, the sides of the map come first.
+    Where it asks for more than squares and cells, the sides of the map come first. `longest` is the longest side that
+    is taken, twice the largest of the map if left out.
 
     >>> add_sides("cells,8", (64, 16, 4, 1)), add_sides("20", (64, 16, 4, 1)), add_sides("20,mix", (64, 16, 4, 1))
     ((64, 16, 8, 4, 1), (20, 4, 1), (64, 16, 4, 1))
@@ -96,8 +97,9 @@ def add_sides(workload: str, sides: tuple[int, ...]) -> tuple[int, ...]:
     named = [int(item) for item in items if item.isascii() and item.isdigit() and len(item) < 8]
     is_plain = len(named) + items.count("cells") == len(items)
     kept: list[int] = []
+    most = 2 * sides[0] if longest is None else longest
     for side in (*named, *sides) if is_plain else (*sides, *named):
-        is_new = 1 <= side <= 2 * sides[0] and side not in kept
+        is_new = 1 <= side <= most and side not in kept
         if is_new and all(max(side, other) % min(side, other) == 0 for other in kept):
             kept.append(side)
     return tuple(sorted({*kept, 1}, reverse=True))
