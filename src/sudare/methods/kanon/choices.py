@@ -19,7 +19,14 @@ from sudare.compare.task import TaskAccuracy, measure_accuracy
 from sudare.methods.kanon.check import NodeCheck, NodeChecker
 from sudare.methods.kanon.criteria import all_satisfied
 from sudare.methods.kanon.lattice import Lattice, Node
-from sudare.methods.kanon.lattice_picture import DrawnLevel, DrawnNode, describe_node, draw_levels, draw_nodes
+from sudare.methods.kanon.lattice_picture import (
+    DrawnLevel,
+    DrawnNode,
+    describe_node,
+    draw_levels,
+    draw_nodes,
+    has_cards,
+)
 from sudare.methods.kanon.local import node_groups
 from sudare.methods.kanon.optimal import find_best_between
 from sudare.methods.kanon.problem import Problem
@@ -140,6 +147,8 @@ class Choices:
         return [head, *self.describe_proof(), *self._describe_task(), *self._describe_ways()]
 
     def _describe_ways(self) -> Iterator[Words]:
+        if len(self.ways()) > 1:
+            yield text("Of the other ways, only what differs from the first is told.")
         for way in self.ways():
             words = self.describe_way(way.node)
             share: Words = f"{self.share_left_out(way):.1%}"
@@ -226,16 +235,23 @@ class Choices:
                 ),
                 is_kept=way.is_feasible,
                 is_chosen=way.node == self.best.node,
+                option=self.write_levels(way.node) if way.is_feasible else "",
             )
             for way in self.nodes
         ]
+        cards = text(
+            "Finest at the bottom; a step up generalises one attribute by one level. Green edge: within the promise."
+            " Dashed: not within it. Ringed: the best way."
+        )
+        dots = text(
+            "Finest at the bottom; a step up generalises one attribute by one level. Filled: within the promise. Empty:"
+            " not within it. Ringed: the best way. Hold the pointer over a dot to read its levels, its loss and what to"
+            " add to `sudare publish kanon` to publish it."
+        )
         return Picture(
             title=text("lattice of {names}", names=", ".join(self.lattice.names)),
             draw=partial(draw_nodes, self.lattice, drawn),
-            words=text(
-                "Finest at the bottom; a step up generalises one attribute by one level. Green edge: within the"
-                " promise. Dashed: not within it. Ringed: the best way."
-            ),
+            words=cards if has_cards(drawn) else dots,
             is_wide=True,
         )
 

@@ -41,6 +41,7 @@ class DrawnNode:
     is_chosen: bool = False
     step: int | None = None  # when the search checked it
     is_start: bool = False  # where the power law predicted a start
+    option: str = ""  # what publishes it on the command line; shown under the pointer
 
 
 # --- a column for each attribute --------------------------------------------------------------------------------------
@@ -92,12 +93,21 @@ def _draw_box(level: DrawnLevel, x: float, y: float, wide: float) -> str:
 # --- all nodes of a small lattice -------------------------------------------------------------------------------------
 
 
-def draw_nodes(lattice: Lattice, nodes: Sequence[DrawnNode]) -> str:
-    """Draw all nodes by height, the finest at the bottom: as cards with labels where there is room, else as dots."""
+def has_cards(nodes: Sequence[DrawnNode]) -> bool:
+    """Tell whether there is room for a card for each node; else they are dots."""
+    return max(map(len, _sort_into_layers(nodes).values())) <= MAX_CARDS
+
+
+def _sort_into_layers(nodes: Sequence[DrawnNode]) -> dict[int, list[DrawnNode]]:
     layers: dict[int, list[DrawnNode]] = {}
     for node in nodes:
         layers.setdefault(sum(node.node), []).append(node)
-    is_roomy = max(map(len, layers.values())) <= MAX_CARDS
+    return layers
+
+
+def draw_nodes(lattice: Lattice, nodes: Sequence[DrawnNode]) -> str:
+    """Draw all nodes by height, the finest at the bottom: as cards with labels where there is room, else as dots."""
+    layers, is_roomy = _sort_into_layers(nodes), has_cards(nodes)
     card = (len(lattice.names) + max(len(node.words) for node in nodes)) * CARD_LINE + 12
     step = card + CARD_GAP if is_roomy else LAYER
     tall = step * len(layers) + 16
@@ -144,12 +154,14 @@ def _draw_card(lattice: Lattice, node: DrawnNode, x: float, y: float, wide: floa
         write_text(left + 12, top + 19 + CARD_LINE * row, fit_text(line, wide - 18), kind=ink, full=line)
         for row, (line, ink) in enumerate(lines)
     )
-    return f'<rect {shape} class="{kind}"{dashes}/>{mark}{ring}{words}{_draw_check(node, left + wide - 14, top + 16)}'
+    title = f"<title>{escape(node.option)}</title>" if node.option else ""
+    box = f'<rect {shape} class="{kind}"{dashes}>{title}</rect>'
+    return f"{box}{mark}{ring}{words}{_draw_check(node, left + wide - 14, top + 16)}"
 
 
 def _draw_dot(lattice: Lattice, node: DrawnNode, x: float, y: float) -> str:
     kind = "node" if node.is_kept is None else "node kept" if node.is_kept else "node lost"
-    full = join_items([*describe_node(lattice, node.node), *node.words])
+    full = join_items([*describe_node(lattice, node.node), *node.words, *([node.option] if node.option else [])])
     ring = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="12" class="chosen"/>' if node.is_chosen else ""
     dot = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6.5" class="{kind}"><title>{escape(full)}</title></circle>'
     return ring + dot + _draw_check(node, x + 15, y - 9)
