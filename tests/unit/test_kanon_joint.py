@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import sudare as sd
 from sudare.counts.relabelling import SUPPRESSED
-from sudare.errors import Infeasible, SourceError
+from sudare.errors import Infeasible, ParameterError, SourceError
 from sudare.methods.kanon.history import History
 from sudare.methods.kanon.joint import ReleasedClasses, bound_joint, read_classes
 from sudare.methods.kanon.recode import Pieces
@@ -221,3 +221,11 @@ def test_damaged_classes_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SourceError, match="restore the file"):
         read_classes(tmp_path / "h.classes")
+
+
+def test_a_bound_of_joint_k_that_nothing_could_check_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"joint_k \(6\) must be at most k \(5\)"):
+        sd.KAnonymity(k=5, joint_k=6)
+    schema = sd.Schema(name="t", attributes=(sd.Attribute(name="a", domain=sd.Values(("x", "y")), role="quasi"),))
+    with pytest.raises(ParameterError, match="joint_k needs the history"):
+        sd.KAnonymity(k=5, joint_k=5, recoding="local").plan(schema)

@@ -509,6 +509,23 @@ def test_a_grant_below_the_bound_of_joint_k_is_refused_with_what_would_do(place:
     assert store.find(ids[1]).state == "answered"
 
 
+def test_under_a_bound_of_joint_k_nothing_is_delivered_that_no_history_would_know(place: Path) -> None:
+    schema = sd.Schema.read(place / "members.toml")
+    store = RequestStore.create(place / "known.db", schema, TablePolicy(k=5, joint_k=5))
+    id = draft_request(store, request_of(store, sex=0), user="ito")[0].id
+    ask_request(store, id, user="ito")
+    answer_stored(store, id, steward="mori")
+    with open_table(store) as source:
+        grant_request(store, id, source, steward="mori", history=place / "known")
+    with pytest.raises(ParameterError, match="name the history"):
+        deliver_request(
+            store, id, place / "members.csv", out=place / "o", steward="mori", schema_file=place / "members.toml"
+        )
+
+    assert store.find(id).state == "granted"
+    assert not (place / "o").exists()
+
+
 def test_a_grant_takes_the_next_option_where_the_first_breaks_joint_k(place: Path) -> None:
     schema = sd.Schema.read(place / "members.toml")
     store, history = RequestStore.create(place / "next.db", schema, TablePolicy(k=5, joint_k=5)), place / "h"

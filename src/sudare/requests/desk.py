@@ -242,8 +242,7 @@ def grant_request(
     Error: Infeasible if no option keeps the policy, or joint k would be below the bound; it says what would do.
     """
     stored, policy = store.find(id), store.policy
-    if policy.joint_k is not None and history is None:
-        raise ParameterError("the policy bounds joint k; name the history of the table, which knows earlier releases")
+    _require_history(policy, history)
     approvals = [_approve(source, policy, (option,)) for option in stored.request.options]
     measured = [CountedTable(source, policy, option).measure(option) for option in stored.request.options]
     add_measured(read_verdicts(store), measured).write(store.verdicts_path)
@@ -264,6 +263,12 @@ def grant_request(
         id, "granted", actor=steward, role="steward", reason=reason, facts={"option": number}, version=version
     )
     return GrantedRequest(stored=granted, option=number, joint=joint)
+
+
+def _require_history(policy: TablePolicy, history: Path | None) -> None:
+    """Refuse what a bound of joint k could not be kept for: a release that no history knows is not counted later."""
+    if policy.joint_k is not None and history is None:
+        raise ParameterError("the policy bounds joint k; name the history of the table, which knows earlier releases")
 
 
 def _approve(source: Recodable, policy: TablePolicy, options: tuple[RequestOption, ...]) -> Approval:
@@ -358,6 +363,7 @@ def deliver_request(
     stored = store.find(id)
     if stored.state != "granted" or (version is not None and version != stored.version):
         return DeliveredRequest(stored=_deliver(store, stored, out, steward, reason, version), published=None)
+    _require_history(store.policy, history)
     if Schema.read(schema_file).fingerprint != store.schema.fingerprint:
         raise RequestError("{file} is not the schema of this request store", file=schema_file)
     number, published = stored.granted_option or 0, None
@@ -365,8 +371,9 @@ def deliver_request(
     request = Request(name=stored.request.name, options=(option,), first_number=number + 1)
     if not _is_delivered_in(out, store, option):
         extras: dict[str, Any] = {"request": request, **({} if history is None else {"history": history})}
-        method = replace(store.policy.method, joint_k=store.policy.joint_k if history is not None else None)
-        published = app.publish(method, data, out=out, schema_file=schema_file, extras=extras, **publishing)
+        published = app.publish(
+            store.policy.method, data, out=out, schema_file=schema_file, extras=extras, **publishing
+        )
     elif history is not None:
         with contextlib.closing(open_source(data, store.schema)) as source:
             _remember_release(store, source, option, history)

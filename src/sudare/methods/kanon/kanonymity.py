@@ -168,6 +168,8 @@ class KAnonymity(KAnonymityParameters):
             raise ParameterError("microaggregate works without a request and without a register; leave one out")
         if self.nested and (history is None or request is not None):
             raise ParameterError("nested needs the history of the table, and no request; name it, or leave out nested")
+        if self.joint_k is not None and history is None:
+            raise ParameterError("joint_k needs the history of the table, which knows earlier releases; name it")
         method.read_weights(quasi)
         if request is not None and register is not None:
             _check_registered(request, quasi)

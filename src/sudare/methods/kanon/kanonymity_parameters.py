@@ -187,6 +187,12 @@ class KAnonymityParameters(Method):
             )
         if self.microaggregate and (self.levels is not None or self.weights is not None or self.mondrian == "relaxed"):
             raise ParameterError("microaggregate works without levels, weights and mondrian relaxed; leave them out")
+        if self.joint_k is not None and self.joint_k > self.k:
+            raise ParameterError(
+                "joint_k ({joint_k}) must be at most k ({k}): every release by itself keeps k; choose a larger k",
+                joint_k=self.joint_k,
+                k=self.k,
+            )
         if self.nested and (self.recoding == "mondrian" and self.mondrian == "relaxed"):
             raise ParameterError("nested works without mondrian relaxed, which divides rows of equal values")
 

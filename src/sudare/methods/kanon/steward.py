@@ -117,8 +117,8 @@ def warn_of_earlier_releases(schema: Schema, history: History | None) -> list[Te
     return [
         text(
             "the history already has releases of this table ({count}). k-anonymity does not compose: two"
-            " releases together can show what each of them hides. Check what they show together before you"
-            " publish this one",
+            " releases together can show what each of them hides. Read what is said of all releases together before"
+            " you hand this one out",
             count=before,
         )
     ]
