@@ -9,7 +9,7 @@ from sudare.methods.location import kernel, near, tight
 from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.kernel import DenseKernel
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
-from sudare.methods.location.nearby import NearbyKernel, _kept_pairs, find_nearby
+from sudare.methods.location.nearby import NearbyKernel, _kept_pairs, _search, find_nearby
 from sudare.methods.location.posterior import measure_mechanism
 from sudare.methods.location.roads import RoadGraph
 from sudare.methods.location.sharp import build_sharp_mechanism
@@ -133,3 +133,12 @@ def draw_weights(places: Places) -> np.ndarray:
 def treat_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (kernel, tight):
         monkeypatch.setattr(module, "MAX_DENSE_CELLS", 100)
+
+
+def test_wide_tiles_find_the_pairs_of_narrow_ones() -> None:
+    roads = make_roads(seed=9)
+
+    wide, narrow = (_search(roads, 400.0, is_bounded=is_bounded) for is_bounded in (False, True))
+
+    assert wide.starts.tolist() == narrow.starts.tolist()
+    assert (wide.make_symmetric() != narrow.make_symmetric()).nnz == 0

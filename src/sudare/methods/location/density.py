@@ -233,7 +233,7 @@ def _draw_around(flow: ReportFlow, rate: Reals, variance: Reals, expected: Reals
     People are known better than rates where reports hardly blur: who sent a report is drawn by its own law, so that
     given the rates a cell has rate * A'(reports / expected) people on average and `split` around it.
     """
-    shape = DRAWS, len(rate)
+    shape, flow = (DRAWS, len(rate)), flow.coarsen()
     rates = (simulation.normal(shape) * np.sqrt(variance)).astype(np.float32)
     noise = (simulation.normal((DRAWS, len(expected))) * np.sqrt(expected)).astype(np.float32)
     solved = _solve(flow, expected, variance, flow.to_reports(rates) + noise, tolerance=1e-2, most=45)
@@ -269,6 +269,7 @@ def _draw_senders(flow: ReportFlow, rate: Reals, expected: Reals, simulation: Si
 
 def _solve(flow: ReportFlow, noise: Reals, variance: Reals, right: Samples, *, tolerance: float, most: int) -> Samples:
     """Solve (diag(noise) + A diag(variance) A') x = right for every row, by conjugate gradients in 32-bit floats."""
+    flow = flow.coarsen()
     inverse = (1 / (noise + np.maximum(flow.square_to_reports(variance), 0.0))).astype(np.float32)
     rough_noise, rough_variance, residual = (values.astype(np.float32) for values in (noise, variance, right))
     solved = np.zeros_like(residual)

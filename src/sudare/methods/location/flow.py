@@ -9,6 +9,7 @@ Reports are numbered as in the device file. Arrays are (samples, cells) or (samp
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,8 +33,8 @@ MAX_SHAPES = 40  # of hidden reports that are summed by transforms; more are sum
 MAX_MATRIX = 4 * 10**7  # numbers in a matrix of cells by reports
 FAR_CELLS = 32  # beyond so many cells, and half the map, around it reports are summed one by one
 MANY_PLACES = 1_500  # beyond so many, a matrix holds pairs within reach only
-REACH_DECAYS = 10.0  # of them, in units of 1/beta
-BEYOND = 5e-4  # share of reports from farther away than that: taken as those of anybody
+# of them, in units of 1/beta: for the estimate, and for towns drawn around it, of which only the spread is told
+REACH_DECAYS, COARSE_DECAYS = 8.0, 6.0
 BLUR_REACH = 6.0  # times the same distance: how far averages reach there
 BLUR_SPACING = 1.5  # times the median distance to the nearest cell: width of averages on a map without rows
 
@@ -55,6 +56,9 @@ class ReportFlow(Protocol):
 
     def average(self, values: Reals, width: float) -> Reals:
         """Average values over cells about `width` cells around, for one sample."""
+
+    def coarsen(self) -> ReportFlow:
+        """Give sums that are good enough for how far towns vary; the same ones where that saves no time."""
 
 
 def make_flow(law: Mechanism | HiddenMechanism) -> ReportFlow:
@@ -121,19 +125,27 @@ class MatrixFlow:
         means: Reals = (self.blur @ values) / self.blur.sum(axis=1)
         return means
 
+    def coarsen(self) -> MatrixFlow:
+        """Give the same sums."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class NearbyFlow:
     """A over the pairs of places within reach, a sparse matrix k that is symmetric; norms are those of the same pairs.
 
-    A(y, x) = (1 - b) w(y) k(x, y) alpha(x) + b w(y) / sum of w,     b = BEYOND
+    A(y, x) = (1 - b) w(y) k(x, y) alpha(x) + b w(y) / sum of w
+
+    b is the share of reports from farther away, taken as those of anybody: (1 + r) exp(-r) of a plane, r the reach.
     """
 
     kernel: Any
-    alpha: Reals
+    is_entered: Booleans
     weights: Reals
     blur: Any
+    reach: float  # in units of 1/beta
     _kernels: dict[tuple[int, str], Any] = field(default_factory=dict)
+    _coarse: list[NearbyFlow] = field(default_factory=list)
 
     @classmethod
     def of(cls, law: Mechanism) -> NearbyFlow:
@@ -144,23 +156,44 @@ class NearbyFlow:
         kernel = metres.copy()
         np.exp(-law.beta * metres.data, out=kernel.data)
         kernel = (kernel + identity(law.places.size, format="csr")).tocsr()
-        sums = kernel @ law.shares
-        alpha = np.where(law.can_enter & (sums > 0), 1 / np.maximum(sums, np.finfo(float).tiny), 0.0)
-        return cls(kernel, alpha, law.shares, _average_nearby(metres))
+        return cls(kernel, law.can_enter, law.shares, _average_nearby(metres), REACH_DECAYS)
+
+    def coarsen(self) -> NearbyFlow:
+        """Give sums over a shorter reach."""
+        if self.reach <= COARSE_DECAYS:
+            return self
+        if not self._coarse:
+            kernel = self.kernel.copy()
+            kernel.data = np.where(kernel.data >= np.exp(-COARSE_DECAYS), kernel.data, 0.0)
+            kernel.eliminate_zeros()
+            self._coarse.append(NearbyFlow(kernel, self.is_entered, self.weights, self.blur, COARSE_DECAYS))
+        return self._coarse[0]
+
+    @functools.cached_property
+    def alpha(self) -> Reals:
+        """The norms of the places where people can be, over the pairs within reach; 0 elsewhere."""
+        sums = self.kernel @ self.weights
+        norms: Reals = np.where(self.is_entered & (sums > 0), 1 / np.maximum(sums, np.finfo(float).tiny), 0.0)
+        return norms
+
+    @property
+    def beyond(self) -> float:
+        """The share of reports from farther away."""
+        return float((1 + self.reach) * np.exp(-self.reach))
 
     def to_reports(self, people: Samples) -> Samples:
         """Give A n."""
         near = self._multiply(people * self._like(self.alpha, people), 1)
-        beyond = people.sum(axis=1, keepdims=True) / self.weights.sum()
-        sums: Samples = ((1 - BEYOND) * near + BEYOND * beyond) * self._like(self.weights, people)
+        anybody = people.sum(axis=1, keepdims=True) / self.weights.sum()
+        sums: Samples = ((1 - self.beyond) * near + self.beyond * anybody) * self._like(self.weights, people)
         return sums.astype(people.dtype, copy=False)
 
     def to_cells(self, reports: Samples) -> Samples:
         """Give A'r."""
         weighted = reports * self._like(self.weights, reports)
         near = self._multiply(weighted, 1) * self._like(self.alpha, reports)
-        beyond = weighted.sum(axis=1, keepdims=True) / self.weights.sum()
-        sums: Samples = (1 - BEYOND) * near + BEYOND * beyond * (self.alpha > 0)
+        anybody = weighted.sum(axis=1, keepdims=True) / self.weights.sum()
+        sums: Samples = (1 - self.beyond) * near + self.beyond * anybody * (self.alpha > 0)
         return sums.astype(reports.dtype, copy=False)
 
     def square_to_reports(self, people: Reals) -> Reals:
@@ -292,6 +325,10 @@ class TransformFlow:
 
         means: Reals = ndimage.gaussian_filter(values.reshape(self.shape), width, mode="constant").reshape(-1)
         return means
+
+    def coarsen(self) -> TransformFlow:
+        """Give the same sums."""
+        return self
 
     def _spread(self, people: Samples, power: int) -> Samples:
         """From cells to reports, without the weights of reports."""

@@ -32,7 +32,7 @@ MAX_ROWS = 20_000  # cells of a map that is searched row by row
 COARSE_DECAYS = 12.0  # a shorter reach, for weights that are sought
 RINGS = 11  # beyond reach, each a 20th of it wide; the last one has no end
 CHUNK = 2**23  # pairs in one block of a sum
-TILE_SHARE = 0.35  # radius of a tile, as a share of reach
+TILE_SHARE, WIDE_TILE_SHARE = 0.35, 1.0  # radius of a tile, as a share of reach; wide where the rest is not bounded
 POINT_BLOCK = 2_000  # points that are searched at once
 
 
@@ -106,7 +106,8 @@ def search_nearby(places: Places, reach: float) -> Any:
     """Give all distances up to so many metres as a sparse matrix, both ways; pairs at hand are taken if they reach."""
     kept: Any = places
     found = _kept_pairs(kept)
-    near = (found[0] if found and found[0].reach >= reach else _search(places, reach)).shorten(reach)
+    near = found[0] if found and found[0].reach >= reach else _search(places, reach, is_bounded=False)
+    near = near.shorten(reach)
     _check_pairs(len(near.others), near.size, MAX_FULL_PAIRS)
     return near.make_symmetric()
 
@@ -116,9 +117,10 @@ def _kept_pairs(places: Any) -> list[NearbyPairs]:
     return []
 
 
-def _search(places: Places, reach: float) -> NearbyPairs:
+def _search(places: Places, reach: float, *, is_bounded: bool = True) -> NearbyPairs:
+    """Search the pairs; what lies beyond reach is bounded for laws, and not for estimates."""
     if isinstance(places, RoadGraph):
-        return _search_roads(places, reach)
+        return _search_roads(places, reach, is_bounded=is_bounded)
     rows = _search_points(places, reach) if isinstance(places, PointPlaces) else _search_rows(places, reach)
     counts, others, lengths = _gather(rows, places.size)
     beyond = np.zeros(RINGS)
@@ -186,12 +188,13 @@ def _search_rows(places: Places, reach: float) -> Rows:
         yield np.array([len(others)]), others, metres[others]
 
 
-def _search_roads(roads: RoadGraph, reach: float) -> NearbyPairs:
+def _search_roads(roads: RoadGraph, reach: float, *, is_bounded: bool) -> NearbyPairs:
     """Search tile by tile; rows are put in the order of places at the end."""
     from scipy.sparse.csgraph import dijkstra
 
     matrix, limit = roads.both_ways(), int(reach * 1000)
-    tile_radius = int(limit * TILE_SHARE)
+    tile_radius = int(limit * (TILE_SHARE if is_bounded else WIDE_TILE_SHARE))
+    searched = (1.5 if is_bounded else 1.0) * limit + tile_radius
     is_open, beyond = np.ones(roads.size, dtype=np.bool_), np.zeros(RINGS)
     order: list[Integers] = []
 
@@ -199,11 +202,12 @@ def _search_roads(roads: RoadGraph, reach: float) -> NearbyPairs:
         for middle in range(roads.size):
             if not is_open[middle]:
                 continue
-            from_middle = dijkstra(matrix, indices=middle, limit=1.5 * limit + tile_radius)
+            from_middle = dijkstra(matrix, indices=middle, limit=searched)
             tile = np.flatnonzero(is_open & (from_middle <= tile_radius))
             is_open[tile] = False
             order.append(tile)
-            np.maximum(beyond, _count_rings(from_middle, tile_radius, limit), out=beyond)
+            if is_bounded:
+                np.maximum(beyond, _count_rings(from_middle, tile_radius, limit), out=beyond)
             around = np.flatnonzero(from_middle <= limit + tile_radius)
             part = matrix[around][:, around]
             found = dijkstra(part, indices=np.searchsorted(around, tile), limit=limit)
