@@ -4,7 +4,7 @@ import { browserStore, openDevice } from "../device.min.js";
 const WORDS = {
   en: {
     title: "Where may my report fall?",
-    lead: "This app never learns where you are. Your device reports another place, drawn at random. Click on the map (or use the arrow keys) to say where you are; nothing leaves this page.",
+    lead: "This app never learns for sure where you are. Your device reports a place around you, drawn at random. Click on the map (or use the arrow keys) to say where you are; nothing leaves this page.",
     fall: "Where the report may fall",
     fallen: (f) => `Half of the reports fall within ${f.half} m of you and nine of ten within ${f.nine} m. The true cell of ${f.side} m is reported with chance ${f.own}\u00a0%.`,
     sea: "Nobody is at sea on this map. Choose a place on land.",
@@ -25,7 +25,7 @@ const WORDS = {
   },
   ja: {
     title: "報告はどこに出るか",
-    lead: "このアプリがあなたの居場所を知ることはありません。端末は、無作為に選んだ別の場所を報告します。地図をクリックするか矢印キーで、今いる場所を選んでください。このページの外には何も送られません。",
+    lead: "このアプリがあなたの居場所を確かに知ることはありません。端末は、周りから無作為に選んだ場所を報告します。地図をクリックするか矢印キーで、今いる場所を選んでください。このページの外には何も送られません。",
     fall: "報告が出る範囲",
     fallen: (f) => `報告の半分は今いる場所から ${f.half} m 以内、10 回に 9 回は ${f.nine} m 以内に出ます。実際のセル（${f.side} m 四方）が報告される確率は ${f.own}\u00a0% です。`,
     sea: "この地図では、海の上に人はいません。陸の上を選んでください。",
