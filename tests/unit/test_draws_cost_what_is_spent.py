@@ -6,6 +6,7 @@ Here the samplers are watched instead: one run tells, exactly.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -181,11 +182,11 @@ def test_the_draws_of_a_view_cost_its_epsilon(algorithm: Any, neighbours: Neighb
     assert bool(choices) == (algorithm == "model")
 
 
-def dense(attributes: int, rows: int) -> Counts:
+def dense(attributes: int, rows: int, *, strength: float = 1.0) -> Counts:
     """Every attribute follows one hidden number, so that all pairs depend on each other."""
     generator = np.random.default_rng(3)
     hidden = generator.normal(size=rows)
-    columns = [np.clip(np.floor(hidden + generator.normal(size=rows) + 2), 0, 3) for _ in range(attributes)]
+    columns = [np.clip(np.floor(strength * hidden + generator.normal(size=rows) + 2), 0, 3) for _ in range(attributes)]
     return Counts.from_columns(schema_of(*[4] * attributes), np.column_stack(columns).astype(np.int64))
 
 
@@ -194,14 +195,15 @@ def dense(attributes: int, rows: int) -> Counts:
 def test_the_probe_of_a_view_and_the_pairs_that_follow_cost_its_promise(
     promise: dict[str, Any], neighbours: Neighbours
 ) -> None:
-    """Five attributes: four pairs are chosen, and a record moves the probe by one for each of the six others.
+    """Six attributes: five pairs are chosen, and a record moves the probe by one for each of the ten others.
 
-    With a row more they are all measured; where a row is replaced the noise is larger, and they are chosen one by one.
+    They are all measured, or, where attributes hardly depend on each other, chosen one by one.
     """
-    method, counts = View(**promise, neighbours=neighbours), dense(5, 20_000)
+    is_pure = "epsilon" in promise
+    weak = dense(6, 4_000 if is_pure else 1_500, strength=0.04)
+    method, counts = View(**promise, neighbours=neighbours), weak if neighbours == "replace" else dense(6, 20_000)
     found: list[Any] = []
     draws = watch(lambda rng: found.append(method.draw(counts, rng=rng)))
-    is_pure = "epsilon" in promise
     choices = [draw for draw in draws if draw.sampler in ("permute_and_flip", "exponential")]
     noisy = [draw for draw in draws if draw not in choices]
     total = [] if neighbours == "replace" else [noisy.pop(0)]
@@ -209,13 +211,26 @@ def test_the_probe_of_a_view_and_the_pairs_that_follow_cost_its_promise(
     cells = 1 if is_pure or neighbours == "add-remove" else 2
     spent = found[0].exam + sum(cost(draw, cells=1, rows=1) for draw in total)
     spent += sum(cost(draw, cells=cells, rows=1) for draw in noisy if draw is not probe)
-    spent += cost(probe, cells=1, rows=6 * cells)
+    spent += cost(probe, cells=1, rows=10 * cells)
     spent += sum(draw.law["epsilon"] if is_pure else draw.law["epsilon"] ** 2 / 8 for draw in choices)
     amount = method.guarantee().amount / (2 if is_pure and neighbours == "replace" else 1)
 
     assert isinstance(found[0], FittedModel)
-    assert (len(choices), found[0].raked is None) == ((10, True) if neighbours == "replace" else (4, False))
+    assert (len(choices) > 5, found[0].raked is None) == ((True, True) if neighbours == "replace" else (False, False))
     assert spent == amount if is_pure else 0.999999 * amount < spent <= amount
+
+
+@pytest.mark.parametrize("promise", [{"epsilon": 2}, {"rho": 1}], ids=str)
+def test_a_view_of_four_attributes_measures_all_pairs_and_pays_for_no_choice(promise: dict[str, Any]) -> None:
+    method, counts = View(**promise, neighbours="add-remove"), dense(4, 20_000)
+    found: list[Any] = []
+    draws = watch(lambda rng: found.append(method.draw(counts, rng=rng)))
+    spent = found[0].exam + sum(cost(draw, cells=1, rows=1) for draw in draws)
+    amount = method.guarantee().amount
+
+    assert found[0].measured_pairs == tuple(itertools.combinations(range(4), 2))
+    assert not [draw for draw in draws if draw.sampler in ("permute_and_flip", "exponential")]
+    assert spent == amount if "epsilon" in promise else 0.999999 * amount < spent <= amount
 
 
 def test_the_draws_of_a_view_of_many_attributes_cost_its_epsilon() -> None:

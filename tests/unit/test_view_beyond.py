@@ -52,7 +52,7 @@ from sudare.verify.replay import replay_pair
 AGE = Attribute(name="age", domain=NumberBins.of_width(0, 100, 10), grain=Fraction(1))
 
 
-def spread_table(rows: int = 20_000, attributes: int = 5, values: int = 4) -> Counts:
+def spread_table(rows: int = 20_000, attributes: int = 6, values: int = 4) -> Counts:
     """Every attribute follows one hidden number, so that all pairs depend on each other."""
     generator = np.random.default_rng(3)
     hidden = generator.normal(size=rows)

@@ -3,8 +3,8 @@
 For some tuples of attributes, grids of disjoint boxes. The answers to all boxes and how far each reaches are public;
 the error of a box is compared with its reach on a ladder of widths, from a third of it to thirty times. Between two
 rungs an error counts by how far it has climbed, so that one record more moves one box of a grid by one step. What is
-released is a smoothed share of errors beyond every rung, by class of question: of one attribute, of attributes whose
-pairs were all measured, and of others. Proof: proofs/view.md
+released is a smoothed share of errors beyond every rung, by class of question: of attributes whose pairs were all
+measured, and of others; of one attribute the law of the noise is known. Proof: proofs/view.md
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:  # who asks a view does not wait for what makes one
     from sudare.methods.view.budget import ViewBudget
     from sudare.noise import CountNoise, Rng
 
-TUPLES = 48
-PARTS = (0, 12, 4, 3)  # of an attribute, by the number of attributes of a tuple
-SIZES = (1, 2, 3, 2, 3, 2)  # attributes of a tuple, in turn
+# The noise grows with the tuples, what is counted with the boxes of all of them: few tuples of many boxes tell most.
+TUPLES = 24
+PARTS = (0, 0, 5, 4)  # of an attribute, by the number of attributes of a tuple, 2 or 3
 LIST_TO_GROUP_BY = 64  # values
-SHARE = Fraction(3, 100)  # of the amount
-SHARE_OF_FEW_RECORDS = Fraction(5, 100)
+SHARE = Fraction(15, 1000)  # of the amount
+SHARE_OF_FEW_RECORDS = Fraction(25, 1000)
 FEW_RECORDS = 30_000  # records times epsilon
 LEVEL = 0.95  # of the reach that errors are compared with
 RUNGS = tuple(0.3 * 1.4**step for step in range(15))  # widths of intervals, in units of their reach
@@ -41,6 +41,7 @@ WEIGHT = 64  # whole steps that a record climbs at most: weights are multiples o
 USUAL_WIDTHS = (0.5, 0.7, 0.85, 0.95, 1.0)  # quantiles of the widths between two rungs: narrower boxes count less
 SMALL_NOISE = 0.02  # of the share of errors: the first of USUAL_WIDTHS with less noise is taken
 CLASSES = ("one", "held", "other")
+EXAMINED = (1, 2)  # of CLASSES
 
 # What the scale of an interval may be, before the exam is heard: chosen on Adult, electricity, phoneme and metro.
 SCALES = tuple(0.2 * 1.25**step for step in range(24))  # of the errors, in units of their deviation as supposed
@@ -50,7 +51,7 @@ WORST_SHARE = 0.12  # of the errors, that have heavy tails
 PRIOR_SCALE, PRIOR_SPREAD = math.log(0.55), 0.35  # of the logarithm of the scale
 BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
 BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
-LEAST_OF_ONE = 1.0  # for questions about one attribute: the law of their noise is known
+SCALE_OF_ONE = 1.0  # for questions about one attribute: the law of their noise is known, and noise hid what they told
 MISFIT = 0.02  # of the errors: what no law of the family explains
 MISSES = 0.05  # that are aimed at
 LEAST_SCALE, MOST_SCALE = 0.35, 40.0  # of an interval
@@ -140,9 +141,10 @@ class Grid:
 
 
 def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
-    """Choose tuples of attributes, and ends by the view's own counts.
+    """Choose pairs and threes of attributes in turn, and ends by the view's own counts.
 
-    Every other pair is one of those measured, every other tuple besides has a list that people would group by.
+    Every other pair is one of those measured; the other pairs and every other three have a list that people would group
+    by.
     """
     from sudare.noise.uniform import draw_below
 
@@ -150,11 +152,11 @@ def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
     lists = [place for place, axis in enumerate(view.axes) if not axis.counted and 1 < axis.size <= LIST_TO_GROUP_BY]
     grids = []
     for number in range(tuples):
-        wanted = min(SIZES[number % len(SIZES)], d)
+        wanted = min(2 + number % 2, d)
         chosen: list[int] = []
-        if wanted == 2 and number % 4 == 1 and held:
+        if number % 4 == 0 and held:
             chosen = list(held[int(draw_below(len(held), 1, rng=rng)[0])])
-        elif wanted > 1 and number % 4 > 1 and lists:
+        elif number % 4 > 1 and lists:
             chosen = [lists[int(draw_below(len(lists), 1, rng=rng)[0])]]
         while len(chosen) < wanted:
             attribute = int(draw_below(d, 1, rng=rng)[0])
@@ -190,7 +192,7 @@ class Ladder:
         widths = np.diff(rungs, axis=1)
         usual = np.quantile(widths, USUAL_WIDTHS, axis=0)[:, None, :]
         weights = np.minimum(WEIGHT * usual / widths, WEIGHT).astype(np.int64)  # (quantiles, boxes, rungs - 1)
-        is_clear = spread <= SMALL_NOISE * (weights * widths).sum(axis=1) / len(CLASSES)
+        is_clear = spread <= SMALL_NOISE * (weights * widths).sum(axis=1) / len(EXAMINED)
         chosen = np.where(is_clear.any(axis=0), is_clear.argmax(axis=0), len(USUAL_WIDTHS) - 1)
         return cls(rungs=rungs, weights=np.take_along_axis(weights, chosen[None, None, :], axis=0)[0])
 
@@ -237,14 +239,18 @@ def examine(
     of_grid = np.array([class_of(grid.attributes, view.known_pairs) for grid in grids])
     classes = np.repeat(of_grid, sizes)
     steps = ladder.climb(errors)
-    exact = np.stack([steps[classes == place].sum(axis=0) for place in range(len(CLASSES))])
+    exact = np.stack([steps[classes == place].sum(axis=0) for place in EXAMINED])
     noisy = noise.add(exact.ravel(), rng=rng).reshape(exact.shape).astype(np.float64)
-    tops = np.stack([ladder.tops[classes == place].sum(axis=0) for place in range(len(CLASSES))])
-    one, held, other = (
-        ClassSteps(noisy[place], tops[place], tuples=int((of_grid == place).sum())) for place in range(len(CLASSES))
+    held, other = (
+        ClassSteps(
+            noisy[number],
+            ladder.tops[classes == place].sum(axis=0),
+            tuples=int((of_grid == place).sum()),
+        )
+        for number, place in enumerate(EXAMINED)
     )
     return (
-        max(LEAST_OF_ONE, judge([one], noise.spread, blind=False)),
+        SCALE_OF_ONE,
         judge([held, other], noise.spread, blind=False),
         judge([other, held], noise.spread, blind=blind),
     )

@@ -41,7 +41,7 @@ from sudare.methods.view.grow import (
     plan_cells,
     plan_levels,
 )
-from sudare.methods.view.junction_tree import CliqueTree, Factors
+from sudare.methods.view.junction_tree import MOST_CELLS, CliqueTree, Factors
 from sudare.methods.view.residual import (
     PROBE_SHARE,
     RakedPairs,
@@ -300,6 +300,12 @@ class FittedModel:
         pairs = (*self.measured.pairs, *(self.raked.pairs if self.raked is not None else ()))
         return tuple(sorted({(min(pair.ends), max(pair.ends)) for pair in pairs}))
 
+    @property
+    def knows_all_pairs(self) -> bool:
+        """Tell whether every pair was measured, and not for want of others."""
+        is_whole = len(self.measured_pairs) == math.comb(len(self.measured.ones), 2)
+        return self.raked is not None or (is_whole and not self.is_blind)
+
 
 def draw_model(
     counts: Counts, budget: ViewBudget, method: str, *, declared: Schema | None = None, rng: Rng
@@ -370,6 +376,9 @@ def _add_pairs(
     each = shares.choices / (shares.picks + shares.more)
     earlier = fit(measured, CliqueTree.alone(d))
     growth = _Growth(binned, earlier, measured, budget, rng)
+    if shares.more and shares.picks + shares.more == len(growth.all) and growth.take_all():
+        growth.measure(table, shares.choices + shares.forest + shares.extras, rng, last=True)
+        return FittedModel(measured=growth.measured, tree=growth.tree, factors=growth.factors, earlier=earlier)
     sigma = budget.deviation(shares.forest, shares.picks)
     growth.choose(shares.picks, budget.choice(each), sigma, growth.joining, rng, caution=shares.caution)
     growth.measure(table, shares.forest, rng, last=not shares.more)
@@ -491,6 +500,15 @@ class _Growth:
         """Pairs without a table of their own."""
         known = {pair.ends for pair in self.measured.pairs}
         return [ends for ends in self.all if ends not in known]
+
+    def take_all(self) -> bool:
+        """Take all pairs, if one clique may hold all attributes: then nothing needs to be chosen."""
+        if math.prod(self.binned.widths) > MOST_CELLS:
+            return False
+        for ends in self.all:
+            self.tree = self.tree.joined(*ends)
+        self.chosen = list(self.all)
+        return True
 
     def joining(self) -> list[Ends]:
         """Pairs that join two parts of the forest."""

@@ -239,7 +239,7 @@ def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
     least SAMPLING_VARIANCE times the number of records. Where hardly a pair was looked at, nothing private tells how
     dependent attributes are, and at least ERROR_WITHOUT_PAIRS is supposed.
     """
-    if drawn.raked is not None:  # every pair was measured; what is left the exam tells
+    if drawn.knows_all_pairs:  # what is left the exam tells
         return SAMPLING_VARIANCE * float(drawn.factors.totals[0])
     judged = [pair for pair in drawn.measured.pairs if pair.last] or _weakest(drawn)
     total = max(float(drawn.earlier.totals[0]), 1.0)
