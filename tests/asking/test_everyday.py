@@ -349,3 +349,21 @@ def test_squares_and_roots_of_numbers_that_lie_anywhere_are_answered() -> None:
     for wrong in ("LN(pay)", "SQRT(mood)", "1 / pay", "POWER(pay, -1)"):
         with pytest.raises(ParameterError, match="can be 0 or less"):
             asked.sql(f"SELECT AVG({wrong}) FROM view")
+    logarithm = asked.sql("SELECT AVG(LN(pay)) FROM view WHERE 1 <= pay AND mood > 0").rows[0][0]
+    above = middles[middles > 1]
+    expected = float(np.average(np.log(above), weights=np.repeat(np.arange(10) + 5, 500)[middles > 1]))
+    assert isinstance(logarithm, Estimate)
+
+    assert logarithm.low < expected < logarithm.high
+    with pytest.raises(ParameterError, match="leave out those near 0"):  # no number above 0 bounds the logarithm
+        asked.sql("SELECT AVG(LN(pay)) FROM view WHERE pay > 0")
+
+
+def test_the_range_of_numbers_is_never_below_zero(view: OpenedView) -> None:
+    groups = f"(SELECT {view.schema.names[0]} AS k, COUNT(*) AS n FROM view GROUP BY 1) t"
+    largest, halved = view.sql(f"SELECT MAX(n) - MIN(n), MAX(n) / 2 - MIN(n) FROM {groups} WHERE n > 0").rows[0]
+    assert isinstance(largest, Estimate)
+    assert isinstance(halved, Estimate)
+
+    assert 0 <= largest.low <= largest.value <= largest.high
+    assert halved.low < largest.low

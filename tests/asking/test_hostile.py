@@ -69,6 +69,11 @@ def test_hostile_statements_are_refused_in_one_line(statement: str, part: str) -
             "SELECT FLOOR(age / 5) * 5 AS k0, COUNT(DISTINCT day) AS m FROM view WHERE EXTRACT(year FROM day) >= 2024"
             " AND sex NOT LIKE 'F%' OR pay < -1 AND sex = 'F' GROUP BY 1",
         ),
+        (
+            7310500,
+            "SELECT sex, AVG(LN(age)) AS m, SUM(12 / age) AS s FROM view WHERE age > 0 AND job <> 'none' GROUP BY 1",
+        ),
+        (7310500, "SELECT AVG(LOG10(pay + 1)) AS m, SUM(age % pay) AS s FROM view WHERE pay BETWEEN 1 AND 3"),
     ],
 )
 def test_what_random_statements_found_is_answered_as_duckdb_does(seed: int, statement: str) -> None:

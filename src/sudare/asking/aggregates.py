@@ -13,7 +13,7 @@ import numpy as np
 
 from sudare.asking.answers import answer
 from sudare.asking.axes import MOST_UNITS, Axes
-from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, is_counted, linear
+from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, has_singular, is_counted, linear
 from sudare.asking.functionals import Functional, MaskBox, find_boxes, meet, tensor_parts, times
 from sudare.asking.protocol import has_model
 from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
@@ -180,7 +180,7 @@ def number_weights(expression: Expression, axes: Axes) -> NumberWeights:
     key = ("numbers", expression)
     if key not in axes.memo:
         places = attributes_of(expression)
-        vector = read_labels(evaluate(expression, PointGrid(axes, places)))
+        vector = read_labels(evaluate(expression, PointGrid(axes, places, is_limited=has_singular(expression))))
         if vector.kind not in (*NUMBERS, "null", "bool"):
             _refuse_kind(expression, vector.kind, axes)
         shape = np.broadcast_shapes(vector.data.shape, vector.null.shape)

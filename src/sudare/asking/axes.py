@@ -109,6 +109,7 @@ class Axes:
         self._weighed: dict[tuple[int, int], tuple[NDArray[Any], AxisWeight]] = {}
         self.memo: dict[Any, Any] = {}  # weights of expressions, for all groups of a statement
         self.asked: set[frozenset[int]] = set()  # attributes that a sum was asked about together
+        self.limits: dict[int, list[Expression]] = {}  # conditions on one attribute that all records of it meet
 
     def demand(self, attribute: int) -> AxisDemand:
         """What is needed of an attribute so far."""

@@ -31,7 +31,7 @@ from sudare.asking.syntax import (
     children,
     refuse,
 )
-from sudare.asking.vectors import MIRRORED, Vector
+from sudare.asking.vectors import MIRRORED, Vector, as_condition
 from sudare.errors import ParameterError, SchemaError
 from sudare.schema import Attribute, DateBins, NumberBins
 from sudare.schema.raw import to_date
@@ -81,8 +81,9 @@ def is_counted(attribute: Attribute) -> bool:
 class PointGrid:
     """The points of some attributes, one axis each, on which an expression is computed."""
 
-    def __init__(self, axes: Axes, attributes: Sequence[int]) -> None:
-        self.axes, self.attributes = axes, tuple(attributes)
+    def __init__(self, axes: Axes, attributes: Sequence[int], *, is_limited: bool = False) -> None:
+        """With `is_limited`, points that WHERE leaves out are NULL: no record of the statement lies there."""
+        self.axes, self.attributes, self.is_limited = axes, tuple(attributes), is_limited
         self.shape = tuple(axes.points(attribute).size for attribute in attributes)
         if math.prod(self.shape) > MOST_POINTS:
             raise refuse(
@@ -95,11 +96,19 @@ class PointGrid:
         known = self.axes.memo.get(("column", place))
         if known is None:
             known = self.axes.memo["column", place] = self._column(place)
+        if self.is_limited and place in self.axes.limits:
+            known = self._limit(known, place)
         if len(self.attributes) == 1:
             return known
         shape = [-1 if place == other else 1 for other in self.attributes]
         codes = None if known.codes is None else known.codes.reshape(shape)
         return Vector(known.kind, known.data.reshape(shape), known.null.reshape(shape), known.attribute, codes)
+
+    def _limit(self, known: Vector, place: int) -> Vector:
+        grid, null = PointGrid(self.axes, (place,)), known.null
+        for condition in self.axes.limits[place]:
+            null = null | ~as_condition(evaluate(condition, grid))[0]
+        return Vector(known.kind, known.data, null, known.attribute, known.codes)
 
     def _column(self, place: int) -> Vector:
         attribute, points = self.axes.answerer.schema.attributes[place], self.axes.points(place)
@@ -299,6 +308,14 @@ def _find_singular(node: Expression) -> Expression | None:
     return None
 
 
+def has_singular(expression: Expression) -> bool:
+    """Tell whether something in an expression is not defined for all numbers."""
+    return any(
+        _find_singular(node) is not None or (isinstance(node, Operation) and node.sign in ("//", "%"))
+        for node in walk(expression)
+    )
+
+
 def _is_natural(node: Expression) -> bool:
     return isinstance(node, Literal) and isinstance(node.value, Fraction) and node.value >= 0 and node.value % 1 == 0
 
@@ -313,14 +330,46 @@ def _demand_zero(node: Expression, axes: Axes, *, is_root: bool) -> None:
         elif is_root and cells.edges and min(form.slope * end + form.shift for end in _ends(cells)) >= 0:
             return
         elif cells.edges and cells.edges[0] <= zero <= cells.edges[-1]:
-            raise refuse(
-                text("a logarithm, root, power of or division by what can be 0 or less"),
-                text("its values lie anywhere; move them first, as in LN(x + 1), or divide sums: SUM(a) / SUM(b)"),
-            )
+            _leave_out(zero, form.attribute, axes)
         return
     for place in attributes_of(node):
         if is_counted(axes.answerer.schema.attributes[place]):
             axes.demand(place).every_value = True
+
+
+def _leave_out(zero: Fraction, place: int, axes: Axes) -> None:
+    """Cut where WHERE leaves 0 and what is near it out: finely there, since a logarithm is steep; else refuse."""
+    limits = [limit for condition in axes.limits.get(place, ()) for limit in _find_limits(condition, place)]
+    above = max((mark - zero for sign, mark in limits if sign in (">", ">=", "=")), default=Fraction(0))
+    below = max((zero - mark for sign, mark in limits if sign in ("<", "<=", "=")), default=Fraction(0))
+    gap, turn = (above, 1) if above > 0 else (below, -1)
+    if gap <= 0:
+        raise refuse(
+            text("a logarithm, root, power of or division by what can be 0 or less"),
+            text(
+                "its values lie anywhere; leave out those near 0, as in WHERE x >= 0.1, move them, as in LN(x + 1), or"
+                " divide sums: SUM(a) / SUM(b)"
+            ),
+        )
+    low, high = _ends(axes.answerer.cells(place))
+    while gap < high - low:
+        axes.demand(place).cuts.add(zero + turn * gap)
+        gap *= 2
+
+
+def _find_limits(condition: Expression, place: int) -> Iterator[tuple[str, Fraction]]:
+    """Comparisons of an attribute with numbers that a condition joins by AND: their signs and these numbers."""
+    if isinstance(condition, Operation) and condition.sign == "AND":
+        for operand in condition.operands:
+            yield from _find_limits(operand, place)
+    elif isinstance(condition, Operation) and condition.sign in MIRRORED:
+        left, right = (linear(operand) for operand in condition.operands)
+        if left is not None and right is not None and {left.attribute, right.attribute} == {place, None}:
+            form, mark, sign = left, right, condition.sign
+            if form.attribute is None:
+                form, mark, sign = right, left, MIRRORED[sign]
+            if form.slope != 0:
+                yield (MIRRORED[sign] if form.slope < 0 else sign), (mark.shift - form.shift) / form.slope
 
 
 def _ends(cells: AttributeCells) -> tuple[Fraction, Fraction]:

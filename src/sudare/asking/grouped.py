@@ -40,6 +40,11 @@ class GroupedRecords:
         """Note what the points of attributes must be for the conditions."""
         for condition in self.where:
             demand(condition, self.axes)
+            is_joined = isinstance(condition, Operation) and condition.sign == "AND"
+            for term in condition.operands if isinstance(condition, Operation) and is_joined else (condition,):
+                places = attributes_of(term)
+                if len(places) == 1:
+                    self.axes.limits.setdefault(places[0], []).append(term)
 
     def demand_keys(self) -> None:
         """Note what the points of attributes must be for the keys."""

@@ -51,6 +51,7 @@ class Quantity:
     addends: tuple[Quantity, ...] = ()
     reason: Text | None = None
     is_day: bool = False
+    extreme: tuple[str, tuple[int, ...]] | None = None  # MIN or MAX, and the identities of the numbers it is of
 
     @property
     def is_exact(self) -> bool:
@@ -83,6 +84,9 @@ def total(functional: Functional, *, least: float = 0.0, most: float = math.inf)
 
 def add(left: Quantity, right: Quantity, turn: float = 1.0) -> Quantity:
     """Add, or with `turn` -1 subtract."""
+    if turn < 0 and _is_range(left, right):  # the largest of some numbers is never below the least of them
+        difference = add(replace(left, extreme=None), right, turn)
+        return replace(difference, least=max(0.0, difference.least))
     if turn < 0:
         right = scale(right, -1.0)
     if right.is_exact and left.ratio is None and not left.addends:
@@ -96,9 +100,17 @@ def add(left: Quantity, right: Quantity, turn: float = 1.0) -> Quantity:
     return _join(value, left, right, 1.0, 1.0, bounds)
 
 
+def _is_range(left: Quantity, right: Quantity) -> bool:
+    """Tell whether these are MAX and MIN of the same numbers."""
+    if left.extreme is None or right.extreme is None:
+        return False
+    return (left.extreme[0], right.extreme[0]) == ("MAX", "MIN") and left.extreme[1] == right.extreme[1]
+
+
 def _shift(quantity: Quantity, by: float) -> Quantity:
     fixed = None if quantity.fixed is None else (quantity.fixed[0] + by, quantity.fixed[1] + by)
-    return replace(quantity, value=quantity.value + by, least=quantity.least + by, most=quantity.most + by, fixed=fixed)
+    ends = quantity.least + by, quantity.most + by
+    return replace(quantity, value=quantity.value + by, least=ends[0], most=ends[1], fixed=fixed, extreme=None)
 
 
 def scale(quantity: Quantity, factor: float) -> Quantity:
@@ -117,6 +129,7 @@ def scale(quantity: Quantity, factor: float) -> Quantity:
         scale=quantity.scale * factor,
         fixed=fixed,
         addends=tuple(scale(addend, factor) for addend in quantity.addends),
+        extreme=None,
     )
 
 
@@ -220,7 +233,8 @@ def estimate(quantity: Quantity, level: float) -> Estimate:
     if quantity.reason is not None:
         return _without(value, level, quantity.reason, quantity.is_day)
     if quantity.fixed is not None:
-        low, high = min(quantity.fixed[0], value), max(quantity.fixed[1], value)
+        low = max(quantity.least, min(quantity.fixed[0], value))
+        high = min(quantity.most, max(quantity.fixed[1], value))
         return Estimate(
             value=value, low=low, high=high, level=level, noise_deviation=math.nan, model_deviation=math.nan,
             inside_deviation=math.nan, is_day=quantity.is_day,

@@ -308,7 +308,8 @@ class Session:
         if reasons:
             return Quantity(value=value, reason=reasons[0])
         ends = pick(estimate.low for estimate in found), pick(estimate.high for estimate in found)
-        return Quantity(value=value, fixed=ends, is_day=any(estimate.is_day for estimate in found))
+        is_day, known = any(estimate.is_day for estimate in found), tuple(id(cell) for cell in cells)
+        return Quantity(value=value, fixed=ends, is_day=is_day, extreme=(name, known))
 
 
 def _count_rows(rows: Sequence[GroupRow]) -> Cell:
