@@ -241,7 +241,7 @@ def grant_request(
     Joint k counts every release of the history and every request that is granted and not delivered yet.
     Error: Infeasible if no option keeps the policy, or joint k would be below the bound; it says what would do.
     """
-    stored, policy = store.find(id), store.policy
+    stored, policy = store.check_step(id, "granted", actor=steward, role="steward", version=version), store.policy
     _require_history(policy, history)
     approvals = [_approve(source, policy, (option,)) for option in stored.request.options]
     measured = [CountedTable(source, policy, option).measure(option) for option in stored.request.options]

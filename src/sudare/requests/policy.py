@@ -86,7 +86,13 @@ class TablePolicy:
             share = f"{float(self.max_suppressed):.4g}"
             parts.append(text("Up to {share} of the records may be left out for it.", share=share))
         if self.joint_k is not None:
-            parts.append(text("All releases of the table together leave at least {k} people alike.", k=self.joint_k))
+            parts.append(
+                text(
+                    "All releases of the table together leave at least {k} people alike; this is checked when a request"
+                    " is granted.",
+                    k=self.joint_k,
+                )
+            )
         return join_sentences(parts)
 
     def to_value(self) -> dict[str, Any]:

@@ -246,6 +246,14 @@ class RequestStore:
         _check_line("actor", actor, LONGEST_NAME, required=True)
         return self._add(state, id, role=role, actor=actor, reason=reason, facts=facts or {}, version=version)
 
+    def check_step(
+        self, id: str, state: RequestState, *, actor: str, role: Role, version: int | None = None
+    ) -> StoredRequest:
+        """Find a request that may be brought into a state; refuse others before any work is done for it."""
+        stored = self.find(id)
+        _check_step(stored, state, role=role, actor=actor, version=version)
+        return stored
+
     def _check_request(self, request: Request) -> None:
         if request.k is not None and request.k != self.policy.k:
             raise RequestError(

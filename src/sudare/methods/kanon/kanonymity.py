@@ -166,10 +166,7 @@ class KAnonymity(KAnonymityParameters):
             Lattice.of(schema, others)  # refuses a quasi-identifier without hierarchy before the data is read
         if averaged and (request is not None or register is not None):
             raise ParameterError("microaggregate works without a request and without a register; leave one out")
-        if self.nested and (history is None or request is not None):
-            raise ParameterError("nested needs the history of the table, and no request; name it, or leave out nested")
-        if self.joint_k is not None and history is None:
-            raise ParameterError("joint_k needs the history of the table, which knows earlier releases; name it")
+        self._check_history(history, request)
         method.read_weights(quasi)
         if request is not None and register is not None:
             _check_registered(request, quasi)
@@ -186,6 +183,13 @@ class KAnonymity(KAnonymityParameters):
                 quasi=quasi, sensitive=sensitive, register=register, request=request, history=history
             ),
         )
+
+    def _check_history(self, history: History | None, request: Request | None) -> None:
+        """Refuse what needs a history, where there is none."""
+        if self.nested and (history is None or request is not None):
+            raise ParameterError("nested needs the history of the table, and no request; name it, or leave out nested")
+        if self.joint_k is not None and history is None:
+            raise ParameterError("joint_k needs the history of the table, which knows earlier releases; name it")
 
     def open_extra(self, name: str, path: Path | str | Request, facts: Schema, *, open_table: OpenTable) -> Any:
         """Open the history, the request, or (when it is counted) the register."""

@@ -75,6 +75,13 @@ class GroupingAnswer:
         """Say the verdict and the interval."""
         if self.k is None or self.low is None or self.high is None:
             return self.describe_verdict()
+        is_exact = self.low == self.high
+        if self.may_leave_out and is_exact:
+            return text(
+                "{verdict}: with no row left out, k is {k}",
+                verdict=self.describe_verdict(),
+                k=_write_short(self.k),
+            )
         if self.may_leave_out:
             return text(
                 "{verdict}: with no row left out, k is about {k}, between {low} and {high}",
@@ -83,7 +90,7 @@ class GroupingAnswer:
                 low=_write_short(self.low),
                 high=_write_short(self.high),
             )
-        if self.low == self.high:
+        if is_exact:
             return text("{verdict}: k is {k}", verdict=self.describe_verdict(), k=_write_short(self.k))
         return text(
             "{verdict}: the predicted k is about {k}, between {low} and {high}",
