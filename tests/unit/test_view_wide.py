@@ -181,3 +181,25 @@ def test_values_and_sets_of_a_long_tail_are_answered_within_their_intervals() ->
         held += found.low <= counts[codes].sum() <= found.high
 
     assert held >= 17  # of 20, at level 95 %
+
+
+@pytest.mark.parametrize("epsilon", [1, 10])
+def test_columns_of_a_single_value_take_no_pairs_from_the_others(epsilon: int) -> None:
+    plain, _ = append_tail()
+    constants = np.zeros((len(plain.values), 3), dtype=np.int64)
+    table = Counts.from_columns(
+        schema_of(*[6] * 10, 1, 1, 1), np.repeat(np.column_stack([plain.columns(), constants]), plain.values, axis=0)
+    )
+    drawn = View(epsilon=epsilon).draw(table, rng=SeededRng(2))
+
+    assert drawn.measured_pairs  # type: ignore[union-attr]
+    assert all(max(pair) < 10 for pair in drawn.measured_pairs)  # type: ignore[union-attr]
+
+
+def test_a_view_of_a_column_beside_a_single_value_is_a_view_of_the_column() -> None:
+    values = np.repeat(np.arange(5), [400, 300, 200, 100, 0])
+    table = Counts.from_columns(schema_of(5, 1), np.column_stack([values, np.zeros_like(values)]))
+    view = open_view(View(epsilon=2).publish(Tabled(table), rng=SeededRng(2)))
+    [[found]] = view.sql("SELECT COUNT(*) FROM view WHERE a0 = 'v0' AND a1 = 'v0'").rows
+
+    assert found.value == pytest.approx(400, abs=30)

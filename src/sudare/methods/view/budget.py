@@ -212,6 +212,15 @@ def count_tables(method: str, attributes: int) -> int:
     return attributes if method == "product" else max(attributes, 3 * attributes - 2)
 
 
+def find_varying(sizes: Sequence[int]) -> list[int]:
+    """Leave out attributes of a single value, which take no part in any pair; all stay if there are no others.
+
+    >>> find_varying([1, 7, 2]), find_varying([1, 1])
+    ([7, 2], [1, 1])
+    """
+    return [size for size in sizes if size > 1] or list(sizes)
+
+
 def count_usual(sizes: Sequence[int]) -> int:
     """Count the attributes that are no long lists, or all if all are: a list beside others shall not change the rules.
 

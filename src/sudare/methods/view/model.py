@@ -19,6 +19,7 @@ from sudare.methods.view.budget import (
     bins_wanted,
     by_size,
     count_tables,
+    find_varying,
     split_budget,
 )
 from sudare.methods.view.exam import plan_exam
@@ -312,14 +313,14 @@ def draw_model(
 ) -> FittedModel:
     """Measure and fit, in the order of the method. `counts` may cut the attributes of `declared` finer."""
     total, variance = _measure_total(counts, budget, rng)
-    d, records = len(counts.schema.attributes), max(total, 0.0)
+    d, records = len(find_varying(counts.schema.sizes)), max(total, 0.0)
     strength = budget.strength(count_tables(method, d))
     cells = plan_cells(declared or counts.schema, counts.schema, signal=records * strength / d)
     amount = budget.amount - (budget.total_part or 0)
     level, exam = plan_levels(cells, amount, budget, records), plan_exam(amount, records * strength, d)
     reserved = level * sum(one.levels for one in cells) + exam
     table = CellTable.of(counts, cells)
-    shares = split_budget(method, budget, records=records, sizes=table.sizes, reserved=reserved)
+    shares = split_budget(method, budget, records=records, sizes=find_varying(table.sizes), reserved=reserved)
     measured = Measurements(
         total=total,
         total_variance=variance,
@@ -329,7 +330,7 @@ def draw_model(
     leaves = _measure_leaves(counts, cells, measured, level, budget, rng)
     measured = _with_bins(measured, table, strength)
     if not shares.forest:
-        factors = fit(measured, CliqueTree.alone(d))
+        factors = fit(measured, CliqueTree.alone(len(cells)))
         return FittedModel(
             measured=measured,
             tree=factors.tree,
@@ -461,7 +462,8 @@ class _Growth:
     def __init__(self, binned: Binned, factors: Factors, measured: Measurements, budget: ViewBudget, rng: Rng) -> None:
         self.binned, self.factors, self.measured, self.budget = binned, factors, measured, budget
         self.tree = factors.tree
-        self.all = list_candidates(len(binned.widths), rng)
+        listed = list_candidates(len(binned.widths), rng)
+        self.all = [ends for ends in listed if min(binned.widths[end] for end in ends) > 1]  # one bin tells nothing
         self.chosen: list[Ends] = []
         self.parts = list(range(len(binned.widths)))
         self.prices: dict[Ends, int] = {}
@@ -562,7 +564,7 @@ def _measure_ones(table: CellTable, part: Fraction, budget: ViewBudget, rng: Rng
 def _with_bins(measured: Measurements, table: CellTable, epsilon: float) -> Measurements:
     alone = replace(measured, bins=tuple(np.arange(size, dtype=np.int64) for size in table.sizes))
     total = estimate_total(alone)
-    wanted = bins_wanted(total, epsilon, len(table.cells))
+    wanted = bins_wanted(total, epsilon, len(find_varying(table.sizes)))
     bins: list[Codes] = []
     for one, one_way in zip(table.cells, measured.ones, strict=True):
         mass = find_nearest_point(one_way.values, total=total) if total > 0 else np.zeros(one.size)
