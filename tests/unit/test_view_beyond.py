@@ -20,6 +20,7 @@ from sudare.counts import Counts
 from sudare.errors import ParameterError, SchemaError
 from sudare.methods.view import View, open_view
 from sudare.methods.view import residual as residual_module
+from sudare.methods.view import weighted as weighted_module
 from sudare.methods.view.budget import by_size, has_signal_for_all_pairs, plan, split_budget, split_epsilon
 from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, scale_moments
 from sudare.methods.view.fit import GroupSums, Measurements, OneWay, Pair, estimate_margins, fit, nearest_table
@@ -201,6 +202,24 @@ def test_changes_of_weights_add_to_any_count() -> None:
     evidence = {0: np.array([[0.0, 1.0]]), 2: np.array([[0.5, 1.0]])}
 
     assert records.answer(evidence).tolist() == [2.0 + 0.5 * 4.0]
+
+
+@pytest.mark.parametrize("most", [0, 200_000])
+def test_what_records_leave_of_a_pair_is_independent_of_other_attributes(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By tables and record by record; in the margins it is nothing."""
+    monkeypatch.setattr(weighted_module, "MOST_JOINT_CELLS", most)
+    bins = np.array([[0, 0, 0], [1, 0, 1], [1, 1, 1], [0, 1, 1]])
+    left = {(0, 2): np.array([[[5.0, -5.0], [-5.0, 5.0]]])}
+    records = WeightedRecords(bins=bins, weights=np.ones(4), changes=np.zeros((1, 4)), widths=(2, 2, 2), left=left)
+    first, second = np.array([[1.0, 0.0]]), np.array([[1.0, 0.0]])
+
+    assert records.answer({0: first, 2: second}).tolist() == [5.0]
+    assert records.answer({2: second, 1: first, 0: first}).tolist() == [2.5]
+    assert records.answer({0: first, 2: np.ones((1, 2))}).tolist() == [0.0]
+    assert records.table([2, 0])[0].tolist() == [[5.0, -5.0], [-5.0, 5.0]]
+    assert records.only(0).table([0, 1, 2])[0].sum(axis=1).tolist() == [[5.0, -5.0], [-5.0, 5.0]]
 
 
 def test_a_few_strong_pairs_do_not_make_all_of_them_pay() -> None:

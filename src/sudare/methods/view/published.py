@@ -66,7 +66,52 @@ def _table_frames(view: TableView) -> dict[str, Frame]:
         frames["pairs"] = _pairs(view)
     if view.records is not None:
         frames["records"] = _records(view.records, view.schema)
+        if view.records.left:
+            frames["left"] = _left(view.records, view.schema)
     return frames
+
+
+def _left(records: WeightedRecords, schema: Schema) -> Frame:
+    """What the measured table of every pair says beyond the records, bin by bin; version by version."""
+    names = np.array(schema.names, dtype=object)
+    shapes = {ends: table.shape[1:] for ends, table in records.left.items()}
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    bins = [np.indices(shape).reshape(2, -1) for shape in shapes.values()]
+    columns: dict[str, Coded | NDArray[np.generic]] = {
+        "first": Coded(np.repeat([first for first, _ in shapes], sizes), names),
+        "second": Coded(np.repeat([second for _, second in shapes], sizes), names),
+        "first_bin": np.concatenate([rows for rows, _ in bins]),
+        "second_bin": np.concatenate([columns for _, columns in bins]),
+    }
+    for version in range(len(records.changes)):
+        parts = [table[version].ravel() for table in records.left.values()]
+        columns["change" if version == 0 else f"change_{version}"] = np.concatenate(parts)
+    return Frame(columns)
+
+
+def _read_left(frame: Frame, schema: Schema, widths: Sequence[int], versions: int) -> dict[tuple[int, int], Reals]:
+    """Read what is left of every pair, whose rows stand together, bins in order."""
+    firsts, seconds = (_read_places(frame.columns[name], schema) for name in ("first", "second"))
+    changes = np.stack(
+        [numbers(frame.columns["change" if version == 0 else f"change_{version}"]) for version in range(versions)]
+    )
+    left, start = dict[tuple[int, int], Reals](), 0
+    while start < firsts.size:
+        first, second = int(firsts[start]), int(seconds[start])
+        shape = widths[first], widths[second]
+        stop = start + math.prod(shape)
+        is_whole = stop <= firsts.size and first < second and (first, second) not in left
+        if not is_whole or np.any(firsts[start:stop] != first) or np.any(seconds[start:stop] != second):
+            raise ReleaseError("the tables of the view do not fit its schema; the release is damaged")
+        left[first, second] = changes[:, start:stop].reshape(versions, *shape)
+        start = stop
+    return left
+
+
+def _read_places(column: Coded | NDArray[np.generic], schema: Schema) -> NDArray[np.int64]:
+    names = column.decode() if isinstance(column, Coded) else column
+    known, codes = np.unique(np.asarray(names, dtype=str), return_inverse=True)
+    return np.array([schema.position(name) for name in known.tolist()], dtype=np.int64)[codes]
 
 
 def _records(records: WeightedRecords, schema: Schema) -> Frame:
@@ -80,14 +125,22 @@ def _records(records: WeightedRecords, schema: Schema) -> Frame:
     return Frame(columns)
 
 
-def _read_records(frame: Frame, schema: Schema, widths: Sequence[int], versions: int) -> WeightedRecords:
-    columns = frame.columns
+def _read_records(
+    frames: Mapping[str, Frame], schema: Schema, widths: Sequence[int], versions: int
+) -> WeightedRecords | None:
+    if "records" not in frames:
+        return None
+    columns = frames["records"].columns
     bins = np.column_stack([numbers(columns[f"bin_{name}"]) for name in schema.names]).astype(np.int64)
     if np.any(bins < 0) or np.any(bins >= np.array(widths)):
         raise ReleaseError("the tables of the view do not fit its schema; the release is damaged")
     changes = [numbers(columns["change" if version == 0 else f"change_{version}"]) for version in range(versions)]
     return WeightedRecords(
-        bins=bins, weights=numbers(columns["weight"]), changes=np.stack(changes), widths=tuple(widths)
+        bins=bins,
+        weights=numbers(columns["weight"]),
+        changes=np.stack(changes),
+        widths=tuple(widths),
+        left=_read_left(frames["left"], schema, widths, versions) if "left" in frames else {},
     )
 
 
@@ -266,7 +319,7 @@ def _tables(frames: Mapping[str, Frame], schema: Schema, measures: Mapping[str, 
         faint=tuple(np.split(numbers(values["hidden_variance"]), cuts)) if "hidden_variance" in values else (),
         groups=tuple(np.split(numbers(values["group"]).astype(np.int64), cuts)) if "group" in values else (),
         floor=float(measures["floor_variance"]),
-        records=_read_records(frames["records"], schema, widths, versions) if "records" in frames else None,
+        records=_read_records(frames, schema, widths, versions),
         measured=_read_pairs(measures, schema) if "measured_pairs" in measures else (),
     )
 

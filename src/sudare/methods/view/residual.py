@@ -191,6 +191,21 @@ def add_groups(table: Reals, first: Codes, second: Codes) -> Reals:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class RakedFit:
+    """The weights that the tree gives the records, those that all tables give them, and what they leave of each."""
+
+    plain: Reals
+    weights: Reals
+    left: tuple[Reals, ...]
+
+    @property
+    def changes(self) -> Reals:
+        """How much raking changed the weights."""
+        changes: Reals = self.weights - self.plain
+        return changes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RakedPairs:
     """The tables measured beyond the tree, over groups of bins; hidden classes; and records drawn from both.
 
@@ -226,8 +241,8 @@ class RakedPairs:
             widths=widths,
         )
 
-    def fit(self, factors: Factors, pairs: Sequence[Pair], *, start: Reals | None = None) -> tuple[Reals, Reals]:
-        """The weights that the tree gives the records, and those that all tables give them."""
+    def fit(self, factors: Factors, pairs: Sequence[Pair], *, start: Reals | None = None) -> RakedFit:
+        """Weight the records, and tell what their weights leave of every table."""
         total = float(factors.totals[0])
         margins = [factors.of([place])[0] for place in range(len(self.widths))]
         ones = [(self.bins[:, place], margin) for place, margin in enumerate(margins)]
@@ -241,11 +256,39 @@ class RakedPairs:
         if start is not None:
             sheets = _lay_out(factors, self.forest, pairs, self.groups, self.widths)
             classes = fit_classes(classes, sheets, margins, rounds=LATE_ROUNDS)
-        targets = [(self._cells(pair.ends), self._expect(pair, factors, classes).ravel()) for pair in pairs]
+        expected = [self._expect(pair, factors, classes) for pair in pairs]
+        targets = [(self._cells(pair.ends), table.ravel()) for pair, table in zip(pairs, expected, strict=True)]
         sweeps = SWEEPS if start is None else LATE_SWEEPS
         begun = np.full(len(self.bins), total / max(1, len(self.bins))) if start is None else start
         weights = rake(begun, [*targets, *forest, *ones], total, sweeps=sweeps)
-        return plain, rake(weights, ones, total, sweeps=LAST_SWEEPS, step=1.0)
+        weights = rake(weights, ones, total, sweeps=LAST_SWEEPS, step=1.0)
+        left = [
+            self._leave(pair.ends, table, factors, weights - plain) for pair, table in zip(pairs, expected, strict=True)
+        ]
+        return RakedFit(plain=plain, weights=weights, left=tuple(left))
+
+    def _leave(self, ends: Ends, expected: Reals, factors: Factors, changes: Reals) -> Reals:
+        """What a table says and the records do not: no weights of records drawn from a tree agree with all tables."""
+        tree = add_groups(factors.joint(ends)[0], *(self.groups[end] for end in ends))
+        found = tree + np.bincount(self._cells(ends), changes, tree.size).reshape(tree.shape)
+        off, mass = expected - found, max(float(tree.sum()), 1e-9)
+        rows, columns = tree.sum(axis=1) / mass, tree.sum(axis=0) / mass
+        off = off - np.outer(off.sum(axis=1), columns)  # single attributes are known better
+        left: Reals = off - np.outer(rows, off.sum(axis=0))
+        return left
+
+    def spread(self, left: Sequence[Reals], factors: Factors) -> dict[Ends, Reals]:
+        """Share what is left of groups out to their bins, by how many records each has."""
+        shares = []
+        for place, group in enumerate(self.groups):
+            mass = factors.of([place])[0]
+            shares.append(mass / np.maximum(np.bincount(group, mass)[group], 1e-9))
+        spread = {}
+        for pair, table in zip(self.pairs, left, strict=True):
+            first, second = pair.ends
+            bins = table[np.ix_(self.groups[first], self.groups[second])] * np.outer(shares[first], shares[second])
+            spread[min(pair.ends), max(pair.ends)] = bins if first < second else bins.T
+        return spread
 
     def _expect(self, pair: Pair, factors: Factors, classes: HiddenClasses) -> Reals:
         """The table of a pair, pulled from what was measured towards the classes or the tree, whichever is nearer."""
@@ -265,12 +308,12 @@ class RakedPairs:
         cells: Codes = first * (int(self.groups[ends[1]][-1]) + 1) + second
         return cells
 
-    def noised(self, weights: Reals, add_noise: Callable[[Reals, float], Reals]) -> list[Pair]:
-        """Measure the weighted records as the table was measured."""
+    def noised(self, fitted: RakedFit, add_noise: Callable[[Reals, float], Reals]) -> list[Pair]:
+        """Measure the weighted records, with what they leave, as the table was measured."""
         again = []
-        for pair in self.pairs:
-            table = np.bincount(self._cells(pair.ends), weights, pair.values.size).astype(np.float64)
-            again.append(replace(pair, values=add_noise(table.reshape(pair.values.shape), pair.variance)))
+        for pair, left in zip(self.pairs, fitted.left, strict=True):
+            table = np.bincount(self._cells(pair.ends), fitted.weights, left.size).reshape(left.shape) + left
+            again.append(replace(pair, values=add_noise(np.maximum(table, 0.0), pair.variance)))
         return again
 
 

@@ -167,13 +167,18 @@ def weigh_records(drawn: FittedModel, factors: Factors, *, rng: Rng) -> Weighted
     raked, widths = drawn.raked, drawn.measured.widths
     if raked is None:
         return None
-    plain, weights = raked.fit(factors.only(0), raked.pairs)
-    changes = [weights - plain]
+    fits = [estimate := raked.fit(factors.only(0), raked.pairs)]
     for version in range(1, factors.versions):
-        noisy = raked.noised(weights, lambda table, variance: _add_noise(drawn.measured, table, variance, rng))
-        other, again = raked.fit(factors.only(version), noisy, start=weights)
-        changes.append(again - other)
-    return WeightedRecords(bins=raked.bins, weights=weights, changes=np.stack(changes), widths=widths)
+        noisy = raked.noised(estimate, lambda table, variance: _add_noise(drawn.measured, table, variance, rng))
+        fits.append(raked.fit(factors.only(version), noisy, start=estimate.weights))
+    left = [raked.spread(one.left, factors.only(version)) for version, one in enumerate(fits)]
+    return WeightedRecords(
+        bins=raked.bins,
+        weights=estimate.weights,
+        changes=np.stack([one.changes for one in fits]),
+        widths=widths,
+        left={ends: np.stack([one[ends] for one in left]) for ends in left[0]},
+    )
 
 
 def share_leaves(
