@@ -88,6 +88,7 @@ def test_records_are_sampled_to_a_file_and_to_the_terminal(release: Path) -> Non
     ("arguments", "line"),
     [
         (["query", "out", "SELECT COUNT(*) FROM view WHERE height = 3"], "no column height"),
+        (["query", "out", "SELECT COUNT(*) FROM view", "--out", "answer.parquet"], "must end in .csv, .json, .md"),
         (["query", "out", "SELECT COUNT(*) FROM view TABLESAMPLE 10%"], "is not part of the SQL"),
         (["query", "nowhere", "SELECT COUNT(*) FROM view"], "not a release"),
         (["query", "out", "--file", "nowhere.sql"], "cannot be read"),

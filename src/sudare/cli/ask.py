@@ -24,7 +24,10 @@ MOST_MEBIBYTES = 16  # of a file of statements
 
 
 FORMATS = ("text", "csv", "json", "markdown", "arrow")
-ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".arrow": "arrow", ".feather": "arrow"}
+ENDINGS = {
+    ".csv": "csv", ".json": "json", ".md": "markdown", ".arrow": "arrow", ".feather": "arrow",
+    ".txt": "text", "": "text",
+}  # fmt: skip
 
 
 @click.command(
@@ -90,7 +93,7 @@ def query(
     if (sql is None) == (file is None):
         raise click.UsageError(say("give either a statement or --file"), click.get_current_context())
     statements = sql if file is None else _read_statements(file)
-    form = "json" if as_json else form or (ENDINGS.get(out.suffix.lower(), "text") if out is not None else "text")
+    form = "json" if as_json else form or _find_format(out)
     _check_outputs(out, chart, form)
     if from_records:
         from sudare.app import ask_records
@@ -121,6 +124,14 @@ def _read_others(others: Sequence[str]) -> dict[str, Path]:
             raise click.UsageError(say("--with ({pair}) must be NAME=DIR, and NAME not view", pair=pair))
         found[name] = Path(place)
     return found
+
+
+def _find_format(out: Path | None) -> str:
+    """How an answer is written, by the ending of the file to make."""
+    form = "text" if out is None else ENDINGS.get(out.suffix.lower())
+    if form is None:
+        raise ParameterError("--out ({file}) must end in .csv, .json, .md, .arrow or .txt; or give --format", file=out)
+    return form
 
 
 def _check_outputs(out: Path | None, chart: Path | None, form: str) -> None:
