@@ -43,8 +43,10 @@ from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 # A higher bound leaves fewer people where nobody is, and is further off where there are some. People matter where the
 # noise is of few people. Chosen on the maps that `squares.py` names, at epsilon 1/10 and 1.
 KEPT_DEVIATIONS = {1: (0.27,), 3: (0.15, 0.27, 0.5), 6: (0.05, 0.065, 0.075, 0.17, 0.27, 0.38)}
-KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.0, 0.05, 0.3, 1.05, 0.75)}
-GIANT_DEVIATIONS = 20.0  # of noise: with such a cell in the row, what the others look like tells nothing
+KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.0, 0.05, 0.3, 1.15, 1.2)}
+# Beside a cell of 20 deviations of noise, a large cell (more than 4) keeps its own figure: what its
+# surroundings tell would pull both together. Small ones are combined with it, as everywhere.
+GIANT_DEVIATIONS, PLAIN_DEVIATIONS = 20.0, 4.0
 AREA_PART = 0.02  # of the expectation of a cell that is spread evenly over its square
 # Standard errors that hold 96 of 100: a little more than is told, since sums of few noises are not quite normal.
 NORMAL_FACTOR, LAPLACE_FACTOR = 2.05, 2.28  # of Laplace noise: ln(25) / sqrt(2)
@@ -251,7 +253,7 @@ def _estimate_rows(
 
 
 def _combine_rows(rows: _Rows, consistent: Reals, expected: Reals, noise: CountNoise, kept: float) -> Reals:
-    """Combine cells with their expectations, 0 below `kept` people; rows with a giant are projected plainly."""
+    """Combine cells with their expectations, 0 below `kept` people; large cells beside a giant keep their figures."""
     is_open, deviation = rows.weights > 0, math.sqrt(noise.variance)
     found = combine(
         np.where(is_open, consistent, 0.0).ravel(),
@@ -264,10 +266,10 @@ def _combine_rows(rows: _Rows, consistent: Reals, expected: Reals, noise: CountN
     is_kept = is_open & (mean >= np.minimum(kept, 0.999 * largest))
     weights = np.where(is_kept, spread + LEAST_WEIGHT * noise.variance, 0.0)
     is_giant = np.where(is_open, consistent, 0.0).max(axis=1) > GIANT_DEVIATIONS * deviation
-    point = np.empty_like(consistent)
-    point[~is_giant] = project_in_metric(mean[~is_giant], weights[~is_giant], rows.totals[~is_giant])
-    point[is_giant] = project_in_metric(consistent[is_giant], rows.weights[is_giant], rows.totals[is_giant])
-    return point
+    is_plain = is_kept & is_giant[:, None] & (consistent > PLAIN_DEVIATIONS * deviation)
+    return project_in_metric(
+        np.where(is_plain, consistent, mean), np.where(is_plain, rows.weights, weights), rows.totals
+    )
 
 
 def _expect_on_map(
