@@ -27,6 +27,20 @@ from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Values
 from sudare.verify.checks import verify_release
 
 
+def test_groups_of_a_level_are_joined_and_the_others_keep_their_names() -> None:
+    tree = TableHierarchy.from_paths(
+        [("a", "x", "*"), ("b", "x", "*"), ("c", "y", "*"), ("d", "z", "*"), ("e", "z", "*")]
+    )
+    place = Attribute(name="place", domain=Values(("a", "b", "c", "d", "e")), hierarchy=tree)
+    joined = read_grouping(place, {"level": 1, "merge": [["y", "z"]]})
+
+    assert joined.labels(np.arange(5)).tolist() == ["x", "x", "c|z", "c|z", "c|z"]
+    assert read_grouping(place, {"merge": ["z"]}).groups == ((0,), (1,), (2,), (3, 4))
+    for wrong in ({"level": 1, "merge": ["a"]}, {"merge": ["x", "a"]}):
+        with pytest.raises(ParameterError, match="must join whole groups of level"):
+            read_grouping(place, wrong)
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")))
 def test_a_rare_value_is_left_out_in_any_order_of_values(order: tuple[str, ...]) -> None:
     schema = Schema(name="t", attributes=(Attribute(name="town", domain=Values(order), role="quasi"),))

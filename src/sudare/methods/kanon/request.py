@@ -252,37 +252,58 @@ class GroupFile:
     level: int = 1
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergedLevel:
+    """A level some groups of which are joined: each list of labels becomes one group."""
+
+    level: int
+    merge: tuple[tuple[str, ...], ...]
+
+
+GroupingValue = int | str | GroupFile | MergedLevel | tuple[tuple[str, ...], ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class GroupingKind(Kind):
-    """How an attribute is asked for: a level, a label of the level that is meant, lists of values, or a hierarchy file.
+    """How an attribute is asked for: a level, a label of the level that is meant, lists of values, a hierarchy file,
+    or a level with some of its groups joined.
 
     >>> GroupingKind().read(2), GroupingKind().read("west"), GroupingKind().read([["Tokyo", 1], ["Osaka"]])
     (2, 'west', (('Tokyo', '1'), ('Osaka',)))
     >>> GroupingKind().read({"hierarchy": "ages.csv", "level": 2})
     GroupFile(file='ages.csv', level=2)
+    >>> GroupingKind().read({"level": 0, "merge": ["[80,100]"]})
+    MergedLevel(level=0, merge=(('[80,100]',),))
     """
 
     example: str = "1"
 
-    def read(self, value: Any) -> int | str | GroupFile | tuple[tuple[str, ...], ...]:
-        """Take a whole number, a text, a list of lists of texts and numbers, or a table that names a file."""
+    def read(self, value: Any) -> GroupingValue:
+        """Take a whole number, a text, a list of lists of texts and numbers, or a table of a file or joined groups."""
         if isinstance(value, dict):
-            level = value.get("level", 1)
-            is_whole = isinstance(level, int) and not isinstance(level, bool) and level >= 0
-            if not isinstance(value.get("hierarchy"), str) or not is_whole or not set(value) <= {"hierarchy", "level"}:
-                raise Unfit(self, value)
-            return GroupFile(file=value["hierarchy"], level=level)
+            return self._read_table(value)
         if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
             return value
         if not isinstance(value, list) or not value:
             raise Unfit(self, value)
         return ListOf(ListOf(LabelKind())).read(value)
 
+    def _read_table(self, value: dict[str, Any]) -> GroupFile | MergedLevel:
+        level = value.get("level", 0 if "merge" in value else 1)
+        is_whole = isinstance(level, int) and not isinstance(level, bool) and level >= 0
+        if is_whole and set(value) <= {"merge", "level"} and isinstance(value.get("merge"), list) and value["merge"]:
+            lists = [group if isinstance(group, list) else [group] for group in value["merge"]]
+            return MergedLevel(level=level, merge=ListOf(ListOf(LabelKind())).read(lists))
+        if is_whole and set(value) <= {"hierarchy", "level"} and isinstance(value.get("hierarchy"), str):
+            return GroupFile(file=value["hierarchy"], level=level)
+        raise Unfit(self, value)
+
     def describe(self) -> Text:
         """Name the ways."""
         return text(
-            "a level (a whole number), a label of that level in quotes, lists of values, or a hierarchy file:"
-            ' { hierarchy = "ages.csv", level = 1 }'
+            "a level (a whole number), a label of that level in quotes, lists of values, a hierarchy file"
+            ' ({ hierarchy = "ages.csv", level = 1 }), or a level with some groups joined'
+            ' ({ level = 0, merge = ["[80,100]"] })'
         )
 
     def json_schema(self) -> dict[str, Any]:
@@ -294,7 +315,17 @@ class GroupingKind(Kind):
             "required": ["hierarchy"],
             "additionalProperties": False,
         }
-        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, groups, file]}
+        label = {"type": ["string", "number"]}
+        merged = {
+            "type": "object",
+            "properties": {
+                "level": {"type": "integer", "minimum": 0},
+                "merge": {"type": "array", "items": {"anyOf": [label, groups["items"]]}, "minItems": 1},
+            },
+            "required": ["merge"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, groups, file, merged]}
 
 
 FORM = FileForm(
@@ -328,7 +359,8 @@ FORM = FileForm(
             any_key=Key(
                 kind=GroupingKind(),
                 help=text(
-                    "attribute = level (0 is the finest), a label of that level, lists of values, or a hierarchy file"
+                    "attribute = level (0 is the finest), a label of that level, lists of values, a hierarchy file, or"
+                    " a level with some groups joined"
                 ),
             ),
         ),
@@ -378,7 +410,7 @@ def read_grouping(attribute: Attribute, value: Any, *, beside: Path | None = Non
     (1, 2)
     """
     try:
-        read = value if isinstance(value, GroupFile) else _read_kind(value)
+        read = value if isinstance(value, GroupFile | MergedLevel) else _read_kind(value)
     except Unfit:
         raise ParameterError(
             "the grouping of {name} must be a level (a number), a label of that level, or lists of values",
@@ -388,6 +420,8 @@ def read_grouping(attribute: Attribute, value: Any, *, beside: Path | None = Non
         if Path(read.file).name != read.file:  # a request comes from outside: it names nothing elsewhere
             raise ParameterError("hierarchy ({file}) must be the name of a file beside the request", file=read.file)
         return _read_group_file(attribute, (beside or Path()) / read.file, read.level)
+    if isinstance(read, MergedLevel):
+        return _merge_groups(attribute, read)
     if isinstance(read, int):
         attribute.coarsen(read)  # refuses a level that there is none of
         return Grouping(attribute, read)
@@ -396,7 +430,7 @@ def read_grouping(attribute: Attribute, value: Any, *, beside: Path | None = Non
     return Grouping(attribute, None, _read_groups(attribute, read))
 
 
-def _read_kind(value: Any) -> int | str | GroupFile | tuple[tuple[str, ...], ...]:
+def _read_kind(value: Any) -> GroupingValue:
     return GroupingKind().read([list(group) for group in value] if isinstance(value, tuple) else value)
 
 
@@ -504,6 +538,37 @@ def _read_groups(attribute: Attribute, lists: Sequence[Sequence[str]]) -> tuple[
             values=_name_values(attribute, times > 1),
         )
     return groups
+
+
+def _merge_groups(attribute: Attribute, merged: MergedLevel) -> Grouping:
+    """Join groups of a level; all others stay as they are, under their names.
+
+    >>> from sudare.schema import NumberBins
+    >>> age = Attribute(name="age", domain=NumberBins.of_width(0, 10, 1))
+    >>> _merge_groups(age, MergedLevel(level=0, merge=(("[6,10]",),))).groups
+    ((0,), (1,), (2,), (3,), (4,), (5,), (6, 7, 8, 9))
+    """
+    attribute.coarsen(merged.level)  # refuses a level that there is none of
+    group_of = Grouping(attribute, merged.level).group_of.copy()
+    whole, joined = group_of.copy(), np.zeros(attribute.size, dtype=np.int64)
+    for labels in merged.merge:
+        codes = sorted({code for label in labels for code in _find_codes(attribute, label)})
+        joined[codes] += 1
+        group_of[codes] = group_of[codes[0]]
+    is_cut = (joined == 0) & np.isin(whole, whole[joined > 0])
+    if is_cut.any() or (joined > 1).any():
+        raise ParameterError(
+            "merge of {name} must join whole groups of level {level}, each once; look at: {values}",
+            name=attribute.name,
+            level=merged.level,
+            values=_name_values(attribute, is_cut | (joined > 1)),
+        )
+    firsts = np.unique(group_of, return_index=True)[1]
+    groups = tuple(tuple(np.flatnonzero(group_of == group_of[first]).tolist()) for first in np.sort(firsts))
+    first = np.array([members[0] for members in groups])
+    values, level = Grouping(attribute, None, groups).labels(first), Grouping(attribute, merged.level).labels(first)
+    names = np.where(joined[first] > 0, values, level).tolist()
+    return Grouping(attribute, None, groups, find_names(attribute, groups, names))
 
 
 def _name_values(attribute: Attribute, is_named: Booleans) -> str:
