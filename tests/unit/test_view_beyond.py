@@ -184,6 +184,7 @@ def test_a_question_about_a_pair_that_was_not_measured_has_the_scale_of_its_clas
     known = frozenset({(0, 1), (0, 2), (1, 2)})
 
     assert [class_of(places, known) for places in ([], [3], [0, 2], [2, 1, 0], [0, 3], [0, 1, 3])] == [0, 0, 1, 1, 2, 2]
+    assert [class_of(places, known, holds_threes=False) for places in ([3], [0, 2], [2, 1, 0])] == [0, 1, 2]
 
 
 # --- pairs beyond the tree --------------------------------------------------------------------------------------------

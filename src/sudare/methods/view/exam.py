@@ -69,11 +69,16 @@ def exam_noise(part: Fraction, budget: ViewBudget) -> CountNoise:
     return budget.sum_noise(part, TUPLES * WEIGHT)
 
 
-def class_of(attributes: Iterable[int], known_pairs: frozenset[tuple[int, int]]) -> int:
-    """The class of a question about some attributes: its place in CLASSES."""
+def class_of(attributes: Iterable[int], known_pairs: frozenset[tuple[int, int]], *, holds_threes: bool = True) -> int:
+    """The class of a question about some attributes: its place in CLASSES.
+
+    `holds_threes`: whether three attributes of which each pair is known lie in one table.
+    """
     places = sorted(attributes)
     if len(places) < 2:
         return 0
+    if len(places) > 2 and not holds_threes:
+        return 2
     pairs = ((first, second) for place, first in enumerate(places) for second in places[place + 1 :])
     return 1 if all(pair in known_pairs for pair in pairs) else 2
 
@@ -100,6 +105,10 @@ class Examined(Protocol):
     @property
     def known_pairs(self) -> frozenset[tuple[int, int]]:
         """The pairs of attributes that were measured."""
+
+    @property
+    def holds_threes(self) -> bool:
+        """Whether three attributes of which each pair was measured lie in one table."""
 
     def moments(self, boxes: Sequence[Mapping[int, LeafWeights]]) -> Moments:
         """Estimate a count over disjoint boxes."""
@@ -148,18 +157,19 @@ def draw_grids(view: Examined, *, rng: Rng, tuples: int = TUPLES) -> list[Grid]:
     """
     from sudare.noise.uniform import draw_below
 
-    d, held = len(view.bins), sorted(view.known_pairs)
+    varying = [place for place, axis in enumerate(view.axes) if axis.size > 1]
+    held = sorted(pair for pair in view.known_pairs if set(pair) <= set(varying))
     lists = [place for place, axis in enumerate(view.axes) if not axis.counted and 1 < axis.size <= LIST_TO_GROUP_BY]
     grids = []
     for number in range(tuples):
-        wanted = min(2 + number % 2, d)
+        wanted = min(2 + number % 2, len(varying))
         chosen: list[int] = []
         if number % 4 == 0 and held:
             chosen = list(held[int(draw_below(len(held), 1, rng=rng)[0])])
         elif number % 4 > 1 and lists:
             chosen = [lists[int(draw_below(len(lists), 1, rng=rng)[0])]]
         while len(chosen) < wanted:
-            attribute = int(draw_below(d, 1, rng=rng)[0])
+            attribute = varying[int(draw_below(len(varying), 1, rng=rng)[0])]
             chosen += [attribute] if attribute not in chosen else []
         parts = []
         for attribute in chosen:
@@ -236,7 +246,7 @@ def examine(
         [np.abs(grid.count(columns, values) - answer) for grid, (answer, _) in zip(grids, answers, strict=True)]
     )
     sizes = [reaches.size for _, reaches in answers]
-    of_grid = np.array([class_of(grid.attributes, view.known_pairs) for grid in grids])
+    of_grid = np.array([class_of(grid.attributes, view.known_pairs, holds_threes=view.holds_threes) for grid in grids])
     classes = np.repeat(of_grid, sizes)
     steps = ladder.climb(errors)
     exact = np.stack([steps[classes == place].sum(axis=0) for place in EXAMINED])

@@ -110,7 +110,7 @@ class TableView:
             below=below,
             above=above,
         )
-        scale = self.scales[class_of(restricted, self.known_pairs)]
+        scale = self.scales[class_of(restricted, self.known_pairs, holds_threes=self.holds_threes)]
         return scale_moments(found, scale)
 
     def _count_degrees(self, cells: int) -> float:
@@ -211,6 +211,11 @@ class TableView:
             return frozenset(itertools.combinations(range(len(self.bins)), 2))
         cliques = self.factors.tree.cliques
         return frozenset(pair for clique in cliques for pair in itertools.combinations(clique, 2))
+
+    @property
+    def holds_threes(self) -> bool:
+        """Whether three attributes of which each pair is known lie in one clique; pairs beyond the tree lie in none."""
+        return self.records is None
 
     def find_independent(self, attributes: frozenset[int]) -> list[tuple[int, int]]:
         """The pairs of these attributes that no chain of tables links; all pairs were measured if there are records."""
