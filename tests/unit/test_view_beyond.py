@@ -173,11 +173,11 @@ def test_the_exam_finds_how_wide_intervals_must_be(scale: float) -> None:
     ladder = Ladder.of(np.full(1000, 1.96 * 500), 1.0)
     steps = ladder.climb(np.abs(errors).astype(np.int64)).sum(axis=0).astype(float)
 
-    sure = judge([ClassSteps(steps, ladder.tops.sum(axis=0), 300)], 1.0, blind=False)
-    noisy = judge([ClassSteps(steps, ladder.tops.sum(axis=0), 300)], 1e12, blind=False)
+    sure = judge([ClassSteps(steps, ladder.tops.sum(axis=0), 300)], 1.0)
+    noisy = judge([ClassSteps(steps, ladder.tops.sum(axis=0), 300)], 1e12)
 
     assert sure == pytest.approx(1.05 * scale, rel=0.15)
-    assert noisy == pytest.approx(judge([], 1.0, blind=False), rel=0.02)
+    assert noisy == pytest.approx(judge([], 1.0), rel=0.02)
 
 
 def test_a_question_about_a_pair_that_was_not_measured_has_the_scale_of_its_class() -> None:

@@ -50,6 +50,7 @@ TAIL_WEIGHTS = (0.45, 0.4, 0.12, 0.03)
 WORST_SHARE = 0.12  # of the errors, that have heavy tails
 PRIOR_SCALE, PRIOR_SPREAD = math.log(0.55), 0.35  # of the logarithm of the scale
 BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
+BEYOND_SCALE = math.log(0.8)  # where all pairs were measured, their noise is most of what is off
 BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
 SCALE_OF_ONE = 1.0  # for questions about one attribute: the law of their noise is known, and noise hid what they told
 MISFIT = 0.02  # of the errors: what no law of the family explains
@@ -259,14 +260,17 @@ def examine(
         )
         for number, place in enumerate(EXAMINED)
     )
+    usual = (PRIOR_SCALE if view.holds_threes else BEYOND_SCALE), PRIOR_SPREAD
     return (
         SCALE_OF_ONE,
-        judge([held, other], noise.spread, blind=False),
-        judge([other, held], noise.spread, blind=blind),
+        judge([held, other], noise.spread, prior=usual),
+        judge([other, held], noise.spread, prior=(BLIND_SCALE, BLIND_SPREAD) if blind else usual),
     )
 
 
-def judge(classes: Sequence[ClassSteps], spread: float, *, blind: bool) -> float:
+def judge(
+    classes: Sequence[ClassSteps], spread: float, *, prior: tuple[float, float] = (PRIOR_SCALE, PRIOR_SPREAD)
+) -> float:
     """Turn the noisy steps of classes into what the intervals of the first of them must be multiplied by.
 
     The scale of the errors and the weight of their tails have a prior, weighted by how well each would explain the
@@ -274,10 +278,10 @@ def judge(classes: Sequence[ClassSteps], spread: float, *, blind: bool) -> float
     MISSES of the errors exceed.
 
     >>> few = ClassSteps(np.zeros(len(RUNGS) - 1), np.full(len(RUNGS) - 1, 1e6), tuples=40)
-    >>> judge([few], 1.0, blind=False) < 0.6 < judge([], 1.0, blind=False)
+    >>> judge([few], 1.0) < 0.6 < judge([], 1.0)
     True
     """
-    centre, width = (BLIND_SCALE, BLIND_SPREAD) if blind else (PRIOR_SCALE, PRIOR_SPREAD)
+    centre, width = prior
     fits = np.array(
         [
             math.log(weight) - ((math.log(scale) - centre) / width) ** 2 / 2
