@@ -51,6 +51,7 @@ WORST_SHARE = 0.12  # of the errors, that have heavy tails
 PRIOR_SCALE, PRIOR_SPREAD = math.log(0.55), 0.35  # of the logarithm of the scale
 BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
 BEYOND_SCALE = math.log(0.8)  # where all pairs were measured, their noise is most of what is off
+LEAST_SCALE_BEYOND = 1.0  # there, and no interval is narrower than its replicates say
 BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
 SCALE_OF_ONE = 1.0  # for questions about one attribute: the law of their noise is known, and noise hid what they told
 MISFIT = 0.02  # of the errors: what no law of the family explains
@@ -261,10 +262,11 @@ def examine(
         for number, place in enumerate(EXAMINED)
     )
     usual = (PRIOR_SCALE if view.holds_threes else BEYOND_SCALE), PRIOR_SPREAD
+    least = LEAST_SCALE if view.holds_threes else LEAST_SCALE_BEYOND
     return (
         SCALE_OF_ONE,
-        judge([held, other], noise.spread, prior=usual),
-        judge([other, held], noise.spread, prior=(BLIND_SCALE, BLIND_SPREAD) if blind else usual),
+        max(least, judge([held, other], noise.spread, prior=usual)),
+        max(least, judge([other, held], noise.spread, prior=(BLIND_SCALE, BLIND_SPREAD) if blind else usual)),
     )
 
 
