@@ -327,12 +327,17 @@ def test_columns_that_are_not_declared_are_published_only_when_asked_for(tmp_pat
     assert heads == ["age,place,disease,note", "age,place,disease,note,extra"]
 
 
-def test_a_deadline_that_has_passed_still_keeps_the_promise() -> None:
+@pytest.mark.parametrize("recoding", ["value", "local", "cells", "mondrian"])
+def test_a_deadline_that_has_passed_still_keeps_the_promise_and_is_told(recoding: Any) -> None:
     with sd.open(rows(8, 300), SCHEMA) as source:
-        method = KAnonymity(k=5, recoding="value", max_suppressed="0.1", deadline_seconds=1e-9)
-        recoded = method.decide(source).recoded
+        share = {"max_suppressed": "0.1"} if recoding == "value" else {}
+        outcome = KAnonymity(k=5, recoding=recoding, deadline_seconds=1e-9, **share).decide(source)
+        unhurried = KAnonymity(k=5, recoding=recoding, **share).decide(source)
 
-    assert recoded.class_sizes.min() >= 5
+    assert outcome.recoded.class_sizes.min() >= 5
+    assert outcome.is_late == (recoding != "value")  # whose search tells it by its gap
+    assert not unhurried.is_late
+    assert recoding == "value" or len(outcome.recoded.class_sizes) == 1 < len(unhurried.recoded.class_sizes)
 
 
 @pytest.mark.parametrize(

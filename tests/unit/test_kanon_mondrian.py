@@ -48,6 +48,19 @@ def textbook(table: Codes, k: int) -> list[Codes]:
     return done
 
 
+def test_past_a_deadline_nothing_is_cut_and_every_part_keeps_the_promise() -> None:
+    table = np.random.default_rng(2).integers(0, 8, size=(80, 3))
+    pieces, counts = pieces_of(table), []
+    for steps in (1, 3, 100):
+        parts = partition(pieces, pieces.codes, holds_k(4), is_late=iter([*[False] * (steps - 1), True]).__next__)
+        counts.append(parts.count)
+        assert holds_k(4)(parts.pieces, parts.part_of, parts.count).all()
+        assert parts.pieces.weights.sum() == 80
+
+    assert counts[:2] == [1, 4]
+    assert counts[2] > 4
+
+
 @given(seed=st.integers(0, 10_000), k=st.integers(2, 6))
 @settings(max_examples=30, deadline=None)
 def test_strict_parts_are_those_of_the_textbook(seed: int, k: int) -> None:

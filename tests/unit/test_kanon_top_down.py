@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -20,10 +21,15 @@ from tests.unit.kanon_tables import attribute, random_counts
 QUASI = ("a", "b", "c")
 
 
-def recode(counts: Counts, k: int, criteria: tuple[Criterion, ...], effort: Effort) -> tuple[Pieces, TopDownParts]:
+def recode(
+    counts: Counts, k: int, criteria: tuple[Criterion, ...], effort: Effort, steps: int | None = None
+) -> tuple[Pieces, TopDownParts]:
+    """Recode; with `steps`, the deadline passes when it is asked for the last of them."""
     pieces = Pieces.of(counts, QUASI, ["s"])
     checker = make_class_checker((MinimumSize(k=k), *criteria), pieces)
-    return pieces, specialise(ClassRule(pieces=pieces, k=k, check_classes=checker if criteria else None), effort=effort)
+    rule = ClassRule(pieces=pieces, k=k, check_classes=checker if criteria else None)
+    asked = itertools.count(1)
+    return pieces, specialise(rule, effort=effort, is_late=lambda: steps is not None and next(asked) >= steps)
 
 
 def class_of_labels(pieces: Pieces, parts: TopDownParts) -> np.ndarray:
@@ -43,13 +49,15 @@ def class_of_labels(pieces: Pieces, parts: TopDownParts) -> np.ndarray:
         [(), (DistinctDiversity(attribute="s", l=2),), (Closeness(attribute="s", t=0.3, distance="ordered"),)]
     ),
     effort=st.sampled_from(["quick", "best"]),
+    steps=st.none() | st.integers(1, 12),
 )
 @settings(max_examples=60, deadline=None)
 def test_every_class_keeps_the_promise_and_every_combination_has_one_label(
-    seed: int, rows: int, k: int, criteria: tuple[Criterion, ...], effort: Effort
+    seed: int, rows: int, k: int, criteria: tuple[Criterion, ...], effort: Effort, steps: int | None
 ) -> None:
+    """Whenever a deadline passes."""
     counts = random_counts(seed, bits=(3, 2, 2), rows=rows)
-    pieces, parts = recode(counts, k, criteria, effort)
+    pieces, parts = recode(counts, k, criteria, effort, steps)
     class_of = class_of_labels(pieces, parts)
     satisfied = make_class_checker((MinimumSize(k=k), *criteria), pieces)(pieces, class_of, int(class_of.max()) + 1)
     combinations = number_classes(pieces.codes[:, :3])
@@ -57,6 +65,15 @@ def test_every_class_keeps_the_promise_and_every_combination_has_one_label(
 
     assert satisfied.all()
     assert labels_of_combination == len(np.unique(combinations))
+
+
+def test_the_later_the_deadline_the_finer_the_classes_and_at_once_all_is_one_class() -> None:
+    counts = random_counts(5, bits=(3, 2, 2), rows=400)
+    sizes = [len(np.unique(recode(counts, 5, (), "quick", steps)[1].part_of)) for steps in (1, 3, 6, None)]
+
+    assert sizes[0] == 1
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > sizes[1] > 1
 
 
 def test_rare_values_wait_and_meet_instead_of_dragging_others_up() -> None:

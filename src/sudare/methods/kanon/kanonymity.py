@@ -472,7 +472,13 @@ class KAnonymity(KAnonymityParameters):
         """Recode without a node: every class has labels of its own."""
         if self.recoding == "mondrian":
             relaxed, by_hierarchy = self.mondrian == "relaxed", self.mondrian == "hierarchy"
-            return recode_by_mondrian(pieces, check_classes, relaxed=relaxed, by_hierarchy=by_hierarchy)
+            return recode_by_mondrian(
+                pieces,
+                check_classes,
+                relaxed=relaxed,
+                by_hierarchy=by_hierarchy,
+                deadline_seconds=self.deadline_seconds,
+            )
         k = self.guarantee(unit=unit).rows
         return recode_from_the_top(
             ClassRule(pieces=pieces, k=k, check_classes=None if is_k_alone else check_classes),
@@ -481,6 +487,7 @@ class KAnonymity(KAnonymityParameters):
             by_ranges=self.labels == "ranges" and self.recoding == "local",
             is_flat=self.recoding == "cells",
             weights=weights,
+            deadline_seconds=self.deadline_seconds,
         )
 
     def _weigh(self, weights: tuple[float, ...] | None) -> Quality:

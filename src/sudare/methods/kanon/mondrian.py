@@ -36,6 +36,7 @@ def partition(
     relaxed: bool = False,
     both: bool = True,
     bounds: Sequence[Codes] | None = None,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> MondrianParts:
     """Cut all parts of one depth at once, each along its widest attribute that can be cut.
 
@@ -44,7 +45,7 @@ def partition(
     `both`, values up to the median. A relaxed cut makes halves of equal size, so that rows of the median itself go to
     either side. A cut is allowed if both sides keep the promise. With `bounds`, which tell of every attribute how high
     in its hierarchy the bound before each position stands, a part is cut only between the largest groups that it holds:
-    at the bound nearest to the median.
+    at the bound nearest to the median. Once `is_late` says so, nothing is cut any more.
 
     Error: none; a table that does not keep the promise as a whole stays one part.
     """
@@ -55,6 +56,9 @@ def partition(
     rules = rules if bounds is None else (_take_group,)
     finished: list[_OpenParts] = []
     while len(state.part):
+        if is_late():
+            finished.append(state)
+            break
         state, done = _cut_all(state, scale, rules, check_classes, bounds)
         finished.append(done)
     return _join(finished)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,6 +14,16 @@ from sudare.methods.kanon.quality import Quality
 from sudare.methods.kanon.tuples import Tuples
 
 SearchName = Literal["auto", "pak", "ola", "incognito", "flash", "datafly", "exhaustive"]
+
+
+def watch_deadline(seconds: float | None) -> Callable[[], bool]:
+    """Start a clock that tells whether so many seconds have passed; never, without any.
+
+    >>> watch_deadline(None)(), watch_deadline(-1)()
+    (False, True)
+    """
+    stop = None if seconds is None else time.monotonic() + seconds
+    return lambda: stop is not None and time.monotonic() >= stop
 
 
 @dataclass(frozen=True, slots=True)

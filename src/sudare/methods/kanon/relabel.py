@@ -31,7 +31,7 @@ from sudare.methods.kanon.local import (
 )
 from sudare.methods.kanon.microaggregate import average_numbers, describe_means, read_piece_labels
 from sudare.methods.kanon.mondrian import MondrianParts, ValueLine, partition
-from sudare.methods.kanon.problem import Problem, SearchResult
+from sudare.methods.kanon.problem import Problem, SearchResult, watch_deadline
 from sudare.methods.kanon.recode import (
     ClassChecker,
     HierarchyCut,
@@ -47,10 +47,14 @@ from sudare.schema.arrays import Booleans, Codes, Labels
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """What a run decided, for the steward: the recoding, and how the search went (None where none was needed)."""
+    """What a run decided, for the steward: the recoding, and how the search went (None where none was needed).
+
+    `is_late`: a recoding without a search was stopped by its deadline.
+    """
 
     recoded: RecodedTable
     result: SearchResult | None = None
+    is_late: bool = False
 
 
 def recode_by_search(
@@ -101,6 +105,7 @@ def recode_from_the_top(
     by_ranges: bool,
     is_flat: bool = False,
     weights: Sequence[float] | None = None,
+    deadline_seconds: float | None = None,
 ) -> Outcome:
     """Recode along the hierarchies, each class at levels of its own; no row is left out.
 
@@ -108,13 +113,15 @@ def recode_from_the_top(
     """
     pieces = rule.pieces
     _check_whole(pieces, check_classes)
-    parts = specialise(rule, effort=effort, is_flat=is_flat, weights=weights)
+    is_late = watch_deadline(deadline_seconds)
+    parts = specialise(rule, effort=effort, is_flat=is_flat, weights=weights, is_late=is_late)
+    was_late = is_late()
     recoded = _label_by_ranges(pieces, parts) if by_ranges else _label_by_levels(pieces, parts)
     if is_flat:
         hidden = {name: {"hidden": "*"} for name in pieces.names[: pieces.quasi]}
         recoded = replace(recoded, mapping={"recoding": "cells", "attributes": hidden})
     check_promise(recoded, check_classes, 0)
-    return Outcome(recoded=recoded)
+    return Outcome(recoded=recoded, is_late=was_late)
 
 
 def _check_whole(pieces: Pieces, check_classes: ClassChecker) -> None:
@@ -123,7 +130,12 @@ def _check_whole(pieces: Pieces, check_classes: ClassChecker) -> None:
 
 
 def recode_by_mondrian(
-    pieces: Pieces, check_classes: ClassChecker, *, relaxed: bool, by_hierarchy: bool = False
+    pieces: Pieces,
+    check_classes: ClassChecker,
+    *,
+    relaxed: bool,
+    by_hierarchy: bool = False,
+    deadline_seconds: float | None = None,
 ) -> Outcome:
     """Recode by ranges, cut at medians; `relaxed` cuts may go through equal rows.
 
@@ -131,18 +143,19 @@ def recode_by_mondrian(
     them.
     """
     _check_whole(pieces, check_classes)
+    is_late = watch_deadline(deadline_seconds)
     if by_hierarchy:
-        recoded = _recode_between_groups(pieces, check_classes)
-        check_promise(recoded, check_classes, 0)
-        return Outcome(recoded=recoded)
-    lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
-    places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
-    recoded = _label_by_parts(partition(pieces, places, check_classes, relaxed=relaxed), lines)
+        recoded = _recode_between_groups(pieces, check_classes, is_late)
+    else:
+        lines = [ValueLine(attribute) for attribute in pieces.attributes[: pieces.quasi]]
+        places = np.column_stack([line.places(pieces.codes[:, axis]) for axis, line in enumerate(lines)])
+        recoded = _label_by_parts(partition(pieces, places, check_classes, relaxed=relaxed, is_late=is_late), lines)
+    was_late = is_late()
     check_promise(recoded, check_classes, 0)
-    return Outcome(recoded=recoded)
+    return Outcome(recoded=recoded, is_late=was_late)
 
 
-def _recode_between_groups(pieces: Pieces, check_classes: ClassChecker) -> RecodedTable:
+def _recode_between_groups(pieces: Pieces, check_classes: ClassChecker, is_late: Callable[[], bool]) -> RecodedTable:
     """Cut parts between groups of the hierarchies, each labelled by the smallest groups that hold it."""
     trees = tuple(
         ValueTree.of(attribute, pieces.codes[:, axis])
@@ -155,7 +168,7 @@ def _recode_between_groups(pieces: Pieces, check_classes: ClassChecker) -> Recod
         place_of[order] = np.arange(len(order))
         places.append(place_of[np.searchsorted(tree.values, pieces.codes[:, axis])])
         bounds.append((np.diff(tree.groups[:, order], axis=1, prepend=-1) != 0).sum(axis=0))
-    parts = partition(pieces, np.column_stack(places), check_classes, bounds=bounds)
+    parts = partition(pieces, np.column_stack(places), check_classes, bounds=bounds, is_late=is_late)
     levels = np.zeros((len(parts.part_of), len(trees)), dtype=np.int64)
     for axis, tree in enumerate(trees):
         value = np.searchsorted(tree.values, parts.pieces.codes[:, axis])
@@ -202,7 +215,7 @@ def recode_by_means(
         mapping={**mapping, "attributes": {**mapping["attributes"], **averaged}},
     )
     check_promise(recoded, check_classes, max_suppressed_rows)
-    return Outcome(recoded=recoded)
+    return Outcome(recoded=recoded, is_late=inner is not None and inner.is_late)
 
 
 def _spread_classes(pieces: Pieces, inner: RecodedTable | None) -> tuple[Codes, dict[str, Labels], Codes]:

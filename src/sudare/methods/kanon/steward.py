@@ -46,6 +46,8 @@ def summarise_release(made: Made, *, out: Path) -> Summary:
     lines = [*_published_lines(made.release.certificate, option)]
     if result is not None and not result.is_optimal:
         lines.append(text("a better generalisation may exist; it would be better by at most {gap}", gap=f"{gap:.4g}"))
+    if private.outcome.is_late:
+        lines.append(text("stopped at the deadline; with more time fewer details may be lost"))
     return Summary(
         headline=text("{rows} records published in {out}", rows=compared.after.rows, out=out),
         rows=compared.after.rows,

@@ -15,7 +15,7 @@ classes may overlap ("30-39" and "35"): who looks for a person still finds k row
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -194,9 +194,16 @@ Effort = Literal["quick", "best"]
 
 
 def specialise(
-    rule: ClassRule, *, effort: Effort = "quick", is_flat: bool = False, weights: Sequence[float] | None = None
+    rule: ClassRule,
+    *,
+    effort: Effort = "quick",
+    is_flat: bool = False,
+    weights: Sequence[float] | None = None,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> TopDownParts:
     """Recode all rows from the top, then divide the coarsest classes anew as long as that saves loss.
+
+    Once `is_late` says so, parts stay as they are: each keeps the promise at any time.
 
     The table as one class must keep the promise; then every part does. With `is_flat`, a value stays or is hidden.
     """
@@ -208,13 +215,17 @@ def specialise(
         for axis, attribute in enumerate(pieces.attributes[: pieces.quasi])
     )
     columns = [np.searchsorted(tree.values, pieces.codes[:, axis]) for axis, tree in enumerate(trees)]
-    table = _Table(rule=rule, trees=trees, columns=tuple(columns), weights=pieces.weights.astype(np.float64))
+    weighed = pieces.weights.astype(np.float64)
+    table = _Table(rule=rule, trees=trees, columns=tuple(columns), weights=weighed, is_late=is_late)
     is_small = pieces.codes.shape[0] * pieces.quasi <= SMALL_TABLE
     powers, redivisions = EFFORTS["small" if effort == "quick" and is_small else effort]
     everything = np.arange(len(pieces.weights))
-    starts = [_specialise_in_rounds(table, everything, power) for power in powers]
+    starts = [_specialise_in_rounds(table, everything, powers[0])]
+    starts += [_specialise_in_rounds(table, everything, power) for power in powers[1:] if not is_late()]
     parts = min(starts, key=lambda parts: _measure_loss(table, parts))
     for turn, (share, power) in enumerate(redivisions):
+        if is_late():
+            break
         chosen = _coarsest_pieces(table, parts, share, turn)
         divided = _specialise_in_rounds(table, chosen, power)
         part_of, levels = parts.part.copy(), parts.levels.copy()
@@ -233,6 +244,7 @@ class _Table:
     trees: tuple[ValueTree, ...]
     columns: tuple[Codes, ...]
     weights: Reals
+    is_late: Callable[[], bool]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -280,7 +292,7 @@ def _specialise_in_rounds(table: _Table, chosen: Codes, power: float) -> _Parts:
         waiting_loss = WAITING_LOSS if turn < MAX_ROUNDS - 1 else np.inf
         done, later = _divide(table, waiting, power, waiting_loss)
         if later.size and not _is_one_class(table.rule, later):
-            done, later = _divide(table, waiting, power, np.inf)
+            done, later = _divide(table, waiting, power, np.inf, is_bounded=False)  # late, all would stay one part
         finished.append(replace(done, part=done.part + offset))
         offset += int(done.part.max(initial=-1)) + 1
         waiting = later
@@ -307,12 +319,17 @@ def _is_one_class(rule: ClassRule, chosen: Codes) -> bool:
 # --- one round: all parts take their step at once ---------------------------------------------------------------------
 
 
-def _divide(table: _Table, chosen: Codes, power: float, waiting_loss: float) -> tuple[_Parts, Codes]:
+def _divide(
+    table: _Table, chosen: Codes, power: float, waiting_loss: float, *, is_bounded: bool = True
+) -> tuple[_Parts, Codes]:
     """Divide pieces from the top until no part can be divided: the finished parts, and the pieces that wait."""
     tops = np.array([[tree.height for tree in table.trees]])
     state = _Parts(pieces=chosen, part=np.zeros(len(chosen), dtype=np.int64), levels=tops)
-    finished, waiting, offset = [], [], 0
+    finished, waiting, offset = [], [chosen[:0]], 0
     while state.pieces.size:
+        if is_bounded and table.is_late():
+            finished.append(replace(state, part=state.part + offset, levels=state.levels[state.part]))
+            break
         best = _choose_steps(table, state, power, waiting_loss)
         stays = best.axis[state.part] < 0
         part, levels = state.part[stays], state.levels[state.part[stays]]
