@@ -29,7 +29,7 @@ CONFIDENCE = 0.999
 # Half the noise is seen with the fewest runs here: about 1,000 on 64 cells. At a smaller epsilon all of it looks alike,
 # at a larger one the noise is nearly always 0.
 AUDITED_EPSILON = Fraction(1)
-FIRST_RUNS = 1_000
+FIRST_RUNS = 500
 
 
 @only_if(lambda subject: subject.runs > 0, "the audits were left out (runs = 0)")
