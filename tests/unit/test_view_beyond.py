@@ -17,7 +17,7 @@ from sudare.asking.answers import Estimate
 from sudare.asking.protocol import Moments
 from sudare.compare.distances import random_ranges
 from sudare.counts import Counts
-from sudare.errors import ParameterError, SchemaError
+from sudare.errors import ParameterError, ReleaseError, SchemaError
 from sudare.methods.view import View, open_view
 from sudare.methods.view import residual as residual_module
 from sudare.methods.view import weighted as weighted_module
@@ -43,6 +43,7 @@ from sudare.methods.view.weighted import WeightedRecords
 from sudare.noise import SeededRng
 from sudare.noise.witness import WatchedRng
 from sudare.privacy import Guarantee
+from sudare.releases import Frame
 from sudare.schema import Attribute, NumberBins, Schema, Unit, Values
 from sudare.schema.hierarchy import TableHierarchy
 from sudare.testing import Tabled
@@ -399,6 +400,17 @@ def test_pairs_beyond_the_tree_cost_what_is_promised_and_publish_nothing_of_the_
     assert problem is None
     assert 0 < loss <= 1
     assert "records" in method.make(table, plan, rng=SeededRng(5)).frames
+
+
+def test_what_is_left_of_pairs_is_read_as_written_and_refused_out_of_order() -> None:
+    release = View(epsilon=10, neighbours="add-remove").publish(Tabled(spread_table()), rng=SeededRng(5))
+    frame, view = release.frames["left"], open_view(release)
+    assert view.sql("SELECT COUNT(*) FROM view").rows
+
+    turned = {**frame.columns, "first_bin": frame.columns["second_bin"], "second_bin": frame.columns["first_bin"]}
+    forged = dataclasses.replace(release, frames={**release.frames, "left": Frame(turned)})
+    with pytest.raises(ReleaseError, match="damaged"):
+        open_view(forged)
 
 
 def test_a_long_list_of_values_takes_little_from_the_others() -> None:

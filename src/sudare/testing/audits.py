@@ -26,7 +26,7 @@ from sudare.verify.promises import ROUNDING, find_worst_loss, recount_classes
 from sudare.verify.replay import replay_method
 
 CONFIDENCE = 0.999
-# Half the noise is seen with the fewest runs here: about 1,000 on 64 cells. At a smaller epsilon all of it looks alike,
+# Half the noise is seen with the fewest runs here: up to 1,000 on 64 cells. At a smaller epsilon all of it looks alike,
 # at a larger one the noise is nearly always 0.
 AUDITED_EPSILON = Fraction(1)
 FIRST_RUNS = 500

@@ -92,6 +92,7 @@ def _left(records: WeightedRecords, schema: Schema) -> Frame:
 def _read_left(frame: Frame, schema: Schema, widths: Sequence[int], versions: int) -> dict[tuple[int, int], Reals]:
     """Read what is left of every pair, whose rows stand together, bins in order."""
     firsts, seconds = (_read_places(frame.columns[name], schema) for name in ("first", "second"))
+    bins = np.stack([numbers(frame.columns[name]) for name in ("first_bin", "second_bin")])
     changes = np.stack(
         [numbers(frame.columns["change" if version == 0 else f"change_{version}"]) for version in range(versions)]
     )
@@ -101,6 +102,7 @@ def _read_left(frame: Frame, schema: Schema, widths: Sequence[int], versions: in
         shape = widths[first], widths[second]
         stop = start + math.prod(shape)
         is_whole = stop <= firsts.size and first < second and (first, second) not in left
+        is_whole = is_whole and np.array_equal(bins[:, start:stop], np.indices(shape).reshape(2, -1))
         if not is_whole or np.any(firsts[start:stop] != first) or np.any(seconds[start:stop] != second):
             raise ReleaseError("the tables of the view do not fit its schema; the release is damaged")
         left[first, second] = changes[:, start:stop].reshape(versions, *shape)

@@ -137,18 +137,18 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
         return ViewPreview(
             cells=cells, attributes=attributes, value_standard_deviation={}, block_standard_deviation=deviation
         )
-    shares = split_budget(algorithm, budget, records=float(rows or 0), sizes=find_varying(schema.sizes))
+    varying = find_varying(schema.sizes)
+    shares = split_budget(algorithm, budget, records=float(rows or 0), sizes=varying)
     each = by_size(shares.ones, schema.sizes, currency=budget.currency)
     deviations = {name: math.sqrt(budget.noise(share).variance) for name, share in zip(schema.names, each, strict=True)}
     if rows is None:
         return ViewPreview(cells=cells, attributes=attributes, value_standard_deviation=deviations)
-    varying = len(find_varying(schema.sizes))
     return ViewPreview(
         cells=cells,
         attributes=attributes,
         value_standard_deviation=deviations,
         measures_pairs=bool(shares.forest),
-        bins=bins_wanted(float(rows), budget.strength(count_tables(algorithm, varying)), varying),
+        bins=bins_wanted(float(rows), budget.strength(count_tables(algorithm, len(varying))), len(varying)),
         pairs=shares.picks + shares.more,
     )
 
