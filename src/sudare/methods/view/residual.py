@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -40,9 +40,9 @@ PROBE_SHARE = Fraction(1, 200)  # of the amount
 RECORDS = 60_000  # drawn from the forest and weighted
 SWEEPS, LATE_SWEEPS = 12, 5  # of the estimate, and of a replicate, which starts from it
 ROUNDS, LATE_ROUNDS = 150, 15  # of the hidden classes, likewise
-TREE_SWEEPS = 4
+TREE_SWEEPS, LATE_TREE_SWEEPS = 4, 2
 TREE_SHARE = 0.9  # of the records: their chance is taken out of answers, that of the classes' records is not
-LAST_SWEEPS = 15  # over single attributes alone, which are known best
+LAST_SWEEPS, LATE_LAST_SWEEPS = 15, 8  # over single attributes alone, which are known best
 FEWEST_GROUPS, MOST_GROUPS = 3, 24  # of the bins of an attribute
 GROUPS_PER_ROOT = 0.35  # of the records over the noise of a cell
 FULL_STEP, LATE_STEP = 0.8, 0.4  # of the logarithm of a ratio: tables that contradict each other are averaged
@@ -219,6 +219,7 @@ class RakedPairs:
     bins: Codes
     drawn: int
     widths: tuple[int, ...]
+    _places: dict[Ends, Codes] = field(default_factory=dict, repr=False)  # see `_cells`
 
     @classmethod
     def of(
@@ -241,35 +242,36 @@ class RakedPairs:
             widths=widths,
         )
 
-    def fit(self, factors: Factors, pairs: Sequence[Pair], *, start: Reals | None = None) -> RakedFit:
-        """Weight the records, and tell what their weights leave of every table."""
+    def fit(self, factors: Factors, pairs: Sequence[Pair], *, start: RakedFit | None = None) -> RakedFit:
+        """Weight the records, and tell what their weights leave of every table; replicates start from the estimate."""
         total = float(factors.totals[0])
         margins = [factors.of([place])[0] for place in range(len(self.widths))]
         ones = [(self.bins[:, place], margin) for place, margin in enumerate(margins)]
         forest = [(self._fine_cells(pair.ends), factors.joint(pair.ends)[0].ravel()) for pair in self.forest]
-        even = np.full(self.drawn, total / max(1, self.drawn))
         own = [(cells[: self.drawn], table) for cells, table in (*ones, *forest)]
+        last = LAST_SWEEPS if start is None else LATE_LAST_SWEEPS
         plain = np.zeros(len(self.bins))
-        plain[: self.drawn] = rake(even, own, total, sweeps=TREE_SWEEPS)
-        plain[: self.drawn] = rake(plain[: self.drawn], own[: len(ones)], total, sweeps=LAST_SWEEPS, step=1.0)
+        begun = np.full(self.drawn, total / max(1, self.drawn)) if start is None else start.plain[: self.drawn]
+        begun = rake(begun, own, total, sweeps=TREE_SWEEPS if start is None else LATE_TREE_SWEEPS)
+        plain[: self.drawn] = rake(begun, own[: len(ones)], total, sweeps=last, step=1.0)
         classes = self.classes
         if start is not None:
             sheets = _lay_out(factors, self.forest, pairs, self.groups, self.widths)
             classes = fit_classes(classes, sheets, margins, rounds=LATE_ROUNDS)
-        expected = [self._expect(pair, factors, classes) for pair in pairs]
+        trees = [add_groups(factors.joint(pair.ends)[0], *(self.groups[end] for end in pair.ends)) for pair in pairs]
+        expected = [self._expect(pair, tree, total, classes) for pair, tree in zip(pairs, trees, strict=True)]
         targets = [(self._cells(pair.ends), table.ravel()) for pair, table in zip(pairs, expected, strict=True)]
-        sweeps = SWEEPS if start is None else LATE_SWEEPS
-        begun = np.full(len(self.bins), total / max(1, len(self.bins))) if start is None else start
-        weights = rake(begun, [*targets, *forest, *ones], total, sweeps=sweeps)
-        weights = rake(weights, ones, total, sweeps=LAST_SWEEPS, step=1.0)
+        weights = np.full(len(self.bins), total / max(1, len(self.bins))) if start is None else start.weights
+        weights = rake(weights, [*targets, *forest, *ones], total, sweeps=SWEEPS if start is None else LATE_SWEEPS)
+        weights = rake(weights, ones, total, sweeps=last, step=1.0)
         left = [
-            self._leave(pair.ends, table, factors, weights - plain) for pair, table in zip(pairs, expected, strict=True)
+            self._leave(pair.ends, table, tree, weights - plain)
+            for pair, table, tree in zip(pairs, expected, trees, strict=True)
         ]
         return RakedFit(plain=plain, weights=weights, left=tuple(left))
 
-    def _leave(self, ends: Ends, expected: Reals, factors: Factors, changes: Reals) -> Reals:
+    def _leave(self, ends: Ends, expected: Reals, tree: Reals, changes: Reals) -> Reals:
         """What a table says and the records do not: no weights of records drawn from a tree agree with all tables."""
-        tree = add_groups(factors.joint(ends)[0], *(self.groups[end] for end in ends))
         found = tree + np.bincount(self._cells(ends), changes, tree.size).reshape(tree.shape)
         off, mass = expected - found, max(float(tree.sum()), 1e-9)
         rows, columns = tree.sum(axis=1) / mass, tree.sum(axis=0) / mass
@@ -290,11 +292,9 @@ class RakedPairs:
             spread[min(pair.ends), max(pair.ends)] = bins if first < second else bins.T
         return spread
 
-    def _expect(self, pair: Pair, factors: Factors, classes: HiddenClasses) -> Reals:
+    def _expect(self, pair: Pair, tree: Reals, total: float, classes: HiddenClasses) -> Reals:
         """The table of a pair, pulled from what was measured towards the classes or the tree, whichever is nearer."""
-        first, second = (self.groups[end] for end in pair.ends)
-        tree = add_groups(factors.joint(pair.ends)[0], first, second)
-        hidden = float(factors.totals[0]) * add_groups(classes.table(pair.ends), first, second)
+        hidden = total * add_groups(classes.table(pair.ends), *(self.groups[end] for end in pair.ends))
         nearer = min((tree, hidden), key=lambda table: float(((pair.values - table) ** 2).sum()))
         return shrink(pair, nearer)
 
@@ -303,10 +303,11 @@ class RakedPairs:
         return cells
 
     def _cells(self, ends: Ends) -> Codes:
-        """The cell of every record in the table of a pair over groups."""
-        first, second = (self.groups[end][self.bins[:, end]] for end in ends)
-        cells: Codes = first * (int(self.groups[ends[1]][-1]) + 1) + second
-        return cells
+        """The cell of every record in the table of a pair over groups; looked up once for all replicates."""
+        if ends not in self._places:
+            first, second = (self.groups[end][self.bins[:, end]] for end in ends)
+            self._places[ends] = first * (int(self.groups[ends[1]][-1]) + 1) + second
+        return self._places[ends]
 
     def noised(self, fitted: RakedFit, add_noise: Callable[[Reals, float], Reals]) -> list[Pair]:
         """Measure the weighted records, with what they leave, as the table was measured."""

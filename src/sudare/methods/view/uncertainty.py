@@ -170,7 +170,7 @@ def weigh_records(drawn: FittedModel, factors: Factors, *, rng: Rng) -> Weighted
     fits = [estimate := raked.fit(factors.only(0), raked.pairs)]
     for version in range(1, factors.versions):
         noisy = raked.noised(estimate, lambda table, variance: _add_noise(drawn.measured, table, variance, rng))
-        fits.append(raked.fit(factors.only(version), noisy, start=estimate.weights))
+        fits.append(raked.fit(factors.only(version), noisy, start=estimate))
     left = [raked.spread(one.left, factors.only(version)) for version, one in enumerate(fits)]
     return WeightedRecords(
         bins=raked.bins,
