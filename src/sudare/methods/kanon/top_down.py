@@ -349,35 +349,32 @@ class _Step:
     """
 
     axis: Codes
-    score: Reals
     waits: Booleans
     group: Codes
-
-    def better_of(self, other: _Step, part: Codes) -> _Step:
-        """Take the better step of each part."""
-        is_better = other.score > self.score
-        return _Step(
-            axis=np.where(is_better, other.axis, self.axis),
-            score=np.where(is_better, other.score, self.score),
-            waits=np.where(is_better, other.waits, self.waits),
-            group=np.where(is_better[part], other.group, self.group),
-        )
 
 
 def _choose_steps(table: _Table, state: _Parts, power: float, waiting_loss: float) -> _Step:
     """Find the best step of every part."""
     count = len(state.levels)
-    best = _Step(
-        axis=np.full(count, -1),
-        score=np.full(count, -1.0),
-        waits=np.zeros(count, dtype=bool),
-        group=np.full(len(state.part), SUPPRESSED),
-    )
+    best_axis, score, waits = np.full(count, -1), np.full(count, -1.0), np.zeros(count, dtype=bool)
+    weights, groups_of_axis = table.weights.take(state.pieces), {}
     for axis in range(len(table.trees)):
-        opened = _open(table, state, axis)
-        if opened is not None:
-            best = best.better_of(_score(table, state, opened, power, waiting_loss), state.part)
-    return best
+        opened = _open(table, state, axis, weights)
+        if opened is None:
+            continue
+        scored = _score(table, state, opened, power, waiting_loss)
+        is_better = scored.score > score
+        best_axis[is_better], score[is_better] = axis, scored.score[is_better]
+        waits[is_better] = scored.waits[is_better]
+        groups_of_axis[axis] = opened.group_of, scored.leaves
+    group = np.full(len(state.part), SUPPRESSED)
+    axis_of_piece = best_axis.take(state.part)
+    for axis, (group_of, leaves) in groups_of_axis.items():
+        here = np.flatnonzero(axis_of_piece == axis)
+        numbers = group_of.take(here)
+        # groups of different attributes get different numbers
+        group[here] = np.where(leaves.take(numbers), numbers + axis * len(state.pieces), SUPPRESSED)
+    return _Step(axis=best_axis, waits=waits, group=group)
 
 
 def _take_steps(state: _Parts, best: _Step, goes_on: Booleans) -> tuple[_Parts, Codes]:
@@ -428,54 +425,64 @@ def _sum_by(ids: Codes, values: Reals, count: int) -> Reals:
     return np.asarray(np.bincount(ids, weights=values, minlength=count), dtype=np.float64)
 
 
-def _open(table: _Table, state: _Parts, axis: int) -> _Opened | None:
-    """Open one attribute in all parts where it is above its values; None if it is nowhere."""
-    tree, high = table.trees[axis], state.levels[state.part, axis]
+def _open(table: _Table, state: _Parts, axis: int, weights: Reals) -> _Opened | None:
+    """Open one attribute in all parts where it is above its values; None if it is nowhere.
+
+    `weights` are the rows of the open pieces.
+    """
+    tree, high = table.trees[axis], state.levels[:, axis]
     if not high.any():
         return None
     # (level, value) as one number; a part that is at the values keeps them in one group, which then changes nothing
-    entry = high * len(tree.values) + table.columns[axis][state.pieces]
+    entry = (high * len(tree.values)).take(state.part)
+    entry += table.columns[axis].take(state.pieces)
     key = state.part * tree.fan
     key += tree.ranks_below.take(entry)
     groups = group_keys(key, len(state.levels) * tree.fan)
-    weights = table.weights[state.pieces]
     rows = _sum_by(groups.ids, weights, groups.count)
     saved = _sum_by(groups.ids, weights * tree.saved_below.take(entry), groups.count)
     part = state.part[groups.first]
-    leaves = table.rule.satisfied(state.pieces, groups.ids, rows) & (state.levels[part, axis] > 0)
+    leaves = table.rule.satisfied(state.pieces, groups.ids, rows) & (high > 0).take(part)
     return _Opened(
         axis=axis, number=len(state.levels), group_of=groups.ids, part=part, rows=rows, saved=saved, leaves=leaves
     )
 
 
-def _score(table: _Table, state: _Parts, opened: _Opened, power: float, waiting_loss: float) -> _Step:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Scored:
+    """What an opened attribute is worth to every part, whether its rest then waits, and which groups leave."""
+
+    score: Reals
+    waits: Booleans
+    leaves: Booleans
+
+
+def _score(table: _Table, state: _Parts, opened: _Opened, power: float, waiting_loss: float) -> _Scored:
     """Score an opened attribute: its rest stays as it is, or takes in groups, or waits, whichever is worth more."""
     kept, fails = _mend_rest(table, state, opened)
-    has_leaving = kept.sum_by_part(kept.leaves.astype(np.float64)) > 0
+    leaving = kept.sum_by_part(kept.leaves.astype(np.float64))
     saved = kept.sum_by_part(np.where(kept.leaves, kept.saved, 0.0))
-    score = np.where(has_leaving & ~fails & (saved > 0), saved / _information(kept) ** power, -1.0)
-    is_free = (kept.sum_by_part(kept.leaves.astype(np.float64)) == 1) & (kept.rest == 0)
-    score = np.where(is_free & ~fails, np.inf, score)  # all rows get the finer label at no price
+    score = np.full(opened.number, -1.0)
+    worthy = np.flatnonzero((leaving > 0) & ~fails & (saved > 0))
+    score[worthy] = saved[worthy] / _information(kept)[worthy] ** power
+    score[(leaving == 1) & (kept.rest == 0) & ~fails] = np.inf  # all rows get the finer label at no price
     waits = np.zeros(opened.number, dtype=bool)
-    if waiting_loss < np.inf:
+    was_mended = (fails | (kept.rest != opened.rest)) & (opened.rest < opened.rows_of_parts)
+    if waiting_loss < np.inf and was_mended.any():
         gain = opened.sum_by_part(np.where(opened.leaves, opened.saved, 0.0)) - waiting_loss * opened.rest
-        worth = gain / _information(opened) ** power
-        was_mended = fails | (kept.rest != opened.rest)
-        waits = was_mended & (opened.rest < opened.rows_of_parts) & (gain > 0) & (worth > score)
-        score = np.where(waits, worth, score)
-    leaves = np.where(waits[opened.part], opened.leaves, kept.leaves)
-    return _Step(
-        axis=np.full(opened.number, opened.axis),
-        score=score,
-        waits=waits,
-        # groups of different attributes get different numbers
-        group=np.where(leaves[opened.group_of], opened.group_of + opened.axis * len(state.pieces), SUPPRESSED),
-    )
+        worthy = np.flatnonzero(was_mended & (gain > 0))
+        worth = gain[worthy] / _information(opened)[worthy] ** power
+        waits[worthy] = worth > score[worthy]
+        score[worthy] = np.maximum(worth, score[worthy])
+    leaves = kept.leaves | (waits.take(opened.part) & opened.leaves)
+    return _Scored(score=score, waits=waits, leaves=leaves)
 
 
 def _mend_rest(table: _Table, state: _Parts, opened: _Opened) -> tuple[_Opened, Booleans]:
     """Let a rest that fails take in the smallest groups that left; tell which parts fail all the same."""
     fails = _rest_fails(table, state, opened, opened.rest > 0)
+    if not fails.any():
+        return opened, fails
     leaves = opened.leaves.copy()
     for _ in range(MAX_TAKEN_IN):
         candidates = np.flatnonzero(leaves & fails[opened.part])
