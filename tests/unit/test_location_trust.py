@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 import sudare.methods.location
-from sudare.errors import ParameterError, ReleaseError
+from sudare.errors import ParameterError, ReleaseError, SchemaError
 from sudare.methods.location import Location
 from sudare.methods.location.device import Device, DeviceCaps
 from sudare.methods.location.device_file import DeviceFile, RepeatUse, hash_facts, make_vectors, recertify
-from sudare.methods.location.geo import make_mesh_grid
+from sudare.methods.location.geo import find_cell, make_mesh_grid
 from sudare.methods.location.grid import (
     ElasticGrid,
     MeshCorner,
@@ -37,6 +37,7 @@ from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.metric import check_metric
 from sudare.methods.location.roads import RoadGraph
 from sudare.methods.location.tight import certify_epsilon
+from sudare.schema.mesh import to_earth_centred
 from tests.unit.location_maps import MAPS, SMALL, worst_ratio
 
 DEVICE = Path(sudare.methods.location.__file__).with_name("device.js")
@@ -330,6 +331,39 @@ def heavy_places_far_away() -> dict[str, Any]:
     return promise_too_little(roads, weights, "536/100000")
 
 
+def levels_on_a_mesh() -> dict[str, Any]:
+    """A mesh with levels: cells of 115 m, told to be ten times as far apart, with an honest mesh inside."""
+    honest = even_with_mesh(115)["grid"]
+    facts = promise_too_little(ElasticGrid(grid=SQUARE, levels=np.full(400, 1000)), np.full(400, FULL_WEIGHT), "6/1000")
+    false = honest | {"kind": "elastic", "cell_height_metres": "1156", "cell_width_metres": "1100", "grid": honest}
+    return with_map(facts, grid=false)
+
+
+def many_cells(claimed: str) -> dict[str, Any]:
+    """More cells than are certified again on reading, where 2 beta <= epsilon is the proof."""
+    grid = PlaneGrid(rows=150, columns=150, cell_height_metres=100, cell_width_metres=100)
+    facts = promise_too_little(grid, np.full(grid.size, FULL_WEIGHT), "6/1000")
+    return _hashed(facts | {"tight_epsilon_per_metre": claimed})
+
+
+def half_reports() -> dict[str, Any]:
+    """Hidden reports at half cells: a transform would not see them, and their sum is whole."""
+    grid = PlaneGrid(rows=4, columns=4, cell_height_metres=100, cell_width_metres=100)
+    rows, columns = np.divmod(np.arange(16), 4)
+    law = HiddenMechanism(
+        places=grid,
+        beta_per_metre=Fraction(1, 100),
+        shapes=(((0, 0, 0),), ((0, 1, 0),)),
+        columns=np.column_stack([np.zeros(16, dtype=np.int64), rows, columns, np.full(16, FULL_WEIGHT)]),
+        told=np.arange(16),
+        weights=np.full(16, FULL_WEIGHT),
+    )
+    facts = DeviceFile(
+        mechanism=law, epsilon_per_metre=Fraction(1, 50), tight_epsilon_per_metre=0.02, repeat=RepeatUse()
+    ).to_dict()
+    return _hashed(facts | {"shapes": [[100, [0.5, 0.5, 0]], [100, [0, 1, 0]]], "vectors": [], "column_vectors": []})
+
+
 FORGED_MAPS: dict[str, Callable[[], dict[str, Any]]] = {
     "reports at both ends": reports_at_both_ends,
     "heavy places far away": heavy_places_far_away,
@@ -347,6 +381,20 @@ FORGED_MAPS: dict[str, Callable[[], dict[str, Any]]] = {
     ),
     "a road from nowhere": lambda: with_map(
         promise_too_little(LINE, np.full(400, FULL_WEIGHT), "6/1000"), edges=[*map(list, LINE.edges), [5, "length", 1]]
+    ),
+    "levels on a mesh of larger cells": levels_on_a_mesh,
+    "many cells, a certified epsilon that is no number": lambda: many_cells("nan"),
+    "many cells, a certified epsilon below 0": lambda: many_cells("-0.006"),
+    "many cells, a certified epsilon above the promise": lambda: many_cells("0.06"),
+    "hidden reports at half cells": half_reports,
+    "more cells than any map has": lambda: with_map(
+        promise_too_little(SQUARE, np.full(400, FULL_WEIGHT), "6/1000") | {"weights": {"runs": [2**40, FULL_WEIGHT]}},
+        rows=2**20,
+        columns=2**20,
+    ),
+    "a run without its weight": lambda: _hashed(
+        promise_too_little(SQUARE, np.full(400, FULL_WEIGHT), "6/1000")
+        | {"weights": {"runs": [399, FULL_WEIGHT, 1, FULL_WEIGHT, 1]}}
     ),
 }
 
@@ -371,6 +419,27 @@ def test_both_take_mesh_cells_as_large_as_the_ground() -> None:
                                                           np.full(9, FULL_WEIGHT), "6/1000")):  # fmt: skip
         assert DeviceFile.from_dict(facts).identity == facts["id"]
         assert run_node(PROVE, facts) == "taken"
+
+
+def lifted_points() -> dict[str, Any]:
+    """Cells of 100 m around Tokyo, every other one 5 km above the ground: each is still the nearest to people there."""
+    rows, columns = np.divmod(np.arange(16), 4)
+    ground = to_earth_centred(35.6 + rows * 0.0009, 139.7 + columns * 0.0011)
+    lifted = ground * np.where((rows + columns) % 2, 1 + 5_000 / 6_371_000, 1.0)[:, None]
+    places = PointPlaces(points=np.rint(lifted * 1000).astype(np.int64), names=tuple(map(str, range(16))))
+    return promise_too_little(places, np.full(16, FULL_WEIGHT), "6/1000")
+
+
+def test_points_above_the_ground_have_no_latitudes_in_both() -> None:
+    facts = lifted_points()
+    on_ground = with_map(facts, points=np.rint(to_earth_centred([35.6] * 16, 139.7 + np.arange(16) / 900) * 1000)
+                         .astype(np.int64).tolist())  # fmt: skip
+    script = "try { console.log(d.cellAt(file, 35.6, 139.7)); } catch (error) { console.log(error.message); }"
+
+    assert run_node(script, facts) == "this map has no latitudes; give the number of a cell"
+    assert run_node(script, on_ground) == "0"
+    with pytest.raises(SchemaError, match="no latitudes"):
+        find_cell(DeviceFile.from_dict(facts).mechanism.places, 35.6, 139.7)
 
 
 # --- caps of the app ----------------------------------------------------------------------------------------------
@@ -426,7 +495,7 @@ def test_device_js_sums_shapes_whose_points_lie_far_apart_as_python_does() -> No
         weights=np.full(grid.size, FULL_WEIGHT),
     )
     needed = certify_hidden(law)
-    claims = {"tight_epsilon_per_metre": needed, "repeat": RepeatUse()}
+    claims = {"tight_epsilon_per_metre": 0.251, "repeat": RepeatUse()}
     too_little = DeviceFile(mechanism=law, epsilon_per_metre=Fraction(251, 1000), **claims).to_dict()  # type: ignore[arg-type]
 
     found = float(run_node(PROVE, too_little).split("needs ")[1].split(")")[0])

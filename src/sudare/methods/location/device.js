@@ -487,6 +487,7 @@ class RoadMap extends Metric {
 class ElasticMap extends Metric {
   constructor({ grid, levels }) {
     super();
+    if (grid.kind !== "plane") refuse("its map is none"); // its ground would not be looked at
     this.plane = new PlaneMap(grid);
     this.levels = levels;
     this.unit = times(this.plane.unit, MILLIMETRE);
@@ -560,7 +561,9 @@ export function cellAt(deviceFile, latitude, longitude) {
     return cellOf(plane, Math.floor((latitude - south) / tall), Math.floor((longitude - west) / wide));
   }
   const points = grid.kind === "points" ? grid.points : positionsOf(grid);
-  if (!points || points[0].length !== 3) throw new Error("this map has no latitudes; give the number of a cell");
+  // points above or below the ground would be further apart than people there are
+  const isGround = ([x, y, z]) => Math.abs((x * x + y * y + (z * z) / (1 - ECCENTRICITY)) / (AXIS * 1000) ** 2 - 1) < 1e-6;
+  if (!points?.every(isGround)) throw new Error("this map has no latitudes; give the number of a cell");
   return nearest(points, earthCentred(latitude, longitude));
 }
 
@@ -619,7 +622,6 @@ function readLaw(file) {
   const weights = readWeights(file.weights, size);
   const heaviest = largest(weights);
   if (!(heaviest > 0)) refuse("all weights are 0");
-  for (const weight of weights) if (!Number.isInteger(weight) || weight < 0 || weight > 2 ** 40) refuse("a weight is not a count");
   const beta = parse(file.beta_per_metre);
   if (!beta.up) refuse("beta is 0");
   const inputs = Array.isArray(file.inputs) ? new Set(file.inputs) : file.inputs;
@@ -628,14 +630,17 @@ function readLaw(file) {
 }
 
 function readWeights(facts, size) {
-  if (Array.isArray(facts)) return facts.length === size ? facts : refuse("the weights do not fit the map");
-  const weights = new Array(size);
+  if (size > 2 ** 26) refuse("its map is none");
+  const weights = new Float64Array(size);
+  const { runs } = facts;
   let at = 0;
-  for (let run = 0; run < facts.runs.length; run += 2) {
-    const end = at + facts.runs[run];
-    if (!(facts.runs[run] >= 1) || end > size) refuse("the weights do not fit the map");
-    weights.fill(facts.runs[run + 1], at, end);
-    at = end;
+  const step = runs ? 2 : 1;
+  const list = runs ?? facts;
+  for (let place = 0; place < list.length; place += step) {
+    const [count, weight] = [runs ? list[place] : 1, list[place + step - 1]];
+    if (!isCount(count) || at + count > size) refuse("the weights do not fit the map");
+    if (!Number.isInteger(weight) || weight < 0 || weight > 2 ** 40) refuse("a weight is not a count");
+    weights.fill(weight, at, (at += count));
   }
   return at === size ? weights : refuse("the weights do not fit the map");
 }
@@ -648,7 +653,7 @@ function readColumns(file, map) {
     const [slope, ...points] = file.shapes[shape];
     if (!(slope >= 0 && slope <= 100) || !(weight > 0)) refuse("a hidden report is not as it should be");
     const moved = points.map(([a, b, lag]) => [a + row, b + column, lag]);
-    if (moved.some(([a, b, lag]) => !(lag >= 0) || !Number.isInteger(a + b + lag))) refuse("a hidden report is not as it should be");
+    if (moved.some(([a, b, lag]) => !(lag >= 0) || ![a, b, lag].every(Number.isInteger))) refuse("a hidden report is not as it should be");
     columns.push({ shape, row, column, weight, slope, points: moved });
   }
   return columns;
@@ -666,11 +671,11 @@ export function proveFile(file) {
   checkVectors(law);
   const epsilon = parseDecimal(file.epsilon_per_metre);
   const isTheorem = 2n * law.beta.up * epsilon.down <= epsilon.up * law.beta.down && !law.columns;
+  const claimed = Number(file.tight_epsilon_per_metre);
+  if (!(claimed > 0 && claimed <= float(epsilon) * (1 + SAME)) && law.size > 1) refuse("its certified epsilon is above its promise");
   if (isTheorem && law.size > (law.map.isPlane ? PROVEN_CELLS : 1000)) return law;
   const { needed, isExact } = neededEpsilon(law, float(epsilon));
   if (!isTheorem && !(needed <= float(epsilon) * (1 + SAME))) refuse(`it promises epsilon ${float(epsilon)} and needs ${needed}`);
-  const claimed = Number(file.tight_epsilon_per_metre);
-  if (!(claimed > 0 && claimed <= float(epsilon) * (1 + SAME)) && law.size > 1) refuse("its certified epsilon is above its promise");
   if (isExact && !(needed <= claimed * (1 + SAME))) refuse(`it claims epsilon ${claimed} and needs ${needed}`);
   return law;
 }
@@ -763,7 +768,7 @@ function slopeAlong({ map }, levels) {
 }
 
 function searchPairs(law, inputs) {
-  const reports = law.weights.flatMap((weight, cell) => (weight > 0 ? [cell] : []));
+  const reports = [...law.weights.keys()].filter((cell) => law.weights[cell]);
   const rows = Array.from(inputs, (cell) => {
     const metres = metresFrom(law, cell);
     const logs = reports.map((report) => Math.log(law.weights[report]) - law.roughBeta * metres(report));
@@ -846,22 +851,25 @@ function sumsByTransform(law) {
       apron = Math.max(apron, off);
     }
   }
-  const reach = [map.rows + apron, map.columns + apron]; // offsets are shorter
-  const size = reach.map((side) => 2 ** Math.ceil(Math.log2(2 * side)));
+  if (!law.columns) groups.set(0, { slope: 100, points: [[0, 0, 0]] });
+  // kernels end where exp(-49) of a cone is left: opposite edges of the map may be so near to each other
+  const sides = [map.rows + apron, map.columns + apron];
+  const ends = (axis) => [...groups.values()].flatMap(({ slope, points }) => points.map((point) => 4900 / slope / law.roughBeta / map.metres(1 - axis, axis) + Math.abs(point[axis])));
+  const reach = sides.map((side, axis) => Math.min(side, Math.ceil(Math.max(apron + 1, ...ends(axis)))));
+  const size = sides.map((side, axis) => 2 ** Math.ceil(Math.log2(side + reach[axis] - 1)));
   const at = (row, column) => (row + apron) * size[1] + column + apron;
   let constant = 0;
   const total = [0, 0].map(() => new Float64Array((size[1] / 2 + 1) * size[0]));
   for (const { slope, points, placed } of groups.values()) {
     if (!points.length) constant += placed.reduce((sum, [, , weight]) => sum + weight, 0);
-    else addProduct(total, law, size, reach, slope, points, (values) => placed.forEach(([row, column, weight]) => (values[at(row, column)] += weight)));
+    else
+      addProduct(total, law, size, reach, slope, points, (values) => {
+        if (placed) placed.forEach(([row, column, weight]) => (values[at(row, column)] += weight));
+        else law.weights.forEach((weight, cell) => (values[at(Math.floor(cell / map.columns), cell % map.columns)] = weight));
+      });
   }
-  if (!law.columns)
-    addProduct(total, law, size, reach, 100, [[0, 0, 0]], (values) => {
-      for (let row = 0; row < map.rows; row++)
-        for (let column = 0; column < map.columns; column++) values[at(row, column)] = law.weights[row * map.columns + column];
-    });
   transformRows(total, size[0], -1);
-  const [sums] = transformRows([turn(total[0], size[1], size[0], reach[0], 1), turn(total[1], size[1], size[0], reach[0], -1)], size[1], -1);
+  const [sums] = transformRows([turn(total[0], size[1], size[0], sides[0], 1), turn(total[1], size[1], size[0], sides[0], -1)], size[1], -1);
   const found = new Float64Array(law.size);
   for (let row = 0, cell = 0; row < map.rows; row++)
     for (let column = 0; column < map.columns; column++, cell++) {
@@ -879,14 +887,11 @@ function decay({ map, roughBeta }, slope, points, down, right) {
 }
 
 // Add the spectrum of values times kernel, both of them as one complex transform: the kernel as large as the values.
-function addProduct([real, imaginary], law, [rows, columns], reach, slope, points, fill) {
+function addProduct([real, imaginary], law, [rows, columns], [tall, wide], slope, points, fill) {
   const { map, roughBeta } = law;
   const scale = 2 ** 40 * Math.sqrt(law.size) * Math.min(1, roughBeta * map.roughHeight);
   const [values, kernel] = [0, 0].map(() => new Float64Array(rows * columns));
   fill(values);
-  // beyond, exp(-60) of a cone is left
-  const ends = (axis) => points.map((point) => Math.ceil(6e3 / slope / roughBeta / map.metres(1 - axis, axis) + Math.abs(point[axis])));
-  const [tall, wide] = reach.map((side, axis) => Math.min(side, Math.max(...ends(axis))));
   for (let down = 1 - tall; down < tall; down++)
     for (let right = 1 - wide; right < wide; right++)
       kernel[((rows + down) % rows) * columns + ((columns + right) % columns)] = scale * decay(law, slope, points, -down, -right);
@@ -1070,8 +1075,9 @@ export class Device {
     if (place === null) return null;
     for (const period of ["day", "month", "life"]) if (this.facts.drawn[period] >= this.limits[period]) return null;
     const drawn = this.sampler.draw(place);
-    const { day: a, month: b, life: c } = this.facts.drawn;
-    Object.assign(this.facts, { drawn: { day: a + 1, month: b + 1, life: c + 1 }, answers: [...this.facts.answers, [place, drawn]], waiting: [] });
+    this.facts.drawn = { ...this.facts.drawn };
+    for (const period in this.facts.drawn) this.facts.drawn[period]++;
+    Object.assign(this.facts, { answers: [...this.facts.answers, [place, drawn]], waiting: [] });
     return this.say(drawn);
   }
 
@@ -1144,16 +1150,15 @@ function readState(state, name) {
   return facts;
 }
 
-const two = (number) => String(number).padStart(2, "0");
-
-function today(now = new Date()) {
-  return `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`; // of the local clock
+// Of the local clock.
+function today() {
+  const now = new Date();
+  return new Date(now - now.getTimezoneOffset() * 60000).toISOString().slice(0, 10);
 }
 
+// A day that is none becomes another one, or no text at all.
 function isDay(day) {
-  const [, year, month, date] = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/.exec(day) ?? [];
-  const time = new Date(Date.UTC(Number(year), Number(month) - 1, Number(date)));
-  return Number(year) > 0 && time.getUTCMonth() === month - 1 && time.getUTCDate() === Number(date);
+  return day > "0001" && new Date(day).toJSON()?.slice(0, 10) === day;
 }
 
 /** A device that keeps its state in a store, one report at a time: two tabs never draw twice. */

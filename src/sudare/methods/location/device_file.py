@@ -188,7 +188,8 @@ class DeviceFile:
                 repeat=RepeatUse.from_dict(facts["repeat"]),
                 format=int(facts["format"]),
             )
-            is_same = device_file.to_dict() == dict(facts)
+            most = float(device_file.epsilon_per_metre) * (1 + SAME)
+            is_same = device_file.to_dict() == dict(facts) and 0 <= device_file.tight_epsilon_per_metre <= most
         except (KeyError, TypeError, ValueError, OverflowError, IndexError, ZeroDivisionError, ParameterError):
             is_same = False
         if not is_same:

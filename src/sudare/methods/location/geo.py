@@ -25,6 +25,8 @@ from sudare.methods.location.grid import DegreeCorner, ElasticGrid, MeshCorner, 
 from sudare.methods.location.roads import RoadGraph, read_roads
 from sudare.schema.arrays import Integers, Reals
 from sudare.schema.mesh import (
+    EQUATOR_RADIUS,
+    FLATTENING,
     MESH_PER_DEGREE_EAST,
     MESH_PER_DEGREE_NORTH,
     MESH_UNITS,
@@ -162,7 +164,7 @@ def find_cell(places: Places, latitude: float, longitude: float) -> int:
 def _find_positions(places: Places) -> Reals | None:
     """Give earth-centred millimetres of every place; None for a map that has no latitudes, or is a mesh."""
     if isinstance(places, PointPlaces):
-        return places.points.astype(np.float64) if places.points.shape[1] == 3 else None
+        return places.points.astype(np.float64) if _is_on_ground(places.points) else None
     if not isinstance(places, RoadGraph):
         return None
     named = [_LAT_LON.fullmatch(name) for name in places.names]
@@ -171,6 +173,21 @@ def _find_positions(places: Places) -> Reals | None:
     degrees = np.array([[float(name[1]), float(name[2])] for name in named if name])
     centred: Reals = np.rint(to_earth_centred(degrees[:, 0], degrees[:, 1]) * 1000)
     return centred
+
+
+OFF_GROUND = 1e-6  # of the squared radius of the earth: about 3 m
+
+
+def _is_on_ground(points: Integers) -> bool:
+    """Tell whether points in millimetres lie on the ellipsoid: those above or below are further apart than people are.
+
+    A forger could lift every other cell by kilometres: all of them would still be the nearest to people there.
+    """
+    if points.shape[1] != 3:
+        return False
+    x, y, z = (points / (1000 * EQUATOR_RADIUS)).T
+    squares = x * x + y * y + z * z / (1 - FLATTENING) ** 2
+    return bool((np.abs(squares - 1) < OFF_GROUND).all())
 
 
 def _find_on_mesh(grid: PlaneGrid, latitude: float, longitude: float) -> int | None:
