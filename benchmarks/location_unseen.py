@@ -9,7 +9,7 @@ adds real places: people of squares of about 100 km as `cities500.json` of the p
 the same cells. Towns of 3,000, 30,000 and 300,000 people take turns. Laws: sharp with reports named by another town of
 the kind (`renamed`), grid, near, and, off the plane, sharp on hexagons (`points`) and grid on roads (`roads`).
 
-    python -m benchmarks.location_unseen first|second|third [--laws renamed,grid,...] [--seeds 7001:7007] [--places FILE]
+    python -m benchmarks.location_unseen first|second|third [--laws renamed,...] [--seeds 7001:7007] [--places FILE]
 """
 
 from __future__ import annotations
