@@ -100,6 +100,27 @@ def test_the_side_files_of_another_ledger_are_not_taken_over(path, ending):
         Ledger.create(path, epsilon=1)
 
 
+def test_the_side_files_of_a_ledger_that_somebody_makes_meanwhile_are_not_called_left_over(path, monkeypatch):
+    """To move them away, as that refusal asks, would take the newest spends from a ledger in use."""
+    look = os.path.lexists
+
+    def make_it_after_the_first_look(name):
+        seen = look(name)
+        monkeypatch.setattr(os.path, "lexists", look)
+        other = Ledger.create(path, epsilon=1)
+        spend(other)
+        made.append(other)
+        return seen
+
+    made: list[Ledger] = []
+    monkeypatch.setattr(os.path, "lexists", make_it_after_the_first_look)
+    with pytest.raises(LedgerError, match="exists already"):
+        Ledger.create(path, epsilon=1)
+
+    assert [look(f"{path}-wal"), made[0].close()] == [True, None]
+
+
+
 @pytest.mark.parametrize(
     "facts",
     [{"epsilon": 0}, {"epsilon": "abc"}, {"neighbours": "both"}, {"name": "two\nlines"}, {"name": "x" * 201}],

@@ -238,13 +238,14 @@ def _drop_temporary_names(path: Path) -> None:
 
 def _check_free(path: Path) -> None:
     """Refuse a name that is taken, or where SQLite would take the side files of another ledger for its own."""
+    # Looked for before the ledger: those of one that somebody makes at this moment come after it, and are not left over.
+    left_over = [side_file for side_file in _side_files(path) if os.path.lexists(side_file)]
     if os.path.lexists(path):
         raise LedgerError("{where} exists already, and a ledger is never overwritten; choose another name", where=path)
     if "\0" in path.name or not path.parent.is_dir():
         raise LedgerError("there is no directory {directory}; make it first", directory=path.parent)
-    for side_file in _side_files(path):
-        if os.path.lexists(side_file):
-            raise LedgerError("{where} was left by another ledger; move it away first", where=side_file)
+    if left_over:
+        raise LedgerError("{where} was left by another ledger; move it away first", where=left_over[0])
 
 
 def _fill(path: Path, genesis: Genesis) -> None:
