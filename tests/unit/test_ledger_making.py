@@ -120,7 +120,6 @@ def test_the_side_files_of_a_ledger_that_somebody_makes_meanwhile_are_not_called
     assert [look(f"{path}-wal"), made[0].close()] == [True, None]
 
 
-
 @pytest.mark.parametrize(
     "facts",
     [{"epsilon": 0}, {"epsilon": "abc"}, {"neighbours": "both"}, {"name": "two\nlines"}, {"name": "x" * 201}],

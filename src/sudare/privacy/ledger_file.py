@@ -238,7 +238,7 @@ def _drop_temporary_names(path: Path) -> None:
 
 def _check_free(path: Path) -> None:
     """Refuse a name that is taken, or where SQLite would take the side files of another ledger for its own."""
-    # Looked for before the ledger: those of one that somebody makes at this moment come after it, and are not left over.
+    # Before the ledger itself: the side files of one that somebody makes at this moment come after it.
     left_over = [side_file for side_file in _side_files(path) if os.path.lexists(side_file)]
     if os.path.lexists(path):
         raise LedgerError("{where} exists already, and a ledger is never overwritten; choose another name", where=path)
