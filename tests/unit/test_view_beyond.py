@@ -29,6 +29,7 @@ from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import SMOOTH_LUMPS, cut_schema, declared_axis
 from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
 from sudare.methods.view.model import sibling_bins
+from sudare.methods.view.prepared_axis import AxisSpread
 from sudare.methods.view.residual import (
     add_groups,
     does_pay,
@@ -38,7 +39,7 @@ from sudare.methods.view.residual import (
     probe,
     rake,
 )
-from sudare.methods.view.tables import AxisSpread, TableView
+from sudare.methods.view.tables import TableView
 from sudare.methods.view.weighted import WeightedRecords
 from sudare.noise import SeededRng
 from sudare.noise.witness import WatchedRng

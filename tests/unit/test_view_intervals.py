@@ -12,7 +12,8 @@ from sudare.asking.protocol import AxisWeight
 from sudare.counts import Counts
 from sudare.methods.view import View, open_view
 from sudare.methods.view.leaves import LEAST_HEAP, LeafAxis, LeafWeights
-from sudare.methods.view.tables import TREND, PreparedAxis, TableView
+from sudare.methods.view.prepared_axis import TREND, prepare_rows
+from sudare.methods.view.tables import TableView
 from sudare.noise import SeededRng
 from sudare.schema import Attribute, NumberBins, Schema, Values
 
@@ -167,7 +168,7 @@ def test_sums_of_numbers_allow_for_trends_that_boxes_see_in_part(stored: TableVi
     axis = stored.axes[0]
     middle = np.zeros(axis.size)
     middle[: axis.counted] = (axis.starts + axis.stops) / 2
-    graded, box = (PreparedAxis(stored, 0, take(weights)) for weights in (middle, middle > 4))
+    graded, box = prepare_rows(0, [take(middle), take(middle > 4)], stored._find_facts(0), stored)
 
     assert graded.doubted.variance == TREND * graded.spread.variance
     assert box.doubted == box.spread

@@ -13,8 +13,9 @@ import numpy as np
 
 from sudare.asking.answers import answer
 from sudare.asking.axes import MOST_UNITS, Axes
+from sudare.asking.distinct import count_distinct, find_mode
 from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, has_singular, is_counted, linear
-from sudare.asking.functionals import Functional, MaskBox, find_boxes, meet, tensor_parts, times
+from sudare.asking.functionals import Functional, MaskBox, find_boxes, look_up, meet, tensor_parts, times
 from sudare.asking.protocol import has_model
 from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Literal, Operation, Star, refuse
@@ -37,6 +38,9 @@ AGGREGATES = {
     "COUNT", "SUM", "AVG", "MEAN", "MIN", "MAX", "COUNT_IF", "COUNTIF", "APPROX_COUNT_DISTINCT", "MODE",
     *QUANTILES, *SPREADS, *PAIRS,
 }  # fmt: skip
+
+
+ADDED = {"COUNT", "SUM", "AVG", "MEAN", *SPREADS}  # made of counts and sums
 
 
 def is_aggregate(node: Expression) -> bool:
@@ -131,7 +135,7 @@ def aggregate(call: Call, group: RecordGroup) -> Quantity | Vector | None:
     if argument is None or isinstance(argument, Star):
         raise refuse(f"{call.name}(*)" if argument else f"{call.name}()")
     if call.name in ("COUNT", "APPROX_COUNT_DISTINCT"):
-        return _count_distinct(call, argument, group)
+        return count_distinct(call, argument, group)
     if call.distinct and call.name not in ("MIN", "MAX"):
         raise refuse(f"{call.name}(DISTINCT ...)")
     if call.name in ("COUNT_IF", "COUNTIF"):
@@ -141,13 +145,35 @@ def aggregate(call: Call, group: RecordGroup) -> Quantity | Vector | None:
     if call.name in ("MIN", "MAX"):
         return _extreme(call.name, argument, group)
     if call.name == "MODE":
-        return _mode(argument, group)
+        return find_mode(argument, group)
     wanted = 2 if call.name in PAIRS else 1
     if len(call.arguments) != wanted or call.order:
         raise refuse(text("{name} with {count} arguments", name=f"{call.name}()", count=len(call.arguments)))
     if call.name in PAIRS:
         return _pair(call.name, call.arguments[0], call.arguments[1], group)
     return _numbers(call.name, argument, group)
+
+
+def look_up_aggregates(calls: Sequence[Call], groups: Sequence[RecordGroup]) -> None:
+    """Ask for the sums that counts, sums and means of many groups are made of, all at once."""
+    wanted: list[Functional] = []
+    for call in calls:
+        for group in groups if call.name in ADDED else ():
+            own = group if call.condition is None else group.where(call.condition)
+            argument = measured(call)
+            if call.name == "COUNT" and (argument is None or isinstance(argument, Star | Literal)):
+                wanted.append(own.count())
+            elif call.name != "COUNT" and argument is not None and not isinstance(argument, Star) and not call.distinct:
+                wanted += _find_sums(argument, own)
+    look_up(wanted)
+
+
+def _find_sums(expression: Expression, group: RecordGroup) -> tuple[Functional, Functional]:
+    """How many records have a number, and the sum of these numbers."""
+    weights = number_weights(expression, group.axes)
+    is_all = bool(weights.is_there.all())
+    records = group.count() if is_all else _sum_of(group, ("present", expression), weights, weights.is_there)
+    return records, _sum_of(group, ("sum", expression), weights, weights.values)
 
 
 def _count(call: Call, group: RecordGroup) -> Quantity:
@@ -224,10 +250,9 @@ def _sum_of(group: RecordGroup, key: Any, weights: NumberWeights, values: Reals)
 
 def _numbers(name: str, expression: Expression, group: RecordGroup) -> Quantity | None:
     weights = number_weights(expression, group.axes)
-    records = _sum_of(group, ("present", expression), weights, weights.is_there)
+    records, summed = _find_sums(expression, group)
     low, high = weights.bounds
     if name == "SUM":
-        summed = _sum_of(group, ("sum", expression), weights, weights.values)
         if summed.moments.value == 0 and _is_nobody(records, group.level):
             return None
         most = group.most_records
@@ -235,7 +260,7 @@ def _numbers(name: str, expression: Expression, group: RecordGroup) -> Quantity 
         return total(summed, least=least, most=greatest)
     if records.moments.value <= 0 or _is_nobody(records, group.level):
         return None  # the mean of nobody
-    mean = divide(total(_sum_of(group, ("sum", expression), weights, weights.values), least=-math.inf), total(records))
+    mean = divide(total(summed, least=-math.inf), total(records))
     if mean is None or name in ("AVG", "MEAN"):
         return None if mean is None else _within(mean, low, high)
     return _spread(name, expression, weights, records, mean.value, group)
@@ -509,91 +534,3 @@ def _above(ordered: OrderedValues, group: RecordGroup, rank: int) -> Functional:
     return group._kept(
         ("above", id(ordered), rank), lambda: times(group.boxes, [{ordered.place: weights}]) if weights.any() else []
     )
-
-
-MOST_DISTINCT = 4096
-
-
-def classes_of(expression: Expression, axes: Axes, name: str) -> list[tuple[Any, list[Any], float]]:
-    """The values of an expression: each with its boxes and how many values of the data it may stand for."""
-    key = ("classes", expression)
-    if key not in axes.memo:
-        places = attributes_of(expression)
-        if isinstance(expression, AttributeColumn) and is_counted(
-            axes.answerer.schema.attributes[expression.attribute]
-        ):
-            axes.memo[key] = _cell_classes(expression.attribute, axes, name)
-        else:
-            vector = evaluate(expression, PointGrid(axes, places))
-            shape = tuple(axes.points(place).size for place in places)
-            data, null = np.broadcast_to(vector.data, shape), np.broadcast_to(vector.null, shape)
-            values = sorted(set(data[~null].tolist()))
-            if len(values) > MOST_DISTINCT:
-                raise refuse(f"{name}()", text("it would have more than {most} values", most=MOST_DISTINCT))
-            axes.memo[key] = [(value, tensor_parts(axes, places, (data == value) & ~null), 1.0) for value in values]
-    found: list[tuple[Any, list[Any], float]] = axes.memo[key]
-    return found
-
-
-def _cell_classes(place: int, axes: Axes, name: str) -> list[tuple[Any, list[Any], float]]:
-    cells, points = axes.answerer.cells(place), axes.points(place)
-    attribute = axes.answerer.schema.attributes[place]
-    if cells.step is None:
-        raise refuse(
-            f"{name}()", text("values of {name} lie anywhere between the edges of its bins", name=attribute.name)
-        )
-    found = []
-    labels = attribute.labels(cells.codes)
-    for cell in range(cells.counted):
-        size = (cells.edges[cell + 1] - cells.edges[cell]) / cells.step
-        found.append((labels[cell], [{place: (points.cells == cell) * 1.0}], max(1.0, float(math.ceil(size)))))
-    return found
-
-
-def _count_distinct(call: Call, expression: Expression, group: RecordGroup) -> Quantity:
-    """How many values occur: those that surely do, that are estimated to, and that may.
-
-    Of a cell with several values at least one occurs where there are records, and at most as many as there are records.
-    """
-    if len(call.arguments) > 1:
-        raise refuse(text("COUNT of several columns"))
-    classes = classes_of(expression, group.axes, call.name)
-    level = 1.0 - (1.0 - group.level) / max(1, len(classes))
-    low = value = high = 0.0
-    for _, parts, size in classes:
-        boxes = times(group.boxes, parts)
-        if not boxes:
-            continue
-        found = answer(Functional(group.axes, boxes).moments, level=level)
-        values = likely = size if size == 1 else _values_within(boxes, next(iter(parts[0])), size, group.axes)
-        if size > 1 and len(boxes) > 1:  # a box that is estimated to be empty brings no values
-            filled = [box for box in boxes if Functional(group.axes, [box]).moments.value >= 0.5]
-            likely = _values_within(filled or boxes, next(iter(parts[0])), size, group.axes)
-        low += found.low >= 0.5
-        high += min(values, round(found.high)) if found.high >= 0.5 else 0.0
-        value += likely if found.value >= likely / 2 else min(likely, round(found.value))
-    value = min(max(round(value), low), high)
-    return Quantity(value=float(value), fixed=(low, high))
-
-
-def _values_within(boxes: Sequence[Any], place: int, size: float, axes: Axes) -> float:
-    """How many of the values of a cell lie in some boxes."""
-    held = np.zeros(axes.points(place).size, dtype=bool)
-    for box in boxes:
-        held |= box[place] != 0
-    return max(1.0, round(float(axes.points(place).shares[held].sum()) * size))
-
-
-def _mode(expression: Expression, group: RecordGroup) -> Vector | None:
-    """The value that most records have by the estimates."""
-    best, most = None, 0.0
-    for value, parts, _ in classes_of(expression, group.axes, "MODE"):
-        boxes = times(group.boxes, parts)
-        count = Functional(group.axes, boxes).moments.value if boxes else 0.0
-        if count > most:
-            best, most = value, count
-    if best is None:
-        return None
-    if isinstance(best, str):
-        return Vector("text", np.array(best, dtype=object), np.array(False), is_constant=True)
-    return Vector("number", np.array(float(best)), np.array(False), is_constant=True)

@@ -137,11 +137,23 @@ class Axes:
         """The mean of weights of points, and of their squares, cell by cell; groups that share weights share them."""
         known = self._weighed.get((attribute, id(weights)))
         if known is None:
-            if len(self._weighed) >= MOST_WEIGHED:
-                self._weighed.clear()
-            known = weights, self._weigh(attribute, weights)  # the array is kept: its id is
-            self._weighed[attribute, id(weights)] = known
+            self.weigh_all(attribute, [weights])
+            known = self._weighed[attribute, id(weights)]
         return known[1]
+
+    def weigh_all(self, attribute: int, weights: Sequence[NDArray[Any]]) -> None:
+        """Work out the means of many weights at once; `weigh` has them then."""
+        fresh = {id(one): one for one in weights if (attribute, id(one)) not in self._weighed}
+        if len(self._weighed) + len(fresh) > MOST_WEIGHED:
+            self._weighed.clear()
+            fresh = {id(one): one for one in weights}
+        points, size = self.points(attribute), self.answerer.cells(attribute).codes.size
+        graded = [one for one in fresh.values() if one.dtype != bool and points.size != size]
+        for one in fresh.values():
+            if one.dtype == bool or points.size == size:
+                self._weighed[attribute, id(one)] = one, self._weigh(attribute, one)  # the array is kept: its id is
+        for one, found in zip(graded, _weigh_rows(points, graded), strict=True):
+            self._weighed[attribute, id(one)] = one, found
 
     def mask(self, attribute: int, condition: Expression, make: Callable[[AxisPoints], Booleans]) -> Booleans:
         """Where a condition on one attribute is true; kept with what follows from it, for later statements too."""
@@ -161,10 +173,20 @@ class Axes:
             return _weigh_mask(points, weights)
         if points.size == size:
             return AxisWeight.exactly(weights)
-        mean = np.bincount(points.cells, weights=points.shares * weights, minlength=size).astype(np.float64)
-        square = np.bincount(points.cells, weights=points.shares * weights**2, minlength=size).astype(np.float64)
-        low, high = (bound.reduceat(weights, points.starts) for bound in (np.minimum, np.maximum))
-        return AxisWeight(mean, square, low, high)
+        return _weigh_rows(points, [weights])[0]
+
+
+def _weigh_rows(points: AxisPoints, given: Sequence[NDArray[Any]]) -> list[AxisWeight]:
+    """Weights of points that are no points of one cell each, row by row."""
+    if not given:
+        return []
+    weights, starts = np.stack(given).astype(float), points.starts
+    weighed = points.shares * weights
+    mean, square = (np.add.reduceat(rows, starts, axis=1) for rows in (weighed, weighed * weights))
+    low, high = (bound.reduceat(weights, starts, axis=1) for bound in (np.minimum, np.maximum))
+    is_even = low == high  # exactly so: shares add up to 1 but for rounding, which would look like a condition
+    mean, square = np.where(is_even, low, mean), np.where(is_even, low * low, square)
+    return [AxisWeight(*rows) for rows in zip(mean, square, low, high, strict=True)]
 
 
 def _weigh_mask(points: AxisPoints, weights: Reals) -> AxisWeight:

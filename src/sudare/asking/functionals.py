@@ -7,7 +7,7 @@ a whole: that is how ratios, shares and deviations get their intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sudare.asking.axes import Axes, AxisPoints
 from sudare.asking.evaluate import PointGrid, attributes_of, evaluate
-from sudare.asking.protocol import Moments
+from sudare.asking.protocol import Moments, estimate_all
 from sudare.asking.syntax import AttributeColumn, Expression, Literal, Operation
 from sudare.asking.vectors import as_condition
 from sudare.errors import ParameterError
@@ -209,16 +209,50 @@ class Functional:
             self._moments = ask(self.axes, self.boxes)
         return self._moments
 
+    @property
+    def is_known(self) -> bool:
+        """Tell whether it was asked for."""
+        return self._moments is not None
+
+    def fill(self, moments: Moments) -> None:
+        """Keep what a release says of it."""
+        self._moments = moments
+
 
 def ask(axes: Axes, boxes: Sequence[PointBox]) -> Moments:
     """Ask a release for a sum over disjoint boxes."""
-    if not boxes:
-        return Moments(value=0.0, noise=0.0, model=0.0)
-    weighted = []
-    for box in boxes:
-        weighted.append({place: axes.weigh(place, weights) for place, weights in box.items()})
-    axes.asked.add(frozenset().union(*boxes))
-    return axes.answerer.moments(weighted)
+    return ask_all(axes, [boxes])[0]
+
+
+def ask_all(axes: Axes, questions: Sequence[Sequence[PointBox]]) -> list[Moments]:
+    """Ask a release for many sums, each over disjoint boxes: a view works out together what they share."""
+    if len(questions) > 1:
+        weights: dict[int, list[NDArray[Any]]] = {}
+        for boxes in questions:
+            for box in boxes:
+                for place, given in box.items():
+                    weights.setdefault(place, []).append(given)
+        for place, several in weights.items():
+            axes.weigh_all(place, several)
+    weighted = [
+        [{place: axes.weigh(place, given) for place, given in box.items()} for box in boxes] for boxes in questions
+    ]
+    axes.asked |= {frozenset().union(*boxes) for boxes in questions if boxes}
+    filled = [boxes for boxes in weighted if boxes]
+    found = iter(estimate_all(axes.answerer, filled))
+    return [next(found) if boxes else Moments(value=0.0, noise=0.0, model=0.0) for boxes in weighted]
+
+
+def look_up(functionals: Iterable[Functional]) -> None:
+    """Ask for several sums at once, those of a release together; each has its moments then."""
+    unknown: dict[int, dict[int, Functional]] = {}
+    for functional in functionals:
+        if not functional.is_known:
+            unknown.setdefault(id(functional.axes), {})[id(functional)] = functional
+    for several in unknown.values():
+        sums = list(several.values())
+        for functional, moments in zip(sums, ask_all(sums[0].axes, [one.boxes for one in sums]), strict=True):
+            functional.fill(moments)
 
 
 def tensor_parts(axes: Axes, places: Sequence[int], weights: NDArray[Any]) -> list[PointBox]:

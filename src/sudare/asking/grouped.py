@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from sudare.asking.aggregates import RecordGroup, aggregate, demand_aggregate
+from sudare.asking.aggregates import RecordGroup, aggregate, demand_aggregate, look_up_aggregates
 from sudare.asking.answers import answer
 from sudare.asking.axes import Axes
 from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, is_counted
-from sudare.asking.functionals import MaskBox, find_boxes, meet, split_tensor
+from sudare.asking.functionals import MaskBox, find_boxes, look_up, meet, split_tensor
 from sudare.asking.rows import NULL_CELL, Cell, GroupRow, number_cell
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Operation, refuse
 from sudare.asking.vectors import Vector
@@ -23,6 +23,7 @@ from sudare.schema import NumberBins
 from sudare.text import text
 
 MOST_ROWS = 10_000  # of one answer
+ROWS_AT_ONCE = 256  # groups whose sums are asked for together
 
 
 @dataclass(slots=True, eq=False)
@@ -70,16 +71,28 @@ class GroupedRecords:
                 "the answer would have more than {most} rows; group by fewer attributes", most=MOST_ROWS
             )
         order = [key for part in self._parts(keys) for key in part]
+        found = list[tuple[dict[int, Cell], RecordGroup]]()
         for chosen in itertools.product(*classes):
             inside = boxes
             for _, masks in chosen:
                 inside = meet(inside, masks)
             if keys and not inside:
                 continue
-            group = RecordGroup(self.axes, inside, level)
-            if keys and group.is_surely_empty():
-                continue
             cells = dict(zip(order, (cell for labels, _ in chosen for cell in labels), strict=True))
+            found.append((cells, RecordGroup(self.axes, inside, level)))
+        for start in range(0, len(found), ROWS_AT_ONCE):
+            yield from self._rows_together(keys, found[start : start + ROWS_AT_ONCE])
+
+    def _rows_together(
+        self, keys: tuple[int, ...], groups: Sequence[tuple[dict[int, Cell], RecordGroup]]
+    ) -> Iterator[GroupRow]:
+        """Rows of groups that are asked about at once; those that are surely empty are left out."""
+        if keys:
+            look_up([group.count() for _, group in groups])
+            groups = [(cells, group) for cells, group in groups if not group.is_surely_empty()]
+        if len(groups) > 1:
+            look_up_aggregates(self.aggregates, [group for _, group in groups])
+        for cells, group in groups:
             yield self._row(keys, cells, group)
 
     def _row(self, keys: tuple[int, ...], cells: dict[int, Cell], group: RecordGroup) -> GroupRow:

@@ -166,6 +166,25 @@ class Answerer(Protocol):
         """Estimate the sum of the weights of all records; a record lies in one box at most."""
 
 
+class ManyAnswerer(Protocol):
+    """An answerer that estimates many sums at once more quickly than one by one."""
+
+    def moments_of_all(self, questions: Sequence[Sequence[WeightBox]]) -> list[Moments]:
+        """Estimate sums, each over disjoint boxes."""
+
+
+def estimate_all(answerer: Answerer, questions: Sequence[Sequence[WeightBox]]) -> list[Moments]:
+    """Estimate several sums, together where the answerer can."""
+    if len(questions) < 2 or not _is_quick_together(type(answerer)):
+        return [answerer.moments(boxes) for boxes in questions]
+    return cast(ManyAnswerer, answerer).moments_of_all(questions)
+
+
+@lru_cache(maxsize=32)
+def _is_quick_together(kind: type) -> bool:
+    return hasattr(kind, "moments_of_all")
+
+
 class Independent(Protocol):
     """An answerer that knows of some attributes only one by one, and supposes them to be independent."""
 

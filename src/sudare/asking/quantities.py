@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sudare.asking.answers import Estimate, answer
-from sudare.asking.functionals import Functional, ask, combine
+from sudare.asking.axes import Axes
+from sudare.asking.functionals import Functional, PointBox, ask, ask_all, combine, look_up
 from sudare.asking.protocol import Moments
 from sudare.asking.syntax import refuse
 from sudare.text import Text, text
@@ -269,6 +271,38 @@ def _without(value: float, level: float, reason: Text, is_day: bool = False) -> 
     )  # fmt: skip
 
 
+def look_up_quantities(quantities: Sequence[Quantity], level: float) -> None:
+    """Ask for what the intervals of many numbers need, all at once; `estimate` finds it then."""
+    linear = [one for one in quantities if one.has_derivatives and one.reason is None]
+    look_up([functional for one in linear for functional in one.parts])
+    _look_up_combinations([one.parts for one in linear])
+    unsure = [one for one in linear if one.ratio is not None and _is_unsure(one.ratio[1], level)]
+    _look_up_combinations([side for one in unsure for side in _find_sides(one, _find_centre_variance(one))])
+
+
+def _look_up_combinations(combinations: Sequence[Parts]) -> None:
+    """Ask for linear combinations of sums over one release, those of a release together, and keep what it says."""
+    wanted: dict[int, list[tuple[Any, Sequence[PointBox]]]] = {}
+    known: dict[int, Axes] = {}
+    for parts in combinations:
+        axes = next(iter(parts)).axes if parts else None
+        if axes is None or len(parts) < 2 or any(one.axes is not axes for one in parts):
+            continue
+        key = _key_of([(factor, functional) for functional, factor in parts.items()])
+        if key not in axes.memo:
+            boxes = combine([(factor, functional) for functional, factor in parts.items()])
+            if boxes is not None:
+                known[id(axes)] = axes
+                wanted.setdefault(id(axes), []).append((key, boxes))
+    for place, several in wanted.items():
+        found = ask_all(known[place], [boxes for _, boxes in several])
+        known[place].memo.update({key: moments for (key, _), moments in zip(several, found, strict=True)})
+
+
+def _key_of(terms: Sequence[tuple[float, Functional]]) -> Any:
+    return "combination", tuple(terms)
+
+
 def moments_of(parts: Parts) -> Moments:
     """The errors of a linear combination of sums; the noise of different releases is independent."""
     if len(parts) == 1:
@@ -296,6 +330,9 @@ def _fewest(moments: Sequence[Moments]) -> float | None:
 
 
 def _moments_in_one(terms: list[tuple[float, Functional]]) -> Moments:
+    known: Moments | None = terms[0][1].axes.memo.get(_key_of(terms))
+    if known is not None:
+        return known
     boxes = combine(terms)
     if boxes is not None:
         return ask(terms[0][1].axes, boxes)
@@ -315,17 +352,14 @@ def _with_fieller(found: Estimate, quantity: Quantity, level: float) -> Estimate
 
     With C = A - r0 B for the estimate r0 and d = r - r0:  d^2 b^2 <= z^2 (V_CC - 2 d V_CB + d^2 V_BB).
     """
-    if quantity.ratio is None:
+    if quantity.ratio is None or not _is_unsure(quantity.ratio[1], level):
         return found
     top, bottom = quantity.ratio
     below = moments_of(bottom.parts)
-    if below.reach(level) ** 2 <= UNSURE_DIVISOR * bottom.value**2:
-        return found
     r = top.value / bottom.value
-    centre = _minus(top.parts, bottom.parts, r)
-    v_cc, v_bb = moments_of(centre).variance, below.variance
-    weight = math.sqrt(v_cc / v_bb) if v_cc > 0 and v_bb > 0 else 1.0
-    sides = [moments_of(_minus(centre, bottom.parts, turn * weight)).variance for turn in (-1.0, 1.0)]
+    v_cc, v_bb = _find_centre_variance(quantity), below.variance
+    weight = _find_side_weight(v_cc, v_bb)
+    sides = [moments_of(parts).variance for parts in _find_sides(quantity, v_cc)]
     v_cb = (sides[0] - sides[1]) / (4 * weight)  # both are questions of one kind, so that no scale of a kind stays
     v_cb = max(-1.0, min(1.0, v_cb / math.sqrt(v_cc * v_bb))) * math.sqrt(v_cc * v_bb) if v_cc * v_bb > 0 else 0.0
     z2 = below.reach(level) ** 2 / v_bb if v_bb > 0 else 0.0
@@ -338,6 +372,31 @@ def _with_fieller(found: Estimate, quantity: Quantity, level: float) -> Estimate
     elif not (math.isfinite(low) and math.isfinite(high)):
         return _without(found.value, level, text("so few records are counted that the divisor may be 0"))
     return replace(found, low=min(low, found.value), high=max(high, found.value))
+
+
+def _is_unsure(divisor: LinearSum, level: float) -> bool:
+    return moments_of(divisor.parts).reach(level) ** 2 > UNSURE_DIVISOR * divisor.value**2
+
+
+def _find_centre_variance(quantity: Quantity) -> float:
+    """The variance of A - r0 B of a ratio: the ratio itself is that, times its scale over B."""
+    if quantity.ratio is None or not quantity.scale:
+        return 0.0
+    return moments_of(quantity.parts).variance * (quantity.ratio[1].value / quantity.scale) ** 2
+
+
+def _find_sides(quantity: Quantity, of_centre: float) -> list[dict[Functional, float]]:
+    """What lies on both sides of A - r0 B: the difference of their variances tells how it goes together with B."""
+    if quantity.ratio is None:
+        raise AssertionError("a ratio has both of its parts")
+    top, bottom = quantity.ratio
+    centre = _minus(top.parts, bottom.parts, top.value / bottom.value)
+    weight = _find_side_weight(of_centre, moments_of(bottom.parts).variance)
+    return [_minus(centre, bottom.parts, turn * weight) for turn in (-1.0, 1.0)]
+
+
+def _find_side_weight(of_centre: float, of_bottom: float) -> float:
+    return math.sqrt(of_centre / of_bottom) if of_centre > 0 and of_bottom > 0 else 1.0
 
 
 def _minus(first: Parts, second: Parts, factor: float) -> dict[Functional, float]:

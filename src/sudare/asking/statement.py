@@ -99,6 +99,8 @@ class Session:
             raise ParameterError(
                 "the answer would have more than {most} rows; group by fewer attributes", most=MOST_ROWS
             )
+        numbers = [cell for row in rows for cell in row.cells if isinstance(cell, Quantity) and len(cell.parts) > 1]
+        quantities.look_up_quantities(numbers, self.level)
         shown = tuple(tuple(self._show(cell) for cell in row.cells) for row in rows)
         self.note_suppositions()
         if self.decisions.were_made:

@@ -377,6 +377,8 @@ class Factors:
         below = [tables[child] for child in step.below]
         weights: list[Message] = [(evidence[own], (own,)) for own in step.own if own in evidence]
         carried = {attribute for _, axes in below for attribute in axes if attribute in wanted}
+        if step.above and not carried and not wanted.intersection(step.own):
+            return self._message(step, tables, evidence)
         seps = {attribute for child in step.below for attribute in self.tree.separator((child, step.node))}
         axes = tuple(sorted(seps | set(step.own) | set(step.above)))
         table = self._given(step.node, axes, step.above)

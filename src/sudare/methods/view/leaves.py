@@ -48,7 +48,8 @@ class LeafWeights:
     `mean`: of the records of a leaf, taken as spread evenly over it. `inside`: the variance of that mean if they lie
     together at one place, as nobody knows where; independent from leaf to leaf. `drift`: a deviation that all share.
     `heaps`: the least share of the records of a leaf that may lie at one place, however dense its neighbours are.
-    `ends`: between what weights every leaf has; None: it is not known.
+    `ends`: between what weights every leaf has; None: it is not known. `cut`: the leaves whose values weigh 0 or 1, all
+    others weighing one of these as a whole; None: not so, or not known.
     """
 
     mean: Reals
@@ -56,6 +57,7 @@ class LeafWeights:
     drift: Reals
     heaps: Reals | None = None
     ends: tuple[Reals, Reals] | None = None
+    cut: Sequence[int] | None = None
 
     @classmethod
     def plain(cls, mean: Reals) -> LeafWeights:
@@ -64,17 +66,39 @@ class LeafWeights:
         return cls(mean, none, none)
 
     @property
+    def is_even(self) -> bool:
+        """Tell whether nothing depends on where in its leaf a record lies."""
+        return not self.inside.any() and (self.drift is self.inside or not self.drift.any())
+
+    @property
     def is_plain(self) -> bool:
         """Tell whether leaves are taken whole, or not at all."""
-        return not self.inside.any() and not self.drift.any() and bool(np.all((self.mean == 0) | (self.mean == 1)))
+        return self.is_even and bool(np.all((self.mean == 0) | (self.mean == 1)))
 
-    def find_ends(self, records: Reals) -> tuple[float, float]:
-        """How far a sum can lie below and above its mean, wherever in its leaf each record lies."""
-        if self.ends is None:
-            return math.inf, math.inf
-        low, high = (end - self.mean for end in self.ends)
-        down, up = np.minimum(records * low, records * high), np.maximum(records * low, records * high)
-        return -float(down.sum()), float(up.sum())
+
+def judge_inside(weights: Sequence[LeafWeights], records: Reals, lumps: Reals) -> tuple[list[float], ...]:
+    """The variance for what lies inside leaves with so many records, (rows, leaves); how far down and up it can lead.
+
+    `lumps`: the share of the records of every leaf that may lie at one place.
+    """
+    inside, drift = _stack([one.inside for one in weights]), _stack([one.drift for one in weights])
+    if any(one.heaps is not None for one in weights):
+        lumps = _stack([lumps if one.heaps is None else np.maximum(one.heaps, lumps) for one in weights])
+    together = (lumps * records) ** 2 + np.abs(records)
+    variance = (together * inside).sum(axis=1) + (records * drift).sum(axis=1) ** 2
+    below, above = np.full(len(weights), math.inf), np.full(len(weights), math.inf)
+    known = [row for row, one in enumerate(weights) if one.ends is not None]
+    if known:
+        ends = [weights[row].ends or () for row in known]
+        held = records if len(known) == len(weights) else records[known]
+        mean = _stack([weights[row].mean for row in known])
+        low, high = (held * (_stack(end) - mean) for end in zip(*ends, strict=True))
+        below[known], above[known] = -np.minimum(low, high).sum(axis=1), np.maximum(low, high).sum(axis=1)
+    return variance.tolist(), below.tolist(), above.tolist()
+
+
+def _stack(rows: Sequence[Reals]) -> Reals:
+    return rows[0][None] if len(rows) == 1 else np.stack(rows)
 
 
 class InsideError(NamedTuple):
@@ -232,7 +256,7 @@ class LeafAxis:
         """Weights of 0 and 1, as `read` takes them: only the few leaves that are cut hide anything."""
         cut = [] if high is low else np.flatnonzero(high != low).tolist()
         if not cut:
-            return LeafWeights.plain(mean)
+            return LeafWeights(mean, self._nothing, self._nothing, cut=())
         inside, drift, heaps = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size)
         for leaf in cut:
             above = float(mean[leaf])
@@ -241,7 +265,11 @@ class LeafAxis:
             inside[leaf] = ALL_ON_ONE_SIDE if is_step else variance
             drift[leaf] = 0.0 if is_step else COMMON_SHIFT * math.sqrt(12 * variance)
             heaps[leaf] = _find_heap(above) if is_step and self.grain is None else 0.0
-        return LeafWeights(mean, inside, drift, heaps, (low, high))
+        return LeafWeights(mean, inside, drift, heaps, (low, high), cut)
+
+    @cached_property
+    def _nothing(self) -> Reals:
+        return np.zeros(self.size)
 
     def find_lumps(self, counts: Reals) -> Reals:
         """The share of the records of every leaf that may lie at one place: those that its neighbours do not explain.

@@ -130,6 +130,12 @@ class OpenedView:
         """Estimate a weighted count over disjoint boxes; see `asking.protocol`."""
         return self.stored.moments(boxes)
 
+    def moments_of_all(self, questions: Sequence[Sequence[WeightBox]]) -> list[Moments]:
+        """Estimate many weighted counts at once; see `asking.protocol`."""
+        if isinstance(self.stored, TableView):
+            return self.stored.moments_of_all(questions)
+        return [self.stored.moments(boxes) for boxes in questions]
+
     def find_independent(self, attributes: frozenset[int]) -> Sequence[tuple[int, int]]:
         """The pairs of these attributes that the view supposes to be independent; see `asking.protocol`."""
         return self.stored.find_independent(attributes) if isinstance(self.stored, TableView) else ()

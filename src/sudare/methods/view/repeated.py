@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
+
+import numpy as np
 
 from sudare.methods.view.junction_tree import Factors
+from sudare.methods.view.prepared_axis import PreparedAxis
 from sudare.methods.view.products import Clique, Message
+from sudare.methods.view.weighted import WeightedRecords
 from sudare.schema.arrays import Reals
 
 MOST_CELLS = 2**16  # of a table, all versions
@@ -69,3 +73,101 @@ class RepeatedBoxes:
         table = self.factors.profile(free[0], shared) if is_line else self.factors.weigh_others(free, shared)
         self.tables[wanted] = [(shared, (table, free)), *self.tables.get(wanted, ())[: TABLES - 1]]
         return table, free
+
+
+# --- boxes that are asked at once -------------------------------------------------------------------------------------
+
+MOST_TABLE_CELLS = 2**18  # of a table of what differs from box to box, all versions
+FEWEST_ALIKE = 4  # boxes of the same attributes that are counted together: fewer counts are quicker one by one
+
+
+class AlikeBoxes:
+    """Counts boxes of the same attributes together: what all of them weigh alike is added up once, to a table.
+
+    Such tables are kept, since counts, sums and means of one GROUP BY weigh most attributes alike. `first` is the
+    estimate alone.
+    """
+
+    def __init__(self, factors: Factors, first: Factors, records: WeightedRecords | None) -> None:
+        self.factors, self.first, self.records = factors, first, records
+        self.tables: dict[tuple[Clique, bool, tuple[tuple[int, int], ...]], tuple[Reals, Mapping[int, Reals]]] = {}
+        self.cells = 0
+
+    def answer(self, boxes: Sequence[Mapping[int, PreparedAxis]]) -> list[tuple[Reals, Mapping[int, Reals]]] | None:
+        """Count boxes in all versions; and the records of every bin of attributes that are uneven inside.
+
+        None if they are few, or a table would be too large.
+        """
+        if len(boxes[0]) < 2 or (len(boxes) < FEWEST_ALIKE and not any(one.is_graded for one in boxes[0].values())):
+            return None
+        shared = {axis: one.evidence for axis, one in boxes[0].items()
+                  if not one.is_graded and all(box[axis].evidence is one.evidence for box in boxes)}  # fmt: skip
+        free = tuple(sorted(boxes[0].keys() - shared.keys()))
+        uneven = [axis for axis in boxes[0] if not all(box[axis].is_even for box in boxes)]
+        if len(boxes) < FEWEST_ALIKE:  # those of other attributes are quicker found one by one
+            uneven = [axis for axis in uneven if free == (axis,)]
+        table = self._find(free, shared, is_first=False) if free else None
+        lines = {axis: self._find((*_without(free, axis), axis), {other: weights for other, weights in shared.items()
+                                                                 if other != axis}, is_first=True)
+                 for axis in uneven}  # fmt: skip
+        if table is None or any(line is None for line in lines.values()):
+            return None
+        stacked = {axis: np.stack([box[axis].evidence for box in boxes], axis=1) for axis in free}
+        answers = _weigh_stacked(table, [stacked[axis] for axis in free])[..., 0]
+        profiles = {axis: _weigh_stacked(line, [stacked[other][:1] for other in _without(free, axis)])[0]
+                    for axis, line in lines.items() if line is not None}  # fmt: skip
+        return [
+            (answers[:, place], {axis: rows[place if len(rows) > 1 else 0] for axis, rows in profiles.items()})
+            for place in range(len(boxes))
+        ]
+
+    def _find(self, free: Clique, shared: Mapping[int, Reals], *, is_first: bool) -> Reals | None:
+        """The table of some attributes, the others weighed; of the estimate alone, without records, if `is_first`."""
+        key = (free, is_first, tuple(sorted((axis, id(weights)) for axis, weights in shared.items())))
+        if key in self.tables:
+            return self.tables[key][0]
+        cells = (1 if is_first else self.factors.versions) * math.prod(map(self.factors.width, free))
+        if cells > MOST_TABLE_CELLS:
+            return None
+        table: Reals | None = self._make(free, shared, is_first=is_first)
+        if table is None:
+            return None
+        self.cells += cells
+        if self.cells > MOST_KEPT_CELLS:
+            self.tables.clear()
+            self.cells = cells
+        self.tables[key] = table, dict(shared)  # kept, so that their identities stay their own
+        return table
+
+    def _make(self, free: Clique, shared: Mapping[int, Reals], *, is_first: bool) -> Reals | None:
+        if is_first and len(free) == 1 and self.records is None:  # the same table, of which the first version is taken
+            whole = self._find(free, shared, is_first=False)
+            return None if whole is None else whole[:1]
+        more = None if is_first or self.records is None else self.records.weigh_others(free, shared)
+        if more is None and not is_first and self.records is not None:
+            return None
+        factors, weights = self.factors, dict(shared)
+        if is_first:
+            factors, weights = self.first, {axis: lines[:1] for axis, lines in shared.items()}
+        table = factors.profile(free[0], weights) if len(free) == 1 else factors.weigh_others(free, weights)
+        return table if more is None else table + more
+
+
+def _without(attributes: Clique, axis: int) -> Clique:
+    return tuple(other for other in attributes if other != axis)
+
+
+def _weigh_stacked(table: Reals, weights: Sequence[Reals]) -> Reals:
+    """Sum over the first attributes of a table, weighed box by box; (versions, boxes, values of the last attribute).
+
+    `weights` are (versions, boxes, values); where all attributes are summed over, the last axis has one entry.
+    """
+    versions, boxes = table.shape[0], weights[0].shape[1] if weights else 1
+    rest = table.reshape(versions, 1, -1)
+    for place, line in enumerate(weights):
+        size = line.shape[2]
+        if place == 0:
+            rest = np.matmul(line, rest.reshape(versions, size, -1))
+        else:
+            rest = np.matmul(line[:, :, None, :], rest.reshape(versions, boxes, size, -1))[:, :, 0]
+    return rest

@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sudare.asking.protocol import Moments
 from sudare.methods.view.exam import CLASSES, class_of, scale_moments
 from sudare.methods.view.junction_tree import Factors
-from sudare.methods.view.leaves import InsideError, LeafAxis, LeafWeights, MeanWeights
+from sudare.methods.view.leaves import InsideError, LeafAxis, LeafWeights, MeanWeights, judge_inside
+from sudare.methods.view.prepared_axis import (
+    TREND,
+    TREND_BEYOND,
+    TREND_OF_MEANS,
+    AxisColumns,
+    AxisSpread,
+    LeafFacts,
+    PreparedAxis,
+    find_least,
+    find_most,
+    prepare_rows,
+)
 from sudare.methods.view.products import Message, weigh_all
-from sudare.methods.view.repeated import RepeatedBoxes
+from sudare.methods.view.repeated import AlikeBoxes, RepeatedBoxes
 from sudare.methods.view.weighted import WeightedRecords
 from sudare.schema import Schema
 from sudare.schema.arrays import Booleans, Codes, Reals
 
 # attribute -> the weights of its leaves, or a weight for each of its declared codes; attributes not named weigh 1
 AxisWeights = Mapping[int, Reals | LeafWeights | MeanWeights]
+
+
+PreparedBox = Mapping[int, PreparedAxis]
+BoxAnswer = tuple[Reals, Mapping[int, Reals]]  # versions; records of every bin of attributes that are uneven inside
+
+
+class CountedBox(NamedTuple):
+    """The count of a box in all versions, and what its errors are made of: variances."""
+
+    answers: Reals
+    model: float
+    least: float
+    hidden: float
+    inside: InsideError
+    restricted: tuple[int, ...]  # attributes of which some values weigh more than others
+    noisy_cells: int
+
+
+NO_BOX = CountedBox(np.zeros(1), 0.0, 0.0, 0.0, InsideError(0.0, 0.0, 0.0), (), 0)
+
+LEAST_MASS = 1e-300  # a share of the records, to divide by
+HEAVY_TAILS = 1.5  # (6 - 3)/2: half of how far the fourth moment of Laplace noise lies above that of the normal law
+MOST_PREPARED = 2**18  # leaves whose weights are kept from one box to the next, with what follows from them
+MOST_ROW_CELLS = 2**19  # leaves in all versions that are weighed at once: 4 MB
 
 
 # A view made of tables: the model's and the product's. Holds public numbers only.
@@ -75,43 +113,73 @@ class TableView:
 
     def moments(self, boxes: Sequence[AxisWeights]) -> Moments:
         """Estimate a sum over disjoint boxes: noise from the replicates, the model's part as if boxes erred alike."""
-        return self._all_records if len(boxes) == 1 and not boxes[0] else self._estimate(boxes)
+        return self._all_records if len(boxes) == 1 and not boxes[0] else self.moments_of_all([boxes])[0]
 
     @cached_property
     def _all_records(self) -> Moments:
         """How many records there are: what most statements ask about too, for a bound."""
-        return self._estimate([{}])
+        return self.moments_of_all([[{}]])[0]
 
-    def _estimate(self, boxes: Sequence[AxisWeights]) -> Moments:
-        sums = np.zeros(self.factors.versions)
-        model, hidden, least, inside, below, above = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        restricted: set[int] = set()
-        cells = 0
-        for plain in boxes:
-            box = {axis: self._prepare(axis, weights) for axis, weights in plain.items()}
-            answers, profiles = self._answer_box(box)
-            sums = sums + answers
-            is_plain = all(one.is_plain for one in box.values())
-            least = max(least, self._least_noise(box, float(answers[0]) if is_plain else 0.0))
-            hidden = max(hidden, self._faint_in(box) if self.faint else 0.0)
-            in_box = self._inside(box, profiles, float(answers[0]))
-            inside, below, above = inside + in_box.variance, below + in_box.below, above + in_box.above
-            restricted |= {axis for axis, one in box.items() if one.is_restricting}
-            cells += sum(one.noisy_cells for one in box.values())
-            model += math.sqrt(self.factor * self.doubt({axis: one.doubted for axis, one in box.items()}))
+    def moments_of_all(self, questions: Sequence[Sequence[AxisWeights]]) -> list[Moments]:
+        """Estimate many sums; what boxes of the same attributes share is worked out once."""
+        boxes = [box for boxes in questions for box in boxes]
+        self._prepare(boxes)
+        prepared = [{axis: self._prepared[axis, id(weights)] for axis, weights in box.items()} for box in boxes]
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for place, box in enumerate(prepared):
+            alike.setdefault(tuple(sorted(box)), []).append(place)
+        counted: list[CountedBox] = [NO_BOX] * len(boxes)
+        for axes, places in alike.items():
+            step = max(1, MOST_ROW_CELLS // max([self.axes[axis].size for axis in axes], default=1))
+            for start in range(0, len(places), step):
+                own = places[start : start + step]
+                for place, found in zip(own, self._count_alike([prepared[place] for place in own]), strict=True):
+                    counted[place] = found
+        told = iter(counted)
+        return [self._join([next(told) for _ in boxes]) for boxes in questions]
+
+    def _count_alike(self, boxes: Sequence[PreparedBox]) -> list[CountedBox]:
+        """Count boxes of the same attributes, and tell what their errors are made of."""
+        answered = self._alike.answer(boxes) or [self._answer_box(box) for box in boxes]
+        columns: Mapping[int, PreparedAxis | AxisColumns] = boxes[0]  # plain numbers are quicker for a single box
+        held: Any = float(answered[0][0][0])
+        if len(boxes) > 1:
+            columns = {axis: AxisColumns.of([box[axis] for box in boxes]) for axis in boxes[0]}
+            held = np.array([answers[0] for answers, _ in answered])
+        parts = (
+            self.factor * self.doubt({axis: one.doubted for axis, one in columns.items()}),
+            self._least_noise(columns, held),
+            self._faint_in(columns) if self.faint else 0.0,
+        )
+        model, least, hidden = (np.broadcast_to(part, len(boxes)).tolist() if len(boxes) > 1 else [part]
+                                for part in parts)  # fmt: skip
+        inside = self._inside(boxes, [profiles for _, profiles in answered], held)
+        return [
+            CountedBox(answered[row][0], model[row], least[row], hidden[row], inside[row],
+                       tuple([axis for axis, one in box.items() if one.is_restricting]),
+                       sum([one.noisy_cells for one in box.values()]))
+            for row, box in enumerate(boxes)
+        ]  # fmt: skip
+
+    def _join(self, boxes: Sequence[CountedBox]) -> Moments:
+        """The moments of a sum over disjoint boxes: the model errs in all of them alike."""
+        sums = boxes[0].answers if len(boxes) == 1 else np.sum([box.answers for box in boxes], axis=0)
         off = sums[1:] - sums[0]
         noise = float(off @ off) / off.size if off.size else 0.0
+        hidden, least = max([box.hidden for box in boxes]), max([box.least for box in boxes])
         found = Moments(
             value=float(sums[0]),
             noise=max(noise + hidden, least),
-            model=model**2,
-            inside=inside,
-            replicates=self._count_degrees(cells),
-            below=below,
-            above=above,
+            model=boxes[0].model if len(boxes) == 1 else sum([math.sqrt(box.model) for box in boxes]) ** 2,
+            inside=sum([box.inside.variance for box in boxes]),
+            replicates=self._count_degrees(sum([box.noisy_cells for box in boxes])),
+            below=sum([box.inside.below for box in boxes]),
+            above=sum([box.inside.above for box in boxes]),
         )
-        scale = self.scales[class_of(restricted, self.known_pairs, holds_threes=self.holds_threes)]
-        return scale_moments(found, scale)
+        return scale_moments(found, self._find_scale({axis for box in boxes for axis in box.restricted}))
+
+    def _find_scale(self, restricted: set[int]) -> float:
+        return self.scales[class_of(restricted, self.known_pairs, holds_threes=self.holds_threes)]
 
     def _count_degrees(self, cells: int) -> float:
         """How many draws of the normal law tell as much about a variance as the replicates.
@@ -122,16 +190,45 @@ class TableView:
         draws = float(self.factors.versions - 1)
         return draws if self.is_gaussian or not cells else draws / (1 + HEAVY_TAILS / cells)
 
-    def _prepare(self, axis: int, weights: Reals | LeafWeights | MeanWeights) -> PreparedAxis:
-        """What follows from the weights of one attribute; kept, since groups share most of their attributes."""
-        found = self._prepared.get((axis, id(weights)))
-        if found is None:
-            self._prepared_leaves[0] += self.axes[axis].size
-            if self._prepared_leaves[0] > MOST_PREPARED:
-                self._prepared.clear()
-                self._prepared_leaves[0] = self.axes[axis].size
-            found = self._prepared[axis, id(weights)] = PreparedAxis(self, axis, weights)
-        return found
+    def _prepare(self, boxes: Sequence[AxisWeights]) -> None:
+        """What follows from the weights of every attribute; kept, since boxes share most of their attributes."""
+        fresh: dict[int, dict[int, Reals | LeafWeights | MeanWeights]] = {}
+        leaves = 0
+        for box in boxes:
+            for axis, weights in box.items():
+                if (axis, id(weights)) not in self._prepared:
+                    fresh.setdefault(axis, {})[id(weights)] = weights
+        for axis, known in fresh.items():
+            leaves += self.axes[axis].size * len(known)
+        self._prepared_leaves[0] += leaves
+        if self._prepared_leaves[0] > MOST_PREPARED and self._prepared:
+            self._prepared.clear()
+            self._prepared_leaves[0] = 0
+            self._prepare(boxes)
+            return
+        for axis, known in fresh.items():
+            rows = list(known.values())
+            step = max(1, MOST_ROW_CELLS // (self.axes[axis].size * self.factors.versions))
+            for start in range(0, len(rows), step):
+                made = prepare_rows(axis, rows[start : start + step], self._find_facts(axis), self)
+                self._prepared.update({(axis, id(one.given)): one for one in made})
+
+    def _find_facts(self, axis: int) -> LeafFacts:
+        if axis not in self._facts:
+            alone, is_grouped, own, sizes = self.find_groups(axis)
+            shares, masses = self.share_leaves(axis)
+            faint = self.faint[axis] if self.faint else np.zeros(shares.size)
+            trends = (TREND, TREND_OF_MEANS) if self.records is None else (TREND_BEYOND, TREND_BEYOND)
+            faint_alone = np.where(alone, faint, 0.0)
+            self._facts[axis] = LeafFacts(
+                self.axes[axis], shares, masses, faint, np.sqrt(faint), faint_alone, float(faint_alone.sum()),
+                np.flatnonzero(is_grouped), own, sizes, trends,
+            )  # fmt: skip
+        return self._facts[axis]
+
+    @cached_property
+    def _facts(self) -> dict[int, LeafFacts]:
+        return {}
 
     @cached_property
     def _prepared(self) -> dict[tuple[int, int], PreparedAxis]:
@@ -141,7 +238,11 @@ class TableView:
     def _prepared_leaves(self) -> list[int]:
         return [0]
 
-    def _answer_box(self, box: Mapping[int, PreparedAxis]) -> tuple[Reals, dict[int, Reals]]:
+    @cached_property
+    def _alike(self) -> AlikeBoxes:
+        return AlikeBoxes(self.merged, self.first, self.records)
+
+    def _answer_box(self, box: PreparedBox) -> BoxAnswer:
         """Count a box in every version; and the records of every bin of an attribute that is uneven inside its leaves.
 
         The bins of such an attribute are needed for the doubt inside its leaves, and the count is their weighted sum.
@@ -176,24 +277,33 @@ class TableView:
     def _add_records(self, answers: Reals, evidence: Mapping[int, Reals]) -> Reals:
         return answers if self.records is None else answers + self.records.answer(evidence)
 
-    def _inside(self, box: Mapping[int, PreparedAxis], profiles: Mapping[int, Reals], value: float) -> InsideError:
+    def _inside(
+        self, boxes: Sequence[PreparedBox], profiles: Sequence[Mapping[int, Reals]], values: Any
+    ) -> list[InsideError]:
         """What follows from not knowing where in its leaf a record lies, leaf by leaf, and what all leaves share."""
-        variances, ends = list[float](), list[tuple[float, float]]()
-        for axis, one in box.items():
-            if one.is_even:
+        variances: list[list[float]] = [[] for _ in boxes]
+        ends: list[list[tuple[float, float]]] = [[] for _ in boxes]
+        for axis in boxes[0]:
+            places = [place for place, box in enumerate(boxes) if not box[axis].is_even]
+            if not places:
                 continue
-            profile = profiles.get(axis)
-            if profile is None:
-                others = {other: two.evidence[:1] for other, two in box.items() if other != axis}
-                profile = self.first.profile(axis, others)[0]
-            records = profile[self.bins[axis]] * self.shares[axis][0]
-            weights, lumps = one.weights, self._find_lumps(axis)
-            lumps = lumps if weights.heaps is None else np.maximum(weights.heaps, lumps)
-            variance = float(((lumps * records) ** 2 + np.abs(records)) @ weights.inside)
-            variances.append(variance + float(records @ weights.drift) ** 2)
-            ends.append(weights.find_ends(records))
-        is_count = len(ends) > 1 and all(one.weights.mean.min() >= 0 for one in box.values())
-        return InsideError.join(variances, ends, value, is_count=is_count)
+            lines = np.stack([self._find_profile(axis, boxes[place], profiles[place]) for place in places])
+            records = lines[:, self.bins[axis]] * self.shares[axis][0]
+            found = judge_inside([boxes[place][axis].weights for place in places], records, self._find_lumps(axis))
+            for place, variance, below, above in zip(places, *found, strict=True):
+                variances[place].append(variance)
+                ends[place].append((below, above))
+        return [
+            InsideError.join(own, some, value, is_count=len(some) > 1 and all(one.is_positive for one in box.values()))
+            for box, own, some, value in zip(boxes, variances, ends, np.atleast_1d(values).tolist(), strict=True)
+        ]
+
+    def _find_profile(self, axis: int, box: PreparedBox, profiles: Mapping[int, Reals]) -> Reals:
+        profile = profiles.get(axis)
+        if profile is None:
+            others = {other: two.evidence[:1] for other, two in box.items() if other != axis}
+            profile = self.first.profile(axis, others)[0]
+        return profile
 
     def _find_lumps(self, axis: int) -> Reals:
         if axis not in self._lumps:
@@ -234,8 +344,10 @@ class TableView:
         d = len(self._parts)
         return 0 if self.records is not None else (d * d - sum(size * size for size in sizes)) // 2
 
-    def doubt(self, spreads: Mapping[int, AxisSpread]) -> float:
+    def doubt(self, spreads: Mapping[int, AxisSpread]) -> Any:
         """The model's variance of a sum of products of weights, one of each attribute; before the exam's scale.
+
+        Spreads are numbers, or one number a box each.
 
         What one attribute says was measured, so only what attributes do together can be off. Under independence a
         product of weights is made of parts: its mean, what single attributes add, what pairs add, and the rest. The
@@ -243,15 +355,19 @@ class TableView:
         chance alone would move a sum whose margins are known; times tau^2, a pair that was not measured. A measured
         pair is known between coarse bins; within them attributes are supposed to depend on each other as much.
         """
-        moving = sorted(axis for axis, one in spreads.items() if one.variance > 0)
-        if len(moving) < 2:
+        axes = sorted(spreads)
+        if len(axes) < 2:
             return 0.0
-        means = {axis: one.mean**2 for axis, one in spreads.items()}
-        rest = math.prod([one.mean**2 + one.variance for one in spreads.values()]) - math.prod(means.values())
-        for axis in moving:
+        means = {axis: spreads[axis].mean ** 2 for axis in axes}
+        moves = {axis: spreads[axis].variance > 0 for axis in axes}
+        rest = math.prod([means[axis] + spreads[axis].variance for axis in axes]) - math.prod(means.values())
+        for axis in axes:
             rest -= spreads[axis].variance * math.prod([mean for other, mean in means.items() if other != axis])
-        variance, unknown, pairs = 0.0, 0, list(itertools.combinations(moving, 2))
-        for ends in pairs:
+        variance, unknown, pairs = 0.0, 0.0, 0.0
+        for ends in itertools.combinations(axes, 2):
+            both = moves[ends[0]] & moves[ends[1]]
+            if both is False or not np.any(both):
+                continue
             others = math.prod([mean for other, mean in means.items() if other not in ends])
             first, second = (spreads[axis] for axis in ends)
             part = others * first.variance * second.variance
@@ -259,10 +375,13 @@ class TableView:
             between = others * first.between * second.between if is_known else 0.0
             within = self._doubt_within(ends) if is_known else self._doubt_pair(1.0)
             variance += between * self._doubt_pair(0.0) + (part - between) * within
-            unknown, rest = unknown + (not is_known), rest - part
-        return variance + max(0.0, rest) * self._doubt_pair(unknown / len(pairs))
+            unknown, pairs, rest = unknown + (0.0 if is_known else both * 1.0), pairs + both * 1.0, rest - part
+        if isinstance(pairs, float):
+            return variance + max(0.0, rest) * self._doubt_pair(unknown / pairs) if pairs else 0.0
+        left = np.maximum(0.0, rest) * self._doubt_pair(unknown / np.maximum(pairs, 1.0))
+        return np.where(pairs > 0, variance + left, 0.0)
 
-    def _doubt_pair(self, unknown: float) -> float:
+    def _doubt_pair(self, unknown: Any) -> Any:
         return self.total + self.tau_squared * (HELD_PAIR_ERROR + (1 - HELD_PAIR_ERROR) * unknown)
 
     def _doubt_within(self, ends: tuple[int, int]) -> float:
@@ -285,33 +404,42 @@ class TableView:
     def _within(self) -> dict[tuple[int, int], float]:
         return {}
 
-    def _least_noise(self, box: Mapping[int, PreparedAxis], held: float) -> float:
-        if not box:
-            return 0.0
-        masses = [one.mass for one in box.values()]
-        share = held / max(self.total, 1.0)
-        return self._hidden(masses, share) * math.prod([one.mean_square for one in box.values()])
+    def _least_noise(self, columns: Mapping[int, PreparedAxis | AxisColumns], held: Any) -> Any:
+        """The least variance of a count: that of the rarest attribute's values, less where few of them lie in the box.
 
-    def _faint_in(self, box: Mapping[int, PreparedAxis]) -> float:
+        The root of how many: where rare values of several attributes go together, more of them do than the model knows.
+        """
+        if not columns:
+            return 0.0
+        axes = list(columns.values())
+        is_plain = math.prod([one.is_plain for one in axes])
+        masses = [one.mass for one in axes]
+        rarest, both = functools.reduce(find_least, masses), math.prod(masses)
+        inside = find_most(both, is_plain * held / max(self.total, 1.0)) / find_most(rarest, LEAST_MASS)
+        is_none = rarest <= 0
+        least = self.floor * find_least(1.0, inside + is_none) ** 0.5
+        return least * math.prod([one.mean_square for one in axes])
+
+    def _faint_in(self, columns: Mapping[int, PreparedAxis | AxisColumns]) -> Any:
         """What faint leaves hide of the records that a question takes, by all of its attributes together.
 
         Every attribute weighs by its mean, and by what it hides; where several attributes came out as nearly nothing,
         each may hide some. Of the records that a leaf hides, a question about other attributes too takes its share, and
         chance moves it.
         """
-        total, prepared = self.total, list(box.values())
-        spreads = [one.spread for one in prepared]
-        means = [spread.mean**2 for spread in spreads]
-        hidden = [one.faint / max(total, 1.0) ** 2 for one in prepared]
+        total, axes = self.total, list(columns.values())
+        means = [one.spread.mean**2 for one in axes]
+        hidden = [one.faint / max(total, 1.0) ** 2 for one in axes]
         both = math.prod([mean + part for mean, part in zip(means, hidden, strict=True)]) - math.prod(means)
-        if len(prepared) == 1:
-            return max(0.0, both) * total**2
-        squares, chance = [mean + spread.variance for mean, spread in zip(means, spreads, strict=True)], 0.0
-        for place, one in enumerate(prepared):
+        found = find_most(0.0, both) * total**2
+        if len(axes) == 1:
+            return found
+        squares = [mean + one.spread.variance for mean, one in zip(means, axes, strict=True)]
+        for place, one in enumerate(axes):
             mean = math.prod([*means[:place], *means[place + 1 :]])
             square = math.prod([*squares[:place], *squares[place + 1 :]])
-            chance += one.faint_roots * max(0.0, square - mean)
-        return max(0.0, both) * total**2 + chance
+            found = found + one.faint_roots * find_most(0.0, square - mean)
+        return found
 
     def count_leaves(self, attribute: int) -> Reals:
         """How many records every leaf of an attribute has."""
@@ -349,44 +477,34 @@ class TableView:
     def _leaf_groups(self) -> dict[int, tuple[Booleans, Booleans, Codes, Codes]]:
         return {}
 
-    @cached_property
-    def faint_roots(self) -> tuple[Reals, ...]:
-        """About how many records every faint leaf hides."""
-        return tuple(np.sqrt(faint) for faint in self.faint)
-
-    def _hidden(self, masses: Sequence[float], share: float) -> float:
-        """The least variance of a count: that of the rarest attribute's values, less where few of them lie in the box.
-
-        The root of how many: where rare values of several attributes go together, more of them do than the model knows.
-        """
-        if not masses:
-            return 0.0
-        rarest = min(masses)
-        inside = max(math.prod(masses), share) / rarest if rarest > 0 else 1.0
-        return self.floor * math.sqrt(min(1.0, inside))
-
     def _answer_evidence(self, evidence: Mapping[int, Reals]) -> Reals:
         return self._add_records(self.merged.answer(evidence), evidence)
 
-    def weigh_bins(self, attribute: int, weights: Reals) -> Reals:
-        """The mean weight of every bin, (versions, bins)."""
-        share = self.shares[attribute]
-        cells = self._places[attribute]
-        versions, width = share.shape[0], self.widths[attribute]
-        sums = np.bincount(cells, weights=(share * weights).ravel(), minlength=versions * width)
-        evidence: Reals = sums.astype(np.float64, copy=False).reshape(versions, width)
+    def weigh_rows(self, attribute: int, weights: Reals) -> Reals:
+        """The mean weight of every bin, (rows, versions, bins), of weights (rows, leaves)."""
+        order, shares, starts = self._bin_order(attribute)
+        laid = weights if order is None else weights[:, order]
+        evidence: Reals = np.add.reduceat(laid[:, None, :] * shares, starts, axis=2)
         return evidence
+
+    def _bin_order(self, attribute: int) -> tuple[Codes | None, Reals, Codes]:
+        """An order of leaves in which those of a bin stand together, their shares, and where bins begin."""
+        if attribute not in self._orders:
+            bins = self.bins[attribute]
+            order = np.argsort(bins, kind="stable").astype(np.int64)
+            starts = np.searchsorted(bins[order], np.arange(self.widths[attribute])).astype(np.int64)
+            is_sorted = bool((np.diff(order) > 0).all())
+            self._orders[attribute] = None if is_sorted else order, self.shares[attribute][:, order], starts
+        return self._orders[attribute]
+
+    @cached_property
+    def _orders(self) -> dict[int, tuple[Codes | None, Reals, Codes]]:
+        return {}
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
         """How many coarse bins every attribute has."""
         return tuple(int(bins.max()) + 1 for bins in self.bins)
-
-    @cached_property
-    def _places(self) -> list[Codes]:
-        """The bin of every leaf in every version, in one line."""
-        versions = np.arange(self.factors.versions)[:, None]
-        return [(bins + width * versions).ravel() for bins, width in zip(self.bins, self.widths, strict=True)]
 
     def estimate(self) -> TableView:
         """The estimate alone: quicker where no interval is asked for."""
@@ -447,144 +565,3 @@ class TableView:
             table = np.moveaxis(np.tensordot(members, table, axes=(1, axis)), 0, axis)
         whole: Reals = table
         return whole
-
-
-@dataclass(frozen=True, slots=True)
-class AxisSpread:
-    """The mean and the variance of what a question weighs the records with, by one attribute.
-
-    `between`: the part of the variance that lies between coarse bins.
-    """
-
-    mean: float
-    variance: float
-    between: float
-
-
-# What attributes do together mostly grows along their numbers: a sum sees all of such a trend, a box a part of it.
-# By the normal law 1.6 (halves) to 3.5 (quarters) times the variance of a box; 1.8 was chosen by coverage of sums
-# on tables of scikit-learn and pydataset (breast_cancer, diabetes, pbc, Mroz, MedExp).
-TREND = 1.8
-TREND_OF_MEANS = 1.2  # numbers less their mean lie on both sides of 0, and errors cancel in part
-# Where pairs beyond a tree were measured, what three attributes do together is most of what is off: chosen on the
-# made-up table `dense` of benchmarks/view_truth.py at epsilon 10.
-TREND_BEYOND = 2.6
-HEAVY_TAILS = 1.5  # (6 - 3)/2: half of how far the fourth moment of Laplace noise lies above that of the normal law
-FEW_WEIGHTS = 8  # of leaves: 0 and 1, those of a share of a share, and leaves cut at either end
-MOST_LOOKED_AT = 4096  # leaves
-MOST_PREPARED = 2**18  # leaves whose weights are kept from one box to the next, with what follows from them
-
-
-class PreparedAxis:
-    """The weights of one attribute of a box, and what the errors need of them, each worked out once."""
-
-    def __init__(self, view: TableView, axis: int, given: Reals | LeafWeights | MeanWeights) -> None:
-        self.view, self.axis = view, axis
-        self.given = given  # kept, so that its identity stays its own
-        self.weights = view.axes[axis].read(given)
-        mean = self.weights.mean
-        self.is_even = not self.weights.inside.any() and not self.weights.drift.any()
-        self.is_plain = self.is_even and bool(((mean == 0) | (mean == 1)).all())
-
-    @cached_property
-    def is_restricting(self) -> bool:
-        """Tell whether some values weigh more than others."""
-        return bool(self.weights.mean.min() < self.weights.mean.max())
-
-    @cached_property
-    def is_graded(self) -> bool:
-        """Tell whether values weigh differently, as in sums; a count or share has few weights, and cut leaves."""
-        mean = self.weights.mean
-        if self.is_plain or np.count_nonzero((mean != 0) & (mean != 1)) <= FEW_WEIGHTS - 2:
-            return False
-        return int(np.unique(mean[:MOST_LOOKED_AT]).size) > FEW_WEIGHTS
-
-    @cached_property
-    def evidence(self) -> Reals:
-        """The mean weight of every bin in every version."""
-        return self.view.weigh_bins(self.axis, self.weights.mean)
-
-    @cached_property
-    def spread(self) -> AxisSpread:
-        """The mean of the weights over the records, and their variance."""
-        shares, masses = self.view.share_leaves(self.axis)
-        weighed = shares * self.weights.mean
-        mean = float(weighed.sum())
-        if not self.is_restricting:
-            return AxisSpread(mean, 0.0, 0.0)
-        sums = np.bincount(self.view.bins[self.axis], weights=weighed, minlength=masses.size)
-        between = float((sums**2 / masses).sum()) - mean**2
-        variance = max(0.0, float(weighed @ self.weights.mean) - mean**2)
-        return AxisSpread(mean, variance, min(variance, max(0.0, between)))
-
-    @property
-    def doubted(self) -> AxisSpread:
-        """The spread that the model may err by: of numbers that are added up more, as they lie above or around 0."""
-        spread = self.spread
-        if not self.is_graded:
-            return spread
-        trend = TREND_OF_MEANS if self.weights.mean.min() < 0 < self.weights.mean.max() else TREND
-        trend = trend if self.view.records is None else TREND_BEYOND
-        return AxisSpread(spread.mean, trend * spread.variance, trend * spread.between)
-
-    @cached_property
-    def noisy_cells(self) -> int:
-        """How many leaves a count adds up, or leaves out if these are fewer; all of them in sums."""
-        if self.is_graded or not self.is_restricting:
-            return self.weights.mean.size if self.is_graded else 0
-        above = int(np.count_nonzero(self.weights.mean > (self.weights.mean.min() + self.weights.mean.max()) / 2))
-        return max(1, min(above, self.weights.mean.size - above))
-
-    @cached_property
-    def farthest(self) -> Reals:
-        """The weights; where a count cuts a leaf, that of the records that may all lie where it takes them."""
-        mean, ends = self.weights.mean, self.weights.ends
-        if ends is None or self.is_graded:
-            return mean
-        low, high = ends
-        return np.where(high == low, mean, np.where(np.abs(high) < np.abs(low), low, high))
-
-    @cached_property
-    def mass(self) -> float:
-        """The share of the records that weigh anything."""
-        if self.is_plain:
-            return self.spread.mean
-        held = float(self.view.count_leaves(self.axis) @ (self.farthest != 0))
-        return held / max(self.view.total, 1.0)
-
-    @cached_property
-    def mean_square(self) -> float:
-        """The mean square weight of the records that weigh anything; a share is as unsure as the count it is of."""
-        if self.is_plain and self.mass > 0:
-            return 1.0
-        if not self.is_graded or not self.mass > 0:
-            return max(float(np.ptp(self.farthest)), float(np.abs(self.farthest).max())) ** 2
-        return (self.spread.mean**2 + self.spread.variance) / self.mass
-
-    @cached_property
-    def _faint_weights(self) -> Reals:
-        """What the records hidden in every faint leaf weigh: less the mean of its group, whose sum is known.
-
-        Where most of the leaves that stand alone are taken, those left out tell as much.
-        """
-        mean, (alone, is_grouped, own, sizes) = self.farthest, self.view.find_groups(self.axis)
-        weights = mean - (self.spread.mean if self.is_graded else 0.0)
-        if self.is_plain and self._hide(mean, alone) > self._hide(1.0 - mean, alone):
-            weights = mean - 1.0
-        if own.size:
-            centres = np.bincount(own, mean[is_grouped]) / sizes
-            weights[is_grouped] = mean[is_grouped] - centres[own]
-        return weights
-
-    def _hide(self, weights: Reals, leaves: Booleans) -> float:
-        return float(self.view.faint[self.axis][leaves] @ weights[leaves])
-
-    @cached_property
-    def faint(self) -> float:
-        """What the noise of faint leaves hides."""
-        return float(self.view.faint[self.axis] @ self._faint_weights**2)
-
-    @cached_property
-    def faint_roots(self) -> float:
-        """About how many records faint leaves hide, times their square weights."""
-        return float(self.view.faint_roots[self.axis] @ self._faint_weights**2)

@@ -37,7 +37,10 @@ class WeightedRecords:
         return replace(self, changes=self.changes[version : version + 1], left=left, _tables={})
 
     def table(self, attributes: Sequence[int]) -> Reals:
-        """What the changes add up to in every cell of some attributes, (versions, bins, bins, ...)."""
+        """What the changes and what is left add up to in every cell of some attributes, (versions, bins, bins, ...)."""
+        return self._sum_changes(attributes) + self._left_of(tuple(attributes))
+
+    def _sum_changes(self, attributes: Sequence[int]) -> Reals:
         key = tuple(attributes)
         if key not in self._tables:
             cell, size = np.zeros(len(self.bins), dtype=np.int64), 1
@@ -45,7 +48,7 @@ class WeightedRecords:
                 cell = cell * self.widths[attribute] + self.bins[:, attribute]
                 size *= self.widths[attribute]
             sums = np.stack([np.bincount(cell, change, size).astype(np.float64) for change in self.changes])
-            self._tables[key] = sums.reshape(-1, *(self.widths[attribute] for attribute in key)) + self._left_of(key)
+            self._tables[key] = sums.reshape(-1, *(self.widths[attribute] for attribute in key))
         return self._tables[key]
 
     def _left_of(self, key: tuple[int, ...]) -> Reals | float:
@@ -69,22 +72,70 @@ class WeightedRecords:
 
     def answer(self, evidence: Mapping[int, Reals]) -> Reals:
         """What the changes add to a count of the tree, version by version."""
-        summed: Reals = self.changes.sum(axis=1)
-        if not evidence:
-            return summed
-        attributes = sorted(evidence)
-        if math.prod(self.widths[attribute] for attribute in attributes) <= MOST_JOINT_CELLS:
-            table = self.table(attributes)
-            for attribute in reversed(attributes):
-                table = np.einsum("v...b,vb->v...", table, evidence[attribute])
-            return table
+        found = self.weigh_others((), evidence)
+        if found is not None:
+            return found
         product = self.changes.copy()
-        for attribute in attributes:
+        for attribute in sorted(evidence):
             product = product * evidence[attribute][:, self.bins[:, attribute]]
-        summed = product.sum(axis=1)
-        for first, second in itertools.combinations(attributes, 2):
-            if (first, second) in self.left:
-                part = np.einsum("vab,va,vb->v", self.left[first, second], evidence[first], evidence[second])
-                others = [evidence[one] @ self._shares[one] for one in attributes if one not in (first, second)]
-                summed = summed + part * math.prod(others, start=np.ones(len(part)))
+        summed: Reals = product.sum(axis=1) + self._weigh_left((), evidence)
         return summed
+
+    def weigh_others(self, free: Sequence[int], evidence: Mapping[int, Reals]) -> Reals | None:
+        """What is added to every cell of some attributes, (versions, bins, ...), the others weighed and summed over.
+
+        None if the table of all of them is too large.
+        """
+        attributes = tuple(sorted({*free, *evidence}))
+        if not attributes:
+            return self._all_changes
+        if math.prod(self.widths[attribute] for attribute in attributes) > MOST_JOINT_CELLS:
+            return None
+        table = self._sum_changes(attributes)
+        for place in range(len(attributes) - 1, -1, -1):
+            if attributes[place] not in free:
+                table = _sum_over(table, 1 + place, evidence[attributes[place]])
+        kept = [attribute for attribute in attributes if attribute in free]
+        laid = table if kept == list(free) else table.transpose([0, *(1 + kept.index(one) for one in free)])
+        return laid + self._weigh_left(free, evidence)
+
+    def _weigh_left(self, free: Sequence[int], evidence: Mapping[int, Reals]) -> Reals | float:
+        """What is left of all pairs of some attributes: independent of the others, of which each has its share."""
+        total: Reals | float = 0.0
+        attributes = sorted({*free, *evidence})
+        for ends in itertools.combinations(attributes, 2):
+            if ends not in self.left:
+                continue
+            table = self.left[ends]
+            for place in (1, 0):
+                if ends[place] not in free:
+                    table = _sum_over(table, 1 + place, evidence[ends[place]])
+            table = table.reshape(table.shape[0], *(self.widths[one] if one in ends else 1 for one in sorted(free)))
+            for other in attributes:
+                if other not in ends:
+                    table = table * self._share_of(other, free, evidence)
+            ranks = sorted(free)
+            if ranks != list(free):
+                table = table.transpose([0, *(1 + ranks.index(one) for one in free)])
+            total = total + table
+        return total
+
+    def _share_of(self, other: int, free: Sequence[int], evidence: Mapping[int, Reals]) -> Reals:
+        """The share of the records in every bin of an attribute, or of those that are weighed; over sorted `free`."""
+        if other in free:
+            return self._shares[other].reshape([1, *(-1 if one == other else 1 for one in sorted(free))])
+        weighed: Reals = evidence[other] @ self._shares[other]
+        return weighed.reshape(-1, *(1 for _ in free))
+
+    @cached_property
+    def _all_changes(self) -> Reals:
+        summed: Reals = self.changes.sum(axis=1)
+        return summed
+
+
+def _sum_over(table: Reals, axis: int, weights: Reals) -> Reals:
+    """Weigh one axis of a table, (versions, ...), by (versions, values), and sum over it."""
+    shape = table.shape
+    flat = table.reshape(shape[0], math.prod(shape[1:axis]), shape[axis], -1)
+    summed: Reals = np.matmul(weights[:, None, None, :], flat).reshape(shape[0], *shape[1:axis], *shape[axis + 1 :])
+    return summed

@@ -1,0 +1,256 @@
+"""The weights of one attribute of a question to a view, and what its estimate and its errors need of them.
+
+Questions of one GROUP BY weigh the same attributes in many ways: all of these are worked out together, one row each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
+from sudare.schema.arrays import Booleans, Codes, Reals
+
+# What attributes do together mostly grows along their numbers: a sum sees all of such a trend, a box a part of it.
+# By the normal law 1.6 (halves) to 3.5 (quarters) times the variance of a box; 1.8 was chosen by coverage of sums
+# on tables of scikit-learn and pydataset (breast_cancer, diabetes, pbc, Mroz, MedExp).
+TREND = 1.8
+TREND_OF_MEANS = 1.2  # numbers less their mean lie on both sides of 0, and errors cancel in part
+# Where pairs beyond a tree were measured, what three attributes do together is most of what is off: chosen on the
+# made-up table `dense` of benchmarks/view_truth.py at epsilon 10.
+TREND_BEYOND = 2.6
+FEW_WEIGHTS = 8  # of leaves: 0 and 1, those of a share of a share, and leaves cut at either end
+MOST_LOOKED_AT = 4096  # leaves
+
+
+class AxisSpread(NamedTuple):
+    """The mean and the variance of what a question weighs the records with, by one attribute.
+
+    `between`: the part of the variance that lies between coarse bins. Numbers, or one number a box each.
+    """
+
+    mean: Any
+    variance: Any
+    between: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeafFacts:
+    """What a view knows of the leaves of one attribute; all of it follows from its tables."""
+
+    axis: LeafAxis
+    shares: Reals  # of all records, leaf by leaf
+    bin_shares: Reals  # of all records, bin by bin
+    faint: Reals  # what the noise of every leaf may hide; all 0 if nothing does
+    faint_roots: Reals
+    faint_alone: Reals  # `faint` of the leaves that stand alone
+    all_faint_alone: float
+    grouped: Codes  # leaves that share out one known count
+    groups: Codes  # of these leaves
+    group_sizes: Codes
+    trends: tuple[float, float]  # of weights on one side of 0, and on both
+
+
+class LeafSums(Protocol):
+    """Adds up weights of leaves over coarse bins."""
+
+    def weigh_rows(self, attribute: int, weights: Reals) -> Reals:
+        """The mean weight of every bin, (rows, versions, bins), of weights (rows, leaves)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedAxis:
+    """The weights of one attribute of a box, and what the errors need of them.
+
+    `given` is kept, so that its identity stays its own. `evidence`: the mean weight of every bin in every version.
+    `mass`: the share of the records that weigh anything, `mean_square`: their mean square weight (a share is as unsure
+    as the count it is of). `noisy_cells`: how many leaves a count adds up, or leaves out if these are fewer; all of
+    them in sums. `faint`: what the noise of faint leaves hides, `faint_roots`: about how many records, times their
+    square weights. `doubted`: the spread that the model may err by.
+    """
+
+    given: Reals | LeafWeights | MeanWeights
+    weights: LeafWeights
+    evidence: Reals
+    is_even: bool
+    is_plain: bool
+    is_restricting: bool
+    is_graded: bool
+    is_positive: bool
+    spread: AxisSpread
+    doubted: AxisSpread
+    mass: float
+    mean_square: float
+    noisy_cells: int
+    faint: float
+    faint_roots: float
+
+
+def find_most(first: Any, second: Any) -> Any:
+    """The larger of two numbers, or of each of several."""
+    return max(first, second) if isinstance(first, float) and isinstance(second, float) else np.maximum(first, second)
+
+
+def find_least(first: Any, second: Any) -> Any:
+    """The smaller of two numbers, or of each of several."""
+    return min(first, second) if isinstance(first, float) and isinstance(second, float) else np.minimum(first, second)
+
+
+class AxisColumns(NamedTuple):
+    """What boxes of the same attributes weigh one of them by, one number a box."""
+
+    is_plain: Booleans
+    spread: AxisSpread
+    doubted: AxisSpread
+    mass: Reals
+    mean_square: Reals
+    faint: Reals
+    faint_roots: Reals
+
+    @classmethod
+    def of(cls, rows: Sequence[PreparedAxis]) -> AxisColumns:
+        """Gather what errors need; a single number where all boxes weigh alike."""
+        if all(one is rows[0] for one in rows):
+            rows = rows[:1]
+        numbers = np.array(
+            [(*one.spread, *one.doubted, one.mass, one.mean_square, one.faint, one.faint_roots) for one in rows]
+        ).T
+        is_plain = np.array([one.is_plain for one in rows])
+        return cls(is_plain, AxisSpread(*numbers[:3]), AxisSpread(*numbers[3:6]), *numbers[6:])
+
+
+def prepare_rows(
+    attribute: int, given: Sequence[Reals | LeafWeights | MeanWeights], facts: LeafFacts, sums: LeafSums
+) -> list[PreparedAxis]:
+    """Work out what follows from some weights of one attribute."""
+    rows = _WeightRows([facts.axis.read(weights) for weights in given], facts)
+    evidence = sums.weigh_rows(attribute, rows.mean)
+    columns = rows.tell(evidence)
+    return [
+        PreparedAxis(given[row], weights, evidence[row], **{name: column[row] for name, column in columns.items()})
+        for row, weights in enumerate(rows.weights)
+    ]
+
+
+class _WeightRows:
+    """Weights of leaves, one row each."""
+
+    def __init__(self, weights: Sequence[LeafWeights], facts: LeafFacts) -> None:
+        self.weights, self.facts = weights, facts
+        self.mean = mean = weights[0].mean[None] if len(weights) == 1 else np.stack([one.mean for one in weights])
+        self.least, self.most = mean.min(axis=1), mean.max(axis=1)
+        self.is_restricting = self.least < self.most
+        if all(one.cut is not None and len(one.cut) < FEW_WEIGHTS - 1 for one in weights):
+            self.is_plain = self.is_even = np.array([not one.cut for one in weights])
+            self.is_graded = np.zeros(len(weights), dtype=bool)
+            return
+        self.is_even = np.array([one.is_even for one in weights])
+        number_between = np.count_nonzero((mean != 0) & (mean != 1), axis=1)
+        self.is_plain = self.is_even & (number_between == 0)
+        self.is_graded = self._find_graded(number_between)
+
+    def _find_graded(self, number_between: Codes) -> Booleans:
+        """Tell whether values weigh differently, as in sums; a count or share has few weights, and cut leaves."""
+        is_graded = number_between > FEW_WEIGHTS - 2
+        if is_graded.any():
+            ordered = np.sort(self.mean[is_graded, :MOST_LOOKED_AT], axis=1)
+            is_graded[is_graded] = np.count_nonzero(np.diff(ordered, axis=1), axis=1) >= FEW_WEIGHTS
+        return is_graded
+
+    def tell(self, evidence: Reals) -> Mapping[str, Sequence[Any]]:
+        """The fields of a `PreparedAxis`, row by row."""
+        facts, farthest = self.facts, self._find_farthest()
+        mean, variance, between = self._find_spreads(evidence[:, 0])
+        mass, has_sums = mean, bool(self.is_graded.any())
+        if farthest is not self.mean or has_sums or not self.is_plain.all():
+            held = (farthest != 0).astype(np.float64) @ facts.shares
+            mass = np.where(self.is_plain, mean, held)
+        spread = doubted = _list_spreads(mean, variance, between)
+        if has_sums:
+            trend = np.where((self.least < 0) & (self.most > 0), facts.trends[1], facts.trends[0])
+            trend = np.where(self.is_graded, trend, 1.0)
+            doubted = _list_spreads(mean, trend * variance, trend * between)
+        faint = self._weigh_faint(farthest, mean)
+        faint = faint * faint
+        return {
+            "is_even": self.is_even.tolist(),
+            "is_plain": self.is_plain.tolist(),
+            "is_restricting": self.is_restricting.tolist(),
+            "is_graded": self.is_graded.tolist(),
+            "is_positive": (self.least >= 0).tolist(),
+            "spread": spread,
+            "doubted": doubted,
+            "mass": mass.tolist(),
+            "mean_square": self._find_mean_squares(farthest, mass, mean * mean + variance).tolist(),
+            "noisy_cells": self._count_noisy(),
+            "faint": (faint @ facts.faint).tolist(),
+            "faint_roots": (faint @ facts.faint_roots).tolist(),
+        }
+
+    def _find_spreads(self, evidence: Reals) -> tuple[Reals, Reals, Reals]:
+        """The mean of the weights over the records, their variance, and its part between bins."""
+        shares, bins = self.facts.shares, self.facts.bin_shares
+        mean = self.mean @ shares
+        square = mean * mean
+        variance = np.maximum(0.0, (self.mean * self.mean) @ shares - square) * self.is_restricting
+        between = np.minimum(variance, np.maximum(0.0, (evidence * evidence) @ bins - square))
+        return mean, variance, between
+
+    def _find_farthest(self) -> Reals:
+        """The weights; where a count cuts a leaf, that of the records that may all lie where it takes them."""
+        farthest = self.mean
+        for row, weights in enumerate(self.weights):
+            if weights.ends is None or self.is_graded[row]:
+                continue
+            low, high = weights.ends
+            if high is low:
+                continue
+            if farthest is self.mean:
+                farthest = self.mean.copy()
+            side = np.where(np.abs(high) < np.abs(low), low, high)
+            farthest[row] = np.where(high == low, self.mean[row], side)
+        return farthest
+
+    def _find_mean_squares(self, farthest: Reals, mass: Reals, squares: Reals) -> Reals:
+        least, most = self.least, self.most
+        if farthest is not self.mean:
+            least, most = farthest.min(axis=1), farthest.max(axis=1)
+        worst: Reals = np.maximum(most - least, np.maximum(most, -least)) ** 2  # of a plain count it is 1
+        is_summed = self.is_graded & (mass > 0)
+        if is_summed.any():
+            worst = np.where(is_summed, squares / np.where(is_summed, mass, 1.0), worst)
+        return worst
+
+    def _count_noisy(self) -> list[int]:
+        size = self.mean.shape[1]
+        above = np.count_nonzero(self.mean > ((self.least + self.most) / 2)[:, None], axis=1).tolist()
+        return [
+            size if is_graded else max(1, min(number, size - number)) if is_restricting else 0
+            for number, is_graded, is_restricting in zip(above, self.is_graded, self.is_restricting, strict=True)
+        ]
+
+    def _weigh_faint(self, farthest: Reals, mean: Reals) -> Reals:
+        """What the records hidden in every faint leaf weigh: less the mean of its group, whose sum is known.
+
+        Where most of the leaves that stand alone are taken, those left out tell as much.
+        """
+        facts, weights = self.facts, farthest
+        is_most = self.is_plain & (2 * (farthest @ facts.faint_alone) > facts.all_faint_alone)
+        shift = is_most + np.where(self.is_graded, mean, 0.0)
+        if shift.any():
+            weights = farthest - shift[:, None]
+        if not facts.groups.size:
+            return weights
+        own, rows, size = farthest[:, facts.grouped], len(farthest), facts.group_sizes.size
+        places = facts.groups if rows == 1 else (facts.groups + size * np.arange(rows)[:, None]).ravel()
+        centres = np.bincount(places, own.ravel(), rows * size).reshape(rows, size) / facts.group_sizes
+        weights = weights.copy() if weights is farthest else weights
+        weights[:, facts.grouped] = own - centres[:, facts.groups]
+        return weights
+
+
+def _list_spreads(mean: Reals, variance: Reals, between: Reals) -> list[AxisSpread]:
+    return [AxisSpread(*row) for row in zip(mean.tolist(), variance.tolist(), between.tolist(), strict=True)]

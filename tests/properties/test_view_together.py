@@ -1,0 +1,144 @@
+"""Questions that a view answers together are answered as if each were asked alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudare.asking.answers import Estimate
+from sudare.asking.protocol import AxisWeight, Moments
+from sudare.counts import Counts
+from sudare.methods.view import OpenedView, View, open_view
+from sudare.methods.view.tables import TableView
+from sudare.methods.view.weighted import WeightedRecords
+from sudare.noise import SeededRng
+from sudare.schema import Attribute, NumberBins, Schema, Values
+from sudare.testing import Tabled
+
+ROWS = 3_000
+
+
+@pytest.fixture(scope="module")
+def opened() -> OpenedView:
+    rng = np.random.default_rng(3)
+    schema = Schema(
+        name="things",
+        attributes=(
+            Attribute(name="size", domain=NumberBins.of_width(0, 40, 2), grain=Fraction(0)),
+            Attribute(name="group", domain=Values(tuple("abcdefg"))),
+            Attribute(name="kind", domain=Values(tuple("uvwxyz"))),
+            Attribute(name="age", domain=NumberBins.of_width(0, 100, 10)),
+            Attribute(name="sort", domain=Values(tuple("klm"))),
+        ),
+    )
+    size = rng.integers(0, 20, ROWS)
+    group, age = (size // 4 + rng.integers(0, 3, ROWS)) % 7, (size + rng.integers(0, 4, ROWS)) % 10
+    columns = [size, group, rng.integers(0, 6, ROWS), age, rng.integers(0, 3, ROWS)]
+    table = Tabled(Counts.from_columns(schema, np.column_stack(columns)))
+    return open_view(View(epsilon=2, neighbours="add-remove").publish(table, rng=SeededRng(4)))
+
+
+@pytest.fixture(scope="module")
+def with_records(opened: OpenedView) -> TableView:
+    """The same view with made-up weights of records, as if pairs beyond its tree had been measured."""
+    stored, rng = opened.stored, np.random.default_rng(5)
+    assert isinstance(stored, TableView)
+    widths, versions = stored.widths, stored.factors.versions
+    records = WeightedRecords(
+        bins=np.column_stack([rng.integers(0, width, 200) for width in widths]),
+        weights=rng.random(200),
+        changes=rng.normal(size=(versions, 200)),
+        widths=widths,
+        left={ends: rng.normal(size=(versions, widths[ends[0]], widths[ends[1]])) for ends in ((0, 1), (1, 3), (2, 3))},
+    )
+    return dataclasses.replace(stored, records=records)
+
+
+def draw_weights(stored: TableView, axis: int, rng: np.random.Generator) -> AxisWeight:
+    """A condition that takes leaves whole, one that cuts some, or numbers that are added up."""
+    size, kind = stored.axes[axis].size, int(rng.integers(0, 3))
+    mask = (rng.random(size) < 0.5).astype(float)
+    if kind == 0:
+        return AxisWeight(mask, mask, mask, mask)
+    if kind == 1:
+        is_cut = np.arange(size) == rng.integers(0, size)
+        mean = np.where(is_cut, 0.3, mask)
+        return AxisWeight(mean, mean, np.where(is_cut, 0.0, mask), np.where(is_cut, 1.0, mask))
+    mean, half = rng.normal(1, 3, size), rng.random(size)
+    return AxisWeight(mean, mean**2 + half**2 / 3, mean - half, mean + half)
+
+
+def draw_questions(stored: TableView, seed: int) -> list[list[dict[int, AxisWeight]]]:
+    """As of a GROUP BY: some attributes are weighed alike, others box by box; some sums are over two boxes."""
+    rng = np.random.default_rng(seed)
+    axes = rng.choice(5, int(rng.integers(1, 5)), replace=False).tolist()
+    shared = {axis: draw_weights(stored, axis, rng) for axis in axes[: int(rng.integers(0, 3))]}
+    questions = []
+    for number in range(int(rng.integers(1, 9))):
+        boxes = [{**{axis: draw_weights(stored, axis, rng) for axis in axes}, **shared}]
+        questions.append(
+            boxes if number % 4 else [*boxes, {axis: draw_weights(stored, axis, rng) for axis in axes[:2]}]
+        )
+    return questions
+
+
+def check_alike(first: Sequence[Moments], second: Sequence[Moments]) -> None:
+    for one, other in zip(first, second, strict=True):
+        for name in ("value", "noise", "model", "inside", "below", "above", "replicates"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-9)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_sums_that_are_asked_together_are_those_that_are_asked_alone(opened: OpenedView, seed: int) -> None:
+    stored = opened.stored
+    assert isinstance(stored, TableView)
+    questions = draw_questions(stored, seed)
+    alone = [dataclasses.replace(stored).moments(boxes) for boxes in questions]
+
+    check_alike(dataclasses.replace(stored).moments_of_all(questions), alone)
+    check_alike(stored.moments_of_all(questions), alone)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_what_records_add_is_the_same_together_and_alone(with_records: TableView, seed: int) -> None:
+    questions = draw_questions(with_records, seed)
+    alone = [dataclasses.replace(with_records).moments(boxes) for boxes in questions]
+
+    check_alike(with_records.moments_of_all(questions), alone)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_records_add_up_to_their_table_weighed_cell_by_cell(with_records: TableView, seed: int) -> None:
+    rng, records = np.random.default_rng(seed), with_records.records
+    assert records is not None
+    axes = rng.choice(5, int(rng.integers(2, 5)), replace=False).tolist()
+    evidence = {axis: rng.random((records.changes.shape[0], records.widths[axis])) for axis in axes}
+    plain = records.table(axes)
+    for place, axis in reversed(list(enumerate(axes))):
+        shape = [plain.shape[0], *(-1 if other == place else 1 for other in range(plain.ndim - 1))]
+        plain = (plain * evidence[axis].reshape(shape)).sum(axis=1 + place)
+
+    assert records.answer(evidence) == pytest.approx(plain)
+
+
+@pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(size)", "AVG(size)", "AVG(age)", "STDDEV(age)"])
+def test_a_group_is_told_just_as_the_same_question_with_where(opened: OpenedView, aggregate: str) -> None:
+    rows = opened.sql(
+        f"SELECT \"group\", {aggregate} FROM view WHERE age BETWEEN 13 AND 77 AND sort <> 'k' GROUP BY 1"
+    ).rows
+
+    assert len(rows) == 7
+    for label, told in rows:
+        where = f"\"group\" = '{label}' AND age BETWEEN 13 AND 77 AND sort <> 'k'"
+        ((alone,),) = opened.sql(f"SELECT {aggregate} FROM view WHERE {where}").rows
+        assert isinstance(told, Estimate)
+        assert (told.value, told.low, told.high) == pytest.approx((alone.value, alone.low, alone.high), rel=1e-7)
