@@ -43,7 +43,12 @@ from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 # A higher bound leaves fewer people where nobody is, and is further off where there are some. People matter where the
 # noise is of few people. Chosen on the maps that `squares.py` names, at epsilon 1/10 and 1.
 KEPT_DEVIATIONS = {1: (0.27,), 3: (0.15, 0.27, 0.5), 6: (0.05, 0.065, 0.075, 0.17, 0.27, 0.38)}
-KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.0, 0.05, 0.3, 1.15, 1.2)}
+KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.1, 0.3, 0.5, 1.15, 1.2)}
+# Of the people of a row, the part that its kept cells hold at least, whatever the bound: where all cells are thin a
+# bound alone would put everybody in the largest. More is nearer, and has more cells without people. Chosen, with the
+# people above and `surroundings.MOST_MOVED`, on made-up maps and on four real ones (`benchmarks.table_real`).
+# Other attributes in a cell of a map have many more cells than people, so less is kept there (two made-up maps).
+LEAST_HELD, LEAST_HELD_IN_CELLS = 0.55, 0.35
 # Beside a cell of 20 deviations of noise, a large cell (more than 4) keeps its own figure: what its
 # surroundings tell would pull both together. Small ones are combined with it, as everywhere.
 GIANT_DEVIATIONS, PLAIN_DEVIATIONS = 20.0, 4.0
@@ -237,6 +242,7 @@ def _estimate_rows(
         return project_in_metric(consistent, rows.weights, rows.totals)
     classes = measured.classes_of(level, active * rows.values.shape[1])
     noises = measured.noises_by_class(level)
+    least_held = LEAST_HELD if layout.sides[level] == 1 else LEAST_HELD_IN_CELLS
     if layout.sides[level] == 1:
         variance = np.array([noise.variance for noise in noises])[classes]
         expected = _expect_on_map(layout, level, rows, consistent, active, above, variance=variance)
@@ -248,12 +254,14 @@ def _estimate_rows(
         if chosen.size:
             part = rows.take(chosen)
             kept = KEPT_DEVIATIONS[len(noises)][number] * math.sqrt(noise.variance) + KEPT_PEOPLE[len(noises)][number]
-            point[chosen] = _combine_rows(part, consistent[chosen], expected[chosen], noise, kept)
+            point[chosen] = _combine_rows(part, consistent[chosen], expected[chosen], noise, (kept, least_held))
     return point
 
 
-def _combine_rows(rows: _Rows, consistent: Reals, expected: Reals, noise: CountNoise, kept: float) -> Reals:
-    """Combine cells with their expectations, 0 below `kept` people; large cells beside a giant keep their figures."""
+def _combine_rows(
+    rows: _Rows, consistent: Reals, expected: Reals, noise: CountNoise, kept: tuple[float, float]
+) -> Reals:
+    """Combine cells with their expectations; small ones become 0 (`_find_bounds`); large ones beside a giant stay."""
     is_open, deviation = rows.weights > 0, math.sqrt(noise.variance)
     found = combine(
         np.where(is_open, consistent, 0.0).ravel(),
@@ -262,14 +270,29 @@ def _combine_rows(rows: _Rows, consistent: Reals, expected: Reals, noise: CountN
         is_normal=isinstance(noise, GaussianNoise),
     )
     mean, spread = found.mean.reshape(consistent.shape), found.variance.reshape(consistent.shape)
-    largest = mean.max(axis=1, keepdims=True)
-    is_kept = is_open & (mean >= np.minimum(kept, 0.999 * largest))
+    is_kept = is_open & (mean >= _find_bounds(mean, *kept)[:, None])
     weights = np.where(is_kept, spread + LEAST_WEIGHT * noise.variance, 0.0)
     is_giant = np.where(is_open, consistent, 0.0).max(axis=1) > GIANT_DEVIATIONS * deviation
     is_plain = is_kept & is_giant[:, None] & (consistent > PLAIN_DEVIATIONS * deviation)
     return project_in_metric(
         np.where(is_plain, consistent, mean), np.where(is_plain, rows.weights, weights), rows.totals
     )
+
+
+def _find_bounds(mean: Reals, kept: float, least_held: float) -> Reals:
+    """Find what a cell of every row must hold to be kept: `kept`, or less, until so large a part of the row is kept.
+
+    >>> _find_bounds(np.array([[0.0, 1.0, 2.0, 2.5], [0.0, 0.0, 9.0, 1.0]]), 3.0, 0.55).round(3).tolist()
+    [1.998, 3.0]
+    """
+    bounds = np.full(len(mean), kept)
+    held = np.where(mean >= kept, mean, 0.0).sum(axis=1)
+    thin = np.flatnonzero(held < least_held * mean.sum(axis=1))
+    falling = -np.sort(-mean[thin], axis=1)
+    held = falling.cumsum(axis=1)
+    last = (held < least_held * held[:, -1:]).sum(axis=1)
+    bounds[thin] = np.minimum(kept, 0.999 * falling[np.arange(thin.size), last])
+    return bounds
 
 
 def _expect_on_map(
