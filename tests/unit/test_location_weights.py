@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sudare.demo.data import coast
 from sudare.methods.location import Location
@@ -143,3 +144,17 @@ def test_fair_weights_do_not_depend_on_the_number_of_threads() -> None:
     }
 
     assert len(found) == 1
+
+
+def test_weights_are_searched_on_one_thread_and_others_have_theirs_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for their share of small matrices spin: 10 times the CPU time and more on a busy machine."""
+
+    def count_threads(*places: object, **options: object) -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    monkeypatch.setattr("sudare.methods.location.location.build_mechanism", count_threads)
+    with threadpool_limits(limits=2, user_api="blas"):
+        during = Location(grid=GRID, epsilon_per_metre="0.01", mode="fair").mechanism()
+        after = count_threads()
+
+    assert (during, after) == ({1}, {2})

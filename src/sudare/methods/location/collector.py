@@ -17,6 +17,7 @@ from sudare.methods.location.density import DRAWS, FittedTown, fit_town, maximis
 from sudare.methods.location.device_file import DeviceFile
 from sudare.methods.location.flow import ReportFlow, make_flow
 from sudare.methods.location.mechanism import Mechanism
+from sudare.methods.location.threads import on_one_thread
 from sudare.noise.public import Simulation
 from sudare.schema.arrays import Booleans, Integers, Reals
 
@@ -87,6 +88,7 @@ class DensityEstimate:
         }
 
 
+@on_one_thread
 def estimate_people(
     device_file: DeviceFile,
     reports: Integers,

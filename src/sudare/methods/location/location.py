@@ -35,6 +35,7 @@ from sudare.methods.location.metric import check_metric
 from sudare.methods.location.near import build_near_mechanism
 from sudare.methods.location.posterior import PosteriorModel, share_prior
 from sudare.methods.location.preview import LocationPreview, make_cell_table, preview_mechanism, require_kept
+from sudare.methods.location.threads import on_one_thread
 from sudare.methods.location.weights import Mode, Slack, build_mechanism, build_sharp_for_inputs
 from sudare.methods.parameters import parameter, write_parameters
 from sudare.methods.registry import summary_of
@@ -252,6 +253,7 @@ class Location(Method):
             is_small=not preview.warnings,
         )
 
+    @on_one_thread
     def mechanism(self, *, progress: Progress | None = None) -> Mechanism | HiddenMechanism:
         """Build the mechanism: weights of the mode, beta, both exact; the map proves its metric first."""
         self._require_capped()
