@@ -3,7 +3,8 @@
 `python -m benchmarks.kanon_predict [--requests N] [--csv FILE ...]`: random requests (groups of one's own, or levels)
 at k = 2, 5, 10, 50, judged from pair counts and from a verdict file, beside the truth; then under suppression, l and t;
 the predicted loss; and a table that has grown since it was counted. Files are tables that no constant saw, if they are
-none of those that methods/kanon/pairs.py names. Tables of ../shared were looked at; made-up ones have their own seeds.
+none of those that methods/kanon/foresee_classes.py names. Tables of ../shared were looked at; made-up ones have their
+own seeds.
 """
 
 from __future__ import annotations
@@ -112,6 +113,7 @@ def judge_table(counts: Counts, requests: int, seed: int) -> dict[str, Tally]:
         least = min(3, attribute.size)
         policies["l"] = [TablePolicy(k=5, criteria=(f"l={least},{name}",))]
         policies["t"] = [TablePolicy(k=5, criteria=(f"t={t},{name}",)) for t in (0.2, 0.4)]
+        policies["t, suppression"] = [TablePolicy(k=5, max_suppressed=Fraction(1, 20), criteria=(f"t=0.4,{name}",))]
         policies["l, suppression"] = [TablePolicy(k=5, max_suppressed=Fraction(1, 20), criteria=(f"l={least},{name}",))]
     for kind, rules in policies.items():
         for rule in rules:

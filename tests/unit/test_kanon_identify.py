@@ -10,7 +10,7 @@ import pytest
 import sudare as sd
 from sudare.errors import ParameterError
 from sudare.methods.kanon.identify import find_keys, find_name_hints, identify
-from sudare.methods.kanon.population import estimate_uniques
+from sudare.methods.kanon.population import UniquesEstimate, estimate_uniques
 from sudare.requests.risk import measure_identity
 from sudare.schema import Attribute, Schema, Values
 
@@ -80,6 +80,14 @@ def test_a_whole_population_is_its_own_sample() -> None:
     zayatz = next(each for each in estimate_uniques(sizes, 1.0) if each.model == "zayatz")
 
     assert zayatz.uniques == pytest.approx(50)
+
+
+def test_a_share_that_would_be_written_as_zero_is_told_as_less_than_the_least() -> None:
+    tiny = str(UniquesEstimate(model="pitman", uniques=0.02, share=2e-9).describe())
+    small = str(UniquesEstimate(model="pitman", uniques=20, share=2e-5).describe())
+
+    assert tiny.startswith("pitman: less than 0.001% of the population is unique")
+    assert small.startswith("pitman: about 0.002% of the population is unique")
 
 
 @pytest.mark.parametrize("fraction", [0.0, -1.0, 1.5])

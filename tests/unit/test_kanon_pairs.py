@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,9 +18,10 @@ from sudare.counts import Counts
 from sudare.errors import SourceError
 from sudare.methods.kanon.approve import approve
 from sudare.methods.kanon.criteria import MinimumSize
+from sudare.methods.kanon.foresee_classes import ForeseenClasses, chance_below
 from sudare.methods.kanon.history import Measurement
 from sudare.methods.kanon.kanonymity_parameters import read_request_criteria
-from sudare.methods.kanon.pairs import ForeseenClasses, PairCounts
+from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.predict import predict
 from sudare.methods.kanon.recode import Pieces
 from sudare.methods.kanon.request import Grouping, Request
@@ -178,23 +181,105 @@ def axes_of(option: dict[str, Grouping]) -> list[tuple[str, int]]:
     return [(name, int(name[1:])) for name in option]
 
 
-def test_a_fit_keeps_all_pair_tables() -> None:
-    codes = correlated_codes(3, 4000)[:, :3]
+def counted_table(seed: int, rows: int, *, columns: int = 5) -> tuple[Schema, np.ndarray, PairCounts]:
+    codes = correlated_codes(seed, rows)[:, :columns]
     schema = Schema(
         name="t",
         attributes=tuple(
             Attribute(name=f"q{axis}", domain=Values(tuple(map(str, range(size)))), role="quasi")
-            for axis, size in enumerate((2, 30, 6))
+            for axis, size in enumerate((2, 30, 6, 12, 16)[:columns])
         ),
     )
-    pairs = PairCounts.of(schema.fingerprint, Pieces.of(sd.Counts.from_columns(schema, codes), schema.names))
-    option = {name: Grouping(schema.attribute(name), 0) for name in schema.names}
-    classes = ForeseenClasses.of(pairs, option)
-    assert classes.expected is not None
-    fitted = classes.expected.reshape(2, 30, 6)
+    pieces = Pieces.of(sd.Counts.from_columns(schema, codes), schema.names)
+    return schema, codes, PairCounts.of(schema.fingerprint, pieces)
 
-    assert np.abs(fitted.sum(axis=0) - pairs.group_pair(option, "q1", "q2")).max() < 1
+
+@pytest.mark.parametrize("has_triples", [True, False])
+def test_a_fit_keeps_all_counted_tables(has_triples: bool) -> None:
+    schema, _, counts = counted_table(3, 4000, columns=4)
+    counts = counts if has_triples else replace(counts, triples={})
+    option = {name: Grouping(schema.attribute(name), 0) for name in schema.names}
+    classes = ForeseenClasses.of(counts, option)
+    assert classes.expected is not None
+    assert classes.within is not None
+    fitted = classes.expected.reshape(2, 30, 6, 12)
+    tables = counts.group_tables(option)
+
+    assert max(map(len, tables)) == (3 if has_triples else 2)
+    for axes, table in tables.items():
+        rest = tuple(axis for axis in range(4) if axis not in axes)
+        assert np.abs(fitted.sum(axis=rest) - table).max() < 2
     assert classes.expected.sum() == pytest.approx(4000, rel=1e-6)
+    assert (classes.expected <= classes.within + 1).all()
+
+
+def test_three_attributes_that_were_counted_are_known_and_more_are_bounded_by_them() -> None:
+    schema, codes, counts = counted_table(4, 3000)
+    for names in (("q0", "q2", "q3"), ("q3", "q0", "q1"), ("q0", "q1", "q2", "q3")):
+        option = {name: Grouping(schema.attribute(name), 0) for name in names}
+        axes = [int(name[1:]) for name in names]
+        smallest = int(np.unique(codes[:, axes], axis=0, return_counts=True)[1].min())
+        classes = ForeseenClasses.of(counts, option)
+
+        assert classes.largest_k >= smallest
+        if len(names) == 3:
+            assert classes.sizes is not None
+            assert classes.largest_k == smallest
+
+
+def test_triples_are_counted_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = counted_table(5, 2000)[2]
+    monkeypatch.setattr("sudare.methods.kanon.pairs.MAX_TRIPLE_ENTRIES", 500)
+    few = counted_table(5, 2000)[2]
+    monkeypatch.setattr("sudare.methods.kanon.pairs.MAX_TRIPLE_WORK", 0)
+    none = counted_table(5, 2000)[2]
+
+    assert len(every.triples) == 10
+    assert 0 < sum(len(rows) for _, rows in few.triples.values()) <= 500
+    assert not none.triples
+    assert len(none.pairs) == 10
+
+
+@given(k=st.integers(1, 8), rows=st.integers(0, 30), share=st.floats(0, 1))
+def test_the_chance_of_a_small_class_is_binomial(k: int, rows: int, share: float) -> None:
+    law = [math.comb(rows, count) * share**count * (1 - share) ** (rows - count) for count in range(rows + 1)]
+
+    assert chance_below(k, np.array([rows * share]), np.array([float(rows)]))[0] == pytest.approx(
+        min(1.0, sum(law[:k])), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+def test_classes_that_break_k_and_rows_that_are_lost_are_expected_as_many_as_there_are(columns: int) -> None:
+    """On tables without interactions, counted whole: within a fifth over 12 tables.
+
+    Two columns counted on half of the rows: within a third. Of more columns, sparse ones have more new classes.
+    """
+    expected, real = np.zeros(4), np.zeros(4)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        codes = np.column_stack([rng.choice(6, 2000, p=rng.dirichlet(np.ones(6))) for _ in range(columns)])
+        attributes = tuple(
+            Attribute(name=f"q{axis}", domain=Values(tuple("abcdef")), role="quasi") for axis in range(columns)
+        )
+        schema = Schema(name="t", attributes=attributes)
+        option = {name: Grouping(schema.attribute(name), 0) for name in schema.names}
+        whole, half = (
+            ForeseenClasses.of(PairCounts.of("", Pieces.of(sd.Counts.from_columns(schema, part), schema.names)), option)
+            for part in (codes, codes[:1000])
+        )
+        half = half.grow(2.0)
+        expected += [
+            whole.expect_breaking(5),
+            whole.expect_left_out(5)[0],
+            half.expect_breaking(5),
+            half.expect_left_out(5)[0],
+        ]
+        sizes = np.unique(codes, axis=0, return_counts=True)[1]
+        real += [(sizes < 5).sum(), sizes[sizes < 5].sum()] * 2
+
+    assert expected[:2] == pytest.approx(real[:2], rel=0.2, abs=1)
+    assert columns > 2 or expected[2:] == pytest.approx(real[2:], rel=0.3, abs=12)
 
 
 def test_counts_are_read_as_they_were_written_and_a_damaged_file_is_refused(tmp_path: Path) -> None:
@@ -209,6 +294,8 @@ def test_counts_are_read_as_they_were_written_and_a_damaged_file_is_refused(tmp_
     assert again is not None
     assert (again.rows, again.schema, list(again.pairs)) == (counts.rows, counts.schema, list(counts.pairs))
     assert all((again.pairs[pair][1] == counts.pairs[pair][1]).all() for pair in counts.pairs)
+    assert list(again.triples) == list(counts.triples)
+    assert all((again.triples[names][0] == counts.triples[names][0]).all() for names in counts.triples)
     assert (tmp_path / "h.pairs").stat().st_mode & 0o077 == 0
     assert PairCounts.read(tmp_path / "none.pairs") is None
     with pytest.raises(SourceError, match="pair counts"):

@@ -394,6 +394,13 @@ def test_the_answer_tells_words_in_both_languages_and_no_number_of_the_table(sto
     assert 'lang="ja"' in told.to_page("ja")
 
 
+def test_the_rule_of_a_table_is_told_in_the_language_of_the_reader_whatever_that_of_the_writer() -> None:
+    rule = TablePolicy(k=5, criteria=("l=2,disease",)).describe()
+
+    assert "distinct l = 2 of disease" in rule.render("en")
+    assert "disease の異なる値が 2 種類以上" in rule.render("ja")
+
+
 def test_own_groups_are_merged_or_moved_to_the_bounds_of_a_level(store: RequestStore) -> None:
     with open_table(store) as source:
         measure_table(store, source)

@@ -14,7 +14,7 @@ from sudare.methods.kanon.kanonymity_parameters import read_request_criteria
 from sudare.privacy.exact import write_exact
 from sudare.privacy.promise import ClassGuarantee
 from sudare.schema import Schema
-from sudare.text import Text, join_sentences, text
+from sudare.text import Text, join_clauses, join_sentences, text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class TablePolicy:
         """Say the rule as everybody may read it."""
         parts = [text("Every published combination is shared by at least {k} people.", k=self.k)]
         if self.criteria:
-            words = "; ".join(str(criterion.describe()) for criterion in read_criteria(self.criteria))
+            words = join_clauses(criterion.describe() for criterion in read_criteria(self.criteria))
             parts.append(text("Every such group also keeps: {criteria}.", criteria=words))
         if self.max_suppressed:
             share = f"{float(self.max_suppressed):.4g}"

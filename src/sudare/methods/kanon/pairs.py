@@ -1,9 +1,8 @@
-"""What counts of pairs of attributes say of a grouping, without opening the table.
+"""What counts of pairs and triples of attributes say of a grouping, without opening the table.
 
-The steward keeps, beside the history, how many rows have each pair of values of every two attributes. A class of a
-grouping lies inside one cell of every pair, so that the pairs settle much for certain. For the rest, the table of
-largest entropy with all these pair tables (iterative proportional fitting) gives the expected rows m of every class; a
-class is smaller than k, and not empty, with the chance P(1 <= X < k), X Poisson of mean m.
+The steward keeps, beside the history, how many rows have each pair of values of every two attributes, and of three
+where these are few enough. A class of a grouping lies inside one cell of every such table, so that they settle much for
+certain; foresee_classes.py predicts the rest.
 
 Pair counts are as private as the table: they stay with the steward, like the history.
 """
@@ -12,9 +11,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -27,20 +25,9 @@ from sudare.methods.kanon.request import Grouping, RequestOption
 from sudare.schema.arrays import Codes, Reals
 
 FORMAT = 1
+MAX_TRIPLE_ENTRIES = 400_000  # combinations of three values that are kept, of all triples together: a few megabytes
+MAX_TRIPLE_WORK = 30_000_000  # rows that are read to count triples, each triple for itself: some CPU seconds
 MAX_CLASSES = 60_000  # classes of a grouping that are fitted; of more nothing is predicted
-FIT_ROUNDS = 12
-# Chance of holding at the upper end, of failing at the lower: nine in ten lie between. Chosen so that it does on the
-# tables of predict.py, where an answer at several k counts for each of them; by table it is .64 to 1.
-INTERVAL_END = 0.18
-FIT_TOLERANCE = 0.05  # rows by which a fitted pair table may miss its count
-
-# logit P(every class holds k) = BASE + BREAKING ln E + CLASSES ln C + SIZE ln k, E the expected number of classes that
-# break k, C that of classes at all. Fitted on ten tables of the package pydataset (DoctorContacts, Computers, SLID,
-# diamonds, OFP, MedExp, CPSch3, Wages, PSID, LaborSupply), on phoneme, electricity, jm1 and metro, and on eight made-up
-# tables, each with the same weight; benchmarks/kanon_predict.py measures others.
-LOGIT_BASE, LOGIT_BREAKING, LOGIT_CLASSES, LOGIT_SIZE = 2.03, -1.425, -0.577, -0.419
-LEAST_BREAKING = 1e-4
-LEAST_EXPECTED = 0.01  # rows of a class that is counted among the classes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,41 +37,74 @@ class PairCounts:
     schema: str
     rows: int
     singles: Mapping[str, Codes]  # rows of every value
-    pairs: Mapping[tuple[str, str], tuple[Codes, Codes]] = field(repr=False)
+    pairs: Mapping[tuple[str, ...], tuple[Codes, Codes]] = field(repr=False)
+    triples: Mapping[tuple[str, ...], tuple[Codes, Codes]] = field(repr=False, default_factory=dict)
 
     @classmethod
     def of(cls, schema: str, pieces: Pieces) -> PairCounts:
-        """Count the pairs of all attributes of a table, the sensitive ones too."""
-        names, codes, weights = pieces.names, pieces.codes, pieces.weights
+        """Count the pairs of all attributes of a table, the sensitive ones too, and triples while they are few."""
+        names, weights = pieces.names, pieces.weights
         sizes = [attribute.size for attribute in pieces.attributes]
         singles = {
-            name: np.bincount(codes[:, axis], weights=weights, minlength=sizes[axis]).astype(np.int64)
+            name: np.bincount(pieces.codes[:, axis], weights=weights, minlength=sizes[axis]).astype(np.int64)
             for axis, name in enumerate(names)
         }
-        pairs = {}
-        for one, other in itertools.combinations(range(len(names)), 2):
-            values, place = np.unique(codes[:, [one, other]], axis=0, return_inverse=True)
-            rows = np.bincount(place.reshape(-1), weights=weights).astype(np.int64)
-            pairs[names[one], names[other]] = values, rows
-        return cls(schema=schema, rows=pieces.rows, singles=singles, pairs=pairs)
+        columns = [np.unique(pieces.codes[:, axis], return_inverse=True) for axis in range(len(names))]
+        pairs: dict[tuple[str, ...], tuple[Codes, Codes]] = {
+            (names[one], names[other]): _count_combinations([columns[one], columns[other]], weights)
+            for one, other in itertools.combinations(range(len(names)), 2)
+        }
+        triples = _count_triples(names, columns, weights)
+        return cls(schema=schema, rows=pieces.rows, singles=singles, pairs=pairs, triples=triples)
 
     def covers(self, option: RequestOption) -> bool:
         """Tell whether all attributes of an option were counted."""
         return all(name in self.singles for name in option)
+
+    def has_triples(self, names: Sequence[str]) -> bool:
+        """Tell whether all triples of some attributes were counted."""
+        return all(
+            any(order in self.triples for order in itertools.permutations(triple))
+            for triple in itertools.combinations(names, 3)
+        )
 
     def group_single(self, option: RequestOption, name: str) -> Reals:
         """Count the rows of every group of one attribute."""
         grouping = option[name]
         return _sum_by(grouping.group_of, self.singles[name], grouping.size)
 
-    def group_pair(self, option: RequestOption, one: str, other: str) -> Reals:
-        """Count the rows of every two groups (groups of one, groups of the other)."""
-        is_kept_so = (one, other) in self.pairs
-        values, rows = self.pairs[(one, other) if is_kept_so else (other, one)]
-        first, second = (values[:, 0], values[:, 1]) if is_kept_so else (values[:, 1], values[:, 0])
-        wide, narrow = option[one].size, option[other].size
-        key = option[one].group_of[first] * narrow + option[other].group_of[second]
-        return _sum_by(key, rows, wide * narrow).reshape(wide, narrow)
+    def group_table(self, option: RequestOption, names: Sequence[str]) -> Reals | None:
+        """Count the rows of all groups of one, two or three attributes together; None if they were not counted.
+
+        One axis for every attribute, in the order of `names`.
+        """
+        if len(names) == 1:
+            return self.group_single(option, names[0])
+        tables = self.pairs if len(names) == 2 else self.triples
+        kept = next((order for order in itertools.permutations(names) if order in tables), None)
+        if kept is None:
+            return None
+        values, rows = tables[kept]
+        shape = [option[name].size for name in names]
+        key = np.zeros(len(rows), dtype=np.int64)
+        for name, size in zip(names, shape, strict=True):
+            key = key * size + option[name].group_of[values[:, kept.index(name)]]
+        return _sum_by(key, rows, math.prod(shape)).reshape(shape)
+
+    def group_tables(self, option: RequestOption) -> dict[tuple[int, ...], Reals]:
+        """Count the groups of all single attributes, pairs and triples of an option, by the places of its attributes.
+
+        Of triples only those whose table is no larger than what is fitted.
+        """
+        names, tables = tuple(option), {}
+        for width in (1, 2, 3):
+            for places in itertools.combinations(range(len(names)), width):
+                if width == 3 and math.prod(option[names[place]].size for place in places) > MAX_CLASSES:
+                    continue
+                table = self.group_table(option, [names[place] for place in places])
+                if table is not None:
+                    tables[places] = table
+        return tables
 
     def measure_loss(self, grouping: Grouping) -> float:
         """Measure the loss of one attribute, exactly: the other values of its group, as a share, over all rows."""
@@ -95,8 +115,10 @@ class PairCounts:
     def write(self, path: str | Path) -> None:
         """Write the counts beside a history, readable by their owner alone."""
         arrays = {f"single/{name}": rows for name, rows in self.singles.items()}
-        for (one, other), (values, rows) in self.pairs.items():
-            arrays[f"pair/{one}\n{other}"] = np.column_stack([values, rows])
+        for names, (values, rows) in self.pairs.items():
+            arrays["pair/" + "\n".join(names)] = np.column_stack([values, rows])
+        for names, (values, rows) in self.triples.items():
+            arrays["triple/" + "\n".join(names)] = np.column_stack([values, rows])
         head = np.array([str(FORMAT), self.schema, str(self.rows)])
         with replaced_file(Path(path), error=SourceError) as place:
             with place.open("wb") as stream:
@@ -127,176 +149,63 @@ class PairCounts:
         if version != str(FORMAT):
             raise ValueError
         singles = {key.removeprefix("single/"): rows for key, rows in arrays.items() if key.startswith("single/")}
-        pairs = {}
-        for key, table in arrays.items():
-            if key.startswith("pair/"):
-                one, other = key.removeprefix("pair/").split("\n")
-                pairs[one, other] = table[:, :2], table[:, 2]
-        return cls(schema=schema, rows=int(rows), singles=singles, pairs=pairs)
+        return cls(
+            schema=schema,
+            rows=int(rows),
+            singles=singles,
+            pairs=_read_tables(arrays, "pair/", 2),
+            triples=_read_tables(arrays, "triple/", 3),
+        )
+
+
+def _read_tables(arrays: dict[str, Codes], kind: str, width: int) -> dict[tuple[str, ...], tuple[Codes, Codes]]:
+    tables = {}
+    for key, table in arrays.items():
+        if key.startswith(kind):
+            names = tuple(key.removeprefix(kind).split("\n"))
+            if len(names) != width or table.shape[1] != width + 1:
+                raise ValueError
+            tables[names] = table[:, :width], table[:, width]
+    return tables
+
+
+_Column = tuple[Codes, Codes]
+"""The codes of an attribute that occur, and for every piece the place of its code among them."""
+
+
+def _count_combinations(columns: Sequence[_Column], weights: Codes) -> tuple[Codes, Codes]:
+    """Count the rows of all combinations of a few columns that occur."""
+    key = np.zeros(len(weights), dtype=np.int64)
+    for values, place in columns:
+        key = key * len(values) + place
+    occurring, number = np.unique(key, return_inverse=True)
+    rows = np.bincount(number.reshape(-1), weights=weights, minlength=len(occurring)).astype(np.int64)
+    codes = []
+    for values, _ in reversed(columns):
+        occurring, place = np.divmod(occurring, max(1, len(values)))
+        codes.append(values[place])
+    return np.column_stack(codes[::-1]), rows
+
+
+def _count_triples(
+    names: Sequence[str], columns: Sequence[_Column], weights: Codes
+) -> dict[tuple[str, ...], tuple[Codes, Codes]]:
+    """Count triples, those of fewest possible combinations first, while they are few and quick to count."""
+    possible = {
+        axes: math.prod(len(columns[axis][0]) for axis in axes) for axes in itertools.combinations(range(len(names)), 3)
+    }
+    triples: dict[tuple[str, ...], tuple[Codes, Codes]] = {}
+    left, most = MAX_TRIPLE_ENTRIES, MAX_TRIPLE_WORK // max(1, len(weights))
+    for axes in sorted(possible, key=lambda axes: (possible[axes], axes))[:most]:
+        if possible[axes] >= 1 << 62:
+            break
+        table = _count_combinations([columns[axis] for axis in axes], weights)
+        left -= len(table[1])
+        if left < 0:
+            break
+        triples[tuple(names[axis] for axis in axes)] = table
+    return triples
 
 
 def _sum_by(key: Codes, rows: Codes, count: int) -> Reals:
     return np.asarray(np.bincount(key, weights=rows, minlength=count), dtype=np.float64)
-
-
-# --- what they say of one grouping ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ForeseenClasses:
-    """The classes of an option as far as pair counts tell.
-
-    `tables` are the counts of single attributes and pairs, all of them unions of classes. `sizes` are the rows of the
-    classes themselves, known for one or two attributes. `expected` are those that the fit expects (None: unknown).
-    Where there are too many classes, they are those of some of the attributes (`is_partial`), which are unions of
-    classes: if these are likely to break the promise, so are the classes.
-    """
-
-    tables: tuple[Reals, ...]
-    sizes: Reals | None
-    expected: Reals | None
-    is_partial: bool = False
-
-    @classmethod
-    def of(cls, counts: PairCounts, option: RequestOption) -> ForeseenClasses:
-        """Foresee the classes of an option whose attributes were all counted."""
-        names = tuple(option)
-        singles = [counts.group_single(option, name) for name in names]
-        pairs = {pair: counts.group_pair(option, *pair) for pair in itertools.combinations(names, 2)}
-        tables = (*singles, *(table.reshape(-1) for table in pairs.values()))
-        if len(names) <= 2:
-            sizes = tables[-1] if tables else np.array([float(counts.rows)])
-            return cls(tables=tables, sizes=sizes[sizes > 0], expected=None)
-        fitted = names if math.prod(map(len, singles)) <= MAX_CLASSES else _choose_fitted(option)
-        expected = fit_groups(counts, {name: option[name] for name in fitted})
-        return cls(tables=tables, sizes=None, expected=expected, is_partial=len(fitted) < len(names))
-
-    @property
-    def largest_k(self) -> int:
-        """Give the largest k that the smallest class can have; its very size for one or two attributes."""
-        known = self.tables if self.sizes is None else (self.sizes,)
-        return int(min((table[table > 0].min(initial=math.inf) for table in known), default=0))
-
-    @property
-    def largest_k_of_any(self) -> int:
-        """Give the most rows that any class can have: beyond, nothing is left to publish."""
-        known = self.tables if self.sizes is None else (self.sizes,)
-        return int(min((table.max(initial=0.0) for table in known), default=0))
-
-    def fewest_suppressed(self, k: int) -> int:
-        """Count rows that are in classes below k for certain; all of them for one or two attributes."""
-        known = self.tables if self.sizes is None else (self.sizes,)
-        return int(max((table[table < k].sum() for table in known), default=0))
-
-    def chance(self, k: int) -> float | None:
-        """Give the chance that every class holds k; None if nothing is predicted."""
-        return None if self.expected is None else self.chance_of_none(self.expect_breaking(k), k)
-
-    @cached_property
-    def class_count(self) -> int:
-        """Count the classes that are known or expected."""
-        if self.expected is None:
-            return 0 if self.sizes is None else len(self.sizes)
-        return int((self.expected > LEAST_EXPECTED).sum())
-
-    def chance_of_none(self, breaking: float, k: int) -> float:
-        """Give the chance that no class breaks a promise where so many are expected to."""
-        odds = LOGIT_BASE + LOGIT_BREAKING * math.log(max(LEAST_BREAKING, breaking))
-        odds += LOGIT_CLASSES * math.log(max(1, self.class_count)) + LOGIT_SIZE * math.log(k)
-        return 1 / (1 + math.exp(-min(30.0, max(-30.0, odds))))
-
-    def expect_breaking(self, k: int) -> float:
-        """Count the classes below k that are expected; those that are known, for one or two attributes."""
-        if self.expected is None:
-            return 0.0 if self.sizes is None else float((self.sizes < k).sum())
-        from scipy.special import pdtr
-
-        return float((pdtr(k - 1, self.expected) - np.exp(-self.expected)).sum())
-
-    def expect_left_out(self, k: int) -> float:
-        """Count the rows in classes below k that are expected; those that are known, for one or two attributes."""
-        return float(self.fewest_suppressed(k)) if self.sizes is not None else (self.expect_suppressed(k) or 0.0)
-
-    def expect_suppressed(self, k: int) -> float | None:
-        """Count the rows in classes below k that are expected: the sum of E[X; X < k]."""
-        if self.expected is None:
-            return None
-        from scipy.special import pdtr
-
-        return float((self.expected * pdtr(k - 2, self.expected)).sum()) if k >= 2 else 0.0
-
-    def grow(self, factor: float) -> ForeseenClasses:
-        """Foresee the classes when the table has so many times the rows: all of them larger, and some new ones.
-
-        As many classes appear as a table of this size has classes of one row (Good and Turing), for each doubling; they
-        are small. Nothing is certain then.
-        """
-        expected = self.expected if self.expected is not None else self.sizes
-        if expected is None:
-            return ForeseenClasses(tables=(), sizes=None, expected=None)
-        singles = (
-            float((expected == 1).sum()) if self.sizes is not None else float((expected * np.exp(-expected)).sum())
-        )
-        new = math.ceil(max(0.0, factor - 1) * singles) if singles >= LEAST_BREAKING else 0
-        grown = np.concatenate([expected * factor, np.ones(min(new, MAX_CLASSES))])
-        return ForeseenClasses(tables=(), sizes=None, expected=grown, is_partial=self.is_partial)
-
-    def interval(self, least_chance: float = INTERVAL_END) -> tuple[float, float, float] | None:
-        """Give the k that holds with an even chance, and the interval of nine in ten; None if nothing is predicted."""
-        if self.expected is None:
-            return None
-        highest = self.largest_k if self.tables else int(max(1.0, self.expected.max(initial=1.0)))
-
-        def largest_with(chance: float) -> int:
-            low, high = 1, highest  # the chance falls with k; at 1 every class holds it
-            while low < high:
-                middle = (low + high + 1) // 2
-                if (self.chance(middle) or 0.0) >= chance:
-                    low = middle
-                else:
-                    high = middle - 1
-            return low
-
-        return largest_with(0.5), largest_with(1 - least_chance), largest_with(least_chance)
-
-
-def _choose_fitted(option: RequestOption) -> tuple[str, ...]:
-    """Choose attributes whose classes are few enough to fit: as many groups as possible, the middle-sized first."""
-    chosen: list[str] = []
-    classes = 1
-    for name in sorted(option, key=lambda name: (option[name].size == 1, option[name].size)):
-        if classes * option[name].size <= MAX_CLASSES:
-            chosen.append(name)
-            classes *= option[name].size
-    return tuple(name for name in option if name in chosen)
-
-
-def fit_groups(counts: PairCounts, option: RequestOption) -> Reals | None:
-    """Fit the expected rows of all classes of an option, in the order of its attributes; None if they are too many."""
-    names = tuple(option)
-    singles = [counts.group_single(option, name) for name in names]
-    pairs = {pair: counts.group_pair(option, *pair) for pair in itertools.combinations(names, 2)}
-    return _fit(names, singles, pairs, counts.rows)
-
-
-def _fit(
-    names: tuple[str, ...], singles: list[Reals], pairs: Mapping[tuple[str, str], Reals], rows: int
-) -> Reals | None:
-    """Fit the expected rows of all classes to the pair tables; None if there are too many classes."""
-    shape = [len(single) for single in singles]
-    if math.prod(shape) > MAX_CLASSES:
-        return None
-    classes = np.full(shape, float(rows))
-    for axis, single in enumerate(singles):
-        classes *= (single / max(1, rows)).reshape([-1 if place == axis else 1 for place in range(len(shape))])
-    for _ in range(FIT_ROUNDS):
-        worst = 0.0
-        for (one, other), target in pairs.items():
-            axes = (names.index(one), names.index(other))
-            fitted = classes.sum(axis=tuple(place for place in range(len(shape)) if place not in axes))
-            worst = max(worst, float(np.abs(fitted - target).max()))
-            ratio = np.divide(target, fitted, out=np.zeros_like(fitted), where=fitted > 0)
-            classes *= ratio.reshape([shape[place] if place in axes else 1 for place in range(len(shape))])
-        if worst < FIT_TOLERANCE:
-            break
-    return classes.reshape(-1)

@@ -31,6 +31,8 @@ KNOWN_ERROR: Mapping[str, tuple[tuple[float, float], ...]] = {
     "snb": ((0.1, 15.0), (0.5, 18.0)),
 }
 
+LEAST_SHARE = 1e-5  # of the population: a smaller share would be written as 0.000 %
+
 
 def find_band(share: float) -> int:
     """Find where a told share stands in SHARES."""
@@ -48,6 +50,15 @@ class UniquesEstimate:
     def describe(self) -> Text:
         """Say it with what is known of its error."""
         low, high = KNOWN_ERROR[self.model][find_band(self.share)]
+        if self.share < LEAST_SHARE:
+            return text(
+                "{model}: less than {share} of the population is unique (where it said so of populations that are"
+                " known, it was {low} to {high} times the truth)",
+                model=self.model,
+                share=f"{LEAST_SHARE:.3%}",
+                low=f"{low:g}",
+                high=f"{high:g}",
+            )
         return text(
             "{model}: about {share} of the population is unique (where it said so of populations that are known, it was"
             " {low} to {high} times the truth)",

