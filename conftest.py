@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does: NumPy is not loaded yet
+
 pytest_plugins = ["tests.limits", "pytester"]
 
 

@@ -18,6 +18,8 @@ def main(argv: list[str] | None = None) -> int:
     sudare ...
     0
     """
+    if argv is None:  # a process of ours: threads that wait by spinning double the CPU time of linear algebra or worse
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from sudare.cli.interrupt import Interrupts
 
