@@ -367,3 +367,32 @@ def test_the_range_of_numbers_is_never_below_zero(view: OpenedView) -> None:
 
     assert 0 <= largest.low <= largest.value <= largest.high
     assert halved.low < largest.low
+
+
+def test_days_between_estimated_days_are_counted_and_a_range_is_never_below_0() -> None:
+    day = "DATE '2024-01-01'"
+    statement = (
+        f"SELECT category, MAX(ordered) - {day}, date_diff('day', {day}, MAX(ordered)), MAX(ordered) - MIN(ordered)"
+        " FROM view GROUP BY category"
+    )
+    rows = make_view(ORDERS).sql(statement).rows
+
+    assert rows
+    assert all(since.value == same.value and not since.is_day for _, since, same, _ in rows)
+    assert all(length.low >= 0 for *_, length in rows)
+
+
+def test_months_of_an_estimated_day_are_refused_by_name() -> None:
+    with pytest.raises(ParameterError, match="only 'day' is counted"):
+        make_view(ORDERS).sql("SELECT date_diff('month', DATE '2024-01-01', MAX(ordered)) FROM view")
+
+
+def test_quantiles_and_correlations_of_logarithms_use_where() -> None:
+    statement = "SELECT MEDIAN(price), EXP(MEDIAN(LN(price))), SQRT(MIN(price)), MIN(price) FROM view WHERE price > 0"
+    view = make_view(ORDERS)
+    ((median, again, root, least),) = view.sql(statement).rows
+    ((correlation,),) = view.sql("SELECT CORR(LN(price), quantity) FROM view WHERE price > 0").rows
+
+    assert (again.value, again.low, again.high) == pytest.approx((median.value, median.low, median.high))
+    assert -1 <= correlation.low <= correlation.value <= correlation.high <= 1
+    assert root.high**2 == pytest.approx(least.high)

@@ -209,3 +209,11 @@ def test_the_proposal_speaks_the_language_of_its_reader(monkeypatch: pytest.Monk
 def test_nothing_can_be_proposed_without_columns() -> None:
     with pytest.raises(SchemaError, match="no columns"):
         propose([], "people")
+
+
+def test_whole_numbers_written_as_decimals_have_no_bins_between_them() -> None:
+    """Children written as 2.0 had bins of half a child, of which every other one can hold nobody."""
+    values = tuple(f"{number}.0" for number in range(7))
+    found = guessed(ColumnFacts("babies", "number", 7, low=0, high=6, values=values))
+
+    assert (found["bins"], found["grain"]) == ({"start": 0, "stop": 7, "width": 1}, 1)

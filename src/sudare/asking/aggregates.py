@@ -56,6 +56,7 @@ class RecordGroup:
     boxes: list[MaskBox]
     level: float
     known: dict[Any, Functional] = field(default_factory=dict)
+    number: int = field(default_factory=itertools.count().__next__)  # tells groups apart, also after one is gone
     narrowed: dict[Expression, RecordGroup] = field(default_factory=dict)
 
     def count(self, condition: Expression | None = None) -> Functional:
@@ -106,8 +107,10 @@ def demand_aggregate(call: Call, axes: Axes) -> None:
             demand(argument, axes)
         return
     is_ordered = call.name in ("MIN", "MAX") or call.name in QUANTILES
-    if is_ordered and isinstance(argument, AttributeColumn) and _has_step(argument.attribute, axes):
-        axes.demand(argument.attribute).every_value = True
+    places = attributes_of(argument) if is_ordered else ()
+    is_single = isinstance(argument, AttributeColumn) or (len(places) == 1 and linear(argument) is None)
+    if is_ordered and is_single and _has_step(places[0], axes):
+        axes.demand(places[0]).every_value = True
         return
     for expression in call.arguments if call.name in PAIRS else (argument,):
         demand(expression, axes, is_summed=True)
@@ -115,7 +118,9 @@ def demand_aggregate(call: Call, axes: Axes) -> None:
 
 def _has_step(place: int, axes: Axes) -> bool:
     cells = axes.answerer.cells(place)
-    return cells.step is not None and (cells.edges[-1] - cells.edges[0]) / cells.step <= MOST_UNITS
+    return (
+        cells.step is not None and bool(cells.edges) and (cells.edges[-1] - cells.edges[0]) / cells.step <= MOST_UNITS
+    )
 
 
 def measured(call: Call) -> Expression | None:
@@ -316,7 +321,7 @@ def _pair(name: str, first: Expression, second: Expression, group: RecordGroup) 
     """Covariance, correlation and regression of the first on the second, as SQL has them (y, x)."""
     axes = group.axes
     places = tuple(sorted({*attributes_of(first), *attributes_of(second)}))
-    grid = PointGrid(axes, places)
+    grid = PointGrid(axes, places, is_limited=has_singular(first) or has_singular(second))
     y, x = (read_labels(evaluate(side, grid)) for side in (first, second))
     if not (y.is_number and x.is_number):
         raise refuse(f"{name}()", text("it needs two numbers"))
@@ -398,7 +403,7 @@ def order_values(expression: Expression, axes: Axes, name: str) -> OrderedValues
     if len(places) != 1:
         raise refuse(f"{name}()", text("it needs a number or a day of one attribute"))
     place = places[0]
-    vector = read_labels(evaluate(expression, PointGrid(axes, places)))
+    vector = read_labels(evaluate(expression, PointGrid(axes, places, is_limited=has_singular(expression))))
     if not vector.is_number and vector.kind != "date":
         raise refuse(f"{name}()", text("it needs a number or a day of one attribute"))
     if _is_every_value(place, axes) or not is_counted(axes.answerer.schema.attributes[place]):
@@ -514,18 +519,21 @@ def _extreme(name: str, expression: Expression, group: RecordGroup) -> Quantity 
         return _first_rank(ordered.size, lambda rank: beyond(rank, end) < 0.5)
 
     ranks = [first(end) for end in ("low", "value", "high")]
+    extreme = (name, (group.number, id(ordered)))
     if is_max:
         low, at, high = ranks
         return Quantity(
             value=float(ordered.highs[at]),
             fixed=(float(ordered.lows[low]), float(ordered.highs[high])),
             is_day=ordered.is_day,
+            extreme=extreme,
         )
     high, at, low = (last - rank for rank in ranks)
     return Quantity(
         value=float(ordered.lows[at]),
         fixed=(float(ordered.lows[low]), float(ordered.highs[high])),
         is_day=ordered.is_day,
+        extreme=extreme,
     )
 
 

@@ -134,6 +134,8 @@ def _operate(node: Operation, cells: Sequence[Cell], decisions: Decisions) -> Ce
         return quantities.scale(to_quantity(operands[0]), -1.0)
     if sign not in ("+", "-", "*", "/"):
         raise refuse(text("{sign} of an estimated number", sign=sign))
+    if sign == "-" and all(_is_day(operand) for operand in operands):
+        return _count_days(operands[1], operands[0])
     left, right = (to_quantity(operand) for operand in operands)
     if sign in ("+", "-"):
         return quantities.add(left, right, 1.0 if sign == "+" else -1.0)
@@ -148,6 +150,17 @@ def to_quantity(cell: Cell) -> Quantity:
     if not cell.is_number:
         raise refuse(text("an estimated number together with {kind}", kind=cell.kind))
     return quantities.plain(float(cell.data))
+
+
+def _is_day(cell: Cell) -> bool:
+    return cell.is_day if isinstance(cell, Quantity) else cell.kind == "date"
+
+
+def _count_days(first: Cell, last: Cell) -> Quantity:
+    """How many days lie between two days, of which one at least is estimated."""
+    start, stop = (replace(day, is_day=False) if isinstance(day, Quantity) else quantities.plain(float(day.data))
+                   for day in (first, last))  # fmt: skip
+    return quantities.add(stop, start, -1.0)
 
 
 def _compare(sign: str, left: Cell, right: Cell, decisions: Decisions) -> Vector:
@@ -208,6 +221,11 @@ _ROUNDING: dict[str, Callable[[float], float]] = {
 
 
 def _function(name: str, arguments: list[Cell], decisions: Decisions) -> Cell:
+    if name in ("DATE_DIFF", "DATEDIFF") and len(arguments) == 3 and all(_is_day(day) for day in arguments[1:]):
+        unit = arguments[0]
+        if isinstance(unit, Vector) and unit.kind == "text" and unit.data.item().casefold() in ("day", "days"):
+            return _count_days(arguments[1], arguments[2])
+        raise refuse(text("{name} of an estimated day", name=f"{name}()"), text("only 'day' is counted"))
     first = to_quantity(arguments[0])
     if name in _ROUNDING and len(arguments) == 1:
         return _rounded(first, _ROUNDING[name])
@@ -224,15 +242,25 @@ def _function(name: str, arguments: list[Cell], decisions: Decisions) -> Cell:
         return (max if name == "GREATEST" else min)(known, key=lambda quantity: quantity.value)
     if name == "ABS" and len(arguments) == 1:
         return first if first.value >= 0 else quantities.scale(first, -1.0)
-    value = first.value
-    if name == "SQRT" and value > 0:
-        return quantities.apply(first, math.sqrt(value), 0.5 / math.sqrt(value), (0.0, math.inf))
-    if name in ("LN", "LOG", "LOG10", "LOG2") and value > 0:
-        base = {"LN": 1.0, "LOG2": math.log(2)}.get(name, math.log(10))
-        return quantities.apply(first, math.log(value) / base, 1 / (value * base), (-math.inf, math.inf))
-    if name == "EXP" and value < 300:
-        return quantities.apply(first, math.exp(value), math.exp(value), (0.0, math.inf))
+    if name in _RISING and len(arguments) == 1:
+        function, slope, least, start, stop = _RISING[name]
+        if start < first.value < stop:
+            if first.fixed is None:
+                return quantities.apply(first, function(first.value), slope(first.value), (least, math.inf))
+            ends = tuple(least if end <= start else math.inf if end >= stop else function(end) for end in first.fixed)
+            return Quantity(value=function(first.value), fixed=(ends[0], ends[1]), reason=first.reason)
     raise refuse(text("{name} of an estimated number", name=f"{name}()"))
+
+
+# functions that rise: with their slope, their least value, and between what numbers they are computed
+_RISING: dict[str, tuple[Callable[[float], float], Callable[[float], float], float, float, float]] = {
+    "SQRT": (math.sqrt, lambda value: 0.5 / math.sqrt(value), 0.0, 0.0, math.inf),
+    "LN": (math.log, lambda value: 1 / value, -math.inf, 0.0, math.inf),
+    "LOG": (math.log10, lambda value: 1 / (value * math.log(10)), -math.inf, 0.0, math.inf),
+    "LOG10": (math.log10, lambda value: 1 / (value * math.log(10)), -math.inf, 0.0, math.inf),
+    "LOG2": (math.log2, lambda value: 1 / (value * math.log(2)), -math.inf, 0.0, math.inf),
+    "EXP": (math.exp, math.exp, 0.0, -math.inf, 300.0),
+}
 
 
 # --- order ------------------------------------------------------------------------------------------------------------

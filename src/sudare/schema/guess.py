@@ -304,7 +304,8 @@ def _guess_codes(column: ColumnFacts) -> Guess:
 
 def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     """Cut numbers: years by years, amounts with a long tail by 1, 2, 5, all else evenly."""
-    is_whole = column.type == "integer" or column.is_whole is True
+    multiple = Fraction(1) if column.type == "integer" or column.is_whole is True else _find_grain(column)
+    is_whole = multiple is not None and multiple.denominator == 1  # 2.0 too: half of a child is no bin
     written = {} if column.number_format is None else {"format": quote(column.number_format)}
     if is_whole and _YEAR.search(column.name) and low >= 1700 and high <= 2100:
         guessed = _guess_years(low, high)
@@ -318,7 +319,6 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     if _PLACE.search(column.name):
         note = text("Looks like a coordinate: others may know where somebody is. A mesh serves maps better.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
-    multiple = Fraction(1) if is_whole else _find_grain(column)
     grain = {"grain": "0" if multiple is None else write_decimal(multiple)}
     return replace(guessed, keys=guessed.keys | grain | written)
 
