@@ -182,6 +182,28 @@ def test_cells_of_a_thin_map_are_near_an_even_share() -> None:
     assert math.sqrt(np.mean((drawn - table) ** 2)) < 3.5
 
 
+def test_thin_places_of_a_large_map_have_more_for_squares_of_16_cells() -> None:
+    shares = [
+        [Fraction(part) for part in level.split("|")] for level in decide(Table(epsilon=1), grid(300, 300))["shares"]
+    ]
+    squares = shares[2]
+
+    assert [len(level) for level in shares] == [1, 1, 6, 6, 6]
+    assert sorted(squares, reverse=True) == squares
+    assert squares[0] > 3 * squares[-1]
+
+
+def test_squares_of_a_thin_large_map_are_combined_with_what_is_around_them() -> None:
+    """Squares of 4 x 4 cells hold 8 people; each row by itself put them off by 20, an even share by 2.8."""
+    table = np.random.default_rng(4).poisson(0.5, (320, 320))
+    kept = np.flatnonzero(table.ravel())
+    counts = Counts.build(grid(320, 320), kept[:, None], table.ravel()[kept])
+    drawn = Table(epsilon=Fraction(1, 10)).draw(counts, rng=SeededRng(6)).dense().reshape(320, 320)
+    off = (drawn - table).reshape(80, 4, 80, 4).sum(axis=(1, 3))
+
+    assert math.sqrt(np.mean(off**2)) < 9
+
+
 # --- sides of squares -----------------------------------------------------------------------------------------------
 
 

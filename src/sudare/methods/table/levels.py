@@ -17,7 +17,7 @@ import numpy as np
 
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget, plan
-from sudare.methods.table.squares import MIDDLE, SquareLayout, fits_squares, lay_out
+from sudare.methods.table.squares import LARGE_MAP_THIN, MIDDLE, SquareLayout, fits_squares, lay_out
 from sudare.methods.table.tree import DENSE_CELLS, Visited, level_weights, table_tree
 from sudare.methods.tree import Tree
 from sudare.noise import CountNoise
@@ -223,19 +223,26 @@ def divide_by_density(layout: LeafLayout, shares: tuple[Fraction, ...]) -> Level
     """Divide what is left below the squares of the third level from the cells by their density, on a map that has one.
 
     Where cells are thin their own figures say little, and sums of some of them more; where they are dense every cell
-    has something to say, and sums of few of them need no figure of their own.
+    has something to say, and sums of few of them need no figure of their own. On large maps that are thin sums of a few
+    squares say more than the squares, too.
     """
     is_map = isinstance(layout, SquareLayout) and len(layout.map_sides) >= 3 and not layout.has_own_sides
     if not isinstance(layout, SquareLayout) or not is_map or shares != layout.weights:
         return LevelShares(by_class=(shares,))
     level = len(layout.map_sides) - 2
+    by_class = tuple(_give(shares, level, part) for part in layout.density_parts)
+    if layout.has_thin_squares:
+        by_class = tuple(_give(own, level - 1, part) for own, part in zip(by_class, LARGE_MAP_THIN, strict=True))
+    return LevelShares(by_class=by_class)
+
+
+def _give(shares: tuple[Fraction, ...], level: int, part: Fraction | None) -> tuple[Fraction, ...]:
+    """Give a level this part of what it and the finer ones have together; these keep their proportions."""
+    if part is None:
+        return shares
     rest = sum(shares[level:], Fraction(0))
     finer = rest - shares[level]
-    by_class = [
-        (*shares[:level], rest * part, *(share * rest * (1 - part) / finer for share in shares[level + 1 :]))
-        for part in layout.density_parts
-    ]
-    return LevelShares(by_class=tuple(by_class))
+    return (*shares[:level], rest * part, *(share * rest * (1 - part) / finer for share in shares[level + 1 :]))
 
 
 @dataclass(frozen=True, kw_only=True)

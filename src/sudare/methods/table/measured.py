@@ -47,8 +47,12 @@ KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.1, 0.3, 0.5, 1.15, 1.2)
 # Of the people of a row, the part that its kept cells hold at least, whatever the bound: where all cells are thin a
 # bound alone would put everybody in the largest. More is nearer, and has more cells without people. Chosen, with the
 # people above and `surroundings.MOST_MOVED`, on made-up maps and on four real ones (`benchmarks.table_real`).
-# Other attributes in a cell of a map have many more cells than people, so less is kept there (two made-up maps).
-LEAST_HELD, LEAST_HELD_IN_CELLS = 0.55, 0.35
+# Less is kept on large maps, whose squares of 4 x 4 cells are kept all, and of other attributes in a cell, which have
+# many more cells than people (two made-up maps).
+LEAST_HELD, LEAST_HELD_ON_LARGE_MAPS, LEAST_HELD_IN_CELLS = 0.55, 0.4, 0.35
+# Classes of density, from the thinnest, whose squares of 4 x 4 cells on a large map are combined with what is around
+# them, as cells are (chosen with `squares.LARGE_MAP_THIN`). For larger squares, and dense ones, that does not pay.
+COMBINED_CLASSES = 4
 # Beside a cell of 20 deviations of noise, a large cell (more than 4) keeps its own figure: what its
 # surroundings tell would pull both together. Small ones are combined with it, as everywhere.
 GIANT_DEVIATIONS, PLAIN_DEVIATIONS = 20.0, 4.0
@@ -238,16 +242,24 @@ def _estimate_rows(
 ) -> Reals:
     """Estimate children that are not negative and add up: by projection, or combined with their surroundings."""
     consistent = rows.consistent()
-    if level == 0 or (0 < layout.sides[level] != 1):
-        return project_in_metric(consistent, rows.weights, rows.totals)
     classes = measured.classes_of(level, active * rows.values.shape[1])
+    if level == 0 or (0 < layout.sides[level] != 1):
+        point = project_in_metric(consistent, rows.weights, rows.totals)
+        if layout.has_thin_squares and layout.sides[level] == layout.map_sides[-2] and measured.rule is not None:
+            expected = _expect_on_map(layout, level, rows, consistent, active, above, variance=rows.weights)
+            for number in range(COMBINED_CLASSES):
+                chosen = np.flatnonzero(classes == number)
+                if chosen.size:
+                    noise = measured.noises_by_class(level)[number]
+                    point[chosen] = _combine_squares(rows.take(chosen), consistent[chosen], expected[chosen], noise)
+        return point
     noises = measured.noises_by_class(level)
-    least_held = LEAST_HELD if layout.sides[level] == 1 else LEAST_HELD_IN_CELLS
+    least_held = LEAST_HELD_ON_LARGE_MAPS if layout.has_thin_squares else LEAST_HELD
     if layout.sides[level] == 1:
-        variance = np.array([noise.variance for noise in noises])[classes]
+        variance = np.array([noise.variance for noise in noises])[classes][:, None]
         expected = _expect_on_map(layout, level, rows, consistent, active, above, variance=variance)
     else:
-        expected = _expect_in_cells(measured.squares.estimates[level], layout, level, rows, active)
+        expected, least_held = _expect_in_cells(measured, layout, level, rows, active), LEAST_HELD_IN_CELLS
     point = np.empty_like(consistent)
     for number, noise in enumerate(noises):
         chosen = np.flatnonzero(classes == number)
@@ -279,6 +291,20 @@ def _combine_rows(
     )
 
 
+def _combine_squares(rows: _Rows, consistent: Reals, expected: Reals, noise: CountNoise) -> Reals:
+    """Combine small squares of thin places with their expectations; none is set to 0."""
+    is_open = rows.weights > 0
+    variance = float(rows.weights[is_open].mean())
+    found = combine(
+        np.where(is_open, consistent, 0.0).ravel(),
+        np.where(is_open, expected, 0.0).ravel(),
+        variance=variance,
+        is_normal=isinstance(noise, GaussianNoise),
+    )
+    mean, spread = found.mean.reshape(consistent.shape), found.variance.reshape(consistent.shape)
+    return project_in_metric(mean, np.where(is_open, spread + LEAST_WEIGHT * variance, 0.0), rows.totals)
+
+
 def _find_bounds(mean: Reals, kept: float, least_held: float) -> Reals:
     """Find what a cell of every row must hold to be kept: `kept`, or less, until so large a part of the row is kept.
 
@@ -305,20 +331,21 @@ def _expect_on_map(
     *,
     variance: Reals,
 ) -> Reals:
-    """Expect the cells of squares from the densities around: between squares, and in two rings of neighbours."""
+    """Expect cells, or small squares, from the densities around: between squares, and in two rings of neighbours."""
     is_open = rows.weights > 0
     held = layout.possible_cells[level - 1]
     leaf = (active[:, None] * rows.values.shape[1] + np.arange(rows.values.shape[1])).ravel()[is_open.ravel()]
-    grid = map_grid(layout, leaf)
+    grid, side = map_grid(layout, leaf, level), layout.sides[level]
     even = (rows.totals / np.maximum(held[active], 1))[:, None]
     base = np.zeros_like(consistent)
     if not layout.is_hexagonal:  # the parents of hexagons lie on no rectangle of their own: an even share
-        base[is_open] = grid.interpolate(_find_density(layout, level - 1, above), layout.sides[level - 1])
+        base[is_open] = grid.interpolate(_find_density(layout, level - 1, above), layout.sides[level - 1] // side)
     base = np.where(is_open, base + (1.0 if layout.is_hexagonal else AREA_PART) * even, 0.0)
+    base[is_open] *= layout.possible_cells[level][leaf]
     base *= (rows.totals / base.sum(axis=1))[:, None]
     rings = grid.ring_means(consistent[is_open])
     expected = np.zeros_like(base)
-    noise = np.broadcast_to(variance[:, None], base.shape)[is_open]
+    noise = np.broadcast_to(variance, base.shape)[is_open]
     expected[is_open] = expect_from_neighbours(consistent[is_open], base[is_open], rings, variance=noise)
     expected *= (rows.totals / expected.sum(axis=1))[:, None]
     return expected
@@ -334,15 +361,18 @@ def _find_density(layout: SquareLayout, level: int, above: Integers) -> Reals:
     return density
 
 
-def map_grid(layout: SquareLayout, leaves: Integers) -> MapGrid:
-    """Place leaves of the map (without other attributes) on a rectangle."""
-    height, width = int(layout.rows.max()) + 1, int(layout.columns_east.max()) + 1
-    place = layout.place_of_leaf[leaves]
-    return MapGrid(height=height, width=width, index=layout.rows[place] * width + layout.columns_east[place])
+def map_grid(layout: SquareLayout, nodes: Integers, level: int) -> MapGrid:
+    """Place squares or cells of a level of the map on a rectangle of squares of their size."""
+    side = layout.sides[level]
+    height, width = int(layout.rows.max()) // side + 1, int(layout.columns_east.max()) // side + 1
+    place = layout.place_of_leaf.reshape(layout.sizes[level], -1).max(axis=1)[nodes]
+    index = layout.rows[place] // side * width + layout.columns_east[place] // side
+    return MapGrid(height=height, width=width, index=index)
 
 
-def _expect_in_cells(estimates: Reals, layout: SquareLayout, level: int, rows: _Rows, active: Integers) -> Reals:
+def _expect_in_cells(measured: MeasuredTable, layout: SquareLayout, level: int, rows: _Rows, active: Integers) -> Reals:
     """Expect combinations of other attributes in a cell as they are in the largest square around it."""
+    estimates = measured.squares.estimates[level]
     by_square = np.maximum(estimates, 0.0).reshape(layout.sizes[0], -1, rows.values.shape[1])
     mix = by_square.sum(axis=1) + 1e-9
     cells_a_square = layout.sizes[level - 1] // layout.sizes[0]

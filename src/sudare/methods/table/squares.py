@@ -38,6 +38,9 @@ MAP_PARTS = tuple(Fraction(part, 40) for part in (36, 26, 20, 16, 12, 5))
 SMALL_MAP_SIDE = 256
 LARGE_MAP_SIDES, LARGE_MAP_SHARE = (16, 4, 1), Fraction(33, 200)
 LARGE_MAP_PARTS = tuple(Fraction(part, 100) for part in (95, 80, 60, 45, 30, 2))
+# Squares of 16 cells have more where those of 64 are thin: of what is left below these, by density; None: as above.
+# Chosen on that census, a coast with seed 772 and Europe's places (`benchmarks.table_real`), all of 512 x 512 cells.
+LARGE_MAP_THIN = (Fraction(3, 4), Fraction(3, 5), Fraction(9, 20), Fraction(3, 10), None, None)
 HALF_SHARE, TOP_SHARE, NEXT_SHARE = Fraction(3, 40), Fraction(3, 25), Fraction(33, 200)  # of halves; of others
 # Releases without `sides` have those of an earlier version: also squares of a quarter of the side, a sixteenth, ...
 EARLIER_PARTS = (*MAP_PARTS[:-1], Fraction(21, 100))
@@ -104,6 +107,12 @@ class SquareLayout:
         if self.map_sides[-len(LARGE_MAP_SIDES) :] == LARGE_MAP_SIDES:
             return LARGE_MAP_PARTS
         return MAP_PARTS if len(self.map_sides) <= len(MAP_SIDES) else EARLIER_PARTS
+
+    @property
+    def has_thin_squares(self) -> bool:
+        """Tell that thin places have more for the squares of 16 cells too, decided by the squares above them."""
+        is_usual = self.map_sides[-len(LARGE_MAP_SIDES) :] == LARGE_MAP_SIDES and not self.has_own_sides
+        return is_usual and len(self.map_sides) > len(LARGE_MAP_SIDES)
 
     def leaves(self, columns: Codes) -> Codes:
         """Find the leaves of cells (m, attributes)."""
