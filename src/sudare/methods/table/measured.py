@@ -245,13 +245,17 @@ def _estimate_rows(
     classes = measured.classes_of(level, active * rows.values.shape[1])
     if level == 0 or (0 < layout.sides[level] != 1):
         point = project_in_metric(consistent, rows.weights, rows.totals)
-        if layout.has_thin_squares and layout.sides[level] == layout.map_sides[-2] and measured.rule is not None:
+        thin = np.flatnonzero(classes < COMBINED_CLASSES)
+        if (
+            thin.size
+            and measured.rule is not None
+            and layout.has_thin_squares
+            and layout.sides[level] == layout.map_sides[-2]
+        ):
             expected = _expect_on_map(layout, level, rows, consistent, active, above, variance=rows.weights)
-            for number in range(COMBINED_CLASSES):
-                chosen = np.flatnonzero(classes == number)
-                if chosen.size:
-                    noise = measured.noises_by_class(level)[number]
-                    point[chosen] = _combine_squares(rows.take(chosen), consistent[chosen], expected[chosen], noise)
+            for number in np.unique(classes[thin]).tolist():
+                chosen, noise = np.flatnonzero(classes == number), measured.noises_by_class(level)[number]
+                point[chosen] = _combine_squares(rows.take(chosen), consistent[chosen], expected[chosen], noise)
         return point
     noises = measured.noises_by_class(level)
     least_held = LEAST_HELD_ON_LARGE_MAPS if layout.has_thin_squares else LEAST_HELD
@@ -312,8 +316,10 @@ def _find_bounds(mean: Reals, kept: float, least_held: float) -> Reals:
     [1.998, 3.0]
     """
     bounds = np.full(len(mean), kept)
-    held = np.where(mean >= kept, mean, 0.0).sum(axis=1)
+    held = np.einsum("ij,ij->i", mean, mean >= kept)
     thin = np.flatnonzero(held < least_held * mean.sum(axis=1))
+    if not thin.size:
+        return bounds
     falling = -np.sort(-mean[thin], axis=1)
     held = falling.cumsum(axis=1)
     last = (held < least_held * held[:, -1:]).sum(axis=1)
@@ -341,7 +347,8 @@ def _expect_on_map(
     if not layout.is_hexagonal:  # the parents of hexagons lie on no rectangle of their own: an even share
         base[is_open] = grid.interpolate(_find_density(layout, level - 1, above), layout.sides[level - 1] // side)
     base = np.where(is_open, base + (1.0 if layout.is_hexagonal else AREA_PART) * even, 0.0)
-    base[is_open] *= layout.possible_cells[level][leaf]
+    if side > 1:  # squares on an edge have fewer cells
+        base[is_open] *= layout.possible_cells[level][leaf]
     base *= (rows.totals / base.sum(axis=1))[:, None]
     rings = grid.ring_means(consistent[is_open])
     expected = np.zeros_like(base)
@@ -365,7 +372,8 @@ def map_grid(layout: SquareLayout, nodes: Integers, level: int) -> MapGrid:
     """Place squares or cells of a level of the map on a rectangle of squares of their size."""
     side = layout.sides[level]
     height, width = int(layout.rows.max()) // side + 1, int(layout.columns_east.max()) // side + 1
-    place = layout.place_of_leaf.reshape(layout.sizes[level], -1).max(axis=1)[nodes]
+    places = layout.place_of_leaf if side == 1 else layout.place_of_leaf.reshape(layout.sizes[level], -1).max(axis=1)
+    place = places[nodes]
     index = layout.rows[place] // side * width + layout.columns_east[place] // side
     return MapGrid(height=height, width=width, index=index)
 
