@@ -220,15 +220,20 @@ def test_the_probe_of_a_view_and_the_pairs_that_follow_cost_its_promise(
     assert spent == amount if is_pure else 0.999999 * amount < spent <= amount
 
 
+@pytest.mark.parametrize("rows", [5_000, 100_000])
 @pytest.mark.parametrize("promise", [{"epsilon": 2}, {"rho": 1}], ids=str)
-def test_a_view_of_four_attributes_measures_all_pairs_and_pays_for_no_choice(promise: dict[str, Any]) -> None:
-    method, counts = View(**promise, neighbours="add-remove"), dense(4, 20_000)
+def test_a_view_of_four_attributes_measures_all_pairs_and_pays_for_no_choice(
+    promise: dict[str, Any], rows: int
+) -> None:
+    """With many records, all four attributes together have a table of their own beside those of the pairs."""
+    method, counts = View(**promise, neighbours="add-remove"), dense(4, rows)
     found: list[Any] = []
     draws = watch(lambda rng: found.append(method.draw(counts, rng=rng)))
     spent = found[0].exam + sum(cost(draw, cells=1, rows=1) for draw in draws)
     amount = method.guarantee().amount
 
     assert found[0].measured_pairs == tuple(itertools.combinations(range(4), 2))
+    assert (found[0].measured.joint is not None) == (max(draw.size for draw in draws) == 4**4) == (rows > 5_000)
     assert not [draw for draw in draws if draw.sampler in ("permute_and_flip", "exponential")]
     assert spent == amount if "epsilon" in promise else 0.999999 * amount < spent <= amount
 

@@ -19,11 +19,22 @@ from sudare.compare.distances import random_ranges
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError, SchemaError
 from sudare.methods.view import View, open_view
+from sudare.methods.view import budget as budget_module
 from sudare.methods.view import residual as residual_module
 from sudare.methods.view import weighted as weighted_module
 from sudare.methods.view.budget import by_size, has_signal_for_all_pairs, plan, split_budget, split_epsilon
 from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, scale_moments
-from sudare.methods.view.fit import GroupSums, Measurements, OneWay, Pair, estimate_margins, fit, nearest_table
+from sudare.methods.view.fit import (
+    GroupSums,
+    JointTable,
+    Measurements,
+    OneWay,
+    Pair,
+    bend,
+    estimate_margins,
+    fit,
+    nearest_table,
+)
 from sudare.methods.view.grow import plan_cells
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import SMOOTH_LUMPS, cut_schema, declared_axis
@@ -358,6 +369,44 @@ def test_pairs_beyond_the_tree_make_a_dense_table_better() -> None:
         errors["records" in release.frames] = float(np.sqrt(np.mean((found - true) ** 2)))
 
     assert errors[True] < errors[False] / 1.3
+
+
+def test_what_three_attributes_do_together_is_taken_from_their_own_table_and_their_pairs_stay() -> None:
+    generator = np.random.default_rng(5)
+    true = 400.0 * generator.dirichlet(np.full(60, 0.5)).reshape(3, 4, 5) + 3.0
+    table = np.full_like(true, true.sum() / 60)
+    for _ in range(200):  # what follows from the pairs alone
+        for axis in range(3):
+            table *= true.sum(axis=axis, keepdims=True) / table.sum(axis=axis, keepdims=True)
+    noisy = JointTable(attributes=(0, 1, 2), values=true + generator.normal(0, 1, true.shape), variance=1.0)
+    moved = bend(table, noisy)
+
+    assert np.abs(moved - true).sum() < np.abs(table - true).sum() / 2
+    assert all(np.allclose(moved.sum(axis=axis), table.sum(axis=axis), rtol=0.03) for axis in range(3))
+    assert bend(table, dataclasses.replace(noisy, variance=1e9)) is table
+
+
+def test_the_table_of_all_attributes_sharpens_a_pair_by_its_precision() -> None:
+    joint = JointTable(attributes=(1, 3, 4), values=np.full((2, 3, 5), 2.0), variance=1.0)
+    sharper = joint.sharpen(Pair(first=3, second=1, values=np.full((3, 2), 4.0), variance=5.0))
+
+    assert sharper.values.tolist() == [[7.0, 7.0]] * 3
+    assert sharper.variance == 2.5
+
+
+def test_few_attributes_and_many_records_tell_what_three_do_together() -> None:
+    generator = np.random.default_rng(8)
+    first, second = generator.integers(0, 6, (2, 40_000))
+    third = np.where(generator.random(40_000) < 0.8, (first + second) % 6, generator.integers(0, 6, 40_000))
+    table = Counts.from_columns(schema_of(6, 6, 6), np.column_stack([first, second, third]))
+    true, errors = np.bincount(first * 36 + second * 6 + third, minlength=216).reshape(6, 6, 6), []
+    for signal in (budget_module.JOINT_SIGNAL, 10**18):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(budget_module, "JOINT_SIGNAL", signal)
+            release = View(epsilon=10, neighbours="add-remove").publish(Tabled(table), rng=SeededRng(2))
+        errors.append(float(np.abs(open_view(release).marginal(list(table.schema.names)) - true).sum()))
+
+    assert errors[0] < errors[1] / 20
 
 
 class Seen:

@@ -49,6 +49,9 @@ MANY_FOR_PAIRS = 24  # attributes: with more, many pairs are chosen with little 
 CHOICE_SHARE = 0.3  # of the records: a pair that is so far off stands out in a choice among many
 MOST_SHARE_OF_PAIRS = 0.3  # of the amount, with many attributes and few records
 SIGNAL_TO_ALL_PAIRS = 1600  # records times epsilon per attribute; the three chosen on made-up tables of 30 and 100
+JOINT_SHARE = Fraction(1, 10)  # of what pairs would have: for the table of all attributes of a view of few
+JOINT_SIGNAL = 3300  # records over the noise of a cell of a pair: below, pairs need all of it. Both were chosen on
+# small-adult and the first four columns of Star, HI, SLID and Vocab (pydataset), at pure epsilon 1 and 10
 MOST_CHOICE_SHARE = 60  # of one choice; what choices do not need goes to the tables
 
 
@@ -261,6 +264,12 @@ def has_signal_for_all_pairs(budget: ViewBudget, amount: Fraction, records: floa
     if not attributes - 1 < pairs <= MOST_PAIRS_BEYOND or amount <= 0:
         return False
     return records / budget.deviation(amount * ALL_PAIRS_SHARE, pairs) >= LEAST_SIGNAL_BEYOND
+
+
+def share_joint(part: Fraction, budget: ViewBudget, *, pairs: int, records: float) -> Fraction:
+    """What of the part of all pairs goes to one table of all attributes: nothing unless pairs are known well."""
+    share = part * JOINT_SHARE
+    return share if records >= JOINT_SIGNAL * budget.deviation(part - share, pairs) else Fraction(0)
 
 
 def split_epsilon(

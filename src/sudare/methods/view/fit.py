@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -61,6 +62,28 @@ class GroupSums:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class JointTable:
+    """A noisy table of all attributes of one clique over their coarse bins: what three and more do together."""
+
+    attributes: tuple[int, ...]  # in order
+    values: Reals
+    variance: float
+
+    def add_up(self, *kept: int) -> tuple[Reals, float]:
+        """The table of some attributes, in order, and the variance of its cells."""
+        out = tuple(axis for axis, attribute in enumerate(self.attributes) if attribute not in kept)
+        sums: Reals = self.values.sum(axis=out)
+        return sums, self.variance * self.values.size / sums.size
+
+    def sharpen(self, pair: Pair) -> Pair:
+        """Combine the table of a pair with the sums of this one, weighted by the inverse of their variances."""
+        sums, variance = self.add_up(*pair.ends)
+        weight = variance / (pair.variance + variance)
+        values = weight * pair.values + (1 - weight) * (sums if pair.first < pair.second else sums.T)
+        return replace(pair, values=values, variance=weight * pair.variance)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Measurements:
     """Everything measured so far. A total of variance 0 is public."""
 
@@ -70,6 +93,7 @@ class Measurements:
     bins: tuple[Codes, ...] = ()  # the coarse bin of every value, attribute by attribute
     pairs: tuple[Pair, ...] = field(default=())
     sums: tuple[GroupSums, ...] = field(default=())
+    joint: JointTable | None = None
     is_gaussian: bool = False  # the law of the noise, to be drawn again around the fit
 
     @property
@@ -118,12 +142,15 @@ MARGIN_ROUNDS = 12
 NEAREST_ROUNDS = 15
 LAST_SWEEPS = 6  # over single attributes alone
 NO_RECORDS = 1e-250  # records
+JOINT_ROUNDS = 10  # over the pairs of a clique, after its own table moved it
 
 
 def fit(measured: Measurements, tree: CliqueTree, *, start: Factors | None = None, sweeps: int = SWEEPS) -> Factors:
     """Fit the model of a tree to what was measured."""
     total, margins = estimate_margins(measured)
-    targets = {pair.ends: target_table(pair, margins, total) for pair in measured.pairs}
+    joint = measured.joint
+    pairs = measured.pairs if joint is None else [joint.sharpen(pair) for pair in measured.pairs]
+    targets = {pair.ends: target_table(pair, margins, total) for pair in pairs}
     tables = [_product([margins[attribute] for attribute in clique], total) for clique in tree.cliques]
     if start is not None:  # an attribute that stands alone has nothing else to follow than its own histogram
         tables = [
@@ -133,6 +160,8 @@ def fit(measured: Measurements, tree: CliqueTree, *, start: Factors | None = Non
     if targets and total > 0:
         is_forest = all(len(clique) <= 2 for clique in tree.cliques)
         _Fit(tree, tables, targets, margins).run(1 if is_forest else sweeps)
+        if joint is not None:
+            tables = _bend_all(tables, tree, joint)
     tables = [table * (total / max(float(table.sum()), 1e-300)) for table in tables]  # damped steps drift a little
     return Factors(tree, tuple(table[None] for table in tables))
 
@@ -149,6 +178,10 @@ def estimate_margins(measured: Measurements) -> tuple[float, list[Reals]]:
             noise = pair.variance * pair.values.shape[1 - axis]
             top[attribute] = top[attribute] + pair.values.sum(axis=1 - axis) / noise
             bottom[attribute] = bottom[attribute] + 1.0 / noise
+    if measured.joint is not None:
+        for attribute in measured.joint.attributes:
+            values, noise = measured.joint.add_up(attribute)
+            top[attribute], bottom[attribute] = top[attribute] + values / noise, bottom[attribute] + 1.0 / noise
     means = [above / below for above, below in zip(top, bottom, strict=True)]
     variances: list[Reals] = [np.asarray(1.0 / below, dtype=np.float64) for below in bottom]
     for known in measured.sums:
@@ -188,6 +221,9 @@ def estimate_total(measured: Measurements) -> float:
     estimates += [(float(one_way.values.sum()), one_way.variance * one_way.values.size) for one_way in measured.ones]
     estimates += [(float(pair.values.sum()), pair.variance * pair.values.size) for pair in measured.pairs]
     estimates += [(float(known.values.sum()), known.variance * known.values.size) for known in measured.sums]
+    if measured.joint is not None:
+        values, variance = measured.joint.add_up()
+        estimates.append((float(values), variance))
     weights = np.array([1.0 / variance for _, variance in estimates])
     return max(0.0, float(weights @ np.array([value for value, _ in estimates]) / weights.sum()))
 
@@ -236,6 +272,37 @@ def nearest_lines(table: Reals, totals: Reals) -> Reals:
     last = np.maximum((falling > shifts).sum(axis=1) - 1, 0)
     moved: Reals = np.maximum(table - shifts[np.arange(len(table)), last][:, None], 0.0)
     return moved
+
+
+def bend(table: Reals, joint: JointTable) -> Reals:
+    """Move the table of a clique, which follows from its pairs, towards the noisy table of all its attributes.
+
+    A cell of m records is supposed to be off by a variance of c m, with the c that what is off beyond the noise has on
+    average; the less that is beside the noise, the less is taken over. Then the table gets back its pairs.
+    """
+    off = joint.values - table
+    excess = float((off**2).sum()) - joint.variance * off.size
+    if excess <= 0:
+        return table
+    prior = excess / max(float(table.sum()), 1e-9) * table
+    moved = np.maximum(table + prior / (prior + joint.variance) * off, LEAST_SHARE_OF_INDEPENDENCE * table)
+    pairs = [tuple(axis for axis in range(table.ndim) if axis not in ends)
+             for ends in itertools.combinations(range(table.ndim), 2)]  # fmt: skip
+    sums = [table.sum(axis=out, keepdims=True) for out in pairs]
+    for _ in range(JOINT_ROUNDS):
+        for out, wanted in zip(pairs, sums, strict=True):
+            moved *= _ratio(wanted, moved.sum(axis=out, keepdims=True))
+    return moved
+
+
+def _bend_all(tables: list[Reals], tree: CliqueTree, joint: JointTable) -> list[Reals]:
+    """Bend the clique of all attributes; cliques within it become its sums."""
+    whole = bend(tables[tree.cliques.index(joint.attributes)], joint)
+    bent = replace(joint, values=whole)
+    return [
+        bent.add_up(*clique)[0].copy() if set(clique) <= set(joint.attributes) else table
+        for clique, table in zip(tree.cliques, tables, strict=True)
+    ]
 
 
 def _product(margins: list[Reals], total: float) -> Reals:

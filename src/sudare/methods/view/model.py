@@ -20,11 +20,13 @@ from sudare.methods.view.budget import (
     by_size,
     count_tables,
     find_varying,
+    share_joint,
     split_budget,
 )
 from sudare.methods.view.exam import plan_exam
 from sudare.methods.view.fit import (
     GroupSums,
+    JointTable,
     Measurements,
     OneWay,
     Pair,
@@ -378,7 +380,9 @@ def _add_pairs(
     earlier = fit(measured, CliqueTree.alone(d))
     growth = _Growth(binned, earlier, measured, budget, rng)
     if shares.more and shares.picks + shares.more == len(growth.all) and growth.take_all():
-        growth.measure(table, shares.choices + shares.forest + shares.extras, rng, last=True)
+        part = shares.choices + shares.forest + shares.extras
+        spent = growth.measure_joint(part, rng)
+        growth.measure(table, part - spent, rng, last=True)
         return FittedModel(measured=growth.measured, tree=growth.tree, factors=growth.factors, earlier=earlier)
     sigma = budget.deviation(shares.forest, shares.picks)
     growth.choose(shares.picks, budget.choice(each), sigma, growth.joining, rng, caution=shares.caution)
@@ -521,6 +525,19 @@ class _Growth:
         known = {pair.ends for pair in self.measured.pairs} | set(self.chosen)
         self.prices = self.tree.prices(self.binned.widths)
         return [ends for ends in self.all if ends not in known and {ends, ends[::-1]} & self.prices.keys()]
+
+    def measure_joint(self, part: Fraction, rng: Rng) -> Fraction:
+        """Measure the table of all attributes, if that pays; what it has cost: a record lies in one cell of it."""
+        axes = tuple(place for place, width in enumerate(self.binned.widths) if width > 1)
+        share = share_joint(part, self.budget, pairs=len(self.chosen), records=float(self.factors.totals[0]))
+        if share and len(axes) > 2:
+            noise, shape = self.budget.noise(share), tuple(self.binned.widths[place] for place in axes)
+            codes = np.ravel_multi_index(tuple(self.binned.columns[place] for place in axes), shape)
+            noisy = noise.add(histogram(codes, self.binned.values, math.prod(shape)), rng=rng).astype(np.float64)
+            joint = JointTable(attributes=axes, values=noisy.reshape(shape), variance=noise_variance(noise))
+            self.measured = replace(self.measured, joint=joint)
+            return share
+        return Fraction(0)
 
     def measure(self, table: CellTable, part: Fraction, rng: Rng, *, last: bool) -> None:
         """Spend a round on the chosen pairs, or, without any, on the one-way tables once more."""

@@ -230,9 +230,13 @@ def noised(measured: Measurements, factors: Factors, shares: list[Reals], *, rng
     for known in measured.sums:
         held = np.bincount(known.groups, factors.of([known.attribute])[0]).astype(np.float64)
         sums.append(replace(known, values=add_noise(held, variance=known.variance, rng=rng)))
+    joint = measured.joint
+    if joint is not None:
+        held = factors.of(joint.attributes)[0]
+        joint = replace(joint, values=add_noise(held, variance=joint.variance, rng=rng))
     if measured.total_variance:
         total = float(add_noise(np.array([total]), variance=measured.total_variance, rng=rng)[0])
-    return replace(measured, total=total, ones=ones, pairs=pairs, sums=tuple(sums))
+    return replace(measured, total=total, ones=ones, pairs=pairs, sums=tuple(sums), joint=joint)
 
 
 def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
