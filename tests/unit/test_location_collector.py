@@ -178,6 +178,48 @@ def test_intervals_of_95_percent_hold_for_cells_people_and_blocks_of_rough_towns
     assert max(shares["cells"], shares["people"]) <= (1 if beta == "1/250" else 0.995), shares
 
 
+def camps(side: int, seed: int) -> Floats:
+    """Shares of a town of four single cells in empty land."""
+    numbers = np.random.default_rng(seed)
+    people = np.full(side * side, 0.1 / side**2)
+    people[numbers.choice(side * side, 4, replace=False)] = numbers.uniform(0.5, 1.5, 4)
+    return _normed(people)
+
+
+def test_a_few_camps_in_empty_land_are_covered_though_the_model_knows_no_such_town() -> None:
+    made, held = device_file(square(16), "1/250"), []
+    for seed in range(4):
+        true = np.random.default_rng(seed).multinomial(3_000, camps(16, seed))
+        found = estimate_people(made, send(made, true, seed)).cells
+        held.append(np.average((found.low <= true) & (true <= found.high), weights=true))
+
+    assert min(held) > 0.9, held  # by the model alone the least is below 0.5
+
+
+def test_one_cell_alone_could_hold_at_least_those_who_are_there() -> None:
+    made, true = device_file(square(9), "1/100"), np.zeros(81, dtype=np.int64)
+    true[[40, 44]] = 5_000, 20
+    reports = send(made, true, 3)
+
+    most = density.bound_alone(make_flow(made.mechanism), reports.astype(np.float64))
+
+    assert 5_000 <= most[40] <= 5_020
+    assert most[44] >= 20
+
+
+def test_busy_cells_are_found_in_as_few_steps_as_quiet_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, shares = device_file(square(40), "1/100"), rough_town(40, 5)
+    shares[[410, 1130]] = 0.1, 0.05
+    true = np.random.default_rng(2).multinomial(400_000, _normed(shares))
+    reports = send(made, true, 2)
+
+    few = estimate_people(made, reports).cells.people
+    monkeypatch.setattr(density, "FIT_STEPS", 400)
+    many = estimate_people(made, reports).cells.people
+
+    assert np.abs(few - many).sum() / 2 < 0.015 * true.sum()  # 0.035 after 70 steps that are as long everywhere
+
+
 def edge(side: int, seed: int) -> Floats:
     """Shares of a town that ends at a straight line: blocks of ten cells begin and end where the town does."""
     up, right = np.random.default_rng(seed).choice([10, 20], 2)

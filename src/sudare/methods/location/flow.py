@@ -144,7 +144,7 @@ class NearbyFlow:
     weights: Reals
     blur: Any
     reach: float  # in units of 1/beta
-    _kernels: dict[tuple[int, str], Any] = field(default_factory=dict)
+    _kernels: dict[int, Any] = field(default_factory=dict)
     _coarse: list[NearbyFlow] = field(default_factory=list)
 
     @classmethod
@@ -212,14 +212,14 @@ class NearbyFlow:
         return means
 
     def _multiply(self, values: Samples, power: int) -> Samples:
-        """Multiply with k, its entries to a power, in the floats of the values."""
-        key = power, values.dtype.name
-        if key not in self._kernels:
+        """Multiply with k, its entries to a power, in 32-bit floats: terms are above 0, and sums keep six digits."""
+        if power not in self._kernels:
             raised = self.kernel.copy()
-            raised.data = (raised.data**power).astype(values.dtype)
-            self._kernels[key] = raised
-        product: Samples = (self._kernels[key] @ np.ascontiguousarray(values.T)).T
-        return product
+            raised.data = (raised.data**power).astype(np.float32)
+            self._kernels[power] = raised
+        right = np.ascontiguousarray(values.T, dtype=np.float32)
+        product: Samples = (self._kernels[power] @ (right[:, 0] if len(values) == 1 else right)).T
+        return product.reshape(values.shape).astype(values.dtype, copy=False)
 
     @staticmethod
     def _like(factors: Samples, values: Samples) -> Samples:
