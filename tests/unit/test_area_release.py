@@ -341,6 +341,11 @@ def test_sql_knows_areas_and_levels(tmp_path: Path) -> None:
     assert (one.high - one.low) / 2 == pytest.approx(frame["margin"][at][0], rel=0.15)
 
 
+def test_a_level_of_areas_that_is_asked_from_cells_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ParameterError, match="town is a level of areas, and no column of the cells; ask FROM areas"):
+        open_table(publish(epsilon=1)).sql("SELECT SUM(count) FROM cells WHERE town = 't3'")
+
+
 def test_sql_adds_up_a_mesh_by_its_levels() -> None:
     mesh = Attribute(name="mesh", domain=MeshCells(level=2, area=("5339", "5340")))
     schema = Schema(name="people", attributes=(mesh,))

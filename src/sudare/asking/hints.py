@@ -32,6 +32,8 @@ def check_function(name: str, columns: Sequence[str]) -> None:
 def refuse_column(name: str, columns: Sequence[str], schema: Schema | None) -> ParameterError:
     """The refusal of a name that is no column; what may be a value is told to stand in single quotes."""
     known = list_some(list(columns), 20)
+    if schema is not None and name in [level for division in schema.areas for level in division.levels]:
+        return ParameterError("{name} is a level of areas, and no column of the cells; ask FROM areas", name=name)
     is_value = schema is not None and any(
         isinstance(attribute.domain, Values) and name in attribute.domain.values for attribute in schema.attributes
     )
