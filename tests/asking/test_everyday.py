@@ -396,3 +396,16 @@ def test_quantiles_and_correlations_of_logarithms_use_where() -> None:
     assert (again.value, again.low, again.high) == pytest.approx((median.value, median.low, median.high))
     assert -1 <= correlation.low <= correlation.value <= correlation.high <= 1
     assert root.high**2 == pytest.approx(least.high)
+
+
+def test_a_mean_of_one_number_inside_a_condition_is_that_number() -> None:
+    """The mean of fives came out as 5 less rounding, and fives were above it."""
+    ages = Attribute(name="age", domain=NumberBins.of_width(0, 100, 5), grain=Fraction(1))
+    sexes = Attribute(name="sex", domain=Values(("F", "M")))
+    view = make_view(Schema(name="people", attributes=(ages, sexes)))
+    for age in (5, 7, 13, 41, 67):
+        alone = f"SELECT AVG(age) FROM view WHERE age = {age} AND sex = 'F'"
+        ((inside,),) = view.sql(f"SELECT COUNT(*) FROM view WHERE age > ({alone})").rows
+        ((plain,),) = view.sql(f"SELECT COUNT(*) FROM view WHERE age > {age}").rows
+
+        assert inside.value == pytest.approx(plain.value)

@@ -157,6 +157,7 @@ class Session:
             else:
                 self.early.append(found)
             value = self.given.pop(0) if self.given else found.value
+            value = float(f"{value:.12g}")  # the mean of fives is 5, and not 5 less the rounding of floats
             if cell.is_day:
                 return Cast(Literal("text", date.fromordinal(round(value)).isoformat()), "date")
             return Literal("number", Fraction(value))
