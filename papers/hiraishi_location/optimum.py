@@ -73,6 +73,8 @@ def solve_optimum(grid: PlaneGrid, epsilon: float, people: Numbers) -> float:
             bounds=(0, None),
             method="highs-ipm",
         )
+        if found.x is None:
+            raise RuntimeError(f"no optimum at epsilon {epsilon}: {found.message}; take smaller cells or epsilon")
         law = found.x.reshape(size, size)
         broken = law[:, None, :] - factors[:, :, None] * law[None, :, :] > BROKEN
         if not (broken & ~is_taken).any():
