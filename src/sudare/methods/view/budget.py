@@ -51,7 +51,7 @@ MOST_SHARE_OF_PAIRS = 0.3  # of the amount, with many attributes and few records
 SIGNAL_TO_ALL_PAIRS = 1600  # records times epsilon per attribute; the three chosen on made-up tables of 30 and 100
 JOINT_SHARE = Fraction(1, 10)  # of what pairs would have: for the table of all attributes of a view of few
 JOINT_SIGNAL = 3300  # records over the noise of a cell of a pair: below, pairs need all of it. Both were chosen on
-# small-adult and the first columns of Star, HI, SLID and Vocab, the share also on diamonds, CPSch3 and Snmesp (pydataset)
+# small-adult and columns of Star, HI, SLID and Vocab, the share also on diamonds, CPSch3 and Snmesp (pydataset)
 MOST_CHOICE_SHARE = 60  # of one choice; what choices do not need goes to the tables
 
 
