@@ -290,6 +290,9 @@ def test_counts_are_read_as_they_were_written_and_a_damaged_file_is_refused(tmp_
     counts.write(tmp_path / "h.pairs")
     again = PairCounts.read(tmp_path / "h.pairs")
     (tmp_path / "bad.pairs").write_bytes(b"PK\x03\x04 no")
+    values, rows = counts.triples["a", "b", "c"]
+    replace(counts, triples={("a", "b", "c"): (values + 90, rows)}).write(tmp_path / "codes.pairs")
+    replace(counts, pairs={**counts.pairs, ("a", "b"): (values[:, :2], rows + 1)}).write(tmp_path / "sums.pairs")
 
     assert again is not None
     assert (again.rows, again.schema, list(again.pairs)) == (counts.rows, counts.schema, list(counts.pairs))
@@ -298,5 +301,6 @@ def test_counts_are_read_as_they_were_written_and_a_damaged_file_is_refused(tmp_
     assert all((again.triples[names][0] == counts.triples[names][0]).all() for names in counts.triples)
     assert (tmp_path / "h.pairs").stat().st_mode & 0o077 == 0
     assert PairCounts.read(tmp_path / "none.pairs") is None
-    with pytest.raises(SourceError, match="pair counts"):
-        PairCounts.read(tmp_path / "bad.pairs")
+    for name in ("bad", "codes", "sums"):
+        with pytest.raises(SourceError, match="pair counts"):
+            PairCounts.read(tmp_path / f"{name}.pairs")

@@ -153,18 +153,27 @@ class PairCounts:
             schema=schema,
             rows=int(rows),
             singles=singles,
-            pairs=_read_tables(arrays, "pair/", 2),
-            triples=_read_tables(arrays, "triple/", 3),
+            pairs=_read_tables(arrays, "pair/", 2, singles),
+            triples=_read_tables(arrays, "triple/", 3, singles),
         )
 
 
-def _read_tables(arrays: dict[str, Codes], kind: str, width: int) -> dict[tuple[str, ...], tuple[Codes, Codes]]:
+def _read_tables(
+    arrays: dict[str, Codes], kind: str, width: int, singles: dict[str, Codes]
+) -> dict[tuple[str, ...], tuple[Codes, Codes]]:
+    """Read the tables of so many attributes; ValueError unless each sums up to the counts of its attributes."""
     tables = {}
     for key, table in arrays.items():
         if key.startswith(kind):
             names = tuple(key.removeprefix(kind).split("\n"))
-            if len(names) != width or table.shape[1] != width + 1:
+            if len(names) != width or table.shape[1] != width + 1 or int(table.min(initial=0)) < 0:
                 raise ValueError
+            for place, name in enumerate(names):
+                if int(table[:, place].max(initial=0)) >= max(1, len(singles[name])):
+                    raise ValueError
+                summed = np.bincount(table[:, place], weights=table[:, width], minlength=len(singles[name]))
+                if not np.array_equal(summed, singles[name]):
+                    raise ValueError
             tables[names] = table[:, :width], table[:, width]
     return tables
 
