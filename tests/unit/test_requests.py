@@ -401,6 +401,18 @@ def test_the_rule_of_a_table_is_told_in_the_language_of_the_reader_whatever_that
     assert "disease の異なる値が 2 種類以上" in rule.render("ja")
 
 
+@pytest.mark.parametrize("value", ["x", 1.5, -1, True, 10**6])
+def test_a_verdict_file_with_a_law_that_no_table_has_is_refused(
+    store: RequestStore, tmp_path: Path, value: object
+) -> None:
+    place = tmp_path / "forged.verdicts"
+    facts = {"format": 1, "schema": store.schema.fingerprint, "policy": store.policy.to_value(), "measured": []}
+    place.write_text(json.dumps({**facts, "law": {"exponent": value, "eighths": 1}}), encoding="utf-8")
+
+    with pytest.raises(RequestError, match="cannot be read"):
+        VerdictFile.read(place, store.schema, store.policy)
+
+
 def test_own_groups_are_merged_or_moved_to_the_bounds_of_a_level(store: RequestStore) -> None:
     with open_table(store) as source:
         measure_table(store, source)

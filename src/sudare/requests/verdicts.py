@@ -50,6 +50,12 @@ class RoundedLaw:
     exponent: int
     eighths: int
 
+    def __post_init__(self) -> None:
+        if type(self.exponent) is not int or not 0 <= self.exponent < LAW_EXPONENTS:
+            raise ValueError
+        if type(self.eighths) is not int or not 0 <= self.eighths < LAW_EIGHTHS:
+            raise ValueError
+
     def k_at(self, cells: float) -> float:
         """Predict k for a number of cells."""
         return float(2.0 ** (self.exponent - self.eighths / 8 * math.log2(max(1.0, cells)))) + 1
