@@ -342,9 +342,11 @@ class View(CurrencyMethod):
         return [*values, float(drawn.measured.total)]
 
     def summarise(self, made: Made, *, out: Path) -> Summary:
-        """Tell how many rows the view has."""
+        """Tell how many numbers the view stores: those of its tables, which are no rows of people."""
         rows = sum(frame.rows for frame in made.release.frames.values())
-        return Summary(headline=text("a view of {rows} rows published in {out}", rows=rows, out=out), rows=rows)
+        return Summary(
+            headline=text("a view that stores {numbers} numbers published in {out}", numbers=rows, out=out), rows=rows
+        )
 
     @classmethod
     def page(
