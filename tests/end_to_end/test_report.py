@@ -203,6 +203,7 @@ def test_a_japanese_page_is_japanese_throughout(
         (("nowhere",), "nowhere is not a release"),
         (("out", "-o", "out/report.html"), "is inside the release"),
         (("out", "-o", "people.csv"), "people.csv exists; choose another file or remove it"),
+        (("out", "-o", "report.pdf"), "report.pdf is to hold a page in HTML; choose a name that ends in .html"),
         (("out", "-o", "no/report.html"), "there is no directory no"),
         (("out", "--schema", "people.toml"), "--schema needs --truth"),
         (("out", "--truth", "none.csv", "--schema", "people.toml"), "none.csv"),

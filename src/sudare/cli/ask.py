@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sudare.cli.help import Worded, option
-from sudare.cli.terminal import LEDGER, json_option, print_json, progress, table
+from sudare.cli.terminal import LEDGER, check_page_name, json_option, print_json, progress, table
 from sudare.errors import ParameterError, ReleaseError
 from sudare.text import say, text
 
@@ -276,6 +276,7 @@ def report(directory: Path, out: Path, truth: str | None, **reading: Any) -> Non
     """Write the page and tell where it is."""
     from sudare.app import write_report
 
+    check_page_name(out)
     with progress(say("drawing")) as moved:
         write_report(directory, out, truth=truth, progress=moved, **reading)
     click.echo(say("report written to {out}", out=out))

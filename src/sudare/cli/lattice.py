@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sudare.cli.help import Worded, option
-from sudare.cli.terminal import json_option, print_json, print_lines
+from sudare.cli.terminal import check_page_name, json_option, print_json, print_lines
 from sudare.text import say, text
 
 PATH = click.Path(path_type=Path)
@@ -55,13 +55,12 @@ def lattice(
     **given: Any,
 ) -> None:
     """Measure, print, and write the page."""
-    from sudare.atomic import check_new_file
     from sudare.methods.kanon import KAnonymity
     from sudare.requests.choices import list_choices, write_choices
     from sudare.schema import Schema
 
     if out is not None:
-        check_new_file(out)
+        check_page_name(out)
     schema = Schema.read(schema_file)
     names = {name: value for name in ("quasi", "weights") if (value := given.pop(name)) is not None}
     method = KAnonymity(**given, **names)

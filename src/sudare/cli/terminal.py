@@ -51,6 +51,16 @@ def progress(text: str) -> Iterator[Progress | None]:
         yield lambda share: bars.update(task, completed=share)
 
 
+def check_page_name(out: Path) -> None:
+    """Refuse a file for a page that exists, or whose ending says that it is something else."""
+    from sudare.atomic import check_new_file
+    from sudare.errors import ParameterError
+
+    check_new_file(out)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ParameterError("{out} is to hold a page in HTML; choose a name that ends in .html", out=out)
+
+
 def print_lines(lines: Iterable[Words | Listing]) -> None:
     """Print texts one a line, and tables with their columns lined up."""
     for line in lines:
