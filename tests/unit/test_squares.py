@@ -422,9 +422,10 @@ def test_halved_noise_of_squares_is_found_by_the_replay(monkeypatch: pytest.Monk
     assert not all(run())
 
 
-def test_rings_are_the_means_of_the_cells_around() -> None:
+@pytest.mark.parametrize("share", [0.6, 1.0], ids=["with gaps", "whole"])
+def test_rings_are_the_means_of_the_cells_around(share: float) -> None:
     random = np.random.default_rng(1)
-    is_there = random.random((7, 9)) < 0.6
+    is_there = random.random((7, 9)) < share
     values = random.normal(0, 5, (7, 9)) * is_there
     grid = MapGrid(height=7, width=9, index=np.flatnonzero(is_there))
 

@@ -105,7 +105,7 @@ def _tabulate(
 ) -> tuple[Reals, Reals]:
     """Work out means and variances of every class at its nodes (classes * NODES, STEPS)."""
     means, spreads = [], []
-    ordered = np.argsort(number, kind="stable")
+    ordered = np.argsort(number.astype(np.uint8), kind="stable")  # CLASSES are few: bytes are sorted by counting
     starts = np.searchsorted(number[ordered], np.arange(len(edges)))
     for place, (low, high) in enumerate(itertools.pairwise(edges.tolist())):
         members = ordered[starts[place] : starts[place + 1]]
@@ -170,11 +170,17 @@ class MapGrid:
     def ring_means(self, values: Reals) -> tuple[Reals, Reals]:
         """For every cell the mean of the 8 cells around it, and of the 16 around those; NaN where there are none."""
         found = []
-        rings = zip(_add_rings(self.spread(values)), _add_rings(self.spread(np.ones(self.index.size))), strict=True)
-        for total, number in rings:
+        for total, number in zip(_add_rings(self.spread(values)), self._count_rings(), strict=True):
             with np.errstate(invalid="ignore", divide="ignore"):
                 found.append((total / np.where(number > 0.5, number, np.nan)).ravel()[self.index])
         return found[0], found[1]
+
+    def _count_rings(self) -> tuple[Reals, Reals]:
+        """For every place of the rectangle the cells in the two rings around it."""
+        if self.index.size < self.height * self.width:
+            return _add_rings(self.spread(np.ones(self.index.size)))
+        near, far = (_count_around(self.height, self.width, reach) for reach in (1, 2))
+        return near - 1, far - near
 
     def interpolate(self, density: Reals, side: int) -> Reals:
         """Interpolate between the middles of squares, whose densities are given on their own rectangle."""
@@ -188,6 +194,15 @@ class MapGrid:
             density = np.moveaxis(density, 0, axis)
         smooth: Reals = density.ravel()[self.index]
         return smooth
+
+
+def _count_around(height: int, width: int, reach: int) -> Reals:
+    """Count the places of a rectangle in the square around each of them, itself among them."""
+    sides = []
+    for length in (height, width):
+        place = np.arange(length)
+        sides.append((np.minimum(place + reach, length - 1) - np.maximum(place - reach, 0) + 1).astype(np.float64))
+    return np.multiply.outer(sides[0], sides[1])
 
 
 def _add_rings(grid: Reals) -> tuple[Reals, Reals]:
