@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import random
 import tomllib
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
@@ -42,6 +44,63 @@ def draft(path: Path) -> dict[str, dict[str, Any]]:
         findings = source.check()
     assert findings.fits, [(problem.attribute, str(problem.problem), problem.rows) for problem in findings.problems]
     return {table["name"]: table for table in tomllib.loads(proposed.toml)["attribute"]}
+
+
+def test_amounts_written_as_offices_do_get_the_bins_of_a_long_tail() -> None:
+    yen = [1_000 * round(math.exp(random.Random(row).gauss(8, 1))) for row in range(ROWS)]
+    found = draft(write_table({"収入": lambda row: f"{yen[row]:,}円"}))
+
+    assert found["収入"]["format"] == "1,234円"
+    assert len([edge for edge in found["収入"]["edges"] if edge <= sorted(yen)[ROWS // 2]]) == 3
+    assert found["収入"]["grain"] == 1_000
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_grain_is_seen_in_all_rows_of_a_column_with_many_values(suffix: str) -> None:
+    columns = {
+        "bmi": lambda row: (150 + 7 * row % 301) / 10,
+        "once finer": lambda row: (150 + 7 * row % 301) / 10 + 1e-7 * (row == 24_000),
+        "wage": lambda row: 100 * (row * 31 % 5_003),
+        "once odd": lambda row: 100 * (row * 31 % 5_003) + (row == 24_000),
+        "anywhere": lambda row: row * math.pi % 50,
+    }
+    path = write_table(columns)
+    if suffix == "parquet":
+        duckdb.sql("COPY (FROM 't.csv') TO 't.parquet'")
+        path = Path("t.parquet")
+    found = draft(path)
+
+    assert {name: keys["grain"] for name, keys in found.items()} == {
+        "bmi": 0.1,
+        "once finer": 0,
+        "wage": 100,
+        "once odd": 1,
+        "anywhere": 0,
+    }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_check_tells_of_numbers_between_the_multiples_of_a_declared_grain(suffix: str) -> None:
+    columns = {"bmi": lambda row: row % 300 / 10, "yen": lambda row: f"{1_000 * row + (row == 7):,}円"}
+    path = write_table(columns, rows=900)
+    if suffix == "parquet":
+        duckdb.sql("COPY (FROM 't.csv') TO 't.parquet'")
+        path = Path("t.parquet")
+    bmi = '[[attribute]]\nname = "bmi"\nkind = "number"\nbins = { start = 0, stop = 30, width = 1 }\n'
+    yen = '[[attribute]]\nname = "yen"\nkind = "number"\nformat = "1,234円"\nmissing = ["29,000円"]\n'
+    yen += "bins = { start = 0, stop = 1000000, width = 100000 }\n"
+    head = '[sudare]\nschema = 1\nname = "people"\n[unit]\nkind = "row"\n'
+
+    def check(bmi_grain: str, yen_grain: str) -> list[str]:
+        Path("s.toml").write_text(f"{head}{bmi}grain = {bmi_grain}\n{yen}grain = {yen_grain}\n", encoding="utf-8")
+        with sources.open(path, Schema.read("s.toml")) as source:
+            return [str(note).partition(";")[0] for note in source.check().notes]
+
+    assert check("0.1", "1") == check("0", "0") == []
+    assert check("0.5", "1000") == [
+        "bmi: 720 rows hold no multiple of its grain, 0.5",
+        "yen: 1 rows hold no multiple of its grain, 1000",
+    ]
 
 
 def test_ranges_come_from_the_whole_column_and_not_from_its_first_rows() -> None:

@@ -63,8 +63,28 @@ _DAY = re.compile(r"(^|[_ .-])(date|day)([_ .-]|$)|日$|日付", re.IGNORECASE)
 _PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
 
 
-MOST_GRAINED = 200  # different values of which all are known, whether a door reads them as texts or as floats
-GRAINS = tuple(Fraction(step) for step in ("1", "0.5", "0.25", "0.1", "0.05", "0.01", "0.005", "0.001"))
+GRAINS = tuple(
+    Fraction(step)
+    for step in (
+        "1000000",
+        "100000",
+        "10000",
+        "1000",
+        "100",
+        "10",
+        "1",
+        "0.5",
+        "0.25",
+        "0.1",
+        "0.05",
+        "0.01",
+        "0.005",
+        "0.001",
+    )
+)
+LEAST_OF_TENS = (
+    20  # different numbers, before tens, hundreds, thousands are taken for their grain: few may be so by chance
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +95,8 @@ class ColumnFacts:
     them; `counts` tells how many rows each has. `low` and `high` are the smallest and the largest number or day of all
     rows, `tail` the number that a twentieth of the rows reach. `distinct` does not count missing values; where `values`
     is None it may be a lower bound. `marks` stand for missing values. `mesh` is what mesh codes were seen: digits,
-    first-level codes, rows of anything else. `unreadable` names a type that cannot be read.
+    first-level codes, rows of anything else. `grain` is what the numbers of all rows were seen to be multiples of.
+    `unreadable` names a type that cannot be read.
     """
 
     name: str
@@ -96,6 +117,7 @@ class ColumnFacts:
     number_format: str | None = None
     date_format: str | None = None
     mesh: tuple[int, tuple[str, ...], int] | None = None
+    grain: Fraction | None = None
     unreadable: str | None = None
 
 
@@ -153,11 +175,10 @@ def find_type(column: ColumnFacts) -> ColumnFacts:
     if set(texts) <= {"false", "true"}:
         return replace(column, type="boolean")
     if column.number_format is not None:
-        written = [
-            amount for text in texts if (amount := read_number_format(column.number_format).read(text)) is not None
-        ]
-        is_whole = all(amount.denominator == 1 for amount in written)
-        return replace(column, type="number", low=min(written), high=max(written), is_whole=is_whole)
+        reader = read_number_format(column.number_format)
+        written = {amount for text in texts if (amount := reader.read(text)) is not None}
+        is_whole, grain = all(amount.denominator == 1 for amount in written), find_grain(written)
+        return replace(column, type="number", low=min(written), high=max(written), is_whole=is_whole, grain=grain)
     if column.date_format is not None:
         japanese = [day for text in texts if (day := read_japanese_day(text)) is not None]
         return replace(column, type="date", low=min(japanese), high=max(japanese))
@@ -304,7 +325,7 @@ def _guess_codes(column: ColumnFacts) -> Guess:
 
 def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     """Cut numbers: years by years, amounts with a long tail by 1, 2, 5, all else evenly."""
-    multiple = Fraction(1) if column.type == "integer" or column.is_whole is True else _find_grain(column)
+    multiple = column.grain or _read_grain(column)
     is_whole = multiple is not None and multiple.denominator == 1  # 2.0 too: half of a child is no bin
     written = {} if column.number_format is None else {"format": quote(column.number_format)}
     if is_whole and _YEAR.search(column.name) and low >= 1700 and high <= 2100:
@@ -312,7 +333,7 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     elif column.tail is not None and low >= 0 and column.tail > 0 and high > LONG_TAIL * column.tail:
         guessed = _guess_long_tail(high, column.tail, is_whole=is_whole)
     else:
-        guessed = _guess_number(low, high, is_whole=is_whole)
+        guessed = _guess_number(low, high, least=multiple if multiple is not None and is_whole else Fraction(0))
     if is_whole and _DAY.search(column.name) and low >= DAYS_OF_EXCEL[0] and high <= DAYS_OF_EXCEL[1]:
         note = text("Looks like days that Excel counts from 1900: format the cells as dates, and draft again.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
@@ -323,23 +344,33 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     return replace(guessed, keys=guessed.keys | grain | written)
 
 
-def _find_grain(column: ColumnFacts) -> Fraction | None:
-    """The largest usual step that all values are multiples of, where all of them are known."""
+def _read_grain(column: ColumnFacts) -> Fraction | None:
+    """The grain of a column whose values are all known; 1 where only that they are whole is."""
     known = [to_number(value) for value in column.values or ()]
     numbers = [number for number in known if isinstance(number, Fraction)]
-    if not numbers or len(numbers) < len(known) or len(known) > MOST_GRAINED:
-        return None
-    return next((step for step in GRAINS if all((number / step).denominator == 1 for number in numbers)), None)
+    grain = find_grain(numbers) if numbers and len(numbers) == len(known) else None
+    return grain or (Fraction(1) if column.type == "integer" or column.is_whole is True else None)
 
 
-def _guess_number(low: Fraction, high: Fraction, *, is_whole: bool) -> Guess:
+def find_grain(numbers: Collection[Fraction]) -> Fraction | None:
+    """The largest usual step that all of these different numbers are multiples of.
+
+    >>> str(find_grain([Fraction("18.5"), Fraction("24.9")])), find_grain([Fraction(1, 3)])
+    ('1/10', None)
+    """
+    steps = [step for step in GRAINS if step <= 1 or len(numbers) >= LEAST_OF_TENS]
+    return next((step for step in steps if all((number / step).denominator == 1 for number in numbers)), None)
+
+
+def _guess_number(low: Fraction, high: Fraction, *, least: Fraction) -> Guess:
     """Cut a range into at most 20 bins whose width is 1, 2 or 5 times a power of ten, ends rounded outwards.
 
-    Bins of single whole numbers end one beyond the largest, which would else share the closed last bin.
+    No bin is narrower than `least`, the grain of whole numbers (0: of others). Bins of single whole numbers end one
+    beyond the largest, which would else share the closed last bin.
     """
-    width = max(_round_width(high - low), Fraction(is_whole))
+    width = max(_round_width(high - low), least)
     first, last = low // width, -(-high // width)
-    if is_whole and width == 1:
+    if width == least:
         last += 1
     start, stop = first * width, max(last, first + 1) * width
     comment = text("The ends were rounded outwards from the data; set them to what could occur.")

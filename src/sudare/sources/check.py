@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -15,11 +16,21 @@ from sqlglot import exp
 from sudare.errors import DomainError
 from sudare.schema import Attribute, DateBins, Impossible, MeshCells, NumberBins
 from sudare.schema.mesh import DIGITS, MESH_TEXT
-from sudare.schema.raw import to_date, to_number, to_text, trim
+from sudare.schema.raw import to_date, to_number, to_text, trim, write_decimal
 from sudare.sources import base
 from sudare.sources.base import Findings, Misfit, read_count
 from sudare.sources.count import count_over_limit, find_repeated_identifiers
-from sudare.sources.sql import Expression, all_of, in_runs, is_null, raw_column
+from sudare.sources.sql import (
+    Expression,
+    all_of,
+    choose,
+    in_runs,
+    is_multiple,
+    is_null,
+    literal,
+    raw_column,
+    read_text,
+)
 from sudare.text import Text, text
 
 if TYPE_CHECKING:
@@ -145,7 +156,7 @@ def check_rows(source: TableSource) -> Findings:
         ]
     if source.count_column is not None and source.count_column not in wrong:
         problems += _find_unusable_counts(source)
-    notes = (*source.notes, *_write_notes(source, wrong))
+    notes = (*source.notes, *_write_notes(source, wrong), *_find_finer_numbers(source, attributes))
     return Findings(problems=tuple(problems), notes=notes)
 
 
@@ -214,6 +225,36 @@ def _is_readable(attribute: Attribute, value: object) -> bool:
             return len(code) >= DIGITS[level - 1] and re.fullmatch(MESH_TEXT, code) is not None
         case _:
             return True
+
+
+def _find_finer_numbers(source: TableSource, attributes: Sequence[Attribute]) -> Iterator[Text]:
+    """Tell of rows between the multiples of a declared grain: a view takes it for true that there are none."""
+    for attribute in attributes:
+        if attribute.grain and (rows := _count_finer(source, attribute, attribute.grain)):
+            yield text(
+                "{name}: {rows} rows hold no multiple of its grain, {grain}; views would tell false ranges: correct the"
+                " grain in the schema, or write 0, which says that numbers lie anywhere",
+                name=attribute.name,
+                rows=rows,
+                grain=write_decimal(attribute.grain),
+            )
+
+
+def _count_finer(source: TableSource, attribute: Attribute, grain: Fraction) -> int:
+    column = source.column(attribute.name)
+    value = raw_column(column.column_id)
+    query = source.query([], [column.column_id], all_rows=True)
+    if column.family == "text" and attribute.number_format is not None:
+        query = query.select(value.as_("value"), exp.Count(this=exp.Star()).as_("n")).group_by("value")
+        counted = source.engine.stream(query)
+        read = ((to_number(attribute.read_formatted(raw)), n) for raw, n in counted if not attribute.means_missing(raw))
+        return sum(rows for number, rows in read if isinstance(number, Fraction) and (number / grain).denominator > 1)
+    number = read_text(value, "DOUBLE") if column.family == "text" else value
+    marks = [float(mark) for text in attribute.missing_marks if (mark := to_number(text)) is not None]
+    is_no_mark = [exp.NEQ(this=number.copy(), expression=literal(mark)) for mark in marks]
+    is_finer = all_of(exp.not_(is_null(number)), exp.not_(is_multiple(number.copy(), grain)), *is_no_mark)
+    count = exp.Count(this=choose([(is_finer, literal(1))])).as_("n")
+    return int(source.engine.arrays(query.select(count))["n"][0])
 
 
 def _find_impossible_rows(source: TableSource, wrong: set[str]) -> Iterator[Misfit]:

@@ -7,7 +7,6 @@ spread; a column that turns out to have too many values is told as such.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,9 +18,9 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sudare.schema.guess import are_mesh_codes, find_type
+from sudare.schema.guess import are_mesh_codes, find_grain, find_type
 from sudare.schema.mesh import MESH_TEXT
-from sudare.schema.office import find_number_format, read_japanese_day
+from sudare.schema.office import find_number_format, read_japanese_day, read_number_format
 from sudare.schema.propose import MARKS, ColumnFacts, TableFacts
 from sudare.schema.raw import NUMBER_TEXT, to_number, to_text
 from sudare.sources.encode_bins import read_plain_day
@@ -35,6 +34,7 @@ from sudare.sources.sql import (
     cast,
     choose,
     is_in,
+    is_multiple,
     is_nan,
     literal,
     matches_pattern,
@@ -63,7 +63,6 @@ _TYPES: dict[Family, ValueType] = {
     "moment": "date",
     "other": "text",
 }
-_NUMBER_TEXT = re.compile(NUMBER_TEXT)
 _INTEGER = "-?(0|[1-9][0-9]{0,17})"
 _LEADING_ZERO = "[+-]?0[0-9].*"  # of a code, which stays text
 
@@ -77,6 +76,7 @@ class ColumnSketch:
     figures: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, int] | None = None  # rows of each value, if there are few
     formats: tuple[str | None, str | None] = (None, None)  # of numbers, of days: as offices write them
+    grain: Fraction | None = None  # of the numbers of the sample; all rows are asked whether they have it too
 
     @property
     def sample_values(self) -> set[str]:
@@ -101,6 +101,7 @@ def describe_table(engine: Engine) -> TableFacts:
     sketches = [ColumnSketch(column=column, sample=sample) for column, sample in zip(columns, samples, strict=True)]
     for sketch in sketches:
         sketch.formats = _find_formats(sketch)
+        sketch.grain = _find_grain(sketch)
     rows = _measure(engine, sketches)
     few = [sketch for sketch in sketches if sketch.is_few]
     for start in range(0, len(few), _MOST_SETS):
@@ -150,6 +151,15 @@ def _find_formats(sketch: ColumnSketch) -> tuple[str | None, str | None]:
     return number_format, None
 
 
+def _find_grain(sketch: ColumnSketch) -> Fraction | None:
+    """Give what the numbers of the sample are multiples of, where a column is measured and not counted."""
+    if sketch.is_few or _TYPES[sketch.column.family] not in ("integer", "number", "text"):
+        return None
+    numbers = [to_number(text) for text in sketch.sample_values]
+    exact = [number for number in numbers if isinstance(number, Fraction)]
+    return find_grain(exact) if exact and len(exact) == len(numbers) else None
+
+
 # --- all rows, pass one: sums and ends --------------------------------------------------------------------------------
 
 
@@ -181,8 +191,12 @@ def _list_figures(sketch: ColumnSketch) -> dict[str, Expression]:
         figures["marked"] = exp.Count(this=choose([(is_in(raw_column(column.column_id), MARKS), literal(1))]))
         for name, reading in _read_texts(sketch).items():
             figures |= {f"{name}s": exp.Count(this=reading)} | _measure_range(name, reading)
+            if name == "number" and sketch.grain is not None:
+                figures["grained"] = _count_multiples(reading, sketch.grain)
     elif column.family != "boolean":
         figures |= _measure_range("own", value())
+        if sketch.grain is not None:
+            figures["grained"] = _count_multiples(value(), sketch.grain)
         if column.family == "float":
             is_whole = exp.EQ(this=value(), expression=call("FLOOR", value()))
             figures["wholes"] = exp.Count(this=choose([(is_whole, literal(1))]))
@@ -211,6 +225,10 @@ def _read_texts(sketch: ColumnSketch) -> dict[str, Expression]:
     if any(mark in text for text in list(texts)[:1] for mark in "-/") or all(len(text) == 8 for text in texts):
         readings["date"] = read_plain_day(value)
     return readings
+
+
+def _count_multiples(value: Expression, grain: Fraction) -> Expression:
+    return exp.Count(this=choose([(is_multiple(value.copy(), grain), literal(1))]))
 
 
 def _measure_range(name: str, value: Expression) -> dict[str, Expression]:
@@ -251,7 +269,7 @@ def _conclude(engine: Engine, sketch: ColumnSketch, rows: int) -> ColumnFacts:
     if column.family == "other":
         return ColumnFacts(name=column.name, type="text", distinct=0, rows=rows, unreadable=column.type)
     facts = _conclude_counted(sketch, rows) if sketch.counts is not None else _conclude_measured(engine, sketch, rows)
-    tail = _find_tail(sketch) if facts.type in ("integer", "number") else None
+    tail = _find_tail(sketch, facts.number_format) if facts.type in ("integer", "number") else None
     return replace(facts, tail=tail, rows=rows, sample=facts.sample or tuple(sorted(sketch.sample_values))[:_FEW])
 
 
@@ -303,6 +321,7 @@ def _conclude_measured(engine: Engine, sketch: ColumnSketch, rows: int) -> Colum
         present=present,
         is_unique=_find_unique(engine, sketch, present),
         is_whole=figures.get("wholes") == present if column.family == "float" else None,
+        grain=sketch.grain if figures.get("grained") == present else None,
     )
     return replace(facts, mesh=_find_mesh(engine, sketch, present))
 
@@ -353,16 +372,17 @@ def _find_mesh(engine: Engine, sketch: ColumnSketch, present: int) -> tuple[int,
     return digits, codes, present - sum(int(number) for code, number in heads.items() if code is not None)
 
 
-def _find_tail(sketch: ColumnSketch) -> Fraction | None:
+def _find_tail(sketch: ColumnSketch, number_format: str | None) -> Fraction | None:
     """Give the number that a twentieth of the rows reach: of all rows where they were counted, else of the sample."""
+    read = to_number if number_format is None else read_number_format(number_format).read
     counts = sketch.counts or Counter(sketch.sample)
-    numbers = sorted((float(text), text, rows) for text, rows in counts.items() if _NUMBER_TEXT.fullmatch(text))
-    left = sum(rows for *_, rows in numbers) / 20
-    for _, text, rows in reversed(numbers):
+    read_counts = [(read(text), rows) for text, rows in counts.items()]
+    numbers = sorted((number, rows) for number, rows in read_counts if isinstance(number, Fraction))
+    left = sum(rows for _, rows in numbers) / 20
+    for number, rows in reversed(numbers):
         left -= rows
         if left <= 0:
-            number = to_number(text)
-            return number if isinstance(number, Fraction) else None
+            return number
     return None
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 else:
     Expression = exp.Expression
 Branch = tuple[Expression, Expression]
+_NEAR_MULTIPLE = 1e-6  # steps of a grain that a double may be off: more than its error, less than any true difference
 
 
 def raw_column(column_id: str) -> exp.Column:
@@ -120,6 +122,13 @@ def choose(branches: Sequence[Branch], default: Expression | None = None) -> Exp
 def call(name: str, *arguments: Expression) -> Expression:
     """Call a function by name."""
     return exp.func(name, *arguments)
+
+
+def is_multiple(value: Expression, grain: Fraction) -> Expression:
+    """Tell whether a number is a multiple of the grain, as nearly as doubles can: 24.9 is not quite 249 times 0.1."""
+    steps = exp.Mul(this=cast(value, "DOUBLE"), expression=literal(float(1 / grain)))
+    distance = call("ABS", exp.Sub(this=steps, expression=call("ROUND", steps.copy())))
+    return exp.LTE(this=distance, expression=literal(_NEAR_MULTIPLE))
 
 
 def bisect(value: Callable[[], Expression], starts: Sequence[object], first: int = 0) -> Expression:
