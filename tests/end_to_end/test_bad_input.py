@@ -150,6 +150,13 @@ def test_a_wrong_call_is_usage(place: Path, sudare: Callable[..., object], words
     refused(sudare(*words), place, code=2, told=("--help",))
 
 
+@pytest.mark.parametrize(("option", "meant"), [("-k", "--k"), ("-max-suppressed", "--max-suppressed")])
+def test_an_option_with_one_dash_is_answered_by_the_one_with_two(
+    place: Path, sudare: Callable[..., object], option: str, meant: str
+) -> None:
+    refused(sudare("publish", "kanon", "members.csv", option, "5"), place, code=2, told=("did you mean", meant))
+
+
 def test_messages_are_said_in_japanese_too(
     place: Path, sudare: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -235,10 +235,20 @@ def _what(error: click.UsageError) -> str:
 
 
 def _unknown(error: click.NoSuchOption) -> str:
-    if error.possibilities:
-        near = ", ".join(error.possibilities)
+    possibilities = error.possibilities or _name_long(error)
+    if possibilities:
+        near = ", ".join(possibilities)
         return say("there is no option {name} (did you mean {near}?)", name=error.option_name, near=near)
     return say("there is no option {name}", name=error.option_name)
+
+
+def _name_long(error: click.NoSuchOption) -> list[str]:
+    """The options that one dash and a letter may mean: -k is --k, and -epsilon is read as -e."""
+    if error.ctx is None or error.option_name.startswith("--"):
+        return []
+    options = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
+    begun = [name for name in options if name.startswith(f"-{error.option_name}")]
+    return sorted(begun, key=len)[:3]
 
 
 def _reason(error: click.BadParameter) -> str:
