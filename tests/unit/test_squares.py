@@ -25,7 +25,8 @@ from sudare.methods.table.estimates import TableFigures
 from sudare.methods.table.large import child_starts, measure_large, plan_large
 from sudare.methods.table.levels import TreeLayout, find_layout
 from sudare.methods.table.lines import plan_opening
-from sudare.methods.table.measured import measure_levels, repair
+from sudare.methods.table.measured import measure_levels
+from sudare.methods.table.repair import repair
 from sudare.methods.table.squares import SquareLayout, lay_out
 from sudare.methods.table.table import draw_levels
 from sudare.methods.table.workload import choose_shares

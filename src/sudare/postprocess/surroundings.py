@@ -4,9 +4,10 @@ A cell of a map is like its neighbours more often than not. With m the expectati
 as a draw from a mixture of points on a log scale and 0, fitted to the noisy cells themselves, in classes of like m
 (empirical Bayes: Robbins 1956). Everything here is made of published numbers.
 
-The mean is moved by at most four deviations from the measurement (limited translation: Efron, Morris 1971), so that a
-cell that is unlike all others keeps most of its figure. Noise alone goes so far in one of 600 cells. With two
-deviations (one of 34) the tails of the noise were most of the error on real maps where cells hold one or two people.
+The mean is moved by at most six deviations from the measurement (limited translation: Efron, Morris 1971), so that a
+cell that is unlike all others keeps most of its figure. Noise alone goes so far in one of 10,000 cells. With two
+deviations (one of 34) or four (one of 600) its tails were much of the error on real maps where cells hold one or two
+people.
 """
 
 from __future__ import annotations
@@ -28,45 +29,76 @@ MOST_FITTED = 40_000  # cells that the mixture and the weights of neighbours are
 NODES = 5  # expectations of a class at which the mean is worked out; between them it is interpolated
 STEPS, REACH = 240, 8.0  # of the noisy figure, and deviations below 0 from which on nothing changes
 BLOCK = 2**15  # cells that are worked out at once
-MOST_MOVED = 4.0  # deviations
+MOST_MOVED = 6.0  # deviations
 LEAST_BASE = 0.1  # of the share by area that an expectation keeps at least
 WEIGHT_CLASSES, LEAST_WEIGHED = 6, 300
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Posterior:
-    """Means and variances of cells given their noisy figures and their expectations."""
+    """Means and variances of cells given their noisy figures and their expectations, and before these figures."""
 
     mean: Reals
     variance: Reals
+    prior_mean: Reals
+    prior_variance: Reals
 
 
 def combine(noisy: Reals, expectation: Reals, *, variance: float, is_normal: bool) -> Posterior:
     """Combine noisy cells with their expectations. `is_normal` tells the law of the noise: normal, or Laplace."""
-    mean, spread = np.zeros(noisy.size), np.zeros(noisy.size)
+    mean, spread, prior_mean, prior_spread = np.zeros((4, noisy.size))
     active = np.flatnonzero(expectation > 1e-6)
-    if not active.size:
-        return Posterior(mean=mean, variance=spread)
-    y, m = noisy[active], expectation[active]
-    edges = _class_edges(m)
-    number = np.searchsorted(edges[1:-1], m, side="right")
+    if active.size:
+        y, m = noisy[active], expectation[active]
+        edges = _class_edges(m)
+        number = np.searchsorted(edges[1:-1], m, side="right")
+        members = _list_members(number, len(edges) - 1)
+        weights = [_fit_mixture(y[chosen], m[chosen], variance, is_normal) for chosen in members]
+        found = _read_means(y, m, number, edges, weights, variance, is_normal)
+        mean[active], spread[active] = np.maximum(found.real, 0.0), np.maximum(found.imag, 0.0)
+        ratio, ratio_spread = _find_moments(weights)
+        prior_mean[active], prior_spread[active] = m * ratio[number], m * m * ratio_spread[number]
     deviation = math.sqrt(variance)
-    top = math.asinh(max(float(y.max()) / deviation, 1.0)) * 1.0001
-    bottom = -math.asinh(REACH)
-    heights = deviation * np.sinh(np.linspace(bottom, top, STEPS))
-    tables = _tabulate(y, m, number, edges, heights, variance, is_normal)
-    both = tables[0].ravel() + 1j * tables[1].ravel()  # mean and variance in one number are read at once
-    found = np.empty(active.size, dtype=np.complex128)
-    for start in range(0, active.size, BLOCK):  # in blocks that stay in the cache
-        block = slice(start, start + BLOCK)
-        level = np.clip((np.arcsinh(y[block] / deviation) - bottom) / (top - bottom) * (STEPS - 1), 0, STEPS - 1.000001)
-        found[block] = _interpolate(both, *_split(number[block], m[block], edges), level)
-    mean[active], spread[active] = np.maximum(found.real, 0.0), np.maximum(found.imag, 0.0)
     limit = MOST_MOVED * deviation
     return Posterior(
         mean=np.clip(mean, np.maximum(noisy - limit, 0.0), np.maximum(noisy + limit, 0.0)),
         variance=np.maximum(spread, np.where(noisy > 4 * deviation, 0.25 * variance, 0.0)),
+        prior_mean=prior_mean,
+        prior_variance=prior_spread,
     )
+
+
+def _read_means(
+    y: Reals, m: Reals, number: Codes, edges: Reals, weights: list[Reals], variance: float, is_normal: bool
+) -> NDArray[np.complex128]:
+    """Means and variances of cells, as one complex number each, read from tables of their classes."""
+    deviation = math.sqrt(variance)
+    top = math.asinh(max(float(y.max()) / deviation, 1.0)) * 1.0001
+    bottom = -math.asinh(REACH)
+    heights = deviation * np.sinh(np.linspace(bottom, top, STEPS))
+    tables = _tabulate(edges, heights, weights, variance, is_normal)
+    both = tables[0].ravel() + 1j * tables[1].ravel()  # mean and variance in one number are read at once
+    found = np.empty(y.size, dtype=np.complex128)
+    for start in range(0, y.size, BLOCK):  # in blocks that stay in the cache
+        block = slice(start, start + BLOCK)
+        level = np.clip((np.arcsinh(y[block] / deviation) - bottom) / (top - bottom) * (STEPS - 1), 0, STEPS - 1.000001)
+        found[block] = _interpolate(both, *_split(number[block], m[block], edges), level)
+    return found
+
+
+def _list_members(number: Codes, classes: int) -> list[Codes]:
+    """List the cells that the mixture of every class is fitted to: all of it, or some where it is large."""
+    ordered = np.argsort(number.astype(np.uint8), kind="stable")  # CLASSES are few: bytes are sorted by counting
+    starts = np.searchsorted(number[ordered], np.arange(classes + 1))
+    members = [ordered[low:high] for low, high in itertools.pairwise(starts.tolist())]
+    return [chosen[:: max(1, chosen.size * classes // MOST_FITTED)] for chosen in members]
+
+
+def _find_moments(weights: list[Reals]) -> tuple[Reals, Reals]:
+    """Mean and variance of the ratio of a cell to its expectation, by class."""
+    shares = np.array([each / each.sum() for each in weights])
+    mean = (shares * RATIOS).sum(axis=1)
+    return mean, (shares * RATIOS**2 * (1 + HALF_STEP**2)).sum(axis=1) - mean**2
 
 
 def _class_edges(m: Reals) -> Reals:
@@ -101,18 +133,13 @@ def _between(both: NDArray[np.complex128], place: Codes, rest: Reals) -> NDArray
 
 
 def _tabulate(
-    y: Reals, m: Reals, number: Codes, edges: Reals, heights: Reals, variance: float, is_normal: bool
+    edges: Reals, heights: Reals, weights: list[Reals], variance: float, is_normal: bool
 ) -> tuple[Reals, Reals]:
     """Work out means and variances of every class at its nodes (classes * NODES, STEPS)."""
     means, spreads = [], []
-    ordered = np.argsort(number.astype(np.uint8), kind="stable")  # CLASSES are few: bytes are sorted by counting
-    starts = np.searchsorted(number[ordered], np.arange(len(edges)))
-    for place, (low, high) in enumerate(itertools.pairwise(edges.tolist())):
-        members = ordered[starts[place] : starts[place + 1]]
-        members = members[:: max(1, members.size * (len(edges) - 1) // MOST_FITTED)]
-        weights = _fit_mixture(y[members], m[members], variance, is_normal)
+    for mixture, (low, high) in zip(weights, itertools.pairwise(edges.tolist()), strict=True):
         nodes = np.exp(np.linspace(math.log(low), math.log(max(high, low * 1.0001)), NODES))
-        mean, spread = _average(np.tile(heights, NODES), np.repeat(nodes, STEPS), weights, variance, is_normal)
+        mean, spread = _average(np.tile(heights, NODES), np.repeat(nodes, STEPS), mixture, variance, is_normal)
         means.append(mean.reshape(NODES, STEPS))
         spreads.append(spread.reshape(NODES, STEPS))
     return np.concatenate(means), np.concatenate(spreads)

@@ -16,7 +16,8 @@ from sudare.methods.table.levels import DensityRule, LeafLayout
 from sudare.methods.table.link_plan import LinkedBudget, read_given
 from sudare.methods.table.link_repair import repair_linked
 from sudare.methods.table.linked import LinkedTable, TableSpec, link, measure_sums
-from sudare.methods.table.measured import MeasuredTable, measure_levels, repair
+from sudare.methods.table.measured import MeasuredTable, measure_levels
+from sudare.methods.table.repair import repair
 from sudare.noise import CountNoise, Rng
 from sudare.schema import Schema
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sudare.methods.table.levels import LeafLayout
 from sudare.methods.table.linked import NOT_GIVEN, LinkedTable, MeasuredSums
-from sudare.methods.table.measured import repair
+from sudare.methods.table.repair import repair
 from sudare.noise import Rng
 from sudare.postprocess.raking import Division, rake, round_down_a_chain
 from sudare.postprocess.simplex import share_rows
