@@ -409,3 +409,75 @@ def test_a_mean_of_one_number_inside_a_condition_is_that_number() -> None:
         ((plain,),) = view.sql(f"SELECT COUNT(*) FROM view WHERE age > {age}").rows
 
         assert inside.value == pytest.approx(plain.value)
+
+
+@pytest.fixture(scope="module")
+def payments() -> OpenedView:
+    """Amounts of so many values that they are not looked at one by one, and a number that does not depend on them."""
+    draw, rows = np.random.default_rng(8), 20_000
+    schema = Schema(
+        name="payments",
+        attributes=(
+            Attribute(name="paid", domain=NumberBins.of_width(0, 1_000_000, 20_000), grain=Fraction(1)),
+            Attribute(name="owed", domain=NumberBins.of_width(0, 1_000_000, 20_000), grain=Fraction(1)),
+        ),
+    )
+    paid = draw.binomial(49, 0.3, rows)
+    return open_view(
+        View(epsilon=4).publish(
+            Tabled(Counts.from_columns(schema, np.column_stack([paid, draw.binomial(49, 0.5, rows)]))),
+            rng=SeededRng(8),
+        )
+    )
+
+
+def test_a_median_and_a_correlation_of_long_columns_are_answered_together(payments: OpenedView) -> None:
+    ((median, together),) = payments.sql("SELECT MEDIAN(paid), CORR(paid, owed) FROM view").rows
+    ((alone,),) = payments.sql("SELECT CORR(paid, owed) FROM view").rows
+
+    assert 200_000 < median.low <= median.value <= median.high < 400_000
+    assert together.value == pytest.approx(alone.value, abs=1e-3)
+    assert -0.2 < together.low <= together.value <= together.high < 0.2
+
+
+@pytest.mark.parametrize(
+    "written", ["LN({})", "SQRT({})", "2 * LOG10({}) - 1", "LN({} + 1) / 3", "-LN({})", "5 - SQRT({})"]
+)
+def test_a_median_of_what_rises_or_falls_with_a_long_column_is_that_of_its_median(
+    payments: OpenedView, written: str
+) -> None:
+    statement = "SELECT MEDIAN(paid), {} FROM view WHERE paid > 1000"
+    ((plain, turned),) = payments.sql(statement.format(f"MEDIAN({written.format('paid')})")).rows
+    ends = [_compute(written, end) for end in (plain.low, plain.high)]
+
+    assert (turned.low, turned.high) == pytest.approx((min(ends), max(ends)))
+    assert turned.value == pytest.approx(_compute(written, plain.value), rel=1e-3)
+
+
+def _compute(written: str, number: float) -> float:
+    names = {"LN": math.log, "SQRT": math.sqrt, "LOG10": math.log10}
+    return float(eval(written.format(number), names))
+
+
+def test_a_median_of_what_neither_rises_nor_falls_is_refused(payments: OpenedView) -> None:
+    with pytest.raises(ParameterError, match="the attribute itself"):
+        payments.sql("SELECT MEDIAN(LN(paid) * paid) FROM view WHERE paid > 1000")
+
+
+def test_a_ratio_of_sums_of_two_columns_is_no_wider_than_both_sums_allow(payments: OpenedView) -> None:
+    statement = (
+        "SELECT SUM(paid) / SUM(owed), SUM(paid), SUM(owed), AVG(paid) - AVG(owed), AVG(paid), AVG(owed) FROM view"
+    )
+    ((ratio, paid, owed, gap, *means),) = payments.sql(statement).rows
+    widths = [(one.high - one.low) / one.value for one in (paid, owed)]
+
+    assert (ratio.high - ratio.low) / ratio.value <= 1.01 * sum(widths)
+    assert gap.high - gap.low <= 1.01 * sum(one.high - one.low for one in means)
+
+
+def test_a_product_of_two_columns_is_one_box_of_weights(payments: OpenedView) -> None:
+    ((product, count),) = payments.sql("SELECT SUM(paid * owed), COUNT(*) FROM view").rows
+    ((means,),) = payments.sql("SELECT AVG(paid) * AVG(owed) FROM view").rows
+
+    assert product.value / count.value == pytest.approx(means.value, rel=0.02)
+    assert (product.high - product.low) / product.value < 0.1

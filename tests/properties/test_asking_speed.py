@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sudare.asking.axes import _find_cell
 from sudare.asking.expressions import read_number
+from sudare.asking.functionals import split_tensor
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import LEAST_HEAP, MOST_PLACES, _find_heap
 from sudare.methods.view.products import multiply_tables, weigh_all
@@ -86,3 +87,31 @@ def test_a_table_times_a_smaller_one_is_their_sum_of_products(
 
     assert set(axes) == needed & {0, 1, 2}
     assert table == pytest.approx(plain)
+
+
+@given(seed=st.integers(0, 1000), kept=st.lists(st.sets(st.integers(0, 3), min_size=1), min_size=1, max_size=6))
+@settings(max_examples=40)
+def test_a_clique_summed_over_attributes_one_by_one_is_its_sum_over_all_of_them(
+    seed: int, kept: list[set[int]]
+) -> None:
+    whole = np.random.default_rng(seed).gamma(0.5, size=(3, *WIDTHS))
+    factors = Factors(CliqueTree(((0, 1, 2, 3),), ()), (whole,))
+
+    for some in kept:
+        out = tuple(1 + axis for axis in range(4) if axis not in some)
+        np.testing.assert_allclose(factors._sum_clique(0, tuple(sorted(some))), whole.sum(axis=out))
+
+
+@given(
+    first=st.lists(st.integers(-3, 3), min_size=2, max_size=5),
+    second=st.lists(st.integers(-3, 3), min_size=2, max_size=5),
+)
+def test_weights_that_are_products_are_one_box_and_others_are_not(first: list[int], second: list[int]) -> None:
+    tensor = np.multiply.outer(np.array(first, dtype=float), np.array(second, dtype=float))
+    boxes = split_tensor(tensor, (0, 1))
+
+    assert len(boxes) <= 1
+    assert np.allclose(sum(np.multiply.outer(box[0], box[1]) for box in boxes), tensor)
+    if any(first) and any(second):
+        tensor = tensor + np.eye(*tensor.shape)
+        assert np.allclose(sum(np.multiply.outer(box[0], box[1]) for box in split_tensor(tensor, (0, 1))), tensor)

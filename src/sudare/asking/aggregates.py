@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ import numpy as np
 from sudare.asking.answers import answer
 from sudare.asking.axes import MOST_UNITS, Axes
 from sudare.asking.distinct import count_distinct, find_mode
-from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, has_singular, is_counted, linear
+from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, has_singular, linear
 from sudare.asking.functionals import Functional, MaskBox, find_boxes, look_up, meet, tensor_parts, times
-from sudare.asking.protocol import has_model
+from sudare.asking.ordered import OrderedValues, order_values
+from sudare.asking.protocol import Moments, has_model
 from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Literal, Operation, Star, refuse
 from sudare.asking.vectors import NUMBERS, Vector, read_labels
@@ -84,7 +86,7 @@ class RecordGroup:
         if key not in axes.memo:
             most = math.inf
             if has_model(axes.answerer):
-                most = answer(axes.answerer.moments([{}]), level=self.level).high
+                most = _find_upper_end(axes.answerer.moments([{}]), self.level)
             axes.memo[key] = most
         found: float = axes.memo[key]
         return found
@@ -93,6 +95,11 @@ class RecordGroup:
         """Tell whether there is nobody in it for sure: then SQL has no such group."""
         found = self.count().moments
         return found.value < 0.5 and answer(found, level=self.level).high < 0.5
+
+
+@lru_cache(maxsize=64)
+def _find_upper_end(moments: Moments, level: float) -> float:
+    return answer(moments, level=level).high
 
 
 def demand_aggregate(call: Call, axes: Axes) -> None:
@@ -319,30 +326,17 @@ def _root(variance: Quantity, level: float) -> Quantity:
 
 def _pair(name: str, first: Expression, second: Expression, group: RecordGroup) -> Quantity | None:
     """Covariance, correlation and regression of the first on the second, as SQL has them (y, x)."""
-    axes = group.axes
-    places = tuple(sorted({*attributes_of(first), *attributes_of(second)}))
-    grid = PointGrid(axes, places, is_limited=has_singular(first) or has_singular(second))
-    y, x = (read_labels(evaluate(side, grid)) for side in (first, second))
-    if not (y.is_number and x.is_number):
-        raise refuse(f"{name}()", text("it needs two numbers"))
-    there = np.broadcast_to(~(y.null | x.null), grid.shape).astype(float)
-    ys, xs = (
-        np.where(there > 0, np.nan_to_num(np.broadcast_to(side.data, grid.shape).astype(float)), 0.0) for side in (y, x)
-    )
-
-    def summed(values: Reals) -> Quantity:
-        return total(Functional(axes, times(group.boxes, tensor_parts(axes, places, values))), least=-math.inf)
-
-    records = summed(there)
+    numbers = _read_pair(name, first, second, group)
+    records = numbers.sum()
     if records.value < 1.5:
         return None
-    my, mx = summed(ys).value / records.value, summed(xs).value / records.value
-    gy, gx = (ys - my) * there, (xs - mx) * there
-    mean_y, mean_x, product = (divide(summed(values), records) for values in (gy, gx, gy * gx))
-    square_x, square_y = divide(summed(gx**2), records), divide(summed(gy**2), records)
+    my, mx = (numbers.sum(*sides).value / records.value for sides in ((numbers.ys, None), (None, numbers.xs)))
+    gy, gx = (numbers.ys - my) * numbers.y_is_there, (numbers.xs - mx) * numbers.x_is_there
+    sums = numbers.sum(gy), numbers.sum(None, gx), numbers.sum(gy, gx), numbers.sum(None, gx**2), numbers.sum(gy**2)
+    mean_y, mean_x, product, square_x, square_y = (divide(one, records) for one in sums)
     if not (mean_y and mean_x and product and square_x and square_y):
         return None
-    is_flat = _is_rounding(square_x, xs), _is_rounding(square_y, ys)
+    is_flat = _is_rounding(square_x, numbers.xs), _is_rounding(square_y, numbers.ys)
     if (name == "CORR" and any(is_flat)) or (name.startswith("REGR") and is_flat[0]):
         return None
     covariance = add(product, multiply(mean_y, mean_x), -1.0)
@@ -360,6 +354,51 @@ def _pair(name: str, first: Expression, second: Expression, group: RecordGroup) 
     return centre
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberPairs:
+    """The numbers of two expressions and whether they are there, point by point of the attributes of each.
+
+    Where they share an attribute, both are over the points of all attributes together.
+    """
+
+    group: RecordGroup
+    y_places: tuple[int, ...]
+    x_places: tuple[int, ...]
+    ys: Reals
+    xs: Reals
+    y_is_there: Reals
+    x_is_there: Reals
+
+    def sum(self, ys: Reals | None = None, xs: Reals | None = None) -> Quantity:
+        """The sum of products of weights, over the records that have both numbers."""
+        y_weights, x_weights = self.y_is_there if ys is None else ys, self.x_is_there if xs is None else xs
+        axes, boxes = self.group.axes, self.group.boxes
+        if self.y_places == self.x_places:
+            parts = times(boxes, tensor_parts(axes, self.y_places, y_weights * x_weights))
+        else:  # a record weighs the product of both, so no table of all pairs of points is needed
+            parts = times(times(boxes, tensor_parts(axes, self.y_places, y_weights)),
+                          tensor_parts(axes, self.x_places, x_weights))  # fmt: skip
+        return total(Functional(axes, parts), least=-math.inf)
+
+
+def _read_pair(name: str, first: Expression, second: Expression, group: RecordGroup) -> NumberPairs:
+    places = attributes_of(first), attributes_of(second)
+    if set(places[0]) & set(places[1]):
+        both = tuple(sorted({*places[0], *places[1]}))
+        places = both, both
+    found = list[tuple[Reals, Reals]]()
+    for side, own in zip((first, second), places, strict=True):
+        grid = PointGrid(group.axes, own, is_limited=has_singular(side))
+        vector = read_labels(evaluate(side, grid))
+        if not vector.is_number:
+            raise refuse(f"{name}()", text("it needs two numbers"))
+        there = np.broadcast_to(~vector.null, grid.shape)
+        values = np.nan_to_num(np.broadcast_to(vector.data, grid.shape).astype(float))
+        found.append((np.where(there, values, 0.0), there.astype(float)))
+    (ys, y_is_there), (xs, x_is_there) = found
+    return NumberPairs(group, *places, ys, xs, y_is_there, x_is_there)
+
+
 def _correlation(covariance: Quantity, spread: Quantity) -> Quantity | None:
     """A covariance over the root of the product of both variances."""
     if spread.value <= 0:
@@ -375,70 +414,6 @@ def _is_rounding(square: Quantity, values: Reals) -> bool:
 
 
 # --- what is found by inverting counts --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OrderedValues:
-    """The values of an expression of one attribute in order: where each begins and ends, and its points."""
-
-    place: int
-    lows: Reals
-    highs: Reals
-    ranks: Any  # of every point; -1 for those without a value
-    is_day: bool
-
-    @property
-    def size(self) -> int:
-        """How many values there are."""
-        return int(self.lows.size)
-
-
-def order_values(expression: Expression, axes: Axes, name: str) -> OrderedValues:
-    """Put the values of an expression in order; it must be of one attribute of numbers or days."""
-    key = ("ordered", expression)
-    if key in axes.memo:
-        found: OrderedValues = axes.memo[key]
-        return found
-    places = attributes_of(expression)
-    if len(places) != 1:
-        raise refuse(f"{name}()", text("it needs a number or a day of one attribute"))
-    place = places[0]
-    vector = read_labels(evaluate(expression, PointGrid(axes, places, is_limited=has_singular(expression))))
-    if not vector.is_number and vector.kind != "date":
-        raise refuse(f"{name}()", text("it needs a number or a day of one attribute"))
-    if _is_every_value(place, axes) or not is_counted(axes.answerer.schema.attributes[place]):
-        there = ~vector.null
-        lows, inverse = np.unique(vector.data[there], return_inverse=True)
-        ranks, highs = np.full(vector.data.size, -1), lows
-        ranks[there] = inverse.reshape(-1)
-    else:
-        lows, highs, ranks = _order_pieces(expression, place, axes, name)
-    axes.memo[key] = OrderedValues(place, lows, highs, ranks, vector.kind == "date")
-    return order_values(expression, axes, name)
-
-
-def _is_every_value(place: int, axes: Axes) -> bool:
-    needs = axes.demands.get(place)
-    return needs is not None and needs.every_value
-
-
-def _order_pieces(expression: Expression, place: int, axes: Axes, name: str) -> tuple[Reals, Reals, Any]:
-    """Where the pieces of an attribute begin and end in a linear form of it, and the piece of every point."""
-    form = linear(expression)
-    if form is None or form.slope == 0:
-        raise refuse(f"{name}()", text("it needs the attribute itself here, not an expression of it"))
-    cells, values = axes.answerer.cells(place), axes.points(place).values
-    cuts = sorted({*cells.edges, *(cut for cut in axes.demand(place).cuts if cells.edges[0] < cut < cells.edges[-1])})
-    step = cells.step or Fraction(0)
-    firsts = [math.ceil(cut / step) * step if step else cut for cut in cuts]  # a piece ends before the next begins
-    lows = [float(form.slope * first + form.shift) for first in firsts[:-1]]
-    highs = [float(form.slope * max(first - step, low) + form.shift) for low, first in itertools.pairwise(firsts)]
-    ranks = np.searchsorted(np.array([float(first) for first in firsts[1:-1]]), values, side="right")
-    ranks[np.isnan(values)] = -1
-    if form.slope < 0:
-        lows, highs = highs[::-1], lows[::-1]
-        ranks = np.where(ranks < 0, -1, len(lows) - 1 - ranks)
-    return np.array(lows), np.array(highs), ranks
 
 
 def _tail(ordered: OrderedValues, group: RecordGroup, rank: int, share: float) -> Functional:

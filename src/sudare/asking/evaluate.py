@@ -41,7 +41,13 @@ MOST_POINTS = 2**18  # of one expression over several attributes
 MOST_STEPS = 20_000  # of one rounding function over an attribute
 POWERS = ("POW", "POWER")
 SINGULAR = ("SQRT", "LN", "LOG", "LOG10", "LOG2", *POWERS)
+MOST_LOOKED_AT = 4096  # expressions whose attributes are kept: conditions come back, and are looked at several times
 FEW_VALUES = 4096  # an attribute of no more values is looked at value by value
+
+
+_attributes: dict[
+    int, tuple[Expression, tuple[int, ...]]
+] = {}  # an expression is kept, so that its identity is its own
 
 
 def attributes_of(expression: Expression) -> tuple[int, ...]:
@@ -50,6 +56,9 @@ def attributes_of(expression: Expression) -> tuple[int, ...]:
         return (expression.attribute,)
     if type(expression) is Literal:
         return ()
+    known = _attributes.get(id(expression))
+    if known is not None:
+        return known[1]
     found: set[int] = set()
     stack = [expression]
     while stack:
@@ -58,7 +67,11 @@ def attributes_of(expression: Expression) -> tuple[int, ...]:
             found.add(node.attribute)
         elif type(node) is not Literal:
             stack.extend(children(node))
-    return tuple(sorted(found))
+    if len(_attributes) >= MOST_LOOKED_AT:
+        _attributes.clear()
+    places = tuple(sorted(found))
+    _attributes[id(expression)] = expression, places
+    return places
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

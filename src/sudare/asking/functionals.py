@@ -6,6 +6,7 @@ a whole: that is how ratios, shares and deviations get their intervals.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -27,6 +28,7 @@ MaskBox = dict[int, Booleans]
 PointBox = Mapping[int, NDArray[Any]]  # attribute -> weights of its points
 
 MOST_BOXES = 512
+ROUNDING = 1e-12  # of a weight
 RANGE_SIGNS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
 MOST_CLASSES = 2**16  # of points of several attributes that a combination of sums tells apart
 
@@ -167,6 +169,9 @@ def _outside(box: MaskBox, hole: MaskBox) -> list[MaskBox]:
 
 def split_tensor(tensor: Reals, places: Sequence[int]) -> list[dict[int, Reals]]:
     """Write weights over several attributes as disjoint boxes: one of them keeps its weights, the others are masks."""
+    product = _find_product(tensor)
+    if product is not None:
+        return [dict(zip(places, product, strict=True))]
     lines, classes = [], []
     for axis in range(tensor.ndim):
         moved = np.moveaxis(tensor, axis, 0).reshape(tensor.shape[axis], -1)
@@ -188,6 +193,19 @@ def split_tensor(tensor: Reals, places: Sequence[int]) -> list[dict[int, Reals]]
         if line.any():
             boxes.append({**masks, places[main]: line})
     return boxes
+
+
+def _find_product(tensor: Reals) -> list[Reals] | None:
+    """Lines, one along each axis, whose product a tensor is; None if it is none."""
+    peak = np.unravel_index(int(np.argmax(np.abs(tensor))), tensor.shape)
+    top = float(tensor[peak])
+    if top == 0.0:
+        return None
+    lines = [np.moveaxis(tensor, axis, -1)[tuple(np.delete(peak, axis))] for axis in range(tensor.ndim)]
+    lines = [lines[0], *(line / top for line in lines[1:])]
+    product = functools.reduce(np.multiply.outer, lines)
+    is_near = bool(np.all(np.abs(product - tensor) <= ROUNDING * np.abs(tensor)))
+    return lines if is_near else None
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------

@@ -65,6 +65,9 @@ class GroupedRecords:
         return [row for keys in self.sets for row in self._rows_of(keys, boxes, level)]
 
     def _rows_of(self, keys: tuple[int, ...], boxes: list[MaskBox], level: float) -> Iterator[GroupRow]:
+        if not keys:
+            yield self._row(keys, {}, RecordGroup(self.axes, boxes, level))
+            return
         classes = [key_classes([self.keys[key] for key in part], self.axes) for part in self._parts(keys)]
         if math.prod(len(found) for found in classes) > MOST_ROWS:
             raise ParameterError(
@@ -76,7 +79,7 @@ class GroupedRecords:
             inside = boxes
             for _, masks in chosen:
                 inside = meet(inside, masks)
-            if keys and not inside:
+            if not inside:
                 continue
             cells = dict(zip(order, (cell for labels, _ in chosen for cell in labels), strict=True))
             found.append((cells, RecordGroup(self.axes, inside, level)))
@@ -87,9 +90,8 @@ class GroupedRecords:
         self, keys: tuple[int, ...], groups: Sequence[tuple[dict[int, Cell], RecordGroup]]
     ) -> Iterator[GroupRow]:
         """Rows of groups that are asked about at once; those that are surely empty are left out."""
-        if keys:
-            look_up([group.count() for _, group in groups])
-            groups = [(cells, group) for cells, group in groups if not group.is_surely_empty()]
+        look_up([group.count() for _, group in groups])
+        groups = [(cells, group) for cells, group in groups if not group.is_surely_empty()]
         if len(groups) > 1:
             look_up_aggregates(self.aggregates, [group for _, group in groups])
         for cells, group in groups:

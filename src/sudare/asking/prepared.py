@@ -24,15 +24,16 @@ from sudare.asking.syntax import Expression, Literal, Operation, rebuild
 from sudare.schema import Schema
 
 MOST_SHAPES = 512  # that are kept
+MOST_CONDITIONS = 4096  # with their values, of one template
 LONGEST = 4_000  # characters of a statement whose parts are kept
 _NUMBER, _STRING, _WHERE = "\0", "\1", "\2"  # what shapes have in the place of values and of all conditions
 # values, words and parentheses, and what else these may stand in: as `syntax` cuts a statement into tokens
 _PIECES = re.compile(
     r"""(?P<word>[^\W\d]\w*)
-      |(?P<string>'(?:[^']|'')*')
+      |(?P<string>'[^']*(?:''[^']*)*')
       |(?P<number>(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?(?![\w.]))
       |(?P<sign>[();])
-      |--[^\n]*|/\*(?:(?!\*/|/\*).)*\*/|"(?:[^"]|"")+" """,
+      |--[^\n]*|/\*(?:(?!\*/|/\*).)*\*/|"(?:[^"]|"")[^"]*(?:""[^"]*)*" """,
     re.VERBOSE | re.DOTALL,
 )
 _AFTER_WHERE = frozenset(["GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET"])
@@ -188,13 +189,27 @@ class StatementTemplate:
         self.schemas = schemas  # kept, so that their identities stay their own
         self.fixed: dict[str, tuple[int, ...]] = {}  # shape of a condition -> values that must be the same
         self.conditions: dict[tuple[str, tuple[str, ...]], ConditionTemplate] = {}
+        self.made: dict[tuple[str, tuple[str, ...]], Expression] = {}  # conditions with their values
 
     def find(self, part: StatementPart) -> ConditionTemplate | None:
         """The condition of this shape and with these fixed values, if it was met."""
         fixed = self.fixed.get(part.shape)
         if fixed is None:
             return None
-        return self.conditions.get((part.shape, tuple(part.written[place] for place in fixed)))
+        return self.conditions.get((part.shape, tuple([part.written[place] for place in fixed])))
+
+    def put(self, part: StatementPart) -> Expression | None:
+        """The condition with these values, if one of its shape was met; those of earlier statements are kept."""
+        made = self.made.get((part.shape, part.written))
+        if made is None:
+            condition = self.find(part)
+            if condition is None:
+                return None
+            made = condition.put(part.written)
+            if len(self.made) >= MOST_CONDITIONS:
+                self.made.clear()
+            self.made[part.shape, part.written] = made
+        return made
 
     def keep(self, part: StatementPart, condition: Expression, parsed: ParsedStatement) -> None:
         """Keep a condition for others of its shape."""
@@ -210,6 +225,7 @@ class StatementTemplate:
         if len(self.conditions) >= MOST_SHAPES:
             self.conditions.clear()
             self.fixed.clear()
+            self.made.clear()
         self.fixed[part.shape] = fixed
         written = tuple(part.written[place] for place in fixed)
         self.conditions[part.shape, written] = ConditionTemplate(condition, free)
@@ -236,12 +252,9 @@ def plan_prepared(statement: str, releases: Mapping[str, Answerer], axes: Mappin
     template = _templates.get((rest.shape, rest.written, _identify(releases)))
     if template is None:
         return None
-    found = [template.find(condition) for condition in conditions]
-    known = [condition for condition in found if condition is not None]
-    if len(known) < len(found):
-        return None
-    put = [condition.put(part.written) for condition, part in zip(known, conditions, strict=True)]
-    return template.plan(put, axes[template.name])
+    put = [template.put(condition) for condition in conditions]
+    known = [condition for condition in put if condition is not None]
+    return template.plan(known, axes[template.name]) if len(known) == len(put) else None
 
 
 def _identify(releases: Mapping[str, Answerer]) -> SourceKey:

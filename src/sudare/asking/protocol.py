@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -129,7 +129,7 @@ class Moments:
         reach = self.reach(level)
         if self.inside <= 0 or (self.below == math.inf and self.above == math.inf):
             return reach, reach
-        plain = replace(self, inside=0.0).reach(level)
+        plain = self._reach(self.noise + self.model, level)
         return min(reach, self.below + plain), min(reach, self.above + plain)
 
     def reach(self, level: float) -> float:
@@ -137,7 +137,9 @@ class Moments:
 
         Degrees of freedom by Welch and Satterthwaite; the quantile by Cornish and Fisher, good to 1 % from 4 on.
         """
-        total = self.variance
+        return self._reach(self.variance, level)
+
+    def _reach(self, total: float, level: float) -> float:
         quantile = _normal_quantile(level)
         if self.replicates and self.noise > 0:
             degrees = self.replicates * (total / self.noise) ** 2

@@ -296,7 +296,8 @@ def _look_up_combinations(combinations: Sequence[Parts]) -> None:
                 wanted.setdefault(id(axes), []).append((key, boxes))
     for place, several in wanted.items():
         found = ask_all(known[place], [boxes for _, boxes in several])
-        known[place].memo.update({key: moments for (key, _), moments in zip(several, found, strict=True)})
+        for (key, asked), moments in zip(several, found, strict=True):
+            known[place].memo[key] = _take_narrower(key[1], asked, moments)
 
 
 def _key_of(terms: Sequence[tuple[float, Functional]]) -> Any:
@@ -334,9 +335,22 @@ def _moments_in_one(terms: list[tuple[float, Functional]]) -> Moments:
     if known is not None:
         return known
     boxes = combine(terms)
-    if boxes is not None:
-        return ask(terms[0][1].axes, boxes)
-    # too many classes: as if all errors went together, which is never too narrow
+    return _add_apart(terms) if boxes is None else _take_narrower(terms, boxes, ask(terms[0][1].axes, boxes))
+
+
+def _take_narrower(terms: Sequence[tuple[float, Functional]], boxes: Sequence[PointBox], whole: Moments) -> Moments:
+    """The errors of a sum over disjoint boxes, or of its terms one by one where these are fewer and sum up to less.
+
+    The boxes of a combination over several attributes are many, and a model is supposed to err in all of them alike.
+    """
+    if len(boxes) <= len(terms):
+        return whole
+    apart = _add_apart(terms)
+    return apart if apart.variance < whole.variance else whole
+
+
+def _add_apart(terms: Sequence[tuple[float, Functional]]) -> Moments:
+    """The moments of a linear combination as if all errors of its terms went together, which is never too narrow."""
     every = [(factor, functional.moments) for factor, functional in terms]
     noise, model, inside = (
         sum(abs(factor) * math.sqrt(getattr(moments, name)) for factor, moments in every) ** 2

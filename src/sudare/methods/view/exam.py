@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -358,4 +358,7 @@ def scale_moments(moments: Moments, scale: float) -> Moments:
     noise, model = moments.noise, moments.model
     widened = noise * model / (noise + model) if model > 0 else noise
     model = square * model + max(0.0, square - 1.0) * widened
-    return replace(moments, model=model)
+    return Moments(
+        value=moments.value, noise=noise, model=model, inside=moments.inside, replicates=moments.replicates,
+        below=moments.below, above=moments.above,
+    )  # fmt: skip

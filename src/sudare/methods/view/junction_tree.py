@@ -182,7 +182,7 @@ def _trace(before: dict[int, int], place: int) -> list[int]:
 
 MOST_JOINT_CELLS = 2**17  # of a table, all versions, over attributes that are asked about again
 MOST_KEPT_CELLS = 2**22  # of all such tables together: 34 MB
-ASKED_TO_KEEP = (1, 1, 2, 8, 16)  # times, by the number of attributes: only then is a table of them worth its making
+ASKED_TO_KEEP = (1, 1, 2, 24, 48)  # times, by the number of attributes: only then is a table of them worth its making
 MOST_LAID_CELLS = 2**22  # of tables of cliques laid out for sums: 34 MB
 EVERY: frozenset[int] = frozenset()
 LAID: frozenset[int] = frozenset([-1])
@@ -210,6 +210,8 @@ class Factors:
     tables: tuple[Reals, ...]
     _plans: dict[tuple[frozenset[int], int | None], list[list[CliqueStep]]] = field(default_factory=dict)
     _reduced: dict[Any, Reals] = field(default_factory=dict)
+    _sums: dict[int, dict[Clique, Reals]] = field(default_factory=dict)  # tables of a clique over fewer attributes
+    _widths: dict[int, int] = field(default_factory=dict)
     _products: dict[tuple[int, Clique, tuple[Clique, ...], Clique], CliqueProduct] = field(default_factory=dict)
     _asked: dict[frozenset[int], int] = field(default_factory=dict)  # how often; EVERY and LAID: cells that are kept
 
@@ -284,7 +286,7 @@ class Factors:
             asked = self._asked[attributes] = self._asked.get(attributes, 0) + 1
             if asked < ASKED_TO_KEEP[min(len(attributes), len(ASKED_TO_KEEP) - 1)]:
                 return None
-            cells = self.versions * math.prod(self.width(attribute) for attribute in attributes)
+            cells = self.versions * math.prod([self.width(attribute) for attribute in attributes])
             if cells > MOST_JOINT_CELLS or self._asked.get(EVERY, 0) + cells > MOST_KEPT_CELLS:
                 return None
             self._asked[EVERY] = self._asked.get(EVERY, 0) + cells
@@ -293,8 +295,10 @@ class Factors:
 
     def width(self, attribute: int) -> int:
         """How many bins an attribute has."""
-        node = next(place for place, clique in enumerate(self.tree.cliques) if attribute in clique)
-        return int(self.tables[node].shape[1 + self.tree.cliques[node].index(attribute)])
+        if attribute not in self._widths:
+            node = next(place for place, clique in enumerate(self.tree.cliques) if attribute in clique)
+            self._widths[attribute] = int(self.tables[node].shape[1 + self.tree.cliques[node].index(attribute)])
+        return self._widths[attribute]
 
     def profile(self, attribute: int, evidence: Mapping[int, Reals]) -> Reals:
         """Count the records of every bin of an attribute, weighted by the evidence of others; (versions, bins)."""
@@ -357,19 +361,14 @@ class Factors:
         key = (node, above, tuple([own for _, own in factors]), out)
         product = self._products.get(key)
         if product is None:
-            product = CliqueProduct(key[2], out, lambda order: self._lay_out(node, above, order))
+            needed = {*out, *(attribute for _, own in factors for attribute in own)}
+            product = CliqueProduct(key[2], out, self._given(node, tuple(sorted(needed)), above))
             self._asked[LAID] = self._asked.get(LAID, 0) + product.table.size
             if self._asked[LAID] > MOST_LAID_CELLS:
                 self._products.clear()
                 self._asked[LAID] = product.table.size
             self._products[key] = product
         return product.weigh(factors)
-
-    def _lay_out(self, node: int, above: Clique, order: Clique) -> Reals:
-        """The clique's table given the separator above, with its attributes in this order."""
-        axes = tuple(sorted(order))
-        table = self._given(node, axes, above)
-        return np.ascontiguousarray(table.transpose([0, *(1 + axes.index(attribute) for attribute in order)]))
 
     def _kept(
         self, step: CliqueStep, tables: Mapping[int, Message], wanted: frozenset[int], evidence: Mapping[int, Reals]
@@ -389,7 +388,7 @@ class Factors:
         """The clique's table over some attributes, divided by that of the separator above."""
         key = (node, axes, above)
         if key not in self._reduced:
-            table = self._marginal(node, axes)
+            table = self._sum_clique(node, axes)
             if above:
                 sums = table.sum(
                     axis=tuple(1 + axes.index(attribute) for attribute in axes if attribute not in above), keepdims=True
@@ -397,6 +396,24 @@ class Factors:
                 table = table / np.where(sums > 0, sums, 1.0)
             self._reduced[key] = table
         return self._reduced[key]
+
+    def _sum_clique(self, node: int, axes: Clique) -> Reals:
+        """The clique's table over some attributes, from the smallest kept table that holds them.
+
+        Attributes are summed over one by one, the largest first, and what that leaves is kept: others need it too.
+        """
+        clique = self.tree.cliques[node]
+        kept = self._sums.setdefault(node, {clique: self.tables[node]})
+        held, table = min(
+            ((held, table) for held, table in kept.items() if set(axes) <= set(held)), key=lambda one: one[1].size
+        )
+        while len(held) > len(axes):
+            sizes = dict(zip(held, table.shape[1:], strict=True))
+            gone = max((attribute for attribute in held if attribute not in axes), key=sizes.__getitem__)
+            table = table.sum(axis=1 + held.index(gone))
+            held = tuple(attribute for attribute in held if attribute != gone)
+            kept[held] = table
+        return table
 
     def _marginal(self, node: int, attributes: tuple[int, ...]) -> Reals:
         clique = self.tree.cliques[node]

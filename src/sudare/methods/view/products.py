@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,22 +22,27 @@ FEW_PRODUCTS = 128  # of a product of a matrix and a vector: with fewer, a call 
 class CliqueProduct:
     """How the table of a clique is weighed by factors over some attributes each, and summed over all but `out`.
 
-    The table is laid out so that every sum is one product of matrices over its last axes: first attributes that one
-    factor weighs alone, then what the others, multiplied with each other, hold.
+    The table, whose attributes are those of factors and `out` in order, is laid out so that every sum is one product of
+    matrices over its last axes: first attributes that one factor weighs alone, the largest first since it leaves least,
+    then what the others, multiplied with each other, hold.
     """
 
-    def __init__(self, axes: Sequence[Clique], out: Clique, lay_out: Callable[[Clique], Reals]) -> None:
-        uses = Counter(attribute for own in axes for attribute in own)
+    def __init__(self, axes: Sequence[Clique], out: Clique, table: Reals) -> None:
+        every = sorted({*out, *(attribute for own in axes for attribute in own)})
+        sizes = dict(zip(every, table.shape[1:], strict=True))
+        uses = Counter([attribute for own in axes for attribute in own])
         is_alone = [len(own) == 1 and own[0] not in out and uses[own[0]] == 1 for own in axes]
-        alone = [(place, axes[place][0]) for place in range(len(axes)) if is_alone[place]]
+        alone = [(place, own[0]) for place, own in enumerate(axes) if is_alone[place]]
+        alone.sort(key=lambda one: sizes[one[1]])
         rest = [place for place in range(len(axes)) if not is_alone[place]]
         held = tuple(sorted({attribute for place in rest for attribute in axes[place]}))
-        both = tuple(attribute for attribute in out if attribute in held)
-        free = tuple(attribute for attribute in out if attribute not in held)
-        gone = tuple(attribute for attribute in held if attribute not in out)
-        order = (*both, *free, *gone, *(attribute for _, attribute in alone))
-        self.table = lay_out(order)
-        sizes = dict(zip(order, self.table.shape[1:], strict=True))
+        both = tuple([attribute for attribute in out if attribute in held])
+        free = tuple([attribute for attribute in out if attribute not in held])
+        gone = tuple([attribute for attribute in held if attribute not in out])
+        order = [*both, *free, *gone, *(attribute for _, attribute in alone)]
+        self.table = table
+        if order != every:
+            self.table = np.ascontiguousarray(table.transpose([0, *(1 + every.index(one) for one in order)]))
         self.alone = [(place, sizes[attribute]) for place, attribute in reversed(alone)]
         self.rest = [(place, [sizes[one] if one in axes[place] else 1 for one in held]) for place in rest]
         self.turned = None if (*both, *gone) == held else [0, *(1 + held.index(one) for one in (*both, *gone))]

@@ -18,6 +18,7 @@ from sudare.methods.view.exam import CLASSES, class_of, scale_moments
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import InsideError, LeafAxis, LeafWeights, MeanWeights, judge_inside
 from sudare.methods.view.prepared_axis import (
+    SLANT,
     TREND,
     TREND_BEYOND,
     TREND_OF_MEANS,
@@ -53,6 +54,11 @@ class CountedBox(NamedTuple):
     inside: InsideError
     restricted: tuple[int, ...]  # attributes of which some values weigh more than others
     noisy_cells: int
+
+
+def _find_slant(box: PreparedBox) -> float:
+    """How much more the model may err in a sum of products of numbers less their means, by which correlations go."""
+    return SLANT if sum([one.is_graded and not one.is_positive for one in box.values()]) > 1 else 1.0
 
 
 NO_BOX = CountedBox(np.zeros(1), 0.0, 0.0, 0.0, InsideError(0.0, 0.0, 0.0), (), 0)
@@ -155,7 +161,7 @@ class TableView:
                                 for part in parts)  # fmt: skip
         inside = self._inside(boxes, [profiles for _, profiles in answered], held)
         return [
-            CountedBox(answered[row][0], model[row], least[row], hidden[row], inside[row],
+            CountedBox(answered[row][0], model[row] * _find_slant(box), least[row], hidden[row], inside[row],
                        tuple([axis for axis, one in box.items() if one.is_restricting]),
                        sum([one.noisy_cells for one in box.values()]))
             for row, box in enumerate(boxes)
@@ -176,10 +182,18 @@ class TableView:
             below=sum([box.inside.below for box in boxes]),
             above=sum([box.inside.above for box in boxes]),
         )
-        return scale_moments(found, self._find_scale({axis for box in boxes for axis in box.restricted}))
+        return scale_moments(found, self._find_scale(frozenset([axis for box in boxes for axis in box.restricted])))
 
-    def _find_scale(self, restricted: set[int]) -> float:
-        return self.scales[class_of(restricted, self.known_pairs, holds_threes=self.holds_threes)]
+    def _find_scale(self, restricted: frozenset[int]) -> float:
+        scale = self._scales_of.get(restricted)
+        if scale is None:
+            scale = self.scales[class_of(restricted, self.known_pairs, holds_threes=self.holds_threes)]
+            self._scales_of[restricted] = scale
+        return scale
+
+    @cached_property
+    def _scales_of(self) -> dict[frozenset[int], float]:
+        return {}
 
     def _count_degrees(self, cells: int) -> float:
         """How many draws of the normal law tell as much about a variance as the replicates.
@@ -281,6 +295,8 @@ class TableView:
         self, boxes: Sequence[PreparedBox], profiles: Sequence[Mapping[int, Reals]], values: Any
     ) -> list[InsideError]:
         """What follows from not knowing where in its leaf a record lies, leaf by leaf, and what all leaves share."""
+        if all(one.is_even for box in boxes for one in box.values()):
+            return [InsideError(0.0, 0.0, 0.0)] * len(boxes)
         variances: list[list[float]] = [[] for _ in boxes]
         ends: list[list[tuple[float, float]]] = [[] for _ in boxes]
         for axis in boxes[0]:
@@ -358,18 +374,19 @@ class TableView:
         axes = sorted(spreads)
         if len(axes) < 2:
             return 0.0
-        means = {axis: spreads[axis].mean ** 2 for axis in axes}
-        moves = {axis: spreads[axis].variance > 0 for axis in axes}
-        rest = math.prod([means[axis] + spreads[axis].variance for axis in axes]) - math.prod(means.values())
-        for axis in axes:
-            rest -= spreads[axis].variance * math.prod([mean for other, mean in means.items() if other != axis])
+        means = [spreads[axis].mean ** 2 for axis in axes]
+        moves = [spreads[axis].variance > 0 for axis in axes]
+        rest = math.prod([mean + spreads[axis].variance for mean, axis in zip(means, axes, strict=True)])
+        rest = rest - math.prod(means)
+        for place, axis in enumerate(axes):
+            rest -= spreads[axis].variance * math.prod([*means[:place], *means[place + 1 :]])
         variance, unknown, pairs = 0.0, 0.0, 0.0
-        for ends in itertools.combinations(axes, 2):
-            both = moves[ends[0]] & moves[ends[1]]
-            if both is False or not np.any(both):
+        for one, two in itertools.combinations(range(len(axes)), 2):
+            both = moves[one] & moves[two]
+            if both is False or (both is not True and not np.any(both)):
                 continue
-            others = math.prod([mean for other, mean in means.items() if other not in ends])
-            first, second = (spreads[axis] for axis in ends)
+            others = math.prod([*means[:one], *means[one + 1 : two], *means[two + 1 :]])
+            ends, first, second = (axes[one], axes[two]), spreads[axes[one]], spreads[axes[two]]
             part = others * first.variance * second.variance
             is_known = ends in self.known_pairs
             between = others * first.between * second.between if is_known else 0.0
