@@ -10,11 +10,12 @@ import pytest
 
 from sudare.errors import ParameterError
 from sudare.methods.location.device_file import DeviceFile
-from sudare.methods.location.grid import PlaneGrid, PointPlaces
+from sudare.methods.location.grid import ElasticGrid, PlaneGrid, PointPlaces
 from sudare.methods.location.hidden import HiddenMechanism, certify_hidden, measure_hidden
 from sudare.methods.location.kernel import distance_table
 from sudare.methods.location.location import Location
 from sudare.methods.location.margin import sum_slopes
+from sudare.methods.location.roads import RoadGraph
 from sudare.schema.arrays import Reals
 from tests.unit.test_location_near import file_of
 from tests.unit.test_location_trust import PROVE, run_node
@@ -58,12 +59,76 @@ def test_fair_under_a_prior_caps_the_greatest_posterior_of_a_larger_map() -> Non
     assert any("what the cap on posteriors costs" in str(line) for line in preview.lines())
 
 
-def test_a_larger_map_of_points_is_refused_before_any_work() -> None:
-    numbers = np.random.default_rng(5)
-    points = PointPlaces(points=numbers.integers(0, 2_500_000, (264, 2)), names=tuple(map(str, range(264))))
+def make_points(count: int, side_metres: int, seed: int) -> PointPlaces:
+    """Points all over a square."""
+    points = np.random.default_rng(seed).integers(0, 1000 * side_metres, (count, 2))
+    return PointPlaces(points=points, names=tuple(map(str, range(count))))
 
-    with pytest.raises(ParameterError, match="at most 20000 cells, or 260 where it is no plane, not 264; use larger"):
-        Location(grid=points, epsilon_per_metre="0.008", mode="fair", prior=make_town(264, 6)).preview()
+
+def make_roads(side: int, seed: int) -> RoadGraph:
+    """Crossings of a town whose roads have all lengths; one in eight is closed."""
+    numbers, edges = np.random.default_rng(seed), []
+    for row in range(side):
+        for column in range(side):
+            here = row * side + column
+            if column + 1 < side and (row == 0 or numbers.random() < 0.875):
+                edges.append((here, here + 1, int(numbers.integers(60_000, 140_000))))
+            if row + 1 < side:
+                edges.append((here, here + side, int(numbers.integers(60_000, 140_000))))
+    return RoadGraph(names=tuple(map(str, range(side * side))), edges=tuple(edges))
+
+
+def make_levels(side: int) -> ElasticGrid:
+    """A plane with two strict cells."""
+    levels = np.full(side * side, 1000)
+    levels[[side + 3, side * side // 2]] = 250, 500
+    grid = PlaneGrid(rows=side, columns=side, cell_height_metres=100, cell_width_metres=100)
+    return ElasticGrid(grid=grid, levels=levels)
+
+
+OTHER_MAPS = {
+    "points": make_points(280, 1_700, 3),
+    "roads": make_roads(17, 4),
+    "levels": make_levels(17),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_MAPS)
+def test_fair_under_a_prior_caps_posteriors_where_there_are_no_rows_and_columns(kind: str) -> None:
+    places = OTHER_MAPS[kind]
+    people = make_town(places.size, 91)
+    fair = Location(grid=places, epsilon_per_metre="0.01", mode="fair", prior=people)
+    sharp = Location(grid=places, epsilon_per_metre="0.01", mode="sharp", prior=people).preview()
+
+    law = fair.mechanism()
+    assert isinstance(law, HiddenMechanism)
+    measured = measure_hidden(law, people).measures()
+    file = file_of(law, "0.01").to_dict()
+
+    assert measured["posterior_max"] <= 1.3 * measured["posterior_median"]
+    assert measured["posterior_max"] < 0.7 * sharp.figures["posterior_max"]
+    assert find_worst_slope(law) <= certify_hidden(law) * (1 + 1e-9) <= 0.01 * (1 + 1e-9)
+    assert run_node(PROVE, file) == "taken"
+    assert DeviceFile.from_dict(json.loads(json.dumps(file))).identity == file["id"]
+
+
+def test_people_elsewhere_are_covered_by_a_cap_on_a_map_of_points() -> None:
+    points, is_told = OTHER_MAPS["points"], np.arange(280) % 5 > 0
+    fair = Location(grid=points, epsilon_per_metre="0.01", mode="fair", prior=make_town(280, 92),
+                    weights=is_told.astype(float), inputs="all")  # fmt: skip
+
+    law = fair.mechanism()
+
+    assert is_told[law.told].all()
+    assert find_worst_slope(law) <= certify_hidden(law) * (1 + 1e-9) <= 0.01 * (1 + 1e-9)
+
+
+def test_a_map_of_too_many_points_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = make_points(5_001, 7_000, 5)
+    monkeypatch.setattr(PointPlaces, "squares", None)  # any distance would fail
+
+    with pytest.raises(ParameterError, match="at most 20000 cells, or 5000 where it is no plane, not 5001; use larger"):
+        Location(grid=points, epsilon_per_metre="0.008", mode="fair", prior=make_town(5_001, 6)).preview()
 
 
 def test_a_place_that_holds_half_of_all_people_is_told_before_publication() -> None:

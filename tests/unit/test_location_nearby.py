@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sudare.methods.location import kernel, near, tight
+from sudare.errors import ParameterError
+from sudare.methods.location import Location, kernel, near, tight
 from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.kernel import DenseKernel
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
@@ -142,3 +143,36 @@ def test_wide_tiles_find_the_pairs_of_narrow_ones() -> None:
 
     assert wide.starts.tolist() == narrow.starts.tolist()
     assert (wide.make_symmetric() != narrow.make_symmetric()).nnz == 0
+
+
+def make_large(kind: str) -> Places:
+    if kind == "plane":
+        return PlaneGrid(rows=400, columns=251, cell_height_metres=100, cell_width_metres=100)
+    if kind == "levels":
+        grid = PlaneGrid(rows=150, columns=150, cell_height_metres=100, cell_width_metres=100)
+        return ElasticGrid(grid=grid, levels=np.full(grid.size, 1000))
+    if kind == "points":
+        rows, columns = np.divmod(np.arange(40_000), 200)
+        points = np.column_stack([100_000 * rows, 100_000 * columns])
+        return PointPlaces(points=points, names=tuple(map(str, range(len(points)))))
+    return make_roads(side=200)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "reason"),
+    [
+        ("plane", "near", "mode near needs a map of at most 100000 cells, not 100400"),
+        ("points", "near", "more than 120 million pairs within reach"),
+        ("points", "grid", "more than 300 million pairs within reach"),
+        ("roads", "sharp", "more than 300 million pairs within reach"),
+        ("levels", "sharp", "a map of 22500 cells with this metric must have at most 20000"),
+    ],
+)
+def test_a_map_that_would_take_hours_is_refused_before_any_work(
+    kind: str, mode: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, work in (("nearby", "_search"), ("location", "check_metric"), ("near", "build_sharp_for_inputs")):
+        monkeypatch.setattr(f"sudare.methods.location.{module}.{work}", None)  # calling it would fail
+
+    with pytest.raises(ParameterError, match=reason):
+        Location(grid=make_large(kind), epsilon_per_metre="0.001", mode=mode).preview()

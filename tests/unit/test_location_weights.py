@@ -55,6 +55,31 @@ def test_level_weights_make_every_row_of_one_norm() -> None:
     assert kernel.smooth(solve_level_weights(kernel, LAND))[LAND] == pytest.approx(np.ones(int(LAND.sum())), abs=1e-9)
 
 
+def test_sums_of_a_long_map_whose_kernel_ends_early_are_those_of_every_pair() -> None:
+    grid = PlaneGrid(rows=3, columns=400, cell_height_metres=100, cell_width_metres=100)
+    kernel = make_kernel(grid, 0.004, algorithm="fft")
+    values = np.random.default_rng(3).random(grid.size)
+    dense = make_kernel(grid, 0.004, algorithm="dense")
+    both, true = kernel.smooth_both(values), dense.smooth_both(values)
+
+    assert kernel.padded[1] < 2 * grid.columns - 1
+    assert np.abs(both[0] - true[0]).max() <= kernel.error_of(values) < 1e-10
+    assert np.abs(both[1] - true[1]).max() < 1e-8
+
+
+def test_many_cells_solved_less_exactly_are_level_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = PlaneGrid(rows=40, columns=40, cell_height_metres=100, cell_width_metres=100)
+    exact = Location(grid=grid, epsilon_per_metre="0.004", mode="sharp").preview()
+    monkeypatch.setattr("sudare.methods.location.sharp.MANY_CELLS", 1000)
+
+    rough = Location(grid=grid, epsilon_per_metre="0.004", mode="sharp").preview()
+
+    assert rough.tight.epsilon <= 0.004
+    assert rough.figures["expected_distance_metres"] == pytest.approx(
+        exact.figures["expected_distance_metres"], rel=1e-3
+    )
+
+
 def test_weights_of_small_cells_stay_positive_and_certified_by_fft_too() -> None:
     grid = PlaneGrid(rows=20, columns=20, cell_height_metres=20, cell_width_metres=20)
     cells = np.ones(400, dtype=bool)

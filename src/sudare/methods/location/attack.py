@@ -41,9 +41,15 @@ class HomeFound:
 
 
 def find_chances(
-    mechanism: Mechanism | HiddenMechanism, repeat: RepeatUse, *, prior: Reals | None = None
+    mechanism: Mechanism | HiddenMechanism,
+    repeat: RepeatUse,
+    *,
+    prior: Reals | None = None,
+    first: float | None = None,
 ) -> list[HomeFound]:
     """Find the chance that an attacker names the home cell, after 1, 30 and 365 days of one fix a day.
+
+    `first`: that of one report, if it is known already.
 
     >>> from sudare.methods.location.mechanism import FULL_WEIGHT
     >>> grid = PlaneGrid(rows=9, columns=9, cell_height_metres=115, cell_width_metres=140)
@@ -55,7 +61,7 @@ def find_chances(
     """
     people = share_prior(mechanism.can_enter, prior)
     attacker = Attacker(mechanism, people)
-    chances = [attacker.chance_of_one()]
+    chances = [attacker.chance_of_one() if first is None else min(1.0, first)]
     chances += [max(attacker.simulate(repeat, days), chances[0]) for days in DAYS[1:]]
     return [HomeFound(days=days, chance=chance) for days, chance in zip(DAYS, chances, strict=True)]
 

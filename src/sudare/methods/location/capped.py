@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from sudare.methods.location.capped_large import (
     build_large_capped,
     find_weighted_median,
 )
+from sudare.methods.location.capped_places import build_capped_places
 from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism, Shape
 from sudare.methods.location.mechanism import equal_weights, quantise_weights
@@ -153,16 +155,11 @@ def build_capped_mechanism(
 
     Guarantee: epsilon per metre, certified. Error: the certificate tells the expected distance and the posteriors.
     """
-    if isinstance(places, PlaneGrid) and int(inputs.sum()) > MAX_CAPPED_CELLS:
-        return build_large_capped(
-            places,
-            epsilon,
-            people=people,
-            cells=cells,
-            inputs=inputs,
-            extra_distance=extra_distance,
-            progress=progress,
-        )
+    if int(inputs.sum()) > MAX_CAPPED_CELLS:
+        options: Any = {"people": people, "cells": cells, "inputs": inputs, "extra_distance": extra_distance}
+        if isinstance(places, PlaneGrid):
+            return build_large_capped(places, epsilon, progress=progress, **options)
+        return build_capped_places(places, epsilon, progress=progress, **options)
     beta = float(epsilon * (1 - RESERVE))
     table = PointTable.of(places, beta)
     programme = CappedProgramme(table=table, beta=beta, people=people, inputs=inputs, named=np.flatnonzero(cells))

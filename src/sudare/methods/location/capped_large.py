@@ -29,9 +29,7 @@ from sudare.methods.location.sharp import round_down
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 MAX_PLANE_CELLS = 20_000  # of a plane map
-# of a map without rows, all by capped.py: levelling larger ones by a direct solve took 26 CPU s for 400 points, and
-# ended on roads in the report that says nothing
-MAX_OTHER_CELLS = 260
+MAX_OTHER_CELLS = 5_000  # of a map without rows, by capped_places.py: a table of distances of 200 MB
 SLOPES = (100, 80, 60, 45, 32, 22, 14, 8, 4)  # of the cones, in percent of beta
 MARGIN_CELLS, MARGIN_DECAYS = 4, 2.0  # width of the margin around a plane map: cells at most, and times 1/beta
 EVEN_SHARE = 0.5  # of the measure by which cells count in the dual; the rest is the prior

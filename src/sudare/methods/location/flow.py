@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism
-from sudare.methods.location.kernel import FEW_CELLS, MAX_DENSE_CELLS, distance_table
+from sudare.methods.location.kernel import FEW_CELLS, MAX_KEPT_CELLS, distance_table
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.nearby import search_nearby
 from sudare.methods.location.posterior import find_all_norms
@@ -75,7 +75,7 @@ def make_flow(law: Mechanism | HiddenMechanism) -> ReportFlow:
         return TransformFlow.of(law)
     if isinstance(law, Mechanism) and not isinstance(law.places, PlaneGrid) and law.places.size > MANY_PLACES:
         return NearbyFlow.of(law)
-    if law.places.size * law.reports > MAX_MATRIX or law.places.size > MAX_DENSE_CELLS:
+    if law.places.size * law.reports > MAX_MATRIX or law.places.size > MAX_KEPT_CELLS:
         raise ParameterError(
             "an estimate from {reports} kinds of reports on {cells} cells is too large for this map; use larger cells",
             reports=law.reports,

@@ -20,6 +20,7 @@ import numpy as np
 
 from sudare.errors import ParameterError
 from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.kernel import MAX_KEPT_CELLS, distance_table
 from sudare.methods.location.margin import MarginSums, find_rectangle, sum_far_cones, sum_slopes
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.nearby import NearbyKernel, find_nearby
@@ -139,7 +140,7 @@ class HiddenMechanism:
     def _metres(self, cells: Integers, rows: Integers, columns: Integers) -> Reals:
         grid = self.places
         if not isinstance(grid, PlaneGrid):
-            return np.array([grid.metres(int(cell))[rows] for cell in cells.tolist()])
+            return _measure_between(grid, cells, rows)
         from_rows, from_columns = np.divmod(cells, grid.columns)
         down = (from_rows[:, None] - rows) * float(grid.cell_height_metres)
         metres: Reals = np.hypot(down, (from_columns[:, None] - columns) * float(grid.cell_width_metres))
@@ -256,6 +257,18 @@ class HiddenMeasures:
         }
 
 
+def _measure_between(places: Places, cells: Integers, others: Integers) -> Reals:
+    """Give the distances (cells, others) on a map without rows: from the fewer of them, or of a table where it fits."""
+    if min(len(cells), len(others)) > MANY_ROWS and places.size <= MAX_KEPT_CELLS:
+        return distance_table(places)[np.ix_(cells, others)]
+    if len(others) < len(cells):
+        return np.array([places.metres(int(cell))[cells] for cell in others.tolist()]).reshape(-1, len(cells)).T
+    return np.array([places.metres(int(cell))[others] for cell in cells.tolist()])
+
+
+MANY_ROWS = 64  # of distances, for which a whole table is made
+
+
 def measure_hidden(law: HiddenMechanism, people: Reals) -> HiddenMeasures:
     """Measure a law of hidden reports for people spread like this (shares of 1)."""
     return _measure(law, law.told, law.sums(), people)
@@ -285,8 +298,11 @@ def _measure(law: HiddenMechanism | Mechanism, names: Integers, sums: Reals, peo
         np.add.at(mass, told, totals)
         np.add.at(own, told, joint[told, np.arange(len(block))])
         np.add.at(true, told, chances[told, np.arange(len(block))])
-        for cell in np.unique(told).tolist():
-            distance += chances[:, told == cell].sum(axis=1) * law.places.metres(cell)
+        cells = np.unique(told)
+        metres = _measure_between(grid, cells, np.arange(size)) if not isinstance(grid, PlaneGrid) else None
+        for number, cell in enumerate(cells.tolist()):
+            away = grid.metres(cell) if metres is None else metres[number]
+            distance += chances[:, told == cell].sum(axis=1) * away
     return _collect_measures(law, people, (largest, sent), mass, own, true, distance)
 
 
@@ -296,7 +312,7 @@ def _measure_nearby(law: Mechanism, names: Integers, sums: Reals, people: Reals)
     A place within reach of the report and not of its name counts with the way by the report, which is no shorter.
     """
     pairs, size = find_nearby(law.places, law.beta), law.places.size
-    rows, alpha = pairs.full_rows(pairs.reach), np.where(law.can_enter, 1 / sums, 0.0)
+    rows, alpha = pairs.full_rows(min(pairs.reach, MEASURED_DECAYS / law.beta)), np.where(law.can_enter, 1 / sums, 0.0)
     largest, sent = np.zeros(size), np.zeros(size)
     mass, own, true, distance = (np.zeros(size) for _ in range(4))
     metres_to = np.full(size, np.inf)
@@ -343,6 +359,7 @@ def _collect_measures(
 
 MAX_MEASURED_BY_TABLE = 1_500  # cells; larger plane maps are measured within windows
 WINDOW_DECAYS = 26.0  # beyond so many times 1/beta lies less than 1e-9 of a report
+MEASURED_DECAYS = 16.0  # the same on a map without rows: beyond lie 2 in a million of the reports on a plane
 
 
 def has_one_cone(law: Mechanism | HiddenMechanism) -> bool:
@@ -409,7 +426,7 @@ def _shift(window: tuple[slice, slice], place: tuple[int, int], margin: list[int
 def certify_hidden(law: HiddenMechanism) -> float:
     """Certify epsilon per metre: beta plus the slope of log s, bounded by its range over the shortest distance.
 
-    On a plane a range that is too large for that is searched for its steepest pair.
+    Where the range is too large for that, its steepest pair is searched.
     """
     sums = law.sums()[law.can_enter]
     if len(sums) < 2:
@@ -419,13 +436,39 @@ def certify_hidden(law: HiddenMechanism) -> float:
     error, shortest = 2.0**-50 * (law.reports + 50), find_shortest(law.places, law.can_enter)
     steepest: float = law.beta * max(law.slopes[shape] for shape in np.unique(law.columns[:, 0]).tolist()) / FULL_SLOPE
     spread = float(np.log(sums.max()) - np.log(sums.min()))
-    if isinstance(law.places, PlaneGrid) and spread / shortest > SMALL_SLOPE * law.beta:
-        level = np.where(law.can_enter, np.log(np.where(law.can_enter, law.sums(), 1.0)), np.nan)
-        spread = min(spread, find_slope_on_grid(law.places, level.reshape(law.places.shape))[0] * shortest)
+    if spread / shortest > SMALL_SLOPE * law.beta:
+        spread = min(spread, _find_steepest(law) * shortest)
     return float(steepest) + (spread + error) / shortest
 
 
 SMALL_SLOPE = 1e-4  # of beta: a slope of log s that is not worth a search of all pairs
+
+
+def _find_steepest(law: HiddenMechanism) -> float:
+    """Find the steepest slope of log s per metre, or a bound of it; infinity where a map is too large to search."""
+    level = np.where(law.can_enter, np.log(np.where(law.can_enter, law.sums(), 1.0)), np.nan)
+    if isinstance(law.places, PlaneGrid):
+        return find_slope_on_grid(law.places, level.reshape(law.places.shape))[0]
+    if law.places.size > MAX_KEPT_CELLS:
+        return np.inf
+    inputs = np.flatnonzero(law.can_enter)
+    table = distance_table(law.places)
+    return find_slope_of_table(table if len(inputs) == len(table) else table[np.ix_(inputs, inputs)], level[inputs])
+
+
+def find_slope_of_table(metres: Reals, levels: Reals) -> float:
+    """Find the steepest slope of levels between any two places of a table of distances.
+
+    >>> find_slope_of_table(np.array([[0.0, 50.0], [50.0, 0.0]]), np.array([1.0, 2.0]))
+    0.02
+    """
+    steepest, side = 0.0, max(1, BLOCK // len(levels))
+    for start in range(0, len(levels), side):
+        away = metres[start : start + side]
+        rises = np.abs(levels[start : start + side, None] - levels)
+        np.divide(rises, away, out=rises, where=away > 0)
+        steepest = max(steepest, float(rises[away > 0].max(initial=0.0)))
+    return steepest
 
 
 def find_shortest(places: Places, cells: Booleans) -> float:
@@ -434,5 +477,8 @@ def find_shortest(places: Places, cells: Booleans) -> float:
         sides = [(places.rows, places.cell_height_metres), (places.columns, places.cell_width_metres)]
         return min(float(side) for count, side in sides if count > 1)
     inputs = np.flatnonzero(cells)
+    if len(inputs) > MANY_ROWS and places.size <= MAX_KEPT_CELLS:
+        table = distance_table(places)
+        return float(table[table > 0].min())
     rows = (places.metres(cell)[inputs] for cell in inputs.tolist())
     return min(float(row[row > 0].min(initial=np.inf)) for row in rows)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from sudare.methods.location.grid import Places, PlaneGrid, distances_from
 from sudare.schema.arrays import Reals
 
-MAX_DENSE_CELLS = 5_000  # of a map whose matrices are made
-MAX_KEPT_CELLS = 4_000  # of a map whose table of distances is kept: 128 MB
+MAX_DENSE_CELLS = 2_000  # of a map whose matrices are made
+MAX_KEPT_CELLS = 5_000  # of a map whose table of distances is kept: 200 MB
 FEW_CELLS = 256  # up to here a matrix is as quick as an FFT and has no absolute error
 ROUNDING = 2.0**-52  # the unit roundoff that the error bound of an FFT is a multiple of
+LONGEST_DECAYS = 45.0  # times 1/beta: where the kernel of a map that is far longer ends, 3e-20 of its middle
 
 
 Spectrum = NDArray[np.complex128]
@@ -134,6 +135,7 @@ class ConvolutionKernel:
     decay: Spectrum
     distance_quarter: Reals  # D for offsets 0, 1, ... down and right
     norm: float  # of E, at least
+    end: float  # what E is beyond the kernel, at most
     _distance_decay: list[Spectrum] = field(default_factory=list)
 
     @classmethod
@@ -141,13 +143,16 @@ class ConvolutionKernel:
         """Lay the kernel around the corner of the padded grid and transform it."""
         from scipy import fft
 
-        height, width = (fft.next_fast_len(2 * side - 1, real=True) for side in grid.shape)
-        distance = np.sqrt(grid.offset_squares(*map(np.arange, grid.shape)).astype(np.float64))
+        reach = _find_reach(grid, beta)
+        sides = zip(grid.shape, reach, strict=True)
+        height, width = (fft.next_fast_len(side + cells - 1, real=True) for side, cells in sides)
+        distance = np.sqrt(grid.offset_squares(*map(np.arange, reach)).astype(np.float64))
         distance *= float(grid.unit_metres)
         quarter = np.exp(-beta * distance)
         norm = 2 * float(np.linalg.norm(quarter))
         decay = fft.rfft2(_unfold(quarter, (height, width)), workers=-1, overwrite_x=True)
-        return cls(grid.shape, (height, width), decay, quarter * distance, norm)
+        end = 0.0 if reach == grid.shape else float(np.exp(-LONGEST_DECAYS))
+        return cls(grid.shape, (height, width), decay, quarter * distance, norm, end)
 
     @property
     def distance_decay(self) -> Spectrum:
@@ -173,9 +178,10 @@ class ConvolutionKernel:
         return self._transform_back(self.decay * spectrum), self._transform_back(self.distance_decay * spectrum)
 
     def error_of(self, values: Reals) -> float:
-        """The bound of Higham (2002, section 24.1) for three transforms, by Cauchy-Schwarz at one cell."""
+        """The bound of Higham (2002, section 24.1) for three transforms, by Cauchy-Schwarz at one cell; and the end."""
         steps = np.log2(self.padded[0] * self.padded[1])
-        return float(ROUNDING * 6 * steps * self.norm * np.sqrt((values * values).sum()))
+        beyond = self.end * float(np.abs(values).sum()) if self.end else 0.0
+        return float(ROUNDING * 6 * steps * self.norm * np.sqrt((values * values).sum())) + beyond
 
     def _transform(self, values: Reals) -> Spectrum:
         from scipy import fft
@@ -189,6 +195,14 @@ class ConvolutionKernel:
         whole: Reals = fft.irfft2(spectrum, self.padded, workers=-1)
         sums: Reals = whole[: self.shape[0], : self.shape[1]].reshape(-1)
         return sums
+
+
+def _find_reach(grid: PlaneGrid, beta: float) -> tuple[int, int]:
+    """Give rows and columns of the kernel: of the map, or fewer where it is more than twice as long as E is not 0."""
+    sides = float(grid.cell_height_metres), float(grid.cell_width_metres)
+    needed = [int(np.ceil(LONGEST_DECAYS / beta / side)) + 1 for side in sides]
+    rows, columns = (cells if 2 * cells < size else size for cells, size in zip(needed, grid.shape, strict=True))
+    return rows, columns
 
 
 def _unfold(quarter: Reals, padded: tuple[int, int]) -> Reals:

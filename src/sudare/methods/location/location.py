@@ -27,12 +27,14 @@ from sudare.methods.location.device_file import (
     RepeatUse,
     load_device_file,
 )
-from sudare.methods.location.grid import Places
+from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.hidden import HiddenMechanism, measure_told
+from sudare.methods.location.kernel import MAX_DENSE_CELLS
 from sudare.methods.location.map_file import Inputs, Map, read_map
 from sudare.methods.location.mechanism import Mechanism
 from sudare.methods.location.metric import check_metric
-from sudare.methods.location.near import build_near_mechanism
+from sudare.methods.location.near import MAX_NEAR_CELLS, MAX_NEAR_PAIRS, build_near_mechanism
+from sudare.methods.location.nearby import MAX_PAIRS, require_few_pairs
 from sudare.methods.location.posterior import PosteriorModel, share_prior
 from sudare.methods.location.preview import LocationPreview, make_cell_table, preview_mechanism, require_kept
 from sudare.methods.location.threads import on_one_thread
@@ -257,6 +259,7 @@ class Location(Method):
     def mechanism(self, *, progress: Progress | None = None) -> Mechanism | HiddenMechanism:
         """Build the mechanism: weights of the mode, beta, both exact; the map proves its metric first."""
         self._require_capped()
+        self._require_size()
         check_metric(self.places)
         reportable = np.ones(self.places.size, dtype=np.bool_) if self.weights is None else self.weights > 0
         inputs = np.ones_like(reportable) if self.inputs == "all" else reportable
@@ -295,6 +298,20 @@ class Location(Method):
                 other=MAX_OTHER_CELLS,
                 cells=self.places.size,
             )
+
+    def _require_size(self) -> None:
+        """Refuse a map that would take more than some minutes, before any work."""
+        is_near = self.mode == "near"
+        if isinstance(self.places, PlaneGrid):
+            if is_near and self.places.size > MAX_NEAR_CELLS:
+                raise ParameterError(
+                    "mode near needs a map of at most {most} cells, not {cells}; use larger cells, or take mode sharp",
+                    most=MAX_NEAR_CELLS,
+                    cells=self.places.size,
+                )
+        elif self.places.size > MAX_DENSE_CELLS:
+            beta = float(Fraction(self.epsilon_per_metre)) / 2  # or more, where the certificate allows it
+            require_few_pairs(self.places, beta, MAX_NEAR_PAIRS if is_near else MAX_PAIRS)
 
     # --- the release ------------------------------------------------------------------------------------------------
 

@@ -257,8 +257,10 @@ def build_near_mechanism(
     sharp = build_sharp_for_inputs(places, epsilon, cells=cells, inputs=inputs, people=people)
     equal = calibrate_beta(places, epsilon, equal_weights(cells), inputs=inputs)
     named = np.flatnonzero(cells)
-    candidates: list[Mechanism | HiddenMechanism] = [name_reports(law, people, named) for law in (sharp, equal)]
-    candidates += [sharp, equal]  # names on large maps are nearly best, and must never be worse than none
+    plain = [law for law in (sharp, equal) if is_kept(law, epsilon)]
+    kept: list[Mechanism | HiddenMechanism] = [name_reports(law, people, named) for law in plain]
+    kept += plain  # names on large maps are nearly best, and must never be worse than none
+    candidates: list[HiddenMechanism] = []
     if int(inputs.sum()) <= MAX_PROGRAMME_CELLS:
         solved = solve_near(places, epsilon, people=people, inputs=inputs, named=cells)
         candidates.append(_round_near(solved, epsilon, inputs=inputs, cells=cells))
@@ -267,10 +269,10 @@ def build_near_mechanism(
             build_wide(places, epsilon, people=people, inputs=inputs, cells=cells, decays=decays)
             for decays in _choose_margins(places, epsilon)
         ]
-    kept = [law for law in candidates if is_kept(law, epsilon)]
+    kept += [law for law in candidates if is_kept(law, epsilon)]
     if not kept:
-        plain = Mechanism(places=places, beta_per_metre=epsilon / 2, weights=equal_weights(cells), inputs=inputs)
-        return name_reports(plain, people, named)
+        half = Mechanism(places=places, beta_per_metre=epsilon / 2, weights=equal_weights(cells), inputs=inputs)
+        return name_reports(half, people, named)
     return min(kept, key=lambda law: find_expected_distance(law, people))
 
 
@@ -284,6 +286,8 @@ def _choose_margins(grid: PlaneGrid, epsilon: Fraction) -> list[float]:
 
 
 MAX_MARGIN_CELLS = 40_000  # of a map for which a wide margin is tried
+MAX_NEAR_CELLS = 100_000  # of a plane map: reports are named one after another
+MAX_NEAR_PAIRS = 120_000_000  # within reach on a map without rows: a few CPU minutes
 
 
 def is_kept(law: Mechanism | HiddenMechanism, epsilon: Fraction) -> bool:

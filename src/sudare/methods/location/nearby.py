@@ -97,9 +97,31 @@ def find_nearby(places: Places, beta: float) -> NearbyPairs:
     found = _kept_pairs(kept)
     if not found or found[0].reach < reach:
         found[:] = [
-            _search(places, max(reach, 1.5 * found[0].reach) if found else 1.02 * reach)
-        ]  # beta is lowered by steps
+            _search(places, max(reach, 2.02 * found[0].reach) if found else 1.02 * reach)
+        ]  # beta is lowered by steps, from epsilon to its half at most
     return found[0]
+
+
+SAMPLED_PLACES = 24  # around which places are counted before pairs are searched
+
+
+def require_few_pairs(places: Places, beta: float, most: int = MAX_PAIRS) -> None:
+    """Refuse a map with too many pairs within reach before they are searched: counted around some places."""
+    reach = (ROAD_DECAYS if isinstance(places, RoadGraph) else POINT_DECAYS) / beta
+    sample = np.unique(np.linspace(0, places.size - 1, SAMPLED_PLACES).astype(np.int64))
+    if isinstance(places, RoadGraph):
+        from scipy.sparse.csgraph import dijkstra
+
+        counts = np.isfinite(dijkstra(places.both_ways(), indices=sample, limit=1000 * reach)).sum(axis=1)
+    elif isinstance(places, PointPlaces):
+        from scipy.spatial import cKDTree
+
+        points = places.points.astype(np.float64) / 1000
+        counts = cKDTree(points).query_ball_point(points[sample], reach, return_length=True)
+    else:
+        _require_few_rows(places)
+        counts = np.array([(places.metres(int(cell)) <= reach).sum() for cell in sample.tolist()])
+    _check_pairs(int(counts.mean() * places.size / 2), places.size, most)
 
 
 def search_nearby(places: Places, reach: float) -> Any:
@@ -196,13 +218,17 @@ def _search_all_points(places: PointPlaces, reach: float) -> Rows:
     yield np.diff(upper.indptr), upper.indices, upper.data
 
 
-def _search_rows(places: Places, reach: float) -> Rows:
+def _require_few_rows(places: Places) -> None:
     if places.size > MAX_ROWS:
         raise ParameterError(
             "a map of {cells} cells with this metric must have at most {most}; use larger cells or a plane grid",
             cells=places.size,
             most=MAX_ROWS,
         )
+
+
+def _search_rows(places: Places, reach: float) -> Rows:
+    _require_few_rows(places)
     for cell in range(places.size):
         metres = places.metres(cell)
         others = cell + 1 + np.flatnonzero(metres[cell + 1 :] <= reach)

@@ -166,6 +166,7 @@ def _preview_told(
     is_hidden = isinstance(law, HiddenMechanism)
     measured = measure_hidden(law, people) if isinstance(law, HiddenMechanism) else measure_told(law, people)
     tight = certify_law(law)
+    first = float(measured.largest_posterior @ measured.report_mass)  # the likeliest place of every report
     return LocationPreview(
         cells=law.places.size,
         reportable=int((measured.told_mass > 0).sum()) if is_hidden else int((law.weights > 0).sum()),
@@ -175,7 +176,7 @@ def _preview_told(
         figures=measured.measures(),
         across_metres=_measure_width(law),
         repeat=repeat,
-        home_found=tuple(find_chances(law, repeat, prior=prior)),
+        home_found=tuple(find_chances(law, repeat, prior=prior, first=first)),
     )
 
 

@@ -119,6 +119,7 @@ def build_sharp_for_inputs(
 SHARPNESS = (30.0, 100.0, 300.0, 1000.0, 3000.0)  # t times the largest posterior, round by round
 MAX_STEPS, MIN_STEPS = 250, 30  # of one round; large maps start near the end and get fewer
 MANY_CELLS = 10_000  # from here on the steps of a round are fewer, in proportion
+MANY_PAIRS = 2_500_000  # the same for pairs within reach on maps without rows: about a CPU minute
 PENALTY = 200.0  # of the squared share by which the expected distance is over its budget
 BUDGET_SHARE = 0.97  # of the extra distance: a penalty is no wall, so it begins a little before the budget ends
 REMEMBERED_STEPS = 10  # by L-BFGS; its matrices are then so small that BLAS uses one thread, whatever the machine has
@@ -156,7 +157,7 @@ def find_fair_weights(
         kernel, cells, max_distance=_steady(equal.expected_distance) * (1 + BUDGET_SHARE * extra_distance)
     )
     log_weights = _choose_start(objective, kernel, cells)
-    steps_per_round = steps if steps is not None else _count_steps(int(cells.sum()))
+    steps_per_round = steps if steps is not None else _count_steps(int(cells.sum()), kernel)
     for number, sharpness in enumerate(SHARPNESS, 1):
         objective.t = sharpness / _steady(float(np.nanmax(equal.posterior)))
         log_weights = _minimise(objective.value_and_gradient, log_weights, steps_per_round)
@@ -172,8 +173,9 @@ def _steady(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def _count_steps(cells: int) -> int:
-    return max(MIN_STEPS, min(MAX_STEPS, MAX_STEPS * MANY_CELLS // cells))
+def _count_steps(cells: int, kernel: Kernel) -> int:
+    pairs = max(1, len(kernel.pairs.others)) if isinstance(kernel, NearbyKernel) else 1
+    return max(MIN_STEPS, min(MAX_STEPS, MAX_STEPS * MANY_CELLS // cells, MAX_STEPS * MANY_PAIRS // pairs))
 
 
 def _choose_start(objective: FairnessObjective, kernel: Kernel, cells: Booleans) -> Reals:
