@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from sudare.methods.location.device_file import DeviceFile, RepeatUse, certify_law, hash_facts
+from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.location import Location
+from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from tests.unit.location_maps import MAPS, land_of
 
 Path = tuple[str | int, ...]
@@ -38,11 +41,35 @@ def make_files() -> dict[str, dict[str, Any]]:
     )
     prior = np.random.default_rng(4).uniform(0.1, 1, plane.size)
     files["plane near"] = _file_of(Location(grid=plane, epsilon_per_metre="0.01", mode="near", prior=prior))
+    for kind in ("plane", "points"):
+        files[f"{kind} slopes"] = make_slopes(kind)
     return files
 
 
+def make_slopes(kind: str) -> dict[str, Any]:
+    """Make reports of all shapes of mode fair with a prior: cones of two slopes, and one that says nothing."""
+    places: Places = MAPS[kind]
+    cells = [
+        divmod(cell, places.columns) if isinstance(places, PlaneGrid) else (cell, 0) for cell in range(places.size)
+    ]
+    cones = [[cell % 2, *place, FULL_WEIGHT >> 8] for cell, place in enumerate(cells)]
+    law = HiddenMechanism(
+        places=places,
+        beta_per_metre=Fraction(1, 200),
+        shapes=(((0, 0, 0),), ((0, 0, 0),), ()),
+        slopes=(100, 50, 0),
+        columns=np.array([[2, 0, 0, FULL_WEIGHT >> 7], *cones]),
+        told=np.array([0, *range(places.size)]),
+        weights=np.full(places.size, FULL_WEIGHT),
+    )
+    return _write_law(law)
+
+
 def _file_of(method: Location) -> dict[str, Any]:
-    law = method.mechanism()
+    return _write_law(method.mechanism())
+
+
+def _write_law(law: Mechanism | HiddenMechanism) -> dict[str, Any]:
     rule = RepeatUse(fresh_reports=2, month=5, life=9, answers="lasting", within_metres=Fraction(300), dwell=3)
     made = DeviceFile(
         mechanism=law, epsilon_per_metre=Fraction(1, 100), tight_epsilon_per_metre=certify_law(law).epsilon, repeat=rule
@@ -72,7 +99,7 @@ def list_forgeries(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for new in (*REPLACEMENTS, *scaled, str(old), [old], _LEFT_OUT):
             if new is not _LEFT_OUT and type(new) is type(old) and new == old:
                 continue
-            yield f"{'.'.join(map(str, path))} = {new!r:.40}", _write(_replace(facts, path, new))
+            yield f"{'.'.join(map(str, path))} = {new!r:.40}", write_forged(_replace(facts, path, new))
     yield from _list_texts(facts)
 
 
@@ -81,7 +108,7 @@ _LEFT_OUT = object()
 
 def _list_texts(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Give texts that no object writes: numbers beyond floats, keys twice, nesting, keys with a meaning."""
-    text = _write(facts)
+    text = write_forged(facts)
     beta = f'"beta_per_metre":{json.dumps(facts["beta_per_metre"])}'
     for raw in (
         "1e400",
@@ -97,12 +124,13 @@ def _list_texts(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "beta twice, the false one last", text.rstrip("}\n") + '},"beta_per_metre":"10"}'
     for key in ("__proto__", "constructor", "toString", "length"):
         changed = {name: value for name, value in facts.items() if name != "id"} | {key: {"beta_per_metre": "10"}}
-        yield f"a key {key}", _write(changed)
+        yield f"a key {key}", write_forged(changed)
     yield "no object", "[]"
     yield "nothing", "null"
 
 
-def _write(facts: dict[str, Any]) -> str:
+def write_forged(facts: dict[str, Any]) -> str:
+    """Write a file with an id that fits."""
     rest = {name: value for name, value in facts.items() if name != "id"}
     return json.dumps({"id": hash_facts(rest)} | rest, ensure_ascii=False, separators=(",", ":"))
 

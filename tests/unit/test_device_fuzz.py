@@ -11,7 +11,7 @@ import pytest
 from sudare.errors import ReleaseError
 from sudare.forms.jsontext import read_json
 from sudare.methods.location.device_file import DeviceFile
-from tests.unit.device_fuzz import list_forgeries, make_files
+from tests.unit.device_fuzz import list_forgeries, make_files, make_slopes, write_forged
 from tests.unit.test_location_trust import run_node
 
 JUDGE = """
@@ -22,11 +22,14 @@ console.log(JSON.stringify([verdicts, ({}).x ?? null]));
 """
 # What device.js may take though Python, which writes every byte anew, does not: it changes neither law nor promise.
 # Names, words, units and rows beside levels are not read, `told` is post-processing, null and true are 0 and 1 in proof
-# and draw alike, a vector less proves less; limits, epsilon and inputs are what the file then says and the app caps.
+# and draw alike, a vector less proves less; a report that says nothing stands nowhere, points have no columns, and a
+# point between those of the vectors is another map with a promise that is proven for it; limits, epsilon and inputs are
+# what the file then says and the app caps.
 HARMLESS = re.compile(
     r"(law|grid\.names\.\d+|grid\.unit_metres|grid\.grid\.rows|told.*|inputs|vectors.*|column_vectors.*"
     r"|repeat\.\w+|epsilon_per_metre|weights\.\d+|grid\.levels\.\d+) = |a key |beta twice, the false one first"
     r"|(shapes|columns)\.[\d.]+ = (None|True|False)"
+    r"|(shapes\.2(\.0)?|columns\.[012]|shapes\.\d\.1\.1|grid\.points\.\d+\.\d) = "
 )
 
 
@@ -40,7 +43,17 @@ def judge_in_python(text: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "kind", ["plane sharp", "elastic sharp", "graph sharp", "points sharp", "plane weighted", "plane near"]
+    "kind",
+    [
+        "plane sharp",
+        "elastic sharp",
+        "graph sharp",
+        "points sharp",
+        "plane weighted",
+        "plane near",
+        "plane slopes",
+        "points slopes",
+    ],
 )
 def test_a_changed_field_is_refused_or_changes_no_law_in_both_languages(kind: str) -> None:
     facts = make_files()[kind]
@@ -70,6 +83,29 @@ def _is_same_number(facts: dict[str, Any], name: str) -> bool:
         old = old[int(key) if isinstance(old, list) else key]
     plain = new.strip("[]'")
     return plain == str(old)[:36].strip("[]'") or (str(old) in ("0", "1") and plain in ("", "False", "True", str(old)))
+
+
+@pytest.mark.parametrize("kind", ["plane", "points"])
+def test_a_weight_of_a_hidden_report_that_is_no_count_is_refused_by_both(kind: str) -> None:
+    texts = []
+    for report in (0, 1):
+        for weight in ("5", [5], True, 1.5, -5, "0x5", 0, -(2**63)):
+            forged = make_slopes(kind)
+            forged["columns"][4 * report + 3] = weight
+            forged["column_vectors"] = []
+            texts.append(write_forged(forged))
+    verdicts = json.loads(run_node(JUDGE, texts))[0]
+
+    assert [text for text in texts if judge_in_python(text)] == []
+    assert {verdict[:7] for verdict in verdicts} == {"refused"}
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_hidden_report_whose_place_has_no_size_in_64_bits_is_refused(at: int) -> None:
+    forged = make_slopes("plane")
+    forged["columns"][at] = -(2**63)
+
+    assert not judge_in_python(write_forged(forged))
 
 
 def test_files_as_they_were_written_are_taken_by_both() -> None:

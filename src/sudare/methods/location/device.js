@@ -651,9 +651,9 @@ function readColumns(file, map) {
   for (let at = 0; at < file.columns.length; at += 4) {
     const [shape, row, column, weight] = file.columns.slice(at, at + 4);
     const [slope, ...points] = file.shapes[shape];
-    if (!(slope >= 0 && slope <= 100) || !(weight > 0)) refuse("a hidden report is not as it should be");
     const moved = points.map(([a, b, lag]) => [a + row, b + column, lag]);
-    if (moved.some(([a, b, lag]) => !(lag >= 0) || ![a, b, lag].every(Number.isInteger))) refuse("a hidden report is not as it should be");
+    const isSound = slope >= 0 && slope <= 100 && isCount(weight) && moved.every((point) => point[2] >= 0 && point.every(Number.isInteger));
+    if (!isSound) refuse("a hidden report is not as it should be");
     columns.push({ shape, row, column, weight, slope, points: moved });
   }
   return columns;

@@ -84,7 +84,7 @@ class HiddenMechanism:
                 for shape in self.shapes
                 for a, b, lag in shape
             )
-            and bool((np.abs(columns[:, 1:3]) <= MAX_OFFSET).all())
+            and -MAX_OFFSET <= int(columns[:, 1:3].min()) <= int(columns[:, 1:3].max()) <= MAX_OFFSET
             and self.beta_per_metre > 0
             and self._are_on_the_map()
         )
