@@ -341,6 +341,13 @@ def test_sql_knows_areas_and_levels(tmp_path: Path) -> None:
     assert (one.high - one.low) / 2 == pytest.approx(frame["margin"][at][0], rel=0.15)
 
 
+def test_a_level_is_a_table_by_its_own_name() -> None:
+    opened = open_table(publish(epsilon=1))
+    by_name = opened.sql("SELECT town, SUM(count) FROM Town WHERE province = 'p1' GROUP BY town")
+
+    assert by_name.rows == opened.sql("SELECT town, SUM(count) FROM areas WHERE province = 'p1' GROUP BY town").rows
+
+
 def test_a_level_of_areas_that_is_asked_from_cells_is_refused_with_what_to_write() -> None:
     with pytest.raises(ParameterError, match="town is a level of areas, and no column of the cells; ask FROM areas"):
         open_table(publish(epsilon=1)).sql("SELECT SUM(count) FROM cells WHERE town = 't3'")
@@ -353,6 +360,7 @@ def test_sql_adds_up_a_mesh_by_its_levels() -> None:
     opened = open_table(publish(counts=counts, epsilon=1))
     answer = opened.sql("SELECT mesh_1, SUM(count) FROM levels GROUP BY mesh_1")
 
+    assert opened.sql("SELECT mesh_1, SUM(count) FROM mesh_1 GROUP BY mesh_1").rows == answer.rows
     assert [row[0] for row in answer.rows] == ["5339", "5340"]
     assert sum(row[1].value for row in answer.rows) == pytest.approx(6400)
 

@@ -17,7 +17,7 @@ from sudare.methods.table import table as table_module
 from sudare.methods.table.squares import SquareLayout, find_level_sides, lay_out, map_levels
 from sudare.methods.table.table import draw_levels
 from sudare.noise import GeometricNoise, SeededRng
-from sudare.schema import Attribute, MeshCells, NumberBins, Schema, Unit
+from sudare.schema import Attribute, MeshCells, NumberBins, Schema, Unit, Values
 from sudare.verify.neighbours import make_map_schema
 from sudare.verify.replay import replay_method
 
@@ -40,8 +40,9 @@ def three_densities() -> Counts:
 
 @pytest.mark.parametrize("promise", [{"epsilon": 1}, {"rho": "1/30"}], ids=str)
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_thin_middle_and_dense_squares_cost_the_same(neighbours: Any, promise: dict[str, Any]) -> None:
-    method = Table(**promise, neighbours=neighbours)
+@pytest.mark.parametrize("workload", ["mix", "16,mix"])
+def test_thin_middle_and_dense_squares_cost_the_same(workload: str, neighbours: Any, promise: dict[str, Any]) -> None:
+    method = Table(**promise, neighbours=neighbours, workload=workload)
     plan = method.plan(grid(96, 96))
     rule = method.rule_of(plan.facts, plan.steps)
     assert rule is not None
@@ -209,6 +210,22 @@ def test_squares_of_a_thin_large_map_are_combined_with_what_is_around_them() -> 
 
 def decide(method: Table, schema: Schema) -> dict[str, Any]:
     return dict(method.plan(schema).decided)
+
+
+def test_a_workload_beside_the_mix_keeps_the_classes_of_density_and_the_part_of_other_attributes() -> None:
+    mesh = Attribute(name="mesh", domain=MeshCells(level=4, area=("5339",)))
+    age = Attribute(name="age", domain=Values(("young", "old")))
+    schema = Schema(name="people", attributes=(mesh, age))
+    usual, asked = Table(epsilon=1)._shares(schema), Table(epsilon=1, workload="10,mix")._shares(schema)
+    assert usual is not None
+    assert asked is not None
+    again = Table(epsilon=1, sides=("20", "10", "5", "1"), shares=asked.write())._shares(schema)
+
+    assert [len(shares.by_class) for shares in (usual, asked)] == [6, 6]
+    assert all(sum(own) == 1 for own in asked.by_class)
+    assert all(few[-1] > 0.7 * more[-1] for few, more in zip(asked.by_class, usual.by_class, strict=True))
+    assert asked.middle[1] > 0.2
+    assert again == asked
 
 
 def test_squares_that_a_workload_names_are_measured_themselves() -> None:

@@ -42,9 +42,9 @@ class OpenedTable:
     """What a data user asks, with `SUM(count)` or `COUNT(*)` for the number of records.
 
     `FROM cells` knows the attributes, `FROM areas` also the levels of declared areas, `FROM levels` also the levels of
-    hierarchies and of the mesh, as `mesh_1`, `mesh_2`, ... `pieces` are what is summed: leaves with their codes by
-    attribute, and the share of a leaf where areas split it. In a large table `lifted` leads from an added column to the
-    attribute whose groups it holds, and the group of each of its values.
+    hierarchies and of the mesh, as `mesh_1`, `mesh_2`, ... `FROM municipality` means `FROM areas`. `pieces` are what is
+    summed: leaves with their codes by attribute, and the share of a leaf where areas split it. In a large table
+    `lifted` leads from an added column to the attribute whose groups it holds, and the group of each of its values.
     """
 
     figures: TableFigures | LargeFigures
@@ -94,32 +94,43 @@ class OpenedTable:
         return cls(figures=figures, schema=schema, pieces=(groups.leaves, groups.keys[groups.groups], shares))
 
     def sql(self, statement: str, *, level: float = LEVEL) -> AnswerTable:
-        """Answer one SELECT from `cells`, `areas` or `levels`."""
+        """Answer one SELECT from `cells`, `areas`, `levels`, or a level by its name."""
         from sudare.asking.statement import ask_statement
 
-        named = statement.casefold()
-        sources = {CELLS: self}
-        if AREAS in named and (areas := self.areas) is not None:
-            sources[AREAS] = areas
-        if LEVELS in named and (levels := self.levels) is not None:
-            sources[LEVELS] = levels
         try:
-            return ask_statement(self._count_records(statement), sources, level=level)
+            return ask_statement(self._count_records(statement), self._find_sources(statement), level=level)
         except ParameterError as error:
             if str(error.text.values.get("name", "")).casefold() == COUNT:
                 raise _refuse_count() from error
             raise
 
+    def _find_sources(self, statement: str) -> dict[str, OpenedTable]:
+        """The tables that a statement may name; a level of areas or of a hierarchy stands for its table."""
+        named, sources = statement.casefold(), {CELLS: self}
+        for source, names in ((AREAS, self._area_names), (LEVELS, [name.replace(":", "_") for name in self._levels])):
+            asked = [name for name in (source, *names) if name.casefold() in named]
+            table = (self.areas if source == AREAS else self.levels) if asked else None
+            sources |= {} if table is None else {name.casefold(): table for name in asked}
+        return sources
+
+    @property
+    def _area_names(self) -> list[str]:
+        return [level for division in self.schema.areas for level in division.levels]
+
+    @property
+    def _levels(self) -> list[str]:
+        return [f"{one.name}:{level}" for one in self.schema.attributes for level in _list_levels(one)]
+
     @cached_property
     def areas(self) -> OpenedTable | None:
         """What is asked `FROM areas`; None where none are declared."""
-        names = [level for division in self.schema.areas for level in division.levels]
+        names = self._area_names
         return self.of_groups(self.figures, names) if names and isinstance(self.figures, TableFigures) else None
 
     @cached_property
     def levels(self) -> OpenedTable | None:
         """What is asked `FROM levels`; None without hierarchies, or where an attribute has the name of a level."""
-        names = [f"{one.name}:{level}" for one in self.schema.attributes for level in _list_levels(one)]
+        names = self._levels
         is_free = not {name.replace(":", "_") for name in names} & set(self.schema.names)
         if not is_free or not names:
             return None

@@ -64,7 +64,7 @@ from sudare.methods.table.squares import (
 )
 from sudare.methods.table.tree import DENSE_CELLS, Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import draw_wavelet
-from sudare.methods.table.workload import MIX, add_sides, choose_shares
+from sudare.methods.table.workload import MIX, add_sides, choose_shares, join_mix, read_items
 from sudare.methods.table.years import link_years
 from sudare.noise import CountNoise, Rng
 from sudare.privacy import Ledger, Neighbours
@@ -477,9 +477,18 @@ class Table(CurrencyMethod):
             return None
         if self.shares is None:
             workload = plain_workload(FOCUS_WORKLOADS[self.focus] or self.workload, schema)
-            shares = choose_shares(workload, layout)
-            return divide_by_density(layout, shares) if workload == MIX else LevelShares(by_class=(shares,))
+            return self._serve(workload, schema, layout)
         return read_shares(self.shares, layout)
+
+    def _serve(self, workload: str, schema: Schema, layout: LeafLayout) -> LevelShares:
+        """Choose the shares for a workload; with the mix in it they are divided by density."""
+        items, usual = read_items(workload, layout), find_layout(schema, find_map_sides(schema) or None)
+        if MIX in items and len(items) > 1 and self.sides is None and isinstance(layout, SquareLayout):
+            if not isinstance(usual, SquareLayout):
+                raise AssertionError("a map stays a map whatever is asked")
+            return join_mix(workload, layout, divide_by_density(usual, usual.weights), usual.sides)
+        shares = choose_shares(workload, layout)
+        return divide_by_density(layout, shares) if workload == MIX else LevelShares(by_class=(shares,))
 
     def specs_of(self, schema: Schema) -> tuple[TableSpec, ...]:
         """The further tables of a release."""

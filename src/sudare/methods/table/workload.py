@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from sudare.errors import ParameterError
-from sudare.methods.table.levels import LeafLayout
+from sudare.methods.table.levels import LeafLayout, LevelShares
 from sudare.methods.table.squares import SquareLayout
 from sudare.noise import SeededRng
 from sudare.noise.uniform import draw_below
@@ -36,6 +36,7 @@ MOST_LISTED = 2**18  # cells of all questions of a part
 LEAST_SHARE = 0.02  # of a level: what is not measured at all could not be told apart
 SHARE_PARTS = 1000  # shares are rounded to so many parts, which are short to write
 SEARCH_ROUNDS = 400
+MIX_WEIGHT = 3  # items beside the mix that count as much as the mix itself
 MOST_REGIONS = 10_000
 MOST_SIDE = 10**6
 
@@ -63,6 +64,21 @@ def _choose(items: tuple[str, ...], layout: LeafLayout) -> tuple[Fraction, ...]:
     best = _search(energies, layout)
     whole = [max(1, round(share * SHARE_PARTS)) for share in best]
     return tuple(Fraction(part, sum(whole)) for part in whole)
+
+
+def join_mix(workload: str, layout: SquareLayout, usual: LevelShares, sides: tuple[int, ...]) -> LevelShares:
+    """Choose shares for a workload that asks for the mix and more: between those of the mix and those of the rest.
+
+    `usual` are the measured shares of the mix, by density, for squares of these sides and, last, other attributes;
+    sides that only the rest asks for have nothing in them. So the classes of density stay, and other attributes keep
+    most of their part. The rest gets a quarter, two items two fifths, three a half.
+    """
+    named = [item for item in read_items(workload, layout) if item != MIX]
+    rest, given = choose_shares(",".join(named), layout), Fraction(len(named), len(named) + MIX_WEIGHT)
+    places = [sides.index(side) if side in sides else None for side in layout.sides]
+    mix = [tuple(Fraction(0) if place is None else own[place] for place in places) for own in usual.by_class]
+    joined = [tuple((1 - given) * part + given * more for part, more in zip(own, rest, strict=True)) for own in mix]
+    return LevelShares(by_class=tuple(joined))
 
 
 def read_items(workload: str, layout: LeafLayout) -> list[str]:
