@@ -72,7 +72,14 @@ ENGINES = {
         ("tempfile.mkdtemp", "tempfile.gettempdir", "tempfile.TemporaryDirectory"), ("testing/*", "verify/promises.py")
     ),
     **dict.fromkeys(("os.replace", "os.rename", "os.link", "os.fsync"), ("atomic.py",)),  # whole files, written once
-    "scipy": ("verify/*", "compare/*", "methods/location/*", "methods/kanon/*", "postprocess/linked_squares.py"),
+    "scipy": (
+        "verify/*",
+        "compare/*",
+        "methods/location/*",
+        "methods/kanon/*",
+        "postprocess/linked_squares.py",
+        "postprocess/threads.py",
+    ),
     **dict.fromkeys(("shapely", "pyproj", "pyogrio", "h3"), ("methods/location/geo.py", "schema/area_file.py")),
     "python_calamine": ("sources/excel.py",),
     "xlsxwriter": ("releases/office.py",),

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from sudare.postprocess.least_squares import Figure, LeastSquares
+from sudare.postprocess.threads import on_one_thread
 from sudare.schema.arrays import Codes, Reals
 
 MOST_FACTORED = 3000  # sums across the tree up to which S is factored: 72 MB of floats
@@ -73,6 +74,7 @@ class LinkedSquares:
         return cho_factor(square, lower=True, overwrite_a=True)
 
     @cached_property
+    @on_one_thread
     def moved(self) -> LeastSquares:
         """The tree with its cells moved so that its estimates are those of everything together."""
         from scipy.linalg import cho_solve
@@ -136,6 +138,7 @@ class LinkedSquares:
         estimates, errors = self.answer_groups(leaves, np.zeros(len(leaves), dtype=np.int64), weights)
         return Figure(float(estimates[0]), float(errors[0])) if len(estimates) else Figure(0.0, 0.0)
 
+    @on_one_thread
     def answer_groups(self, leaves: Codes, groups: Codes, weights: Reals | None = None) -> tuple[Reals, Reals]:
         """Estimate the sums over many sets at once, as `LeastSquares.answer_groups` does."""
         if not len(leaves):

@@ -17,8 +17,8 @@ from sudare.methods.location.density import DRAWS, FittedTown, fit_town, maximis
 from sudare.methods.location.device_file import DeviceFile
 from sudare.methods.location.flow import ReportFlow, make_flow
 from sudare.methods.location.mechanism import Mechanism
-from sudare.methods.location.threads import on_one_thread
 from sudare.noise.public import Simulation
+from sudare.postprocess.threads import on_one_thread
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 SEED = 20130715  # the same reports give the same estimate; nothing private is drawn with it

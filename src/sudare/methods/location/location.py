@@ -37,11 +37,11 @@ from sudare.methods.location.near import MAX_NEAR_CELLS, MAX_NEAR_PAIRS, build_n
 from sudare.methods.location.nearby import MAX_PAIRS, require_few_pairs
 from sudare.methods.location.posterior import PosteriorModel, share_prior
 from sudare.methods.location.preview import LocationPreview, make_cell_table, preview_mechanism, require_kept
-from sudare.methods.location.threads import on_one_thread
 from sudare.methods.location.weights import Mode, Slack, build_mechanism, build_sharp_for_inputs
 from sudare.methods.parameters import parameter, write_parameters
 from sudare.methods.registry import summary_of
 from sudare.noise import Rng
+from sudare.postprocess.threads import on_one_thread
 from sudare.privacy import Neighbours
 from sudare.privacy.exact import Number
 from sudare.privacy.promise import EPSILON_PER_METRE_HIGH, EPSILON_PER_METRE_LOW, MetricGuarantee

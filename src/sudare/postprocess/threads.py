@@ -1,4 +1,5 @@
-"""Linear algebra on one thread: searches for weights and people take thousands of steps on small matrices.
+"""Linear algebra on one thread: searches for weights and people take thousands of steps on small matrices, and least
+squares with areas many small products.
 
 For each of them OpenBLAS wakes a thread on every core, and those that have nothing to do wait by spinning: on two busy
 cores the fair weights of 25 crossings took 5 to 19 seconds of CPU time, and .3 on one thread.
