@@ -117,3 +117,7 @@ def test_a_map_of_few_people_does_not_stand_where_the_noise_is_largest(monkeypat
     before = square_error(measured, table)
 
     assert nearer < 0.9 * before
+
+
+def test_a_map_without_anybody_is_published_empty() -> None:
+    assert not repair(measure(np.zeros((96, 96), dtype=np.int64), seed=5), rng=SeededRng(6)).any()

@@ -168,7 +168,9 @@ class _Descent:
 
     def _estimate(self, rows: _Rows, above: Integers) -> Reals:
         """Estimate squares, or other attributes in a cell, that are not negative and add up."""
-        if rows.level and not self.layout.sides[rows.level] and rows.nodes.size:
+        if not rows.nodes.size:
+            return rows.values
+        if rows.level and not self.layout.sides[rows.level]:
             return self._estimate_in_cells(rows)
         consistent = rows.consistent() if rows.level else _pull_to_even(self.layout, rows)
         point = project_in_metric(consistent, rows.weights, rows.totals)
