@@ -26,6 +26,8 @@ from sudare.report.chart import draw_chart, write_chart, write_markdown
 from sudare.schema import Attribute, DateBins, NumberBins, Schema, Values
 from sudare.sources.records_sql import select_from_columns
 from sudare.testing import Tabled
+from tests.asking.compare import compare, open_records
+from tests.asking.exact import make_records
 from tests.asking.three_tables import ORDERS, STAFF, STAYS, make_view
 
 HERE = Path(__file__).parent
@@ -481,3 +483,31 @@ def test_a_product_of_two_columns_is_one_box_of_weights(payments: OpenedView) ->
 
     assert product.value / count.value == pytest.approx(means.value, rel=0.02)
     assert (product.high - product.low) / product.value < 0.1
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts"),
+    [
+        ("SUM(paid - owed)", "SUM(paid) - SUM(owed)"),
+        ("AVG(paid + 2 * owed)", "AVG(paid) + 2 * AVG(owed)"),
+        ("AVG(-(paid - owed) / 4)", "(AVG(owed) - AVG(paid)) / 4"),
+        ("SUM((paid + 1) * (owed - 3))", "SUM(paid * owed) - 3 * SUM(paid) + SUM(owed) - 3 * COUNT(*)"),
+        ("AVG(paid / (owed + 1))", "SUM(paid / (owed + 1)) / COUNT(*)"),
+    ],
+)
+def test_sums_over_two_long_columns_are_those_of_their_terms(payments: OpenedView, whole: str, parts: str) -> None:
+    ((one, other),) = payments.sql(f"SELECT {whole}, {parts} FROM view").rows
+
+    assert one.value == pytest.approx(other.value)
+    assert one.low <= one.value <= one.high
+    assert one.high - one.low <= 1.5 * (other.high - other.low)
+
+
+def test_a_sum_of_two_columns_leaves_out_records_in_which_one_is_missing() -> None:
+    table, records = make_records(3, empty=0.85)
+    connection = open_records(records)
+    for wanted in ("SUM(age + pay)", "AVG(age - pay)", "AVG(age * pay)", "SUM(pay * 2 - age / 4)", "COUNT(age + pay)"):
+        for rest in ("", " WHERE sex = 'F'", " WHERE age > 5 AND pay < 9"):
+            statement = f"SELECT {wanted} FROM view{rest}"
+
+            assert compare(statement, table, connection) == "same", statement

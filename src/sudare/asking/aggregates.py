@@ -21,6 +21,7 @@ from sudare.asking.ordered import OrderedValues, order_values
 from sudare.asking.protocol import Moments, has_model
 from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Literal, Operation, Star, refuse
+from sudare.asking.terms import SummedTerms, find_bounds, split_terms
 from sudare.asking.vectors import NUMBERS, Vector, read_labels
 from sudare.schema.arrays import Reals
 from sudare.text import text
@@ -176,16 +177,33 @@ def look_up_aggregates(calls: Sequence[Call], groups: Sequence[RecordGroup]) -> 
             if call.name == "COUNT" and (argument is None or isinstance(argument, Star | Literal)):
                 wanted.append(own.count())
             elif call.name != "COUNT" and argument is not None and not isinstance(argument, Star) and not call.distinct:
-                wanted += _find_sums(argument, own)
+                records, summed = _find_sums(argument, own)
+                wanted += [records, *(functional for _, functional in summed)]
     look_up(wanted)
 
 
-def _find_sums(expression: Expression, group: RecordGroup) -> tuple[Functional, Functional]:
-    """How many records have a number, and the sum of these numbers."""
-    weights = number_weights(expression, group.axes)
-    is_all = bool(weights.is_there.all())
-    records = group.count() if is_all else _sum_of(group, ("present", expression), weights, weights.is_there)
-    return records, _sum_of(group, ("sum", expression), weights, weights.values)
+def _find_sums(expression: Expression, group: RecordGroup) -> tuple[Functional, list[tuple[float, Functional]]]:
+    """How many records have a number, and sums that, times their factors, add up to that of these numbers."""
+    terms = _find_terms(expression, group.axes)
+    if terms is None:
+        weights = number_weights(expression, group.axes)
+        is_all = bool(weights.is_there.all())
+        records = group.count() if is_all else _sum_of(group, ("present", expression), weights, weights.is_there)
+        return records, [(1.0, _sum_of(group, ("sum", expression), weights, weights.values))]
+
+    def weigh(key: Any, weights: Sequence[Reals]) -> Functional:
+        return group._kept((key, expression), lambda: terms.weigh(group.boxes, weights, group.axes))
+
+    records = group.count() if terms.has_all else weigh("present", terms.is_there)
+    return records, [(term.constant, weigh(("term", place), term.weights)) for place, term in enumerate(terms.terms)]
+
+
+def _find_terms(expression: Expression, axes: Axes) -> SummedTerms | None:
+    key = ("terms", expression)
+    if key not in axes.memo:
+        axes.memo[key] = split_terms(expression, axes)
+    found: SummedTerms | None = axes.memo[key]
+    return found
 
 
 def _count(call: Call, group: RecordGroup) -> Quantity:
@@ -224,21 +242,11 @@ def number_weights(expression: Expression, axes: Axes) -> NumberWeights:
         shape = np.broadcast_shapes(vector.data.shape, vector.null.shape)
         null = np.broadcast_to(vector.null, shape)
         values = np.where(null, 0.0, np.nan_to_num(np.broadcast_to(vector.data, shape).astype(float)))
-        axes.memo[key] = NumberWeights(places, values, (~null).astype(float), _bounds(expression, values, null, axes))
+        axes.memo[key] = NumberWeights(
+            places, values, (~null).astype(float), find_bounds(expression, values, null, axes)
+        )
     found: NumberWeights = axes.memo[key]
     return found
-
-
-def _bounds(expression: Expression, values: Reals, null: Any, axes: Axes) -> tuple[float, float]:
-    form = linear(expression)
-    cells = None if form is None or form.attribute is None else axes.answerer.cells(form.attribute)
-    if form is not None and cells is not None and cells.edges:
-        low, high = sorted(
-            form.slope * end + form.shift for end in (cells.edges[0], cells.edges[-1] - (cells.step or 0))
-        )
-        return float(low), float(high)
-    known = values[~null]
-    return (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
 
 
 def _refuse_kind(expression: Expression, kind: str, axes: Axes) -> None:
@@ -261,21 +269,38 @@ def _sum_of(group: RecordGroup, key: Any, weights: NumberWeights, values: Reals)
 
 
 def _numbers(name: str, expression: Expression, group: RecordGroup) -> Quantity | None:
-    weights = number_weights(expression, group.axes)
-    records, summed = _find_sums(expression, group)
-    low, high = weights.bounds
+    if name in SPREADS:
+        return _find_spread(name, expression, group)
+    terms = _find_terms(expression, group.axes)
+    records, sums = _find_sums(expression, group)
+    low, high = number_weights(expression, group.axes).bounds if terms is None else terms.bounds
     if name == "SUM":
-        if summed.moments.value == 0 and _is_nobody(records, group.level):
-            return None
         most = group.most_records
         least, greatest = (end * most if end else 0.0 for end in (min(0.0, low), max(0.0, high)))
-        return total(summed, least=least, most=greatest)
+        summed = _add_terms(sums, least, greatest)
+        return None if summed.value == 0 and _is_nobody(records, group.level) else summed
     if records.moments.value <= 0 or _is_nobody(records, group.level):
         return None  # the mean of nobody
-    mean = divide(total(summed, least=-math.inf), total(records))
-    if mean is None or name in ("AVG", "MEAN"):
-        return None if mean is None else _within(mean, low, high)
-    return _spread(name, expression, weights, records, mean.value, group)
+    mean = divide(_add_terms(sums), total(records))
+    return None if mean is None else _within(mean, low, high)
+
+
+def _add_terms(sums: Sequence[tuple[float, Functional]], least: float = -math.inf, most: float = math.inf) -> Quantity:
+    value = sum(factor * functional.moments.value for factor, functional in sums)
+    parts: dict[Functional, float] = {}
+    for factor, functional in sums:
+        parts[functional] = parts.get(functional, 0.0) + factor
+    return Quantity(value=value, parts=parts, least=least, most=most)
+
+
+def _find_spread(name: str, expression: Expression, group: RecordGroup) -> Quantity | None:
+    weights = number_weights(expression, group.axes)
+    is_all = bool(weights.is_there.all())
+    records = group.count() if is_all else _sum_of(group, ("present", expression), weights, weights.is_there)
+    if records.moments.value <= 0 or _is_nobody(records, group.level):
+        return None
+    mean = _sum_of(group, ("sum", expression), weights, weights.values).moments.value / records.moments.value
+    return _spread(name, expression, weights, records, mean, group)
 
 
 def _is_nobody(records: Functional, level: float) -> bool:
