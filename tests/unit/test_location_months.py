@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -209,6 +212,77 @@ def test_eight_processes_at_once_draw_once(tmp_path: Path) -> None:
 
     assert sorted(text.startswith("Report") for text in told) == [False] * 7 + [True]
     assert set(told) - {text for text in told if text.startswith("Report")} == {"BudgetExceeded"}
+
+
+# --- days of 23 and 25 hours, and of people who travel ---------------------------------------------------------------
+
+CLOCKS = {  # zone and UTC, then the day that the device must be on
+    "23 hours": [
+        ("Europe/Berlin", "2026-03-28T22:59", "2026-03-28"), ("Europe/Berlin", "2026-03-28T23:00", "2026-03-29"),
+        ("Europe/Berlin", "2026-03-29T21:59", "2026-03-29"), ("Europe/Berlin", "2026-03-29T22:00", "2026-03-30"),
+    ],
+    "25 hours": [
+        ("Europe/Berlin", "2026-10-24T21:59", "2026-10-24"), ("Europe/Berlin", "2026-10-24T22:00", "2026-10-25"),
+        ("Europe/Berlin", "2026-10-25T00:30", "2026-10-25"), ("Europe/Berlin", "2026-10-25T01:30", "2026-10-25"),
+        ("Europe/Berlin", "2026-10-25T22:59", "2026-10-25"), ("Europe/Berlin", "2026-10-25T23:00", "2026-10-26"),
+    ],
+    "no midnight": [("America/Santiago", "2026-09-06T03:59", "2026-09-05"),
+                    ("America/Santiago", "2026-09-06T04:00", "2026-09-06")],
+    "a flight back by a day": [
+        ("Asia/Tokyo", "2026-10-26T15:00", "2026-10-27"), ("Pacific/Honolulu", "2026-10-26T20:00", "2026-10-27"),
+        ("Pacific/Honolulu", "2026-10-28T09:59", "2026-10-27"), ("Pacific/Honolulu", "2026-10-28T10:00", "2026-10-28"),
+    ],
+}  # fmt: skip
+DAILY = {"answers": "daily", "fresh_reports": 1}
+LIVE = """
+const [deviceFile, clock] = file;
+const TrueDate = Date;
+const device = new d.Device(deviceFile);
+const told = clock.map(([zone, instant], number) => {
+  process.env.TZ = zone;
+  globalThis.Date = class extends TrueDate {
+    constructor(...given) { super(...(given.length ? given : [`${instant}Z`])); }
+  };
+  const report = device.report(number % 2);
+  return [device.state.day, device.state.drawn.life, report !== null];
+});
+console.log(JSON.stringify(told));
+"""
+
+
+def live_in_python(clock: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    device, told = Device.start(file_with(**DAILY)), []
+    for number, (zone, instant, _) in enumerate(clock):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        stamp = datetime.datetime.fromisoformat(f"{instant}+00:00").timestamp()
+        local = datetime.datetime.fromtimestamp(stamp)
+        fixed = SimpleNamespace(now=lambda local=local: local)
+        monkeypatch.setattr(
+            "sudare.methods.location.device.datetime", SimpleNamespace(datetime=fixed, date=datetime.date)
+        )
+        try:
+            is_sent = device.report(number % 2) is not None
+        except BudgetExceeded:
+            is_sent = False
+        told.append([device.state.day, device.state.drawn["life"], is_sent])
+    return told
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="zones are set as on Unix")
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_days_turn_at_local_midnight_whatever_their_hours(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fixes in two cells in turn: one fresh draw in each local day, none for a day that comes twice."""
+    days = [day for _, _, day in CLOCKS[clock]]
+    expected = [[day, len(set(days[: number + 1])), day not in days[:number]] for number, day in enumerate(days)]
+    with monkeypatch.context() as patched:
+        in_python = live_in_python(CLOCKS[clock], patched)
+    time.tzset()
+    in_javascript = json.loads(run_node(LIVE, [file_with(**DAILY).to_dict(), CLOCKS[clock]]))
+
+    for told in (in_python, in_javascript):
+        assert [entry[:2] for entry in told] == [entry[:2] for entry in expected]
+        assert all(sent for (_, _, sent), (_, _, is_fresh) in zip(told, expected, strict=True) if is_fresh)
 
 
 # --- what an attacker finds ---------------------------------------------------------------------------------------
