@@ -157,7 +157,10 @@ def all_satisfied(criteria: tuple[Criterion, ...], classes: Classes) -> Booleans
         return criteria[0].satisfied(classes)
     satisfied = np.ones(classes.count, dtype=bool)
     for criterion in criteria:
-        satisfied &= criterion.satisfied(classes)
+        if isinstance(criterion, Closeness):  # distances are dear: classes that fail already need none
+            satisfied &= criterion.satisfied(classes, among=satisfied)
+        else:
+            satisfied &= criterion.satisfied(classes)
     return satisfied
 
 
@@ -185,7 +188,7 @@ def count_values(classes: Classes, name: str) -> ValueCounts:
     return known
 
 
-def _make_value_table(classes: Classes, name: str) -> Reals:
+def _keep_value_table(classes: Classes, name: str) -> Reals:
     """Count the rows of each value (classes, values); kept."""
     if name not in classes.value_tables:
         sensitive = _sensitive_counts(classes, name)
@@ -194,6 +197,18 @@ def _make_value_table(classes: Classes, name: str) -> Reals:
         counted = np.bincount(key, weights=sensitive.weight, minlength=classes.count * size).astype(np.float64)
         classes.value_tables[name] = counted.reshape(classes.count, size)
     return classes.value_tables[name]
+
+
+def _make_value_table(classes: Classes, name: str, chosen: Codes) -> Reals:
+    """Count the rows of each value in some classes (classes, values)."""
+    sensitive = _sensitive_counts(classes, name)
+    size, place = sensitive.attribute.size, np.full(classes.count, -1)
+    place[chosen] = np.arange(len(chosen))
+    rows = place.take(classes.ids).take(sensitive.tuple_of)
+    is_here = np.flatnonzero(rows >= 0)
+    key = rows.take(is_here) * size + sensitive.value.take(is_here)
+    counted = np.bincount(key, weights=sensitive.weight.take(is_here), minlength=len(chosen) * size)
+    return counted.astype(np.float64).reshape(len(chosen), size)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -331,17 +346,17 @@ class Closeness:
     sensitive = property(lambda self: (self.attribute,))
     implied = property(lambda self: ())
 
-    def satisfied(self, classes: Classes) -> Booleans:
-        """Tell which classes are near enough."""
-        is_near: Booleans = (self.distances(classes) <= self.t + ROUNDING) | (classes.sizes == 0)
+    def satisfied(self, classes: Classes, among: Booleans | None = None) -> Booleans:
+        """Tell which classes are near enough; of those that are not among the asked ones, nothing."""
+        is_near: Booleans = (self.distances(classes, among) <= self.t + ROUNDING) | (classes.float_sizes == 0)
         return is_near
 
-    def distances(self, classes: Classes) -> Reals:
-        """Measure the distance of every class from the table."""
+    def distances(self, classes: Classes, among: Booleans | None = None) -> Reals:
+        """Measure the distance of every class from the table, or of some; of the others it is infinite."""
         attribute, shares = self._attribute_and_shares(classes)
         matrix, weight = self._find_sets(classes)
-        distances = np.empty(classes.count)
-        for chunk, table in self._value_tables(classes):
+        distances = np.full(classes.count, np.inf)
+        for chunk, table in self._value_tables(classes, among):
             totals = table.sum(axis=1, keepdims=True)
             surplus = table / np.where(totals > 0, totals, 1.0) - shares
             if self.distance == "hierarchical":
@@ -362,8 +377,8 @@ class Closeness:
             return classes.float_sizes  # rows are left out, persons are counted: nothing is concluded
         _, shares = self._attribute_and_shares(classes)
         matrix, weight = self._find_sets(classes)
-        most = np.empty(classes.count)
-        for chunk, table in self._value_tables(classes):
+        most = np.zeros(classes.count)
+        for chunk, table in self._value_tables(classes, classes.float_sizes >= least):
             most[chunk] = _largest_within(table @ matrix, classes.float_sizes[chunk], shares @ matrix, weight, self.t)
         return np.where(most < least, 0.0, most)
 
@@ -379,20 +394,17 @@ class Closeness:
             sensitive.sets[self.distance] = value_sets(sensitive.attribute, self.distance)
         return sensitive.sets[self.distance]
 
-    def _value_tables(self, classes: Classes) -> Iterator[tuple[slice, Reals]]:
-        """Give the rows of each value (classes, values), some classes at a time."""
+    def _value_tables(self, classes: Classes, among: Booleans | None = None) -> Iterator[tuple[Codes, Reals]]:
+        """Give classes, by their numbers, and the rows of each value in them (classes, values), some at a time."""
+        chosen = np.arange(classes.count) if among is None else np.flatnonzero(among)
         size = _sensitive_counts(classes, self.attribute).attribute.size
         if 0 < classes.count * size <= KEPT_SIZE:
-            yield slice(0, classes.count), _make_value_table(classes, self.attribute)
+            yield chosen, _keep_value_table(classes, self.attribute).take(chosen, axis=0)
             return
-        counts = count_values(classes, self.attribute)
         step = max(1, DENSE_SIZE // size)
-        for start in range(0, classes.count, step):
-            stop = min(start + step, classes.count)
-            low, high = np.searchsorted(counts.classes, [start, stop])
-            table = np.zeros((stop - start, size))
-            table[counts.classes[low:high] - start, counts.values[low:high]] = counts.rows[low:high]
-            yield slice(start, stop), table
+        for start in range(0, len(chosen), step):
+            some = chosen[start : start + step]
+            yield some, _make_value_table(classes, self.attribute, some)
 
     def describe(self) -> Text:
         """Write it in a few words."""

@@ -148,7 +148,12 @@ class Classes:
     def ids(self) -> Codes:
         """Find the class of every tuple."""
         key, places = self.tuples.key(self.node)
-        return np.argsort(key[self.first])[group_keys(key, places).ids]  # groups are numbered by key, classes are not
+        if places > lookup_capacity(key.size):
+            # groups are numbered by key, classes are not
+            return np.argsort(key[self.first])[group_keys(key, places).ids]
+        number = np.empty(places, dtype=np.int64)
+        number[key[self.first]] = np.arange(self.count)
+        return np.asarray(number.take(key))
 
     def has_tuples(self, chosen: Booleans) -> Booleans:
         """Tell which tuples are in one of the chosen classes."""
