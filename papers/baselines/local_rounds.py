@@ -10,22 +10,31 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from sudare.counts import Counts
-from sudare.methods.kanon.recode import Pieces
-from sudare.methods.kanon.top_down import ValueTree
+from sudare.methods.kanon.criteria import Criterion, MinimumSize
+from sudare.methods.kanon.recode import Pieces, make_class_checker
+from sudare.methods.kanon.value_tree import ValueTree
 from sudare.schema.arrays import Codes, Reals
 
 SHARE_A_ROUND = 0.01  # of the rows of the table, at least
 
 
 def recode_in_rounds(
-    counts: Counts, quasi: Sequence[str], *, k: int, share: float = SHARE_A_ROUND
+    counts: Counts,
+    quasi: Sequence[str],
+    sensitive: Sequence[str] = (),
+    *,
+    k: int,
+    criteria: tuple[Criterion, ...] = (),
+    share: float = SHARE_A_ROUND,
 ) -> tuple[float, int]:
     """Recode a table; its Loss (ARX's, over all rows) and the rows that are left out.
+
+    Criteria besides k are of the sensitive attributes.
 
     >>> from benchmarks.kanon_tables import made_up
     >>> table = made_up(1, rows=500)
@@ -33,14 +42,22 @@ def recode_in_rounds(
     >>> 0 < loss < 1, left_out
     (True, 0)
     """
-    pieces = Pieces.of(counts, quasi)
-    trees = [ValueTree.of(one, pieces.codes[:, axis]) for axis, one in enumerate(pieces.attributes)]
+    pieces = Pieces.of(counts, quasi, sensitive)
+    trees = [ValueTree.of(one, pieces.codes[:, axis]) for axis, one in enumerate(pieces.attributes[: pieces.quasi])]
+    check_classes = make_class_checker((MinimumSize(k=k), *criteria), pieces)
     columns = [np.searchsorted(tree.values, pieces.codes[:, axis]) for axis, tree in enumerate(trees)]
     weights = pieces.weights.astype(np.float64)
     left, lost = np.arange(len(weights)), np.zeros((len(trees), len(weights)))
     least = share * pieces.rows
     while left.size:
-        round_ = _Round(trees, [column[left] for column in columns], weights[left], k, least)
+        remaining = pieces.take(left)
+
+        def keep(number: Codes, remaining: Pieces = remaining) -> Codes:
+            if not criteria:
+                return np.bincount(number, weights=remaining.weights)[number] >= k
+            return check_classes(remaining, number, int(number.max()) + 1)[number]
+
+        round_ = _Round(trees, [column[left] for column in columns], weights[left], keep, least)
         node, is_kept = round_.search()
         if not is_kept.any():
             lost[:, left] = [[1.0 if tree.attribute.size > 1 else 0.0] for tree in trees]
@@ -55,8 +72,15 @@ def recode_in_rounds(
 class _Round:
     """One global search over the rows that are left, best bound first, so that its node is an optimum."""
 
-    def __init__(self, trees: list[ValueTree], columns: list[Codes], weights: Reals, k: int, least: float) -> None:
-        self.trees, self.columns, self.weights, self.k = trees, columns, weights, k
+    def __init__(
+        self,
+        trees: list[ValueTree],
+        columns: list[Codes],
+        weights: Reals,
+        keep: Callable[[Codes], Codes],
+        least: float,
+    ) -> None:
+        self.trees, self.columns, self.weights, self.keep = trees, columns, weights, keep
         self.least = min(least, float(weights.sum()))
         self.bounds = [
             [self._bound(tree.losses[level][column]) for level in range(tree.height + 1)]
@@ -94,7 +118,7 @@ class _Round:
             if axis % 3 == 2:
                 key = np.unique(key, return_inverse=True)[1].reshape(-1)
         number = np.unique(key, return_inverse=True)[1].reshape(-1)
-        return np.bincount(number, weights=self.weights)[number] >= self.k
+        return self.keep(number)
 
     def _score(self, node: tuple[int, ...], is_kept: Codes) -> float:
         rows = float(self.weights.sum())

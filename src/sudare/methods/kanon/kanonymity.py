@@ -56,8 +56,8 @@ from sudare.methods.kanon.steward import (
     warn_of_ledger,
     watch_search,
 )
-from sudare.methods.kanon.top_down import ClassRule
 from sudare.methods.kanon.tuples import Tuples
+from sudare.methods.kanon.value_tree import ClassRule
 from sudare.methods.parameters import ExtraFile, write_parameters
 from sudare.methods.registry import summary_of
 from sudare.noise import Rng, system_rng
@@ -487,6 +487,7 @@ class KAnonymity(KAnonymityParameters):
             by_ranges=self.labels == "ranges" and self.recoding == "local",
             is_flat=self.recoding == "cells",
             weights=weights,
+            max_suppressed_rows=int(self.share * pieces.rows),
             deadline_seconds=self.deadline_seconds,
         )
 

@@ -41,7 +41,8 @@ from sudare.methods.kanon.recode import (
     number_classes,
 )
 from sudare.methods.kanon.searches import search
-from sudare.methods.kanon.top_down import ClassRule, Effort, TopDownParts, ValueTree, specialise
+from sudare.methods.kanon.top_down import Effort, TopDownParts, specialise
+from sudare.methods.kanon.value_tree import ClassRule, ValueTree
 from sudare.schema.arrays import Booleans, Codes, Labels
 
 
@@ -105,22 +106,28 @@ def recode_from_the_top(
     by_ranges: bool,
     is_flat: bool = False,
     weights: Sequence[float] | None = None,
+    max_suppressed_rows: int = 0,
     deadline_seconds: float | None = None,
 ) -> Outcome:
-    """Recode along the hierarchies, each class at levels of its own; no row is left out.
+    """Recode along the hierarchies, each class at levels of its own.
 
-    With `is_flat` hierarchies are not used: single values of single rows are hidden (cell suppression).
+    Where classes are labelled by groups, rows of a small table may be left out if that loses less than hiding others
+    with them. With `is_flat` hierarchies are not used: single values of single rows are hidden (cell suppression).
     """
     pieces = rule.pieces
     _check_whole(pieces, check_classes)
     is_late = watch_deadline(deadline_seconds)
-    parts = specialise(rule, effort=effort, is_flat=is_flat, weights=weights, is_late=is_late)
+    max_left_out = None if by_ranges else max_suppressed_rows
+    parts = specialise(
+        rule, effort=effort, is_flat=is_flat, weights=weights, max_left_out=max_left_out, is_late=is_late
+    )
     was_late = is_late()
     recoded = _label_by_ranges(pieces, parts) if by_ranges else _label_by_levels(pieces, parts)
     if is_flat:
         hidden = {name: {"hidden": "*"} for name in pieces.names[: pieces.quasi]}
         recoded = replace(recoded, mapping={"recoding": "cells", "attributes": hidden})
-    check_promise(recoded, check_classes, 0)
+    recoded = suppress_pieces(recoded, parts.part_of == SUPPRESSED)
+    check_promise(recoded, check_classes, max_suppressed_rows)
     return Outcome(recoded=recoded, is_late=was_late)
 
 

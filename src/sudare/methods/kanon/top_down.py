@@ -24,10 +24,10 @@ import numpy as np
 
 from sudare.counts.relabelling import SUPPRESSED
 from sudare.methods.kanon.equal_keys import group_keys
-from sudare.methods.kanon.recode import ClassChecker, Pieces, number_classes
-from sudare.schema import Attribute
-from sudare.schema.arrays import Booleans, Codes, Labels, Reals
-from sudare.schema.raw import TOP_LABEL
+from sudare.methods.kanon.label_moves import LabelSpace, move_to_labels, recode_by_nodes
+from sudare.methods.kanon.recode import number_classes
+from sudare.methods.kanon.value_tree import ClassRule, ValueTree
+from sudare.schema.arrays import Booleans, Codes, Reals
 
 # Chosen on Adult (k = 5 and 50) and on made-up tables; benchmarks/kanon_local.py measures others.
 WAITING_LOSS = 0.4  # what a row that waits for the next round is taken to lose, in attributes left out
@@ -41,153 +41,25 @@ EFFORTS = {
     "best": ((0.25, 0.5, 1.0), REDIVISIONS * 8),
 }  # powers, then what follows
 SMALL_TABLE = 80_000  # codes (combinations times attributes) of a table for which twice the work takes under a second
+MAX_LABEL_CODES = {"quick": 250_000, "best": 2_500_000}  # of a table whose labels are all looked at
+# moves of a small table: labels it tries to open times its combinations (300 if it has fewer), and how often classes
+# are taken apart before
+MOVE_WORK = {"quick": 3_000_000, "best": 20_000_000}
+MOVE_TURNS = {"quick": 36, "best": 240}
+LIFTED_LABELS = (2, 3, 4)  # classes that are put at the top together
 REORDER = 0.8  # how far the order of the coarsest classes may differ from turn to turn
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ValueTree:
-    """The hierarchy of one quasi-identifier over the values that occur, with a common top.
-
-    `groups[level]` and `sizes[level]` give, for every occurring value, the number of its group and how many declared
-    values the group stands for; level 0 is the value itself. `ranks[level]` numbers the groups of one parent.
-    """
-
-    attribute: Attribute
-    values: Codes
-    groups: Codes
-    sizes: Codes
-    ranks: Codes
-    weight: float = 1.0  # how much the detail of the attribute matters
-    is_flat: bool = False  # values and the top alone
-
-    @classmethod
-    def of(cls, attribute: Attribute, codes: Codes, *, is_flat: bool = False, weight: float = 1.0) -> ValueTree:
-        """Build the tree over the codes that occur; a hierarchy whose top has several groups gets one above them.
-
-        A flat tree has the values and the top alone.
-
-        >>> from sudare.schema import Values
-        >>> tree = ValueTree.of(Attribute(name="sex", domain=Values(("F", "M"))), np.array([0, 1, 1]))
-        >>> tree.height, tree.sizes.tolist()
-        (1, [[1, 1], [2, 2]])
-        """
-        values, hierarchy = np.unique(codes), None if is_flat else attribute.hierarchy
-        lifted, sizes = [values], [np.ones(len(values), dtype=np.int64)]
-        for level in range(1, 0 if hierarchy is None else hierarchy.height + 1):
-            lifted.append(_lift(attribute, values, level))
-            sizes.append(_count_values(attribute, level, lifted[-1]))
-        if attribute.size > 1 and (len(lifted) == 1 or int(sizes[-1].min(initial=attribute.size)) < attribute.size):
-            lifted.append(np.zeros_like(values))
-            sizes.append(np.full(len(values), attribute.size, dtype=np.int64))
-        groups = np.stack([np.unique(level, return_inverse=True)[1].reshape(-1) for level in lifted])
-        return cls(
-            attribute=attribute,
-            values=values,
-            groups=groups,
-            sizes=np.stack(sizes),
-            ranks=_rank(groups),
-            weight=weight,
-            is_flat=is_flat,
-        )
-
-    @property
-    def height(self) -> int:
-        """Count the levels above the values."""
-        return len(self.groups) - 1
-
-    @property
-    def fan(self) -> int:
-        """Count the groups of the largest parent."""
-        return int(self.ranks.max(initial=0)) + 1
-
-    @cached_property
-    def ranks_below(self) -> Codes:
-        """Give, for every level and value, the rank of the group one level down; 0 at the values themselves."""
-        return np.concatenate([np.zeros_like(self.ranks[:1]), self.ranks[:-1]])
-
-    @cached_property
-    def saved_below(self) -> Reals:
-        """Give, for every level and value, the loss that the level below saves."""
-        return np.concatenate([np.zeros_like(self.losses[:1]), self.losses[1:] - self.losses[:-1]])
-
-    @cached_property
-    def losses(self) -> Reals:
-        """Give the loss of a row of every value at every level: the other values of its group, as a share."""
-        losses: Reals = self.weight * (self.sizes - 1) / max(1, self.attribute.size - 1)
-        return losses
-
-    def labels(self, codes: Codes, levels: Codes) -> Labels:
-        """Write codes by their groups, each at a level of its own."""
-        labels = np.empty(len(codes), dtype=np.object_)
-        for level in np.unique(levels).tolist():
-            is_here = levels == level
-            if level > self.attribute.height or (self.is_flat and level > 0):
-                labels[is_here] = TOP_LABEL
-            else:
-                lifted = _lift(self.attribute, codes[is_here], level)
-                labels[is_here] = self.attribute.coarsen(level).labels(lifted)
-        return labels
-
-
-def _lift(attribute: Attribute, codes: Codes, level: int) -> Codes:
-    hierarchy = attribute.hierarchy
-    return codes if level == 0 or hierarchy is None else hierarchy.lift(codes, level)
-
-
-def _count_values(attribute: Attribute, level: int, lifted: Codes) -> Codes:
-    """Count the declared values of the group of each occurring value; of a huge mesh all groups are alike."""
-    groups = attribute.coarsen(level).size
-    if attribute.size > MAX_COUNTED_VALUES:
-        return np.full(len(lifted), max(1, attribute.size // groups), dtype=np.int64)
-    members = np.bincount(_lift(attribute, np.arange(attribute.size), level), minlength=groups)
-    return np.asarray(members[lifted], dtype=np.int64)
-
-
-MAX_COUNTED_VALUES = 1 << 20  # declared values of an attribute whose groups are counted one by one
-
-
-def _rank(groups: Codes) -> Codes:
-    """Number the groups of every level within their parent."""
-    ranks = np.zeros_like(groups)
-    for level in range(len(groups) - 1):
-        _, first, number = np.unique(groups[level], return_index=True, return_inverse=True)
-        parents = groups[level + 1][first]
-        order = np.argsort(parents, kind="stable")
-        starts = np.flatnonzero(np.diff(parents[order], prepend=-1))
-        rank = np.empty(len(parents), dtype=np.int64)
-        rank[order] = np.arange(len(parents)) - np.repeat(starts, np.diff(starts, append=len(parents)))
-        ranks[level] = rank[number.reshape(-1)]
-    return ranks
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class TopDownParts:
-    """The part of every piece, numbered from 0, and the level (pieces, q) of each of its quasi-identifiers."""
+    """The part of every piece, numbered from 0, and the level (pieces, q) of each of its quasi-identifiers.
+
+    The part of a piece that is left out is SUPPRESSED.
+    """
 
     trees: tuple[ValueTree, ...]
     part_of: Codes
     levels: Codes
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ClassRule:
-    """Which classes keep the promise: `k` rows, and where `check_classes` is given, whatever else it asks for."""
-
-    pieces: Pieces
-    k: int
-    check_classes: ClassChecker | None
-
-    def satisfied(self, chosen: Codes, class_of: Codes, sizes: Reals) -> Booleans:
-        """Tell which classes of some pieces do; `sizes` are their rows."""
-        is_large: Booleans = sizes >= self.k
-        if self.check_classes is None or not is_large.any():
-            return is_large
-        in_large = is_large[class_of]
-        number = np.cumsum(is_large) - 1
-        kept = self.pieces.take(chosen[in_large])
-        is_large = is_large.copy()
-        is_large[is_large] = self.check_classes(kept, number[class_of[in_large]], int(number[-1]) + 1)
-        return is_large
 
 
 Effort = Literal["quick", "best"]
@@ -199,11 +71,13 @@ def specialise(
     effort: Effort = "quick",
     is_flat: bool = False,
     weights: Sequence[float] | None = None,
+    max_left_out: int | None = None,
     is_late: Callable[[], bool] = lambda: False,
 ) -> TopDownParts:
     """Recode all rows from the top, then divide the coarsest classes anew as long as that saves loss.
 
-    Once `is_late` says so, parts stay as they are: each keeps the promise at any time.
+    Once `is_late` says so, parts stay as they are: each keeps the promise at any time. With `max_left_out`, parts are
+    classes by their labels: those of a small table are made better by moves, and so many rows may be left out.
 
     The table as one class must keep the promise; then every part does. With `is_flat`, a value stays or is hidden.
     """
@@ -217,8 +91,11 @@ def specialise(
     columns = [np.searchsorted(tree.values, pieces.codes[:, axis]) for axis, tree in enumerate(trees)]
     weighed = pieces.weights.astype(np.float64)
     table = _Table(rule=rule, trees=trees, columns=tuple(columns), weights=weighed, is_late=is_late)
-    is_small = pieces.codes.shape[0] * pieces.quasi <= SMALL_TABLE
-    powers, redivisions = EFFORTS["small" if effort == "quick" and is_small else effort]
+    space = None
+    if max_left_out is not None:
+        space = LabelSpace.of(rule, trees, columns, max_left_out=max_left_out, max_codes=MAX_LABEL_CODES[effort])
+    is_small = space is not None or pieces.codes.shape[0] * pieces.quasi <= SMALL_TABLE
+    powers, redivisions = EFFORTS["small" if is_small and (space is not None or effort == "quick") else effort]
     everything = np.arange(len(pieces.weights))
     starts = [_specialise_in_rounds(table, everything, powers[0])]
     starts += [_specialise_in_rounds(table, everything, power) for power in powers[1:] if not is_late()]
@@ -226,14 +103,87 @@ def specialise(
     for turn, (share, power) in enumerate(redivisions):
         if is_late():
             break
-        chosen = _coarsest_pieces(table, parts, share, turn)
-        divided = _specialise_in_rounds(table, chosen, power)
-        part_of, levels = parts.part.copy(), parts.levels.copy()
-        part_of[chosen] = divided.part + int(parts.part.max(initial=-1)) + 1
-        levels[chosen] = divided.levels
-        again = _Parts(pieces=everything, part=part_of, levels=levels)
-        parts = min(parts, again, key=lambda parts: _measure_loss(table, parts))
-    return TopDownParts(trees=trees, part_of=number_classes(parts.part[:, None]), levels=parts.levels)
+        parts = min(parts, _divide_anew(table, parts, share, power, turn), key=lambda some: _measure_loss(table, some))
+    left_out = np.zeros(len(everything), dtype=bool)
+    if space is not None and not is_late():
+        parts, left_out = _move(table, space, parts, effort)
+    part_of = np.where(left_out, SUPPRESSED, parts.part)
+    part_of[~left_out] = number_classes(part_of[~left_out, None])
+    return TopDownParts(trees=trees, part_of=part_of, levels=parts.levels)
+
+
+def _divide_anew(table: _Table, parts: _Parts, share: float, power: float, turn: int) -> _Parts:
+    """Divide the coarsest parts anew, as one."""
+    chosen = _coarsest_pieces(table, parts, share, turn)
+    divided = _specialise_in_rounds(table, chosen, power)
+    part_of, levels = parts.part.copy(), parts.levels.copy()
+    part_of[chosen] = divided.part + int(parts.part.max(initial=-1)) + 1
+    levels[chosen] = divided.levels
+    return _Parts(pieces=parts.pieces, part=part_of, levels=levels)
+
+
+def _move(table: _Table, space: LabelSpace, parts: _Parts, effort: Effort) -> tuple[_Parts, Booleans]:
+    """Make the classes of a small table better by moves from label to label; also tell which pieces are left out.
+
+    Moves begin at the parts and at those of rounds of a global search, then at classes divided anew.
+    """
+    best, tries = space.find_nodes(parts.levels), _count_tries(space, "quick")
+    for start in (best, recode_by_nodes(space, table.is_late)):
+        if start is not None:
+            moved, made = move_to_labels(space, start, tries // 3, table.is_late)
+            best, tries = min(best, moved, key=space.measure_loss), tries - made
+    best = _move_again(table, space, best, tries, range(MOVE_TURNS["quick"]))
+    if effort == "best":
+        turns = range(MOVE_TURNS["quick"], MOVE_TURNS["best"])
+        best = _move_again(table, space, best, _count_tries(space, "best"), turns)
+    return _parts_of_nodes(space, best), (best == space.out)[space.combination_of]
+
+
+def _count_tries(space: LabelSpace, effort: Effort) -> int:
+    work = MOVE_WORK[effort] / (1 if space.is_k_alone else 4)  # criteria besides k take longer to check
+    return int(work / max(300, len(space.rows)))
+
+
+def _move_again(table: _Table, space: LabelSpace, best: Codes, tries: int, turns: range) -> Codes:
+    """Divide the coarsest classes anew, or put some at the top, and make moves from there; the best nodes."""
+    for turn in turns:
+        if tries <= 0 or table.is_late():
+            break
+        again = _divide_nodes_anew(table, space, best, turn // 2) if turn % 2 else _lift_labels(space, best, turn // 2)
+        if space.satisfied(again):
+            moved, made = move_to_labels(space, again, tries, table.is_late)
+            best, tries = min(best, moved, key=space.measure_loss), tries - made
+    return best
+
+
+def _divide_nodes_anew(table: _Table, space: LabelSpace, node_of: Codes, turn: int) -> Codes:
+    share, power = REDIVISIONS[turn % len(REDIVISIONS)]
+    divided = _divide_anew(table, _parts_of_nodes(space, node_of), share, power, turn)
+    again = space.find_nodes(divided.levels)
+    again[(node_of == space.out) & (again == space.top)] = space.out
+    return again
+
+
+def _lift_labels(space: LabelSpace, node_of: Codes, turn: int) -> Codes:
+    """Put the combinations of a few labels at the top, other ones in every turn."""
+    label_of = space.labels[node_of, space.everything]
+    labels = np.unique(label_of[node_of != space.out])
+    chosen = np.argsort(_spread(len(labels), turn), kind="stable")[: LIFTED_LABELS[turn % len(LIFTED_LABELS)]]
+    return np.where(np.isin(label_of, labels[chosen]), space.top, node_of)
+
+
+def _spread(count: int, turn: int) -> Reals:
+    """Numbers between 0 and 1, spread evenly, other ones in every turn and the same ones in every run."""
+    return np.asarray(np.modf(0.6180339887498949 * (1 + turn) * (1 + np.arange(count)))[0])
+
+
+def _parts_of_nodes(space: LabelSpace, node_of: Codes) -> _Parts:
+    label_of = space.labels[node_of, space.everything][space.combination_of]
+    return _Parts(
+        pieces=np.arange(len(label_of)),
+        part=number_classes(label_of[:, None]),
+        levels=space.nodes[node_of][space.combination_of],
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -278,8 +228,7 @@ def _coarsest_pieces(table: _Table, parts: _Parts, share: float, turn: int) -> C
     count = int(parts.part.max(initial=-1)) + 1
     rows = np.bincount(parts.part, weights=weights, minlength=count)
     mean = np.bincount(parts.part, weights=losses * weights, minlength=count) / np.maximum(rows, 1)
-    spread = np.modf(0.6180339887498949 * (1 + turn) * (1 + np.arange(count)))[0]  # even, and the same in every run
-    order = np.argsort(-mean * (1 - REORDER / 2 + REORDER * spread), kind="stable")
+    order = np.argsort(-mean * (1 - REORDER / 2 + REORDER * _spread(count, turn)), kind="stable")
     is_chosen = np.zeros(count, dtype=bool)
     is_chosen[order[: math.ceil(share * int((rows > 0).sum()))]] = True
     return np.flatnonzero(is_chosen[parts.part])
