@@ -114,6 +114,22 @@ def test_the_map_of_the_example_page_is_what_its_script_writes(tmp_path: Path) -
     assert made[1]["home_found"] == pytest.approx(kept[1]["home_found"], abs=0.02)
 
 
+def test_the_store_for_node_of_the_readme_draws_once(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    block = (PACKAGE / "README.md").read_text(encoding="utf-8").rpartition("```js\n")[2].partition("```")[0]
+    here = block.replace("@sudare/device", (PACKAGE / "device.js").as_uri()).replace("35.68", "35.01")
+    here = here.replace("139.76", "135.01") + "console.log(JSON.stringify(report));"
+    (tmp_path / "app.mjs").write_text(here, encoding="utf-8")
+    shutil.copy(PACKAGE / "example" / "town.json", tmp_path / "mechanism.json")
+
+    runs = [subprocess.run([node, "app.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True) for _ in "12"]
+
+    assert runs[0].stdout == runs[1].stdout != "null\n"
+    assert json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))["drawn"]["life"] == 1
+
+
 def test_three_frames_of_chromium_draw_one_place_between_them(tmp_path: Path) -> None:
     cells = open_in_chromium(tmp_path, PAGE)
 
