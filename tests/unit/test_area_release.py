@@ -348,6 +348,21 @@ def test_a_level_is_a_table_by_its_own_name() -> None:
     assert by_name.rows == opened.sql("SELECT town, SUM(count) FROM areas WHERE province = 'p1' GROUP BY town").rows
 
 
+def test_a_table_that_there_is_not_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ParameterError, match="there is no table towns; ask FROM cells, town, areas"):
+        open_table(publish(epsilon=1)).sql("SELECT SUM(count) FROM towns")
+
+
+def test_counts_of_a_condition_are_summed_as_analysts_write_them() -> None:
+    opened = open_table(publish(epsilon=1))
+    written = opened.sql(
+        "SELECT province, SUM(CASE WHEN town = 't3' THEN count ELSE 0 END) FROM areas GROUP BY province"
+    )
+    plain = opened.sql("SELECT province, SUM(CASE WHEN town = 't3' THEN 1 ELSE 0 END) FROM areas GROUP BY province")
+
+    assert [row[1] for row in written.rows] == [row[1] for row in plain.rows]
+
+
 def test_a_level_of_areas_that_is_asked_from_cells_is_refused_with_what_to_write() -> None:
     with pytest.raises(ParameterError, match="town is a level of areas, and no column of the cells; ask FROM areas"):
         open_table(publish(epsilon=1)).sql("SELECT SUM(count) FROM cells WHERE town = 't3'")

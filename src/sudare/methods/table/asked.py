@@ -35,6 +35,10 @@ from sudare.text import text
 CELLS, AREAS, LEVELS = "cells", "areas", "levels"
 _TEXTS = re.compile(r"""('(?:[^']|'')*')""")  # of a statement: nothing inside them is a name
 _SUM = re.compile(rf"""\bSUM\s*\(\s*(?:\w+\s*\.\s*)?(?:"{COUNT}"|{COUNT})\s*\)""", re.IGNORECASE)
+_SUM_IF = re.compile(  # SUM(CASE WHEN age = '65+' THEN count ELSE 0 END): the records of a condition
+    rf"""\bSUM\s*\(\s*CASE\s+WHEN\b((?:(?!\b(?:WHEN|THEN)\b).)+)\bTHEN\s+(?:"{COUNT}"|{COUNT})\s+(?:ELSE\s+0\s+)?END\s*\)""",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,6 +113,7 @@ class OpenedTable:
         named, sources = statement.casefold(), {CELLS: self}
         for source, names in ((AREAS, self._area_names), (LEVELS, [name.replace(":", "_") for name in self._levels])):
             asked = [name for name in (source, *names) if name.casefold() in named]
+            asked += [source] if CELLS not in named and source not in asked else []  # a wrong name is told all of them
             table = (self.areas if source == AREAS else self.levels) if asked else None
             sources |= {} if table is None else {name.casefold(): table for name in asked}
         return sources
@@ -142,7 +147,7 @@ class OpenedTable:
         """Write COUNT(*) for the sum of the column of counts, unless an attribute has its name."""
         if COUNT in {name.casefold() for name in self.schema.names}:
             return statement
-        parts = _TEXTS.split(statement)
+        parts = _TEXTS.split(_SUM_IF.sub(r"SUM(CASE WHEN\1THEN 1 ELSE 0 END)", statement))
         return "".join(part if place % 2 else _SUM.sub("COUNT(*)", part) for place, part in enumerate(parts))
 
     def cells(self, attribute: int) -> AttributeCells:
