@@ -207,3 +207,10 @@ def test_a_request_that_is_not_there_and_a_bool_are_refused(tmp_path: Path) -> N
         Request.read(tmp_path / "none.toml", SCHEMA)
     with pytest.raises(ParameterError, match="must be a level"):
         read_grouping(SCHEMA.attribute("a"), True)
+
+
+@pytest.mark.parametrize(("label", "told"), [("missing", r"did you mean \(missing\)\?"), ("x", r"a, b, \(missing\)$")])
+def test_who_asks_for_missing_values_is_told_how_they_are_written(label: str, told: str) -> None:
+    attribute = Attribute(name="q", domain=Values(("a", "b")), role="quasi", missing=True)
+    with pytest.raises(ParameterError, match=told):
+        read_grouping(attribute, [["a", "b"], [label]])

@@ -191,9 +191,9 @@ def describe_outside(verdict: Verdict) -> Text:
         case "likely":
             return text("Likely possible; the steward will measure it.")
         case "unlikely":
-            return text("Unlikely: the groups are probably too small for the rule of the table.")
+            return text("Unlikely: some groups probably do not keep the rule of the table.")
         case "fails":
-            return text("Not possible: some groups are too small for the rule of the table.")
+            return text("Not possible: some groups do not keep the rule of the table.")
         case _:
             return text("Not known yet; if you ask, the steward can measure it.")
 

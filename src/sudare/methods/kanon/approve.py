@@ -39,7 +39,8 @@ class Approval:
         """Give the option and its outcome; Infeasible if no option keeps the promise."""
         if self.option is None or self.outcome is None:
             raise Infeasible(
-                "none of the {count} options reaches k within the allowed suppression; ask for coarser groupings",
+                "none of the {count} options keeps k and the criteria within the allowed suppression; ask for coarser"
+                " groupings",
                 count=len(self.measurements),
             )
         return self.option, self.outcome

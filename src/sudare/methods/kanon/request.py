@@ -25,7 +25,7 @@ from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Booleans, Codes, Labels
 from sudare.schema.file import check_names
 from sudare.schema.hierarchy_rules import from_csv
-from sudare.schema.raw import TOP_LABEL
+from sudare.schema.raw import MISSING_LABEL, TOP_LABEL
 from sudare.text import Text, Words, text
 
 MAX_LABELS = 1 << 20  # a level with more labels is not searched for one
@@ -502,7 +502,7 @@ def _find_level(attribute: Attribute, label: str) -> int:
         labels = coarse.labels(np.arange(coarse.size)).tolist() if coarse.size <= MAX_LABELS else []
         if label in labels:
             return level
-        known += [other for other in labels[:MAX_COMPARED] if isinstance(other, str)]
+        known += [MISSING_LABEL if other is None else other for other in labels[:MAX_COMPARED]]
     if near := find_near(label, known):
         raise ParameterError(
             "no level of {name} has the label {label}; did you mean {near}?",
