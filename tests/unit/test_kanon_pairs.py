@@ -111,6 +111,24 @@ def test_what_predict_calls_certain_is_what_publish_does(
     assert verdict != "fails" or approval.option is None
 
 
+def test_a_grouping_that_fails_by_another_rule_than_k_is_told_apart() -> None:
+    schema, alone = (
+        schema_for(Unit()),
+        {name: [[f"{name}{code}" for code in range(size)]] for name, size in SIZES.items()},
+    )
+    request = Request.from_dict({"request": {"k": 5}, "option": [alone]}, schema)
+    with sd.open(made_up_table(1, 60), schema) as source:
+        pairs = PairCounts.of(schema.fingerprint, Pieces.of(source.count([*SIZES, "s"]), tuple(SIZES), ("s",)))
+    by_rule, by_k = (
+        predict(request, schema, [], pairs=pairs, k=k, criteria=criteria).answers[0]
+        for k, criteria in ((5, ("l=9,s",)), (500, ("l=2,s",)))
+    )
+
+    assert by_rule.verdict == by_k.verdict == "fails"
+    assert "it is not k that fails" in str(by_rule.describe())
+    assert "it is not k" not in str(by_k.describe())
+
+
 def make_register(counts: Counts, seed: int) -> Counts:
     """Count a population of which the table is a part: every combination of the table, and up to as many people."""
     table = counts.project(tuple(SIZES))

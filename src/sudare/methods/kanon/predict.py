@@ -66,9 +66,18 @@ class GroupingAnswer:
     high: float | None = None
     loss: float | None = None
     may_leave_out: bool = False  # then the smallest class decides nothing by itself
+    keeps_k: bool = False  # then what fails, if anything, is another criterion
 
     def describe(self) -> Text:
-        """Say the verdict and the interval."""
+        """Say the verdict and the interval, and where k alone would hold, that something else fails."""
+        if self.keeps_k and self.verdict in ("fails", "unlikely"):
+            words = self._describe_k()
+            return text(
+                "{words}; it is not k that fails but a further rule of the table (l, t or presence)", words=words
+            )
+        return self._describe_k()
+
+    def _describe_k(self) -> Text:
         if self.k is None or self.low is None or self.high is None:
             return self.describe_verdict()
         is_exact = self.low == self.high
@@ -241,6 +250,7 @@ class SchemaHistory:
             high=upper,
             loss=self._predict_loss(option, promise, classes, criteria, verdict),
             may_leave_out=promise.max_suppressed > 0,
+            keeps_k=bool(promise.criteria) and lower is not None and lower >= promise.k,
         )
 
     def _is_unlike_its_fit(self, option: RequestOption, promise: AskedPromise) -> bool:
