@@ -37,6 +37,7 @@ FIRST_SHARE = 0.85  # of epsilon that beta is tried with first: about what point
 SHARE_TRIES = 5  # of beta for one cap
 USED = 0.985  # share of epsilon that a law must need for beta to be raised no further
 KEPT = 1 - 1e-4  # share of epsilon that a law may need while it is sought: the rest is for rounding
+CAPPED = 1.02  # times the cap: a greatest posterior that is near enough to it
 STEPS, LAST_STEPS = 40, 200  # of levelling: while the cap is sought, and of the law that is written
 SHRINKS = (Fraction(1), Fraction(99, 100), Fraction(9, 10))  # of beta, if rounding broke the certificate
 NAMES = 8  # places that are tried for a name: those who most probably sent a report
@@ -79,8 +80,9 @@ class SlopedCones:
             law, sums = self._spread(cap, share * self.epsilon, sums, weights, steps)
             weights = law.weights
             if law.needed <= KEPT:
-                low, best = max(low, share), law if best is None or law.beta > best.beta else best
-                if law.needed >= USED:
+                low, is_capped = max(low, share), law.greatest <= CAPPED * cap  # slopes are chosen by the sums before
+                best = law if best is None or is_capped or law.greatest < best.greatest else best
+                if is_capped and law.needed >= USED:
                     break
             else:
                 high = min(high, share)

@@ -66,9 +66,10 @@ class Location(Method):
 
     mode "grid" gives every cell the same weight (GridE), "weighted" takes the given weights (WGridE), "fair" finds
     weights under which people at edges are found out no more often than others, "sharp" finds those with the least
-    noise. With a prior "fair" caps the posterior of busy places instead (up to 20,000 cells), and "near" brings reports
-    as near to people spread like the prior as epsilon allows. A cell of weight 0 is never reported, in any mode. The
-    map goes to `preview` and `publish`, or its parts (`grid`, `weights`, `prior`, `inputs`) are given here.
+    noise. With a prior "fair" caps the posterior of busy places instead (up to 20,000 cells, off the plane 5,000), and
+    "near" brings reports as near to people spread like the prior as epsilon allows. A cell of weight 0 is never
+    reported, in any mode. The map goes to `preview` and `publish`, or its parts (`grid`, `weights`, `prior`, `inputs`)
+    are given here.
 
     Guarantee: epsilon per metre for one report: P[y|x] <= exp(epsilon d(x,x')) P[y|x']. Proof: proofs/location.md
     Error: the certificate tells the expected distance between report and truth.
