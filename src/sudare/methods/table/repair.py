@@ -325,7 +325,8 @@ def _settle_cells(measured: MeasuredTable, layout: SquareLayout, rows: _Rows, gu
     """Make cells of their means: not negative, adding up to their squares, faint ones 0."""
     least_held = LEAST_HELD_ON_LARGE_MAPS if layout.has_thin_squares else LEAST_HELD
     consistent, point = rows.consistent(), np.empty_like(rows.values)
-    means, spreads = guess.means[rows.nodes], guess.spreads[rows.nodes]
+    is_whole = len(rows.nodes) == rows.above
+    means, spreads = (each if is_whole else each[rows.nodes] for each in (guess.means, guess.spreads))
     for number, noise, chosen in _by_class(measured, rows):
         bound = _find_bound(measured, rows.level, number)
         kept = _find_kept(rows.weights[chosen] > 0, means[chosen], bound, _hold_at_least(least_held, noise))
@@ -352,9 +353,9 @@ def _settle_rows(
     point = project_in_metric(
         np.where(is_plain, consistent, means), np.where(is_plain, rows.weights, weights), rows.totals
     )
-    even = np.flatnonzero(is_even)
-    kept = is_kept[even]
-    point[even] = project_in_metric(np.where(kept, point[even], 0.0), kept.astype(np.float64), rows.totals[even])
+    point *= is_kept
+    missing = np.where(is_even, rows.totals - point.sum(axis=1), 0.0) / np.maximum(is_kept.sum(axis=1), 1)
+    point += missing[:, None] * is_kept
     return point
 
 
