@@ -319,7 +319,7 @@ def draw_model(
     strength = budget.strength(count_tables(method, d))
     cells = plan_cells(declared or counts.schema, counts.schema, signal=records * strength / d)
     amount = budget.amount - (budget.total_part or 0)
-    level, exam = plan_levels(cells, amount, budget, records), plan_exam(amount, records * strength, d)
+    level, exam = plan_levels(cells, amount, budget, records), plan_exam(amount, d)
     reserved = level * sum(one.levels for one in cells) + exam
     table = CellTable.of(counts, cells)
     shares = split_budget(method, budget, records=records, sizes=find_varying(table.sizes), reserved=reserved)

@@ -163,7 +163,7 @@ def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
             return
         largest = max(Fraction(noise.scale) for noise in noises)
     else:
-        exam = plan_exam(budget.amount - (budget.total_part or 0), math.inf, len(schema.sizes))
+        exam = plan_exam(budget.amount - (budget.total_part or 0), len(schema.sizes))
         if exam:  # one attribute needs none
             exam_noise(exam, budget).check()
         if budget.is_concentrated:
