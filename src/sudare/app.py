@@ -468,6 +468,10 @@ def ask_records(
     if published is not None:
         columns: Mapping[str, Any] = published.decode()
         note = text("asked of {size} published records: these numbers have NO interval", size=published.rows)
+    elif release.certificate.method != "view":
+        raise ReleaseError(
+            "a release made by {method} holds no records; ask it without --records", method=release.certificate.method
+        )
     else:
         columns = record_columns(open_view(release), rng=system_rng() if seed is None else SeededRng(seed))
         size = len(next(iter(columns.values())))

@@ -129,6 +129,14 @@ def test_a_ledger_is_not_charged_and_the_steward_is_told(shop: Path, sudare: Sud
     assert done.code == 0
     assert "the ledger was not charged" in done.out
 
+    seen = sudare("verify", "one", "--ledger", "s.ledger")  # it failed, since there is no spend to be found
+    asked = sudare("query", "one", "SELECT COUNT(*) FROM records")
+
+    assert seen.code == 0
+    assert "spends no epsilon, so s.ledger neither holds nor bounds it" in seen.out
+    assert asked.code != 0
+    assert "--records asks its records" in asked.err
+
 
 @pytest.mark.parametrize(
     ("words", "told"),

@@ -92,6 +92,16 @@ def test_a_certificate_that_shows_other_spends_than_the_ledger_does_not_verify(
     assert "does not hold the spends of this release" in ran.out
 
 
+def test_a_certificate_without_its_spends_does_not_verify(place: Path, sudare: Callable[..., object]) -> None:
+    sudare("ledger", "create", "m.ledger", "--epsilon", "1")
+    sudare(*PUBLISH, "--ledger", "m.ledger", "--out", "one")
+    certificate = place / "one" / "certificate.json"
+    facts = json.loads(certificate.read_text(encoding="utf-8"))
+    certificate.write_text(json.dumps(facts | {"spends": []}), encoding="utf-8")
+
+    assert sudare("verify", "one", "--ledger", "m.ledger").code == 1
+
+
 def test_a_failure_after_the_spend_says_that_the_budget_is_gone(
     place: Path, sudare: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,10 +31,9 @@ from sudare.asking.syntax import (
     children,
     refuse,
 )
-from sudare.asking.vectors import MIRRORED, Vector, as_condition
+from sudare.asking.vectors import MIRRORED, Vector, as_condition, find_day
 from sudare.errors import ParameterError, SchemaError
 from sudare.schema import Attribute, DateBins, NumberBins
-from sudare.schema.raw import to_date
 from sudare.text import text
 
 MOST_POINTS = 2**18  # of one expression over several attributes
@@ -238,7 +237,7 @@ def linear(node: Expression) -> LinearForm | None:
         return LinearForm(None, Fraction(0), node.value) if isinstance(node.value, Fraction) else None
     if isinstance(node, Cast):
         if node.kind == "date" and isinstance(node.operand, Literal):
-            found = to_date(node.operand.value)
+            found = find_day(node.operand.value)
             return None if found is None else LinearForm(None, Fraction(0), Fraction(found.toordinal()))
         return linear(node.operand) if node.kind == "number" else None
     if not isinstance(node, Operation) or node.sign not in ("+", "-", "*", "/", "NEG"):
@@ -486,7 +485,7 @@ def _read_constant(node: Expression, attribute: Attribute, left: Expression) -> 
         return None
     if value.kind == "text":
         if isinstance(attribute.domain, DateBins):
-            found = to_date(value.data.item())
+            found = find_day(value.data.item())
             if found is not None:
                 return LinearForm(None, Fraction(0), Fraction(found.toordinal()))
         else:

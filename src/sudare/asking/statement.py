@@ -203,7 +203,17 @@ class Session:
         if table.order:
             rows = [rows[place] for place in sort_rows(rows, keys, table.order, self.decisions)]
         stop = None if table.limit is None else table.offset + table.limit
-        return rows[table.offset : stop]
+        shown = rows[table.offset : stop]
+        if self.decisions.were_made and len(shown) < len(rows):
+            self.notes.append(
+                text(
+                    "{shown} of {rows} rows were picked by their estimates: every interval is made for a row by "
+                    "itself, and holds the truth less often for rows picked so",
+                    shown=len(shown),
+                    rows=len(rows),
+                )
+            )
+        return shown
 
     def _united(self, tables: Sequence[GroupTable], unions: Sequence[bool]) -> list[GroupRow]:
         rows = self.run(tables[0])

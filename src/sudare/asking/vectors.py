@@ -16,11 +16,13 @@ from sudare.asking.syntax import IntervalLiteral, Literal, Matching, refuse
 from sudare.errors import ParameterError
 from sudare.schema import Attribute
 from sudare.schema.arrays import Booleans, Codes
+from sudare.schema.office import read_japanese_day
 from sudare.schema.raw import to_date
 from sudare.text import Words, text
 
 NUMBERS = ("integer", "decimal", "number")  # decimal: written with a point; number: a float, as after /
 _EPOCH = date(1970, 1, 1).toordinal()
+_PARTS = re.compile(r"[0-9０-９]+|元")  # of a day: year, month, day
 _NUMBER_LABEL = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?")  # 012 is a code, not a number
 
 
@@ -204,7 +206,7 @@ def _missing(vector: Vector) -> Booleans:
 
 def _is_plain(kind: str, value: object) -> bool:
     """Tell whether a text is a number or a day, not the label of a bin."""
-    return to_date(value) is not None if kind == "date" else _number(str(value)) is not None
+    return find_day(value) is not None if kind == "date" else _number(str(value)) is not None
 
 
 def _number(written: str) -> float | None:
@@ -233,9 +235,21 @@ def _alike(left: Vector, right: Vector) -> tuple[Vector, Vector]:
     return left, right
 
 
+def find_day(value: object) -> date | None:
+    """Read a day, also one with an era or the signs 年, 月, 日; a month or a year is the label of a bin, and no day.
+
+    >>> str(find_day("昭和15年4月1日")), str(find_day("R6.4.1")), find_day("2024-01"), find_day("令和6年")
+    ('1940-04-01', '2024-04-01', None, None)
+    """
+    found = to_date(value)
+    if found is None and isinstance(value, str) and len(_PARTS.findall(value)) == 3:
+        return read_japanese_day(value)
+    return found
+
+
 def read_day(vector: Vector) -> Vector:
     """Read a text as a day."""
-    found = to_date(vector.data.item()) if vector.is_constant and vector.kind == "text" else None
+    found = find_day(vector.data.item()) if vector.is_constant and vector.kind == "text" else None
     if found is None:
         raise ParameterError("a day is written like '2024-01-31'; this text is none")
     return day(found)

@@ -11,7 +11,7 @@ from sudare.asking.answers import LEVEL, AnswerTable
 from sudare.asking.parser import split_statements
 from sudare.asking.protocol import Answerer
 from sudare.asking.statement import ask_statement
-from sudare.errors import ParameterError, SchemaError
+from sudare.errors import ParameterError, ReleaseError, SchemaError
 from sudare.methods.view.opened import open_view
 from sudare.releases import Release
 
@@ -86,5 +86,11 @@ def open_asked(release: Release) -> AskedRelease:
         return open_view(release)
     from sudare.methods.registry import method_of
 
-    opened: AskedRelease = getattr(method_of(release.certificate), "open_release", open_view)(release)
+    opener = getattr(method_of(release.certificate), "open_release", None)
+    if opener is None and "records" in release.frames:
+        raise ReleaseError(
+            "a release made by {method} holds no noisy counts to ask; --records asks its records, without intervals",
+            method=release.certificate.method,
+        )
+    opened: AskedRelease = (opener or open_view)(release)
     return opened
