@@ -154,3 +154,14 @@ def test_the_figures_of_a_map_are_sentences_in_both_languages() -> None:
     assert "0.001% to 50.0%" in english[2]
     assert len(english) == len(japanese) == 4
     assert all("。" in line for line in japanese)
+
+
+def test_the_names_under_columns_do_not_run_into_each_other() -> None:
+    labels = tuple(
+        f"[{10000 * at},{10000 * at + 10000}) … [{10000 * at + 10000},{10000 * at + 20000})" for at in range(9)
+    )
+    drawn = draw_columns(Marginal(name="yen", labels=labels, published=np.ones(9), is_ordered=True))
+    names = re.findall(r'class="quiet" text-anchor="[a-z]+">([^<]*…)<title>', drawn)
+
+    assert len(names) == 3  # each is shown whole where the pointer rests
+    assert sum(6.6 * len(name) for name in names) < 420 - 46

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,9 @@ from sudare.requests.desk import (
     withdraw_request,
 )
 from sudare.requests.measure import CountedTable, list_public_options, make_verdicts
+from sudare.requests.store import describe_state
 from sudare.requests.verdicts import MeasuredBit
+from sudare.text import use_language
 
 SCHEMA_TEXT = """
 [sudare]
@@ -150,6 +153,24 @@ def test_a_state_that_cannot_follow_is_refused(
 
     with pytest.raises(RequestError, match=r"cannot become .*`sudare request (ask|answer|grant|deliver|draft)`"):
         store.advance(id, state, actor="ito" if role == "user" else "mori", role=role)  # type: ignore[arg-type]
+
+
+def test_a_request_that_was_turned_down_has_a_word_of_its_own() -> None:
+    with use_language("ja"):  # it was that of a missing value: 受け付けない
+        assert str(describe_state("refused")) == "却下"
+
+
+def test_an_answer_that_is_not_known_tells_the_steward_what_to_do(store: RequestStore) -> None:
+    with open_table(store) as source:
+        measure_table(store, source)
+    stored, told = draft_request(store, request_of(store, sex=0, region=0), user="ito", purpose="a study")
+    ask_request(store, stored.id, user="ito")
+    unknown = replace(told, options=tuple(replace(option, verdict="unknown") for option in told.options))
+    answered = answer_stored(store, stored.id, steward="mori")
+    hint = "`sudare request measure` decides it"
+
+    assert any(hint in str(line) for line in replace(answered, outside=unknown).lines)
+    assert told.verdict == "unknown" or not any(hint in str(line) for line in answered.lines)
 
 
 def test_a_user_moves_only_requests_of_their_own(store: RequestStore) -> None:

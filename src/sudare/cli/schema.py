@@ -55,7 +55,10 @@ def _lines(schema: Schema) -> list[str]:
         lines.append(say("of which possible: {cells}", cells=f"{schema.possible_size:,}"))
     if schema.origin == "inferred":
         lines.append(
-            say('inferred from the data and not confirmed: check it, then write inferred = "confirmed" under [sudare]')
+            say(
+                "inferred from the data and not confirmed: check it, then run `sudare schema confirm`, or write "
+                'inferred = "confirmed" under [sudare]'
+            )
         )
     return lines
 

@@ -117,7 +117,9 @@ def draw_columns(marginal: Marginal) -> str:
     marks = ((0, "start"), (size // 2, "middle"), (size - 1, "end"))
     for at, anchor in marks:
         x = {"start": left, "end": WIDTH}.get(anchor, left + (at + 0.5) * wide)
-        parts.append(write_text(x, tall + under, fit_text(marginal.labels[at], 120), anchor=anchor, kind="quiet"))
+        label = marginal.labels[at]
+        shown = fit_text(label, (WIDTH - left) / len(marks) - 12)  # three stand side by side
+        parts.append(write_text(x, tall + under, shown, anchor=anchor, kind="quiet", full=label))
     return wrap_svg(WIDTH, tall + under + 8, marginal.name, "".join(parts))
 
 

@@ -260,6 +260,13 @@ class StewardAnswer:
                 lines.append(
                     text("instead: {groupings}: {words}", groupings=describe_option(near.option), words=near.describe())
                 )
+        if self.outside.verdict == "unknown":
+            lines.append(
+                text(
+                    "the data user is told no more than that this is not known yet; `sudare request measure` decides "
+                    "it, then answer again, or let `sudare request grant` measure it"
+                )
+            )
         return [*lines, self.bits, *self.notes]
 
     def to_dict(self) -> Mapping[str, Any]:

@@ -410,7 +410,7 @@ def describe_state(state: RequestState) -> Text:
         case "granted":
             return text("granted")
         case "refused":
-            return text("refused")
+            return text("turned down")
         case "delivered":
             return text("delivered")
         case _:

@@ -354,7 +354,7 @@ class Schema:
         if self.origin == "inferred":
             raise NotConfirmed(
                 "schema {name} was inferred from the data and may tell about people; read it, correct it, "
-                'then write inferred = "confirmed" under [sudare]',
+                'then run `sudare schema confirm`, or write inferred = "confirmed" under [sudare]',
                 name=self.name,
             )
 
