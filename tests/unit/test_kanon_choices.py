@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import sudare as sd
 from sudare.compare.task import measure_accuracy
 from sudare.counts import Counts
 from sudare.errors import Infeasible, SudareError
@@ -17,8 +22,8 @@ from sudare.methods.kanon.choices import Choices, measure_choices, measure_tasks
 from sudare.methods.kanon.criteria import Closeness, DistinctDiversity
 from sudare.methods.kanon.problem import Problem
 from sudare.methods.kanon.recode import Pieces
-from sudare.requests.choices import render_choices
-from sudare.schema import Schema
+from sudare.requests.choices import compare_task, render_choices
+from sudare.schema import Attribute, Schema, Unit, Values
 from sudare.text import use_language
 from tests.unit.kanon_tables import halving, problem_of, random_counts
 
@@ -127,3 +132,34 @@ def test_a_task_without_scikit_learn_says_what_to_install(monkeypatch: pytest.Mo
 
     with pytest.raises(SudareError, match=r"sudare\[utility\]"):
         measure_accuracy([np.array([0, 1] * 20)], np.array([0, 1] * 20))
+
+
+@pytest.mark.parametrize("is_left_out", [False, True])
+def test_a_release_of_persons_is_compared_although_other_rows_of_them_are_chosen_now(
+    tmp_path: Path, is_left_out: bool
+) -> None:
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "who": [str(number) for number in rng.integers(0, 60, 400)],
+            "a": [f"a{code}" for code in rng.integers(0, 2, 400)],
+            "y": [f"y{code}" for code in rng.integers(0, 3, 400)],
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    attributes = (
+        dataclasses.replace(halving("a", 1), domain=Values(("a0", "a1"))),
+        Attribute(name="y", domain=Values(("y0", "y1", "y2"))),
+    )
+    schema = Schema(name="t", attributes=attributes, unit=Unit(kind="person", column="who", max_rows=2))
+    with sd.open(tmp_path / "t.parquet", schema) as source:
+        KAnonymity(k=2).publish(source).save(tmp_path / "release")
+    if is_left_out:
+        pq.write_table(table.slice(0, 20), tmp_path / "t.parquet")
+        with pytest.raises(SudareError, match="fewer rows"):
+            compare_task(tmp_path / "release", tmp_path / "t.parquet", schema, task="y")
+        return
+    compared = [compare_task(tmp_path / "release", tmp_path / "t.parquet", schema, task="y") for _ in range(8)]
+
+    assert all(0 < comparison.after.accuracy < 1 for comparison in compared)
