@@ -55,6 +55,22 @@ def test_amounts_written_as_offices_do_get_the_bins_of_a_long_tail() -> None:
     assert found["収入"]["grain"] == 1_000
 
 
+def test_bins_grow_where_even_ones_would_leave_most_rows_in_the_first() -> None:
+    fees = [round(math.exp(random.Random(row).gauss(10.4, 0.9)), -1) for row in range(4_500)]
+    columns = {
+        "fee": lambda row: min(fees[row], 6 * sorted(fees)[-225]),
+        "age": lambda row: 20 + row * 7 % 60,
+        "children": lambda row: (row % 3 == 0) + 30 * (row % 900 == 0),
+        "pidnum": lambda row: 10_000 + row * 7_919 % 65_521,
+    }
+    found = draft(write_table(columns, rows=4_500))
+
+    assert len([edge for edge in found["fee"]["edges"] if edge <= sorted(fees)[2_250]]) >= 3
+    assert found["age"]["bins"]["width"] == 5
+    assert found["children"]["values"] == ["0", "1", "31"]
+    assert found["pidnum"]["role"] == "identifier"
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_grain_is_seen_in_all_rows_of_a_column_with_many_values(suffix: str) -> None:
     columns = {

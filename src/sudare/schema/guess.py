@@ -32,6 +32,7 @@ LEAST_ROWS = 50  # a column of fewer rows may be unique by chance
 MOST_BINS = 20  # that a proposed cut has; more are hard to correct by hand
 MOST_DAYS = 62  # that are cut into single days
 MOST_MONTHS = 36  # that days are cut into; a longer span of days is cut into years
+TAIL_OF_CROWDED = 3  # the same where more than half of the rows would share the first of even bins
 LONG_TAIL = 8  # times the 95% point: a largest number beyond it is a long tail, cut by 1, 2, 5; chosen on 20 tables
 SHARE_OF_CODES = 0.95  # of the texts of a column that must be mesh codes; the rest are slips and marks
 LARGEST_NUMBER = Fraction(10**18)  # numbers beyond it, and spans below its inverse, are no measurements
@@ -46,7 +47,7 @@ _MESH = re.compile(MESH_TEXT)
 _PLAIN_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _ID = re.compile(
     r"(^|[_ .-])(id|no|nr|num|number|key|uuid|guid|index|idx|rownames|code)$|^(id|no|rownames)([_ .-]|$)|番号|^x$"
-    r"|^unnamed|^column 1$|Id$|ID$",
+    r"|^unnamed|^column 1$|Id$|ID$|^p?id_?(no|num|number)$",
 )
 _NAMES_SOMEBODY = re.compile(r"(^|[_ .-])(id|uuid|guid|ssn)$|Id$|ID$|番号$")
 _PERSON = re.compile(
@@ -93,10 +94,10 @@ class ColumnFacts:
 
     `values` are all distinct texts (NULL and "" left out) if they are few, else None; then `sample` may hold some of
     them; `counts` tells how many rows each has. `low` and `high` are the smallest and the largest number or day of all
-    rows, `tail` the number that a twentieth of the rows reach. `distinct` does not count missing values; where `values`
-    is None it may be a lower bound. `marks` stand for missing values. `mesh` is what mesh codes were seen: digits,
-    first-level codes, rows of anything else. `grain` is what the numbers of all rows were seen to be multiples of.
-    `unreadable` names a type that cannot be read.
+    rows, `middle` and `tail` the numbers that half and a twentieth of the rows reach. `distinct` does not count missing
+    values; where `values` is None it may be a lower bound. `marks` stand for missing values. `mesh` is what mesh codes
+    were seen: digits, first-level codes, rows of anything else. `grain` is what the numbers of all rows were seen to
+    be multiples of. `unreadable` names a type that cannot be read.
     """
 
     name: str
@@ -113,6 +114,7 @@ class ColumnFacts:
     present: int | None = None
     is_unique: bool | None = None
     is_whole: bool | None = None
+    middle: Fraction | None = None
     tail: Fraction | None = None
     number_format: str | None = None
     date_format: str | None = None
@@ -327,13 +329,14 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     """Cut numbers: years by years, amounts with a long tail by 1, 2, 5, all else evenly."""
     multiple = column.grain or _read_grain(column)
     is_whole = multiple is not None and multiple.denominator == 1  # 2.0 too: half of a child is no bin
+    least = multiple if multiple is not None and is_whole else Fraction(0)
     written = {} if column.number_format is None else {"format": quote(column.number_format)}
     if is_whole and _YEAR.search(column.name) and low >= 1700 and high <= 2100:
         guessed = _guess_years(low, high)
-    elif column.tail is not None and low >= 0 and column.tail > 0 and high > LONG_TAIL * column.tail:
+    elif column.tail is not None and _is_long_tailed(column, low, high, least):
         guessed = _guess_long_tail(high, column.tail, is_whole=is_whole)
     else:
-        guessed = _guess_number(low, high, least=multiple if multiple is not None and is_whole else Fraction(0))
+        guessed = _guess_number(low, high, least=least)
     if is_whole and _DAY.search(column.name) and low >= DAYS_OF_EXCEL[0] and high <= DAYS_OF_EXCEL[1]:
         note = text("Looks like days that Excel counts from 1900: format the cells as dates, and draft again.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
@@ -342,6 +345,15 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
         guessed = replace(guessed, comments=(*guessed.comments, note))
     grain = {"grain": "0" if multiple is None else write_decimal(multiple)}
     return replace(guessed, keys=guessed.keys | grain | written)
+
+
+def _is_long_tailed(column: ColumnFacts, low: Fraction, high: Fraction, least: Fraction) -> bool:
+    """Tell whether the largest numbers lie so far out that even bins would leave most rows in one of them."""
+    if column.tail is None or low < 0 or column.tail <= 0:
+        return False
+    width = _round_width(high - low)
+    is_crowded = column.middle is not None and width > least and column.middle < (low // width + 1) * width
+    return high > (TAIL_OF_CROWDED if is_crowded else LONG_TAIL) * column.tail
 
 
 def _read_grain(column: ColumnFacts) -> Fraction | None:

@@ -269,8 +269,11 @@ def _conclude(engine: Engine, sketch: ColumnSketch, rows: int) -> ColumnFacts:
     if column.family == "other":
         return ColumnFacts(name=column.name, type="text", distinct=0, rows=rows, unreadable=column.type)
     facts = _conclude_counted(sketch, rows) if sketch.counts is not None else _conclude_measured(engine, sketch, rows)
-    tail = _find_tail(sketch, facts.number_format) if facts.type in ("integer", "number") else None
-    return replace(facts, tail=tail, rows=rows, sample=facts.sample or tuple(sorted(sketch.sample_values))[:_FEW])
+    facts = replace(facts, rows=rows, sample=facts.sample or tuple(sorted(sketch.sample_values))[:_FEW])
+    if facts.type not in ("integer", "number"):
+        return facts
+    numbers = _sort_numbers(sketch, facts.number_format)
+    return replace(facts, middle=_find_reached(numbers, 1 / 2), tail=_find_reached(numbers, 1 / 20))
 
 
 def _conclude_counted(sketch: ColumnSketch, rows: int) -> ColumnFacts:
@@ -372,13 +375,16 @@ def _find_mesh(engine: Engine, sketch: ColumnSketch, present: int) -> tuple[int,
     return digits, codes, present - sum(int(number) for code, number in heads.items() if code is not None)
 
 
-def _find_tail(sketch: ColumnSketch, number_format: str | None) -> Fraction | None:
-    """Give the number that a twentieth of the rows reach: of all rows where they were counted, else of the sample."""
+def _sort_numbers(sketch: ColumnSketch, number_format: str | None) -> list[tuple[Fraction, int]]:
+    """Give numbers with their rows, in order: of all rows where they were counted, else of the sample."""
     read = to_number if number_format is None else read_number_format(number_format).read
-    counts = sketch.counts or Counter(sketch.sample)
-    read_counts = [(read(text), rows) for text, rows in counts.items()]
-    numbers = sorted((number, rows) for number, rows in read_counts if isinstance(number, Fraction))
-    left = sum(rows for _, rows in numbers) / 20
+    read_counts = [(read(text), rows) for text, rows in (sketch.counts or Counter(sketch.sample)).items()]
+    return sorted((number, rows) for number, rows in read_counts if isinstance(number, Fraction))
+
+
+def _find_reached(numbers: Sequence[tuple[Fraction, int]], share: float) -> Fraction | None:
+    """Give the number that a share of the rows reach."""
+    left = sum(rows for _, rows in numbers) * share
     for number, rows in reversed(numbers):
         left -= rows
         if left <= 0:
