@@ -197,3 +197,14 @@ def test_short_labels_stand_in_one_line_and_long_ones_may_break() -> None:
     assert "white-space:nowrap;font-weight:600'>店舗<" in shown
     assert "white-space:nowrap'>新宿店<" in shown
     assert "background:none'>長い説明" in shown
+
+
+def test_outside_a_notebook_objects_show_themselves_in_a_few_lines() -> None:
+    opened = view()
+    answers = repr(opened.sql("SELECT a0, COUNT(*) AS n FROM view GROUP BY a0")).splitlines()
+
+    assert repr(opened) == f"<View of {opened.schema.name}: {', '.join(opened.schema.names)}>"
+    assert repr(opened.schema) == f"<Schema {opened.schema.name}: {', '.join(opened.schema.names)}>"
+    assert answers[0] == "a0 | n"
+    assert all("[" in line and line.startswith("v") for line in answers[1:])
+    assert repr(release()).startswith("<Release by microdata (records: ")

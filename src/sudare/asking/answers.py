@@ -214,6 +214,11 @@ class AnswerTable:
         """Give the answers as Arrow, with the ends of the intervals beside every number."""
         return self.to_frame().to_arrow()
 
+    def __repr__(self) -> str:
+        """Show the answers as lines, each number with its interval."""
+        rows = [self.columns, *(tuple("" if cell is None else str(cell) for cell in row) for row in self.rows)]
+        return "\n".join(" | ".join(row) for row in rows)
+
     def _repr_html_(self) -> str:
         """Show the answers in a notebook, each number with its interval as a line on the scale of its column."""
         stops = [self._scale(place) for place in range(len(self.columns))]

@@ -65,8 +65,8 @@ class Release:
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name}: {frame.rows} rows" for name, frame in self.frames.items())
-        return f"<Release by {self.certificate.method} ({sizes})>"
+        sizes = [f"{name}: {frame.rows} rows" for name, frame in self.frames.items()]
+        return f"<Release by {self.certificate.method} ({', '.join(sizes or self.files)})>"
 
     @property
     def frame(self) -> Frame:

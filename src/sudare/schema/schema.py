@@ -358,6 +358,9 @@ class Schema:
                 name=self.name,
             )
 
+    def __repr__(self) -> str:
+        return f"<Schema {self.name}: {', '.join(self.names)}>"
+
     def _repr_html_(self) -> str:
         """Show the declared facts in a notebook."""
         return show_schema(self)

@@ -179,6 +179,9 @@ class OpenedView:
             }
         )
 
+    def __repr__(self) -> str:
+        return f"<View of {self.schema.name}: {', '.join(self.schema.names)}>"
+
     def _repr_html_(self) -> str:
         """Show what the view can be asked about in a notebook."""
         return show_schema(self.schema)
