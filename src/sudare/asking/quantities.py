@@ -25,6 +25,8 @@ UNSURE_DIVISOR = (
     0.02  # (half the width of a divisor's interval / the divisor)^2, beyond which Fieller's interval is used
 )
 
+DIVISOR_MAY_BE_0 = text("so few records are counted that the divisor may be 0")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearSum:
@@ -40,7 +42,8 @@ class Quantity:
 
     `ratio` are numerator and denominator where it is a fixed multiple (`scale`) of such a ratio. `fixed` is an interval
     that was found otherwise; the interval of a sum of such and other numbers (`addends`) is the sum of their intervals:
-    wider than needed, never too narrow. `reason` says why there is none.
+    wider than needed, never too narrow. `divisors` are what it was divided by: where one may be 0, derivatives say
+    nothing. `reason` says why there is no interval.
     """
 
     value: float
@@ -51,6 +54,7 @@ class Quantity:
     scale: float = 1.0
     fixed: tuple[float, float] | None = None
     addends: tuple[Quantity, ...] = ()
+    divisors: tuple[Quantity, ...] = ()
     reason: Text | None = None
     is_day: bool = False
     extreme: tuple[str, tuple[int, ...]] | None = None  # MIN or MAX, and the identities of the numbers it is of
@@ -164,7 +168,7 @@ def divide(left: Quantity, right: Quantity) -> Quantity | None:
         both = LinearSum(left.value, left.parts), LinearSum(right.value, right.parts)
         most = _find_greatest_ratio(left, right) if is_positive else bounds[1]
         return replace(found, ratio=both, scale=1.0, most=most)
-    return found
+    return replace(found, divisors=(*found.divisors, right))
 
 
 def _find_greatest_ratio(left: Quantity, right: Quantity) -> float:
@@ -212,7 +216,8 @@ def _join(
     parts = {functional: part * by_left for functional, part in left.parts.items()}
     for functional, part in right.parts.items():
         parts[functional] = parts.get(functional, 0.0) + part * by_right
-    return Quantity(value=value, parts=parts, least=bounds[0], most=bounds[1], reason=reason)
+    divisors = (*left.divisors, *right.divisors)
+    return Quantity(value=value, parts=parts, least=bounds[0], most=bounds[1], divisors=divisors, reason=reason)
 
 
 def apply(quantity: Quantity, value: float, slope: float, bounds: tuple[float, float]) -> Quantity:
@@ -221,7 +226,9 @@ def apply(quantity: Quantity, value: float, slope: float, bounds: tuple[float, f
     reason = quantity.reason
     if not quantity.has_derivatives:
         reason = reason or text("it is computed from numbers whose intervals are found one by one")
-    return Quantity(value=value, parts=parts, least=bounds[0], most=bounds[1], reason=reason)
+    return Quantity(
+        value=value, parts=parts, least=bounds[0], most=bounds[1], divisors=quantity.divisors, reason=reason
+    )
 
 
 # --- intervals --------------------------------------------------------------------------------------------------------
@@ -234,6 +241,8 @@ def estimate(quantity: Quantity, level: float) -> Estimate:
     value = min(quantity.most, max(quantity.least, quantity.value))
     if quantity.reason is not None:
         return _without(value, level, quantity.reason, quantity.is_day)
+    if any(_may_be_zero(divisor, level) for divisor in quantity.divisors):
+        return _without(value, level, DIVISOR_MAY_BE_0)
     if quantity.fixed is not None:
         low = max(quantity.least, min(quantity.fixed[0], value))
         high = min(quantity.most, max(quantity.fixed[1], value))
@@ -253,6 +262,11 @@ def estimate(quantity: Quantity, level: float) -> Estimate:
     if quantity.ratio is not None:
         return _with_fieller(found, quantity, level)
     return found
+
+
+def _may_be_zero(divisor: Quantity, level: float) -> bool:
+    found = estimate(divisor, level)
+    return not found.has_interval or found.low <= 0 <= found.high
 
 
 def _add_intervals(quantity: Quantity, value: float, level: float) -> Estimate:
@@ -384,7 +398,7 @@ def _with_fieller(found: Estimate, quantity: Quantity, level: float) -> Estimate
         ends = sorted(quantity.scale * (r + (-b + turn * root) / a) for turn in (-1.0, 1.0))
         low, high = max(low, ends[0]), min(high, ends[1])
     elif not (math.isfinite(low) and math.isfinite(high)):
-        return _without(found.value, level, text("so few records are counted that the divisor may be 0"))
+        return _without(found.value, level, DIVISOR_MAY_BE_0)
     return replace(found, low=min(low, found.value), high=max(high, found.value))
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 else:
     Expression = exp.Expression
 Branch = tuple[Expression, Expression]
-_NEAR_MULTIPLE = 1e-6  # steps of a grain that a double may be off: more than its error, less than any true difference
+_NEAR_MULTIPLE = 1e-6  # steps of a grain that a double may be off, and of large numbers of steps so many parts:
+_DOUBLE_ERROR = 2.0**-50  # four times what the product of two doubles is off
 
 
 def raw_column(column_id: str) -> exp.Column:
@@ -128,7 +129,8 @@ def is_multiple(value: Expression, grain: Fraction) -> Expression:
     """Tell whether a number is a multiple of the grain, as nearly as doubles can: 24.9 is not quite 249 times 0.1."""
     steps = exp.Mul(this=cast(value, "DOUBLE"), expression=literal(float(1 / grain)))
     distance = call("ABS", exp.Sub(this=steps, expression=call("ROUND", steps.copy())))
-    return exp.LTE(this=distance, expression=literal(_NEAR_MULTIPLE))
+    error = exp.Mul(this=call("ABS", steps.copy()), expression=literal(_DOUBLE_ERROR))
+    return exp.LTE(this=distance, expression=exp.Add(this=literal(_NEAR_MULTIPLE), expression=error))
 
 
 def bisect(value: Callable[[], Expression], starts: Sequence[object], first: int = 0) -> Expression:

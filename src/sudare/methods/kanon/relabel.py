@@ -327,7 +327,7 @@ def _label_by_levels(pieces: Pieces, parts: TopDownParts) -> RecodedTable:
         for axis, (name, tree) in enumerate(zip(pieces.names, parts.trees, strict=False))
     }
     levels = {
-        name: {"levels": np.unique(parts.levels[:, axis]).tolist()}
+        name: {"levels": np.unique(parts.levels[parts.part_of != SUPPRESSED, axis]).tolist()}
         for axis, name in enumerate(pieces.names[: pieces.quasi])
     }
     return RecodedTable(
