@@ -40,6 +40,7 @@ class SummedTerms:
     groups: tuple[tuple[int, ...], ...]
     is_there: tuple[Reals, ...]
     terms: tuple[ProductTerm, ...]
+    is_square: bool = False  # of one expression by itself: never below 0, which its terms do not show
 
     @property
     def has_all(self) -> bool:
@@ -55,7 +56,7 @@ class SummedTerms:
             for own in term.ranges:
                 ends = [end * other for end in ends for other in own]
             low, high = low + min(ends), high + max(ends)
-        return low, high
+        return (max(low, 0.0) if self.is_square else low), high
 
     def weigh(self, boxes: Sequence[PointBox], weights: Sequence[Reals], axes: Axes) -> list[PointBox]:
         """Boxes in which a record weighs the product of weights, one of each group of attributes."""
@@ -89,7 +90,10 @@ def split_terms(expression: Expression, axes: Axes) -> SummedTerms | None:
     is_there = tuple(_multiply([values[one][1] for one in values if set(attributes_of(one)) <= set(group)])
                      for group in groups)  # fmt: skip
     terms = [_weigh_product(product, groups, is_there, values, axes) for product in products]
-    return None if any(math.isnan(term.constant) for term in terms) else SummedTerms(groups, is_there, tuple(terms))
+    if any(math.isnan(term.constant) for term in terms):
+        return None
+    is_square = isinstance(expression, Operation) and expression.sign == "*" and len({*expression.operands}) == 1
+    return SummedTerms(groups, is_there, tuple(terms), is_square)
 
 
 def _weigh_product(

@@ -1,4 +1,4 @@
-"""A ratio whose divisor may be 0 has no interval, however it is written."""
+"""Ratios whose divisor may be 0, and squares: what no interval may say, however it is written."""
 
 from __future__ import annotations
 
@@ -54,3 +54,9 @@ def test_what_is_divided_by_something_sure_has_an_interval(view: sd.OpenedView, 
     estimate = view.sql(f"SELECT {number} FROM view").rows[0][0]
 
     assert estimate.low <= estimate.value <= estimate.high
+
+
+def test_a_mean_of_squares_is_not_below_0(view: sd.OpenedView) -> None:
+    estimate = view.sql("SELECT AVG((a - b) * (a - b)) FROM view WHERE a > 40 AND b > 90").rows[0][0]
+
+    assert 0 <= estimate.low <= estimate.value <= estimate.high
