@@ -119,6 +119,22 @@ def test_a_check_tells_of_numbers_between_the_multiples_of_a_declared_grain(suff
     ]
 
 
+def test_a_float_that_is_no_number_is_missing_and_not_beside_its_grain() -> None:
+    duckdb.sql(
+        "COPY (SELECT CASE WHEN i = 3 THEN 'NaN'::DOUBLE ELSE i / 2 END AS x FROM range(60) t(i)) TO 'n.parquet'"
+    )
+    attribute = (
+        '[[attribute]]\nname = "x"\nkind = "number"\nbins = { start = 0, stop = 30, width = 5 }\nmissing = true\n'
+    )
+    head = '[sudare]\nschema = 1\nname = "t"\n[unit]\nkind = "row"\n'
+    Path("n.toml").write_text(f"{head}{attribute}grain = 0.5\n", encoding="utf-8")
+    with sources.open(Path("n.parquet"), Schema.read("n.toml")) as source:
+        findings = source.check()
+
+    assert findings.fits
+    assert not findings.notes
+
+
 def test_ranges_come_from_the_whole_column_and_not_from_its_first_rows() -> None:
     late = {
         "amount": lambda row: row if row < 24_000 else 10**7 + row,

@@ -26,6 +26,7 @@ from sudare.sources.sql import (
     choose,
     in_runs,
     is_multiple,
+    is_nan,
     is_null,
     literal,
     raw_column,
@@ -250,9 +251,13 @@ def _count_finer(source: TableSource, attribute: Attribute, grain: Fraction) -> 
         read = ((to_number(attribute.read_formatted(raw)), n) for raw, n in counted if not attribute.means_missing(raw))
         return sum(rows for number, rows in read if isinstance(number, Fraction) and (number / grain).denominator > 1)
     number = read_text(value, "DOUBLE") if column.family == "text" else value
-    marks = [float(mark) for text in attribute.missing_marks if (mark := to_number(text)) is not None]
-    is_no_mark = [exp.NEQ(this=number.copy(), expression=literal(mark)) for mark in marks]
-    is_finer = all_of(exp.not_(is_null(number)), exp.not_(is_multiple(number.copy(), grain)), *is_no_mark)
+    marks = [float(mark) for written in attribute.missing_marks if (mark := to_number(written)) is not None]
+    is_there: list[Expression] = [
+        exp.not_(is_null(number)),
+        *([exp.not_(is_nan(number.copy()))] if column.family == "float" else []),
+    ]
+    is_there += [exp.NEQ(this=number.copy(), expression=literal(mark)) for mark in marks]
+    is_finer = all_of(*is_there, exp.not_(is_multiple(number.copy(), grain)))
     count = exp.Count(this=choose([(is_finer, literal(1))])).as_("n")
     return int(source.engine.arrays(query.select(count))["n"][0])
 
