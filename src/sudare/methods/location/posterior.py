@@ -34,8 +34,10 @@ MAX_DIRECT_SUMS = 1000  # sums that are made again, one by one
 ROUNDING = 2.0**-53  # of a float; a sum of n positive terms is off by at most n times that, in any order of adding
 
 
-def find_norms(mechanism: Mechanism) -> tuple[Reals, float]:
+def find_norms(mechanism: Mechanism, cells: Booleans | None = None) -> tuple[Reals, float]:
     """Find 1 / alpha at every cell that can be entered and reported (1 elsewhere), and bound its relative error.
+
+    Or at other `cells`: there far too few reports may be near for an exact sum; then the bound is infinite.
 
     >>> from fractions import Fraction
     >>> from sudare.methods.location.grid import PlaneGrid
@@ -45,10 +47,12 @@ def find_norms(mechanism: Mechanism) -> tuple[Reals, float]:
     >>> find_norms(law)[0].round(3).tolist()
     [1.368, 1.368]
     """
-    measured, shares = mechanism.measured_cells, mechanism.shares
+    measured, shares = mechanism.measured_cells if cells is None else cells, mechanism.shares
     sums, error = mechanism.kernel.smooth(shares), mechanism.kernel.error_of(shares)
     most = MAX_NEARBY_ERROR if isinstance(mechanism.kernel, NearbyKernel) else MAX_FFT_ERROR
     inexact = np.flatnonzero(measured & (sums * most < error))
+    if inexact.size > MAX_DIRECT_SUMS and cells is not None:
+        return np.where(measured, np.maximum(sums, np.finfo(float).tiny), 1.0), math.inf
     for cell in inexact[:MAX_DIRECT_SUMS].tolist():
         sums[cell] = mechanism.norm_at(cell)
     if inexact.size > MAX_DIRECT_SUMS:

@@ -78,7 +78,7 @@ def certify_epsilon(mechanism: Mechanism) -> TightEpsilon:
 
 def find_steepest_slope(mechanism: Mechanism) -> tuple[float, bool, float]:
     """Find the steepest slope of log alpha per metre, whether all pairs were compared, and the error it may have."""
-    sums, relative = find_norms(mechanism)
+    sums, relative = find_norms(mechanism, mechanism.can_enter)
     level = np.where(mechanism.can_enter, np.log(sums), np.nan)
     grid = mechanism.places
     if isinstance(grid, PlaneGrid):
