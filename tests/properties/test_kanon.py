@@ -301,10 +301,26 @@ def test_no_finer_node_publishes_more_rows_of_a_class_than_its_closeness_allows(
         kept_by_node[node] = all_satisfied(criteria, classes)[classes.ids] * tuples.weights
     for node in nodes:
         classes = tuples.classes(node)
-        bound = closeness.most_kept(classes, 3)
+        bound = closeness.most_kept(classes, 3, ~all_satisfied(criteria, classes))
         for finer, kept in kept_by_node.items():
             if is_finer(finer, node):
                 assert (np.bincount(classes.ids, weights=kept, minlength=classes.count) <= bound).all()
+
+
+@given(counts=tables, data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_values_summed_up_from_finer_classes_are_those_counted_from_the_rows(
+    counts: Counts, data: st.DataObject
+) -> None:
+    problem = problem_of(counts, Closeness(attribute="s", t=0.3), k=3)
+    tuples, lattice = problem.tuples, problem.lattice
+    coarse = data.draw(st.sampled_from(list(lattice.nodes())))
+    fine = data.draw(st.sampled_from([node for node in lattice.nodes() if is_finer(node, coarse)]))
+    rolled = tuples.classes(coarse, tuples.classes(fine, None, ("s",)), ("s",))
+    sensitive, counted = tuples.sensitive["s"], np.zeros((rolled.count, tuples.sensitive["s"].attribute.size))
+    np.add.at(counted, (rolled.ids[sensitive.tuple_of], sensitive.value), sensitive.weight)
+
+    assert rolled.value_tables["s"].tolist() == counted.tolist()
 
 
 @given(seed=st.integers(0, 10**6), distance=st.sampled_from(get_args(Distance)))

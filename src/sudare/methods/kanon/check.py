@@ -79,6 +79,10 @@ class NodeChecker:
         self.are_monotone = all(criterion.is_monotone for criterion in criteria)
         self.are_union_closed = all(criterion.is_union_closed for criterion in criteria)
         self.not_suppressible = tuple(criterion for criterion in criteria if not criterion.is_suppressible)
+        # values of these are counted by class from the counts of finer classes, as the classes are
+        self.summed_values = tuple(
+            dict.fromkeys(criterion.attribute for criterion in criteria if isinstance(criterion, Closeness))
+        )
         self.checks: dict[Node, NodeCheck] = {}
         self.best: NodeCheck | None = None
         self.trace: list[CheckedNode] = []
@@ -142,7 +146,7 @@ class NodeChecker:
         kept = np.where(all_satisfied(self.monotone_criteria, classes), classes.float_sizes, 0.0)
         for criterion in self.problem.criteria if self.max_suppressed_rows else ():
             if isinstance(criterion, Closeness):
-                kept = np.minimum(kept, criterion.most_kept(classes, self.min_class_size))
+                kept = np.minimum(kept, criterion.most_kept(classes, self.min_class_size, failing))
         lost_rows = int(classes.float_sizes.sum() - kept.sum())
         return JudgedClasses(classes, failing, (kept == 0) & (classes.float_sizes > 0), lost_rows)
 
@@ -154,9 +158,9 @@ class NodeChecker:
             between = tuple(map(min, *far, node))
             far.clear()
             if between != self._node_of(source) and self.finer_classes.may_save(between):
-                self.finer_classes.keep(tuples.classes(between, source))
+                self.finer_classes.keep(tuples.classes(between, source, self.summed_values))
                 source = self.finer_classes.find(node)
-        classes = tuples.classes(node, source)
+        classes = tuples.classes(node, source, self.summed_values)
         if (tuples.count if source is None else source.count) > FAR_RATIO * classes.count:
             self._far_nodes.setdefault(self._node_of(source), []).append(node)
         self.finer_classes.keep(classes)

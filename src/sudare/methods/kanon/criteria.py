@@ -25,7 +25,7 @@ import numpy as np
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms.kinds import TextList, Unfit
 from sudare.methods.kanon.equal_keys import group_keys
-from sudare.methods.kanon.tuples import Classes, SensitiveCounts, ValueCounts
+from sudare.methods.kanon.tuples import KEPT_SIZE, Classes, SensitiveCounts, ValueCounts, sum_values
 from sudare.privacy.promise import (
     DISTINCT_VALUES,
     ENTROPY,
@@ -170,7 +170,6 @@ Distance = Literal["equal", "ordered", "hierarchical"]
 
 ROUNDING = 1e-12  # entropies and distances are floats: a class at the limit itself must not fail by the last bit
 DENSE_SIZE = 2**22  # numbers in one dense array of classes by values
-KEPT_SIZE = 2**16  # the same, of an array that is kept
 _CLOSENESS = {"equal": EQUAL_DISTANCE, "ordered": ORDERED_DISTANCE, "hierarchical": HIERARCHICAL_DISTANCE}
 
 
@@ -191,11 +190,7 @@ def count_values(classes: Classes, name: str) -> ValueCounts:
 def _keep_value_table(classes: Classes, name: str) -> Reals:
     """Count the rows of each value (classes, values); kept."""
     if name not in classes.value_tables:
-        sensitive = _sensitive_counts(classes, name)
-        size = sensitive.attribute.size
-        key = classes.ids.take(sensitive.tuple_of) * size + sensitive.value
-        counted = np.bincount(key, weights=sensitive.weight, minlength=classes.count * size).astype(np.float64)
-        classes.value_tables[name] = counted.reshape(classes.count, size)
+        classes.value_tables[name] = sum_values(_sensitive_counts(classes, name), classes.ids, classes.count)
     return classes.value_tables[name]
 
 
@@ -365,21 +360,24 @@ class Closeness:
                 distances[chunk] = _earth_movers(surplus, attribute, self.distance)
         return distances
 
-    def most_kept(self, classes: Classes, least: int) -> Reals:
+    def most_kept(self, classes: Classes, least: int, failing: Booleans | None = None) -> Reals:
         """Bound the rows of every class that can be published at any finer node; 0 if they are fewer than `least`.
 
         The published rows of class C there are a union of classes within t, so within t themselves (the distance is
         convex), and s of the rows of C. With C_f rows of C in the set f of values and p_f their share in the table,
-        g(s) = sum_f w_f max(0, s p_f - C_f) - t s <= 0. g is convex and g(0) = 0, so s is at most its other root:
-        Newton's steps from s = |C| fall to it from above, and each of them is a bound.       Proof: proofs/kanon.md
+        sum_f w max(0, s p_f - C_f) <= t s. So w (s p_A - C_A) <= t s for the sum over every choice A of sets, and s is
+        at most the least C_A / (p_A - t/w) with p_A > t/w. The choice that gives it is the first sets by C_f / p_f.
+        Classes that are known not to fail keep all their rows.       Proof: proofs/kanon.md
         """
         if _sensitive_counts(classes, self.attribute).is_by_person:
             return classes.float_sizes  # rows are left out, persons are counted: nothing is concluded
         _, shares = self._attribute_and_shares(classes)
         matrix, weight = self._find_sets(classes)
-        most = np.zeros(classes.count)
-        for chunk, table in self._value_tables(classes, classes.float_sizes >= least):
-            most[chunk] = _largest_within(table @ matrix, classes.float_sizes[chunk], shares @ matrix, weight, self.t)
+        most = classes.float_sizes.copy()
+        asked = most >= least if failing is None else failing & (most >= least)
+        for chunk, table in self._value_tables(classes, asked):
+            counts = table if self.distance == "equal" else table @ matrix
+            most[chunk] = _largest_within(counts, classes.float_sizes[chunk], shares @ matrix, weight, self.t)
         return np.where(most < least, 0.0, most)
 
     def _attribute_and_shares(self, classes: Classes) -> tuple[Attribute, Reals]:
@@ -430,24 +428,15 @@ def value_sets(attribute: Attribute, distance: Distance) -> tuple[Reals, float]:
     return np.concatenate(sets, axis=1), 1 / max(1, height)
 
 
-MAX_NEWTON_STEPS = 6  # more hardly lower the bound
-
-
 def _largest_within(counts: Reals, sizes: Reals, shares: Reals, weight: float, t: float) -> Reals:
     """Bound the rows of classes (counts of sets, sizes) that can lie within t of the table's shares."""
-    most, limit = sizes.copy(), t + ROUNDING
-    live = np.arange(len(sizes))
-    for _ in range(MAX_NEWTON_STEPS):
-        short = most[live, None] * shares - counts[live]
-        active = (short > 0) * weight
-        excess = (short * active).sum(axis=1) - limit * most[live]
-        slope = active @ shares - limit
-        falls = (excess > 1e-9 * np.maximum(1.0, most[live])) & (slope > 0)
-        live = live[falls]
-        if not live.size:
-            break
-        most[live] = (active[falls] * counts[live]).sum(axis=1) / slope[falls]
-    rounded: Reals = np.minimum(np.floor(most + 1e-6), sizes)
+    occurs = shares > 0
+    counts, shares = counts[:, occurs], shares[occurs]
+    order = np.argsort(counts / shares, axis=1)
+    excess = np.cumsum(shares.take(order), axis=1) - (t + ROUNDING) / weight
+    counted = np.cumsum(np.take_along_axis(counts, order, axis=1), axis=1)
+    bounds = np.divide(counted, excess, out=np.full_like(counted, np.inf), where=excess > 0)
+    rounded: Reals = np.minimum(np.floor(bounds.min(axis=1, initial=np.inf) + 1e-6), sizes)
     return rounded
 
 

@@ -35,6 +35,7 @@ from sudare.schema.arrays import Booleans, Codes, Reals
 
 MAX_RANK_BYTES = 2**27  # memory for the ranks that are kept
 MAX_BLOCKS = 3  # blocks of columns
+KEPT_SIZE = 2**17  # numbers in an array of classes by sensitive values that is kept
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,11 +57,34 @@ class SensitiveCounts:
         return self.weight.dtype.kind == "f"
 
     @cached_property
+    def float_weight(self) -> Reals:
+        """Give the weights as floats: ready to be added up."""
+        return self.weight.astype(np.float64)
+
+    @cached_property
     def shares(self) -> Reals:
         """Give the share of every value in the whole table."""
         totals = np.bincount(self.value, weights=self.weight, minlength=self.attribute.size)
         shares: Reals = totals / max(1.0, float(totals.sum()))
         return shares
+
+
+def sum_values(sensitive: SensitiveCounts, ids: Codes, count: int) -> Reals:
+    """Count the rows of each value by class (classes, values), given the class of every tuple."""
+    size = sensitive.attribute.size
+    key = ids.take(sensitive.tuple_of)
+    key *= size
+    key += sensitive.value
+    summed = np.bincount(key, weights=sensitive.float_weight, minlength=count * size)
+    return np.asarray(summed, dtype=np.float64).reshape(count, size)
+
+
+def _sum_value_tables(finer: Reals, ids: Codes, count: int) -> Reals:
+    """Count the rows of each value by class from those of finer classes, given the class of each of these."""
+    size = finer.shape[1]
+    key = (ids * size)[:, None] + shared_arange(size)
+    summed = np.bincount(key.reshape(-1), weights=finer.reshape(-1), minlength=count * size)
+    return np.asarray(summed, dtype=np.float64).reshape(count, size)
 
 
 class ValueCounts(NamedTuple):
@@ -272,13 +296,28 @@ class Tuples:
         alike = np.flatnonzero(is_asked.take(key[:whole]))
         return alike if among is None else among[alike]
 
-    def classes(self, node: Node, source: Classes | None = None) -> Classes:
-        """Group the tuples at a node, from the classes of a finer node if there are some."""
+    def classes(self, node: Node, source: Classes | None = None, summed_values: Sequence[str] = ()) -> Classes:
+        """Group the tuples at a node, from the classes of a finer node if there are some.
+
+        Values of sensitive attributes (`summed_values`) are counted by class too, where these are few enough.
+        """
         leader_of = find_leaders(*self.key(node, source))
         leaders = list_leaders(leader_of)
         weights = self.float_weights if source is None else source.float_sizes
         sizes = np.asarray(np.bincount(leader_of, weights=weights, minlength=leader_of.size), dtype=np.float64)
-        return Classes(node, sizes.take(leaders), self, leaders, None if source is None else source.first)
+        classes = Classes(node, sizes.take(leaders), self, leaders, None if source is None else source.first)
+        for name in summed_values:
+            size, finer = self.sensitive[name].attribute.size, None if source is None else source.value_tables.get(name)
+            if len(leaders) * size <= KEPT_SIZE and (source is None or finer is not None):
+                number = SCRATCH.array("numbers", leader_of.size)
+                number[leaders] = shared_arange(leaders.size)
+                ids = number.take(leader_of)
+                classes.value_tables[name] = (
+                    sum_values(self.sensitive[name], ids, len(leaders))
+                    if finer is None
+                    else _sum_value_tables(finer, ids, len(leaders))
+                )
+        return classes
 
     @cached_property
     def float_weights(self) -> Reals:
