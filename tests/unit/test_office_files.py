@@ -224,6 +224,19 @@ def test_a_text_file_with_title_and_total_in_shift_jis_is_read() -> None:
     assert [note.rpartition(": ")[2] for note in notes] == ["1-2", "lines 7"]
 
 
+def test_sums_of_groups_between_the_rows_are_no_rows_and_are_told() -> None:
+    rows = [["番号", "地区", "日数"], ["K1", "北", 3], ["K2", "北", 4], ["北地区　小計", None, 7], ["K3", "南", 5],
+            ["南地区計", None, 5], ["K4 total", "南", 1], ["時計", None, 2]]  # fmt: skip
+    book = read(write_book(rows))
+    Path("sums.csv").write_text("id,area,days\nK1,N,3\nNorth subtotal,,3\nK2,S,4\nSouth total,,4\n", encoding="utf-8")
+    text = read("sums.csv")
+
+    assert [row[0] for row in book[1]] == ["K1", "K2", "K3", "K4 total", "時計"]
+    assert any("lines 4, 6" in note for note in book[2])
+    assert [row[0] for row in text[1]] == ["K1", "K2"]
+    assert any("lines 3, 5" in note for note in text[2])
+
+
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
 def test_delimiters_are_found_below_a_title(delimiter: str) -> None:
     Path("a.txt").write_text("Members\n\n" + "".join(delimiter.join(row) + "\n" for row in ("abc", "123", "456")))

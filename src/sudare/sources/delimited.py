@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sudare.errors import SourceError
-from sudare.schema.office import fold
 from sudare.sources.files import open_bytes
-from sudare.sources.office import SUMS, Head, LeftOut, find_head, is_blank, is_word, measure_sample, take_rows
+from sudare.sources.office import Head, LeftOut, find_head, is_blank, is_sum, is_word, measure_sample, take_rows
 from sudare.text import Text
 
 DELIMITERS = (",", "\t", ";", "|")
@@ -207,8 +206,9 @@ def _read_tail(path: Path) -> str:
 
 def _ends_in_sum(tail: str, delimiter: str) -> bool:
     for line in [line for line in tail.splitlines() if line.strip()][-_TAIL_RECORDS:]:
-        first = next((cell for cell in line.split(delimiter) if not is_blank(cell.strip('"'))), "")
-        if SUMS.fullmatch(re.sub(r"\s", "", fold(first.strip('"')))):
+        cells = [cell.strip('"') for cell in line.split(delimiter)]
+        filled = [cell for cell in cells if not is_blank(cell)]
+        if is_sum(filled[0] if filled else "", is_whole=len(filled) == len(cells)):
             return True
     return False
 

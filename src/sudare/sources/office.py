@@ -26,6 +26,11 @@ SUMS = re.compile(
 )
 """The first words of lines that add up others."""
 
+NAMED_SUMS = re.compile(
+    r".+(小計|合計|総計|(地区|[都道府県市区町村年月課係部店])計|\s(sub-?)?totals?)([:(].*)?", re.IGNORECASE
+)
+"""The first words of lines that add up others and name them (北地区 小計); such a line leaves some column blank."""
+
 _UNIT = re.compile(
     r"[(\[].{1,12}[)\]]|人|円|千円|百万円|%|歳|年|件|kg|cm|km|m|m2|ha|℃|mm|分|時間|世帯|単位.*", re.IGNORECASE
 )
@@ -244,12 +249,25 @@ def _are_units(row: Cells) -> bool:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
+def is_sum(first: str, *, is_whole: bool) -> bool:
+    """Tell by the first word of a line whether it adds up others; a line without blanks must say nothing else.
+
+    >>> [is_sum(first, is_whole=False) for first in ("合　計", "北地区 小計", "North total", "時計", "計画")]
+    [True, True, True, False, False]
+    >>> is_sum("北地区 小計", is_whole=True)
+    False
+    """
+    word = fold(first).strip()
+    is_plain = SUMS.fullmatch(re.sub(r"\s", "", word)) is not None
+    return is_plain or (not is_whole and NAMED_SUMS.fullmatch(word) is not None)
+
+
 def find_reason(row: Cells, head: Head) -> str | None:
     """Say why a line is no row of the table: "blank", "sum", "note", "again"; None if it is one."""
     cells = [cell for cell in row if not is_blank(cell)]
     if not cells:
         return "blank"
-    if isinstance(cells[0], str) and SUMS.fullmatch(re.sub(r"\s", "", fold(cells[0]))):
+    if isinstance(cells[0], str) and is_sum(cells[0], is_whole=len(cells) >= len(head.columns)):
         return "sum"
     if len(cells) == 1 and len(head.columns) > 2 and isinstance(cells[0], str) and is_word(cells[0]):
         return "note"
