@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import runpy
 import tomllib
@@ -196,3 +197,18 @@ def test_the_pictures_and_the_site_need_no_extra_that_the_makefile_does_not_inst
 
     assert {"docs", "pictures"} <= set(extras)
     assert ".[docs,pictures]" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_names_whose_docstrings_a_page_takes_exist(page: Path) -> None:
+    names = re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+    assert [name for name in names if not _can_be_found(name)] == []
+
+
+def _can_be_found(name: str) -> bool:
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -25,6 +26,24 @@ def test_the_text_of_a_fault_stands_once_in_its_file(fault: Fault) -> None:
     assert text.count(fault.old) == 1
     assert planted(fault, text) != text
     compile(planted(fault, text), fault.file, "exec") if fault.file.endswith(".py") else None
+
+
+@pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if fault.file.endswith(".py")], ids=lambda fault: fault.name
+)
+def test_a_fault_changes_what_runs_and_not_only_a_docstring(fault: Fault) -> None:
+    text = (SOURCE / fault.file).read_text(encoding="utf-8")
+
+    assert _statements(planted(fault, text)) != _statements(text)
+
+
+def _statements(text: str) -> str:
+    """The code of a file without comments and without texts that stand alone."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = None
+    return ast.dump(tree)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

@@ -99,15 +99,20 @@ def test_the_draws_of_microdata_cost_its_promise(
 
 
 @pytest.mark.parametrize("promise", [{"epsilon": "1/2"}, {"rho": "1/50"}], ids=str)
-@pytest.mark.parametrize("sizes", [(128, 128), (4096, 4096)], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("algorithm", "sizes"),
+    [("squares", (128, 128)), ("tree", (128, 128)), ("tree", (4096, 4096))],
+    ids=["squares", "dense tree", "sparse tree"],
+)
 @pytest.mark.parametrize("focus", ["regions", "cells", "both"])
-def test_the_draws_of_a_table_cost_its_promise(sizes: tuple[int, int], focus: Any, promise: dict[str, Any]) -> None:
+def test_the_draws_of_a_table_cost_its_promise(
+    algorithm: Any, sizes: tuple[int, int], focus: Any, promise: dict[str, Any]
+) -> None:
     """One draw a level: a record lies in one node of each, and in one class of density.
 
     The squares of a large table close nodes on the way and give them the rest of the budget at once: their cost is that
     of a path, which the replay adds up (tests/unit/test_replay.py).
     """
-    algorithm: Any = "tree" if sizes[0] > 1000 else "squares"
     method, counts = Table(**promise, focus=focus, algorithm=algorithm), table(*sizes, is_ordered=True)
     draws = watch(lambda rng: method.draw(counts, rng=rng))
 

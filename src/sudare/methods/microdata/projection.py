@@ -236,12 +236,6 @@ DENSE_CELLS = 2**20  # up to here the whole table is quicker; beyond, only what 
 CHUNK = 2**20
 
 
-def project(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
-    """Noise and the nearest valid table (steps 2 and 3 of section 4.1), whichever way is quicker."""
-    way = project_dense if counts.schema.size <= DENSE_CELLS else project_sparse
-    return way(counts, budget, total=total, rng=rng)
-
-
 def project_dense(counts: Counts, budget: CountBudget, *, total: int, rng: Rng) -> Counts:
     """Noise in every cell of the table, then the nearest valid table.
 
