@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 import sudare as sd
 from sudare.counts.relabelling import SUPPRESSED
 from sudare.errors import Infeasible, ParameterError, SourceError
+from sudare.methods.kanon import top_down
 from sudare.methods.kanon.history import History
 from sudare.methods.kanon.joint import ReleasedClasses, bound_joint, read_classes
 from sudare.methods.kanon.recode import Pieces
@@ -82,7 +84,7 @@ def test_joint_k_is_what_matching_the_published_rows_gives(
     labels: dict[str, dict[int, tuple[Any, ...]]] = {}
     for number, option in enumerate(options):
         method = sd.KAnonymity(k=3, others=True, **option)
-        with sd.open(numbered, SCHEMA) as source:
+        with sd.open(numbered, SCHEMA) as source, patch.dict(top_down.MOVE_WORK, quick=150_000):
             try:
                 made = method.perform(source, method.plan(SCHEMA, history=history))
             except Infeasible:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -19,6 +20,7 @@ from sudare import app
 from sudare.counts import Counts
 from sudare.errors import HierarchyError, Infeasible, ParameterError
 from sudare.methods.base import Plan
+from sudare.methods.kanon import top_down
 from sudare.methods.kanon.approve import approve
 from sudare.methods.kanon.joint import (
     EARLIER,
@@ -214,6 +216,7 @@ def test_a_picked_node_is_published_if_it_keeps_the_promise_and_refused_if_not()
 
 
 @pytest.mark.parametrize("recoding", ["full", "local"])
+@patch.object(top_down, "MOVE_WORK", {"quick": 150_000})  # a twentieth of the moves must do
 def test_a_weighted_attribute_keeps_more_of_its_detail(recoding: str) -> None:
     heavier, lighter = 0.0, 0.0
     for seed in range(420, 430):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.counts import Counts
-from sudare.methods.kanon import KAnonymity
+from sudare.methods.kanon import KAnonymity, top_down
 from sudare.methods.kanon.criteria import Closeness, Criterion, DistinctDiversity, MinimumSize
 from sudare.methods.kanon.recode import Pieces, make_class_checker, number_classes
 from sudare.methods.kanon.top_down import Effort, TopDownParts, specialise
@@ -44,7 +45,7 @@ def class_of_labels(pieces: Pieces, parts: TopDownParts) -> np.ndarray:
 
 @given(
     seed=st.integers(0, 10**6),
-    rows=st.integers(20, 400),
+    rows=st.integers(20, 200),
     k=st.integers(2, 7),
     criteria=st.sampled_from(
         [(), (DistinctDiversity(attribute="s", l=2),), (Closeness(attribute="s", t=0.3, distance="ordered"),)]
@@ -52,13 +53,15 @@ def class_of_labels(pieces: Pieces, parts: TopDownParts) -> np.ndarray:
     effort=st.sampled_from(["quick", "best"]),
     steps=st.none() | st.integers(1, 12),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_class_keeps_the_promise_and_every_combination_has_one_label(
     seed: int, rows: int, k: int, criteria: tuple[Criterion, ...], effort: Effort, steps: int | None
 ) -> None:
-    """Whenever a deadline passes."""
+    """Whenever a deadline passes; the best effort divides anew as often as the quick one and once more."""
     counts = random_counts(seed, bits=(3, 2, 2), rows=rows)
-    pieces, parts = recode(counts, k, criteria, effort, steps)
+    powers, redivisions = top_down.EFFORTS["best"]
+    with patch.dict(top_down.EFFORTS, best=(powers, redivisions[:4])):
+        pieces, parts = recode(counts, k, criteria, effort, steps)
     class_of = class_of_labels(pieces, parts)
     satisfied = make_class_checker((MinimumSize(k=k), *criteria), pieces)(pieces, class_of, int(class_of.max()) + 1)
     combinations = number_classes(pieces.codes[:, :3])
@@ -130,13 +133,18 @@ def test_the_same_table_gives_the_same_classes(effort: Effort) -> None:
     assert first.part_of.tolist() == second.part_of.tolist()
 
 
-def test_more_effort_never_loses_more() -> None:
+def test_more_effort_never_loses_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few moves: the best of them are kept, however many are tried."""
+    monkeypatch.setattr(top_down, "MOVE_WORK", {"quick": 100_000, "best": 300_000})
+    monkeypatch.setattr(top_down, "MOVE_TURNS", {"quick": 3, "best": 9})
+    losses = []
     for seed in range(6):
-        counts = random_counts(seed, bits=(3, 2, 2), rows=300)
+        counts = random_counts(seed, bits=(3, 2, 2), rows=100)
         quick, best = (
             KAnonymity(k=4, recoding="local", effort=effort).outcome(counts, QUASI).recoded.coarseness()
             for effort in ("quick", "best")
         )
-        losses = [sum(np.log1p(list(coarse.values()))) for coarse in (quick, best)]
+        losses.append([sum(np.log1p(list(coarse.values()))) for coarse in (quick, best)])
 
-        assert losses[1] <= losses[0] + 1e-3  # coarseness is rounded to four digits
+    assert all(best <= quick + 1e-3 for quick, best in losses)  # coarseness is rounded to four digits
+    assert any(best < quick - 1e-3 for quick, best in losses)
