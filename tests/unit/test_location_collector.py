@@ -414,6 +414,20 @@ def test_a_long_file_is_read_piece_by_piece(tmp_path: Path, monkeypatch: pytest.
     assert PIECE > 10**6
 
 
+@pytest.mark.parametrize(("start", "line"), [(b"", 1), (b"artefact,cell\n", 2)])
+def test_a_file_without_line_breaks_is_refused_before_it_fills_the_memory(
+    start: bytes, line: int, tmp_path: Path
+) -> None:
+    made = device_file(square(3))
+    file = tmp_path / "reports.csv"
+    with file.open("wb") as stream:
+        stream.write(start)
+        stream.truncate(1 << 40)  # takes no place on the disk
+
+    with pytest.raises(SourceError, match=f"line {line}: longer than {PIECE} bytes; each line must be one report"):
+        count_reports(file, made)
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_a_sender_counts_once_for_each_report_and_one_who_draws_too_often_is_told(tmp_path: Path, form: str) -> None:
     made = device_file(square(3))

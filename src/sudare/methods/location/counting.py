@@ -56,7 +56,7 @@ def read_reports(path: Path, device_file: DeviceFile) -> CountedReports:
     check_file(path, error=SourceError)
     try:
         with path.open("rb") as stream:
-            for piece in _read_pieces(stream):
+            for piece in _read_pieces(stream, path):
                 tally.add(piece)
     except OSError as error:
         raise SourceError(
@@ -65,14 +65,22 @@ def read_reports(path: Path, device_file: DeviceFile) -> CountedReports:
     return tally.finish()
 
 
-def _read_pieces(stream: BinaryIO) -> Iterator[bytes]:
-    """Give whole lines, some megabytes at a time."""
-    rest = stream.read(PIECE).removeprefix(BOM)
+def _read_pieces(stream: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Give whole lines, some megabytes at a time; a line that is longer than that is no report."""
+    rest, lines = stream.read(PIECE).removeprefix(BOM), 0
     while rest:
         more = stream.read(PIECE)
         end = rest.rfind(b"\n") + 1 if more else len(rest)
         if end:
             yield rest[:end].replace(b"\r\n", b"\n")
+        elif len(rest) > PIECE:
+            raise SourceError(
+                "{file}, line {line}: longer than {most} bytes; each line must be one report",
+                file=path,
+                line=lines + 1,
+                most=PIECE,
+            )
+        lines += rest.count(b"\n")
         rest = rest[end:] + more
 
 
