@@ -346,8 +346,8 @@ def many_cells(claimed: str) -> dict[str, Any]:
     return _hashed(facts | {"tight_epsilon_per_metre": claimed})
 
 
-def half_reports() -> dict[str, Any]:
-    """Hidden reports at half cells: a transform would not see them, and their sum is whole."""
+def forge_shape(shape: list[Any]) -> dict[str, Any]:
+    """Hidden reports of another shape. At half cells a transform would not see them, and their sum is whole."""
     grid = PlaneGrid(rows=4, columns=4, cell_height_metres=100, cell_width_metres=100)
     rows, columns = np.divmod(np.arange(16), 4)
     law = HiddenMechanism(
@@ -361,7 +361,7 @@ def half_reports() -> dict[str, Any]:
     facts = DeviceFile(
         mechanism=law, epsilon_per_metre=Fraction(1, 50), tight_epsilon_per_metre=0.02, repeat=RepeatUse()
     ).to_dict()
-    return _hashed(facts | {"shapes": [[100, [0.5, 0.5, 0]], [100, [0, 1, 0]]], "vectors": [], "column_vectors": []})
+    return _hashed(facts | {"shapes": [shape, [100, [0, 1, 0]]], "vectors": [], "column_vectors": []})
 
 
 FORGED_MAPS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -386,7 +386,8 @@ FORGED_MAPS: dict[str, Callable[[], dict[str, Any]]] = {
     "many cells, a certified epsilon that is no number": lambda: many_cells("nan"),
     "many cells, a certified epsilon below 0": lambda: many_cells("-0.006"),
     "many cells, a certified epsilon above the promise": lambda: many_cells("0.06"),
-    "hidden reports at half cells": half_reports,
+    "hidden reports at half cells": lambda: forge_shape([100, [0.5, 0.5, 0]]),
+    "hidden reports of half a percent": lambda: forge_shape([50.5, [0, 0, 0]]),
     "more cells than any map has": lambda: with_map(
         promise_too_little(SQUARE, np.full(400, FULL_WEIGHT), "6/1000") | {"weights": {"runs": [2**40, FULL_WEIGHT]}},
         rows=2**20,

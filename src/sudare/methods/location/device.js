@@ -652,7 +652,7 @@ function readColumns(file, map) {
     const [shape, row, column, weight] = file.columns.slice(at, at + 4);
     const [slope, ...points] = file.shapes[shape];
     const moved = points.map(([a, b, lag]) => [a + row, b + column, lag]);
-    const isSound = slope >= 0 && slope <= 100 && isCount(weight) && moved.every((point) => point[2] >= 0 && point.every(Number.isInteger));
+    const isSound = isCount(slope + 1) && slope <= 100 && isCount(weight) && moved.every((point) => point[2] >= 0 && point.every(Number.isInteger));
     if (!isSound) refuse("a hidden report is not as it should be");
     columns.push({ shape, row, column, weight, slope, points: moved });
   }
@@ -752,7 +752,7 @@ function sumFrom(law, cell) {
 // unless the weights there are far above those here.
 function sumsAlong(law) {
   const { map, size, weights, roughBeta } = law;
-  const perMillimetre = roughBeta * float(map.unit);
+  const perMillimetre = roughBeta / 1000;
   const all = weights.reduce((sum, weight) => sum + weight);
   return Array.from({ length: size }, (_, cell) => {
     const ways = map.ways(cell, 36 / perMillimetre);
@@ -763,8 +763,7 @@ function sumsAlong(law) {
 }
 
 function slopeAlong({ map }, levels) {
-  const unit = float(map.unit);
-  return { slope: map.edges.reduce((best, [a, b, length]) => Math.max(best, Math.abs(levels[a] - levels[b]) / length / unit), 0), isExact: true };
+  return { slope: map.edges.reduce((best, [a, b, length]) => Math.max(best, (1000 * Math.abs(levels[a] - levels[b])) / length), 0), isExact: true };
 }
 
 function searchPairs(law, inputs) {
@@ -801,14 +800,10 @@ const MAX_PAIRS = 4e8; // of cells that are compared; what is left is bounded by
 // Offsets from the shortest; when the range of the levels over the length is below the best slope, none can win.
 function slopeOnGrid(map, levels, inputs, allowed) {
   const { rows, columns, roughHeight, roughWidth } = map;
-  let [low, high] = [Infinity, -Infinity];
-  for (const cell of inputs) {
-    low = Math.min(low, levels[cell]);
-    high = Math.max(high, levels[cell]);
-  }
-  const range = high - low;
-  const shortest = Math.min(rows > 1 ? roughHeight : Infinity, columns > 1 ? roughWidth : Infinity);
-  if (range / shortest <= allowed && range / shortest < 1e-6 * allowed) return { slope: range / shortest, isExact: false };
+  const [low, high] = [-1, 1].map((sign) => inputs.reduce((best, cell) => Math.max(best, sign * levels[cell]), -Infinity));
+  const range = high + low;
+  const shortest = Math.min(roughHeight, roughWidth);
+  if (range / shortest < 1e-6 * allowed) return { slope: range / shortest, isExact: false };
   const isInput = new Uint8Array(levels.length);
   for (const cell of inputs) isInput[cell] = 1;
   let [slope, pairs, from] = [0, 0, 0];
@@ -1146,7 +1141,7 @@ function parseState(text) {
 function readState(state, name) {
   const { seal, ...facts } = state ?? {};
   if (seal !== sha256(canonical(facts))) throw new Error("the stored state of the device is damaged; report nothing until the next day");
-  if (facts.artefact !== name) throw new Error(`the stored state belongs to another device file`);
+  if (facts.artefact !== name) throw new Error("the stored state belongs to another device file");
   return facts;
 }
 
