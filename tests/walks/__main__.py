@@ -96,9 +96,15 @@ def walk(table: Path, question: tuple[str, ...]) -> str:
         return f"refused  {line}" if line.count("\n") == 0 else f"failed   {line}"
     run("schema", "confirm", "schema.toml", "--yes")
     run("schema", "check", table, "--schema", "schema.toml")
-    advice = json.loads(run("choose", "schema.toml", *question, *ANSWERED, "--rows", "1000", "--json"))
+    asked = ("choose", "schema.toml", *question, *ANSWERED, "--rows", "1000", "--data", table)
+    advice = json.loads(run(*asked, "--recipe", "recipe.toml", "--json"))
     parameters = advice["recommended"]
     method = parameters.pop("publish")
+    lists = [value for value in parameters.values() if isinstance(value, list)]
+    if any("," in name or name != name.strip() for names in lists for name in names):  # what no option can name
+        run("run", "recipe.toml")
+        run("verify", *Path("schema-releases").glob(f"{method}*/"))
+        return f"published {method}"
     options = [
         part
         for key, value in parameters.items()
