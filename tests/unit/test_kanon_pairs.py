@@ -271,7 +271,7 @@ def test_the_chance_of_a_small_class_is_binomial(k: int, rows: int, share: float
 def test_classes_that_break_k_and_rows_that_are_lost_are_expected_as_many_as_there_are(columns: int) -> None:
     """On tables without interactions, counted whole: within a fifth over 12 tables.
 
-    Two columns counted on half of the rows: within a third. Of more columns, sparse ones have more new classes.
+    Counted on half of the rows: within a third, also of four sparse columns with many new classes.
     """
     expected, real = np.zeros(4), np.zeros(4)
     for seed in range(12):
@@ -297,7 +297,7 @@ def test_classes_that_break_k_and_rows_that_are_lost_are_expected_as_many_as_the
         real += [(sizes < 5).sum(), sizes[sizes < 5].sum()] * 2
 
     assert expected[:2] == pytest.approx(real[:2], rel=0.2, abs=1)
-    assert columns > 2 or expected[2:] == pytest.approx(real[2:], rel=0.3, abs=12)
+    assert expected[2:] == pytest.approx(real[2:], rel=0.3, abs=12)
 
 
 def test_counts_are_read_as_they_were_written_and_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ FIT_TOLERANCE = 0.05  # rows by which a fitted table may miss its count
 LEAST_MEAN = 1e-6  # rows of a class below which it is taken to be empty
 LEAST_BREAKING = 1e-4  # classes
 MAX_GROWN_K = 30  # up to here the law of growth is summed up
+# What is added to the rows of a class for its rate: at most the usual half of a row; where so few classes have one row
+# that they tell nothing, about that.
+USUAL_SHIFT, LEAST_SHIFT, FEW_CLASSES = 0.5, -0.9, 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,25 +203,16 @@ class ForeseenClasses:
         """Count the classes and the rows below k that are expected once the table has grown."""
         if k > MAX_GROWN_K:
             return self._expect_grown_much(k)
-        breaking, lost = _chances_of_growth(k, self.factor)
         most = (0.0, 0.0)
         for table in self.tables if self.sizes is None else (self.sizes,):
-            rows = np.bincount(np.minimum(table, k).astype(np.int64), minlength=k + 1)[1:k]
-            new = _expect_new(table, self.factor)
-            most = max(most, (float(rows @ breaking) + new, float(rows @ lost) + new))
+            rows = np.bincount(np.minimum(table, k + 1).astype(np.int64), minlength=k + 2)[1 : k + 1]
+            most = max(most, _grow_small_classes(rows.astype(np.float64), k, self.factor))
         if self.expected is None:
             return most
         mean, within = self._near(k)
-        before, fitted, left_out = chance_below(1, mean, within), 0.0, 0.0
-        coming = mean * max(0.0, self.factor - 1)
-        fitted += float((before * -np.expm1(-coming)).sum())
-        left_out += float((before * coming).sum())
-        for rows_now in range(1, k):
-            after = chance_below(rows_now + 1, mean, within)
-            fitted += float((after - before).sum()) * breaking[rows_now - 1]
-            left_out += float((after - before).sum()) * lost[rows_now - 1]
-            before = after
-        return max(most[0], fitted), max(most[1], left_out)
+        below = [float(chance_below(rows, mean, within).sum()) for rows in range(1, k + 2)]
+        fitted = _grow_small_classes(np.diff(below), k, self.factor)
+        return max(most[0], fitted[0]), max(most[1], fitted[1])
 
     def _expect_grown_much(self, k: int) -> tuple[float, float]:
         """Count them for a large k, of which the law of growth is nearly that of Poisson."""
@@ -269,24 +263,36 @@ def chance_empty(mean: Reals, within: Reals) -> Reals:
     return chance
 
 
-def _chances_of_growth(k: int, factor: float) -> tuple[Reals, Reals]:
+def _grow_small_classes(classes: Reals, k: int, factor: float) -> tuple[float, float]:
+    """Count the classes and the rows below k once the table has grown; `classes` have 1, 2, ..., k rows by now.
+
+    A class of x rows gets as many more as its rate says, which is x + a on the average: by Good and Turing the rate of
+    the classes of one row is twice the classes of two rows over those of one, so that a is that less one. Classes that
+    nobody was in are as many as Chao estimates, and get as many rows as those of one row show.
+    """
+    ones, twos = float(classes[0]), float(classes[1]) if k > 1 else 0.0
+    shift = min(USUAL_SHIFT, (2 * twos + FEW_CLASSES * (1 + USUAL_SHIFT)) / (ones + FEW_CLASSES) - 1)
+    breaking, lost = _chances_of_growth(k, factor, max(LEAST_SHIFT, shift))
+    unseen = ones * max(0.0, ones - 1) / (2 * (twos + 1))
+    rate = 0.0 if unseen <= 0 else max(0.0, factor - 1) * ones / unseen
+    new = np.exp(-rate) * np.cumprod(np.concatenate([[1.0], rate / np.arange(1, k)]))[1:]  # 1 to k - 1 rows
+    return (
+        float(classes[: k - 1] @ breaking + unseen * new.sum()),
+        float(classes[: k - 1] @ lost + unseen * (new * np.arange(1, k)).sum()),
+    )
+
+
+def _chances_of_growth(k: int, factor: float, shift: float) -> tuple[Reals, Reals]:
     """Give, for 1 to k - 1 rows of a class, the chance that it stays below k, and the rows that it then has."""
     from scipy.special import gammaln
 
     growth = max(1e-9, factor - 1)
     now = np.arange(1, k, dtype=np.float64)[:, None]
     more = np.arange(k, dtype=np.float64)[None, :]
-    shape = now + 0.5
+    shape = now + shift
     log = gammaln(shape + more) - gammaln(shape) - gammaln(more + 1) + more * math.log(growth / (1 + growth))
     law = np.where(now + more < k, np.exp(log - shape * math.log(1 + growth)), 0.0)
     return law.sum(axis=1), (law * (now + more)).sum(axis=1)
-
-
-def _expect_new(table: Reals, factor: float) -> float:
-    """Count the cells of a table that no row was in and that appear as it grows (Chao's estimate of the unseen)."""
-    ones, twos = float((table == 1).sum()), float((table == 2).sum())
-    unseen = ones * max(0.0, ones - 1) / (2 * (twos + 1))
-    return 0.0 if unseen <= 0 else unseen * -math.expm1(-max(0.0, factor - 1) * ones / unseen)
 
 
 def expect_missing(counts: PairCounts, option: RequestOption, k: int) -> float:
