@@ -118,3 +118,17 @@ def test_a_second_view_of_the_same_columns_is_asked_itself() -> None:
 
     assert first.sql(statement).rows[0][0] != second.sql(statement).rows[0][0]
     assert first.sql(statement).rows == first.sql(statement).rows
+
+
+def test_what_a_condition_kept_is_not_used_by_a_statement_that_asks_more_of_its_column() -> None:
+    table, _ = make_records(5, empty=0.85)
+    statements = [
+        f"SELECT {what} FROM view WHERE {where}{after}"
+        for what in ("COUNT(*)", "SUM(age), AVG(age)", "COUNT(*), MEDIAN(pay)", "SUM(pay) FILTER (WHERE age > 4)")
+        for where in ("age > 3", "age > 3 AND sex = 'F'", "age > 3 AND age < 7", "age > 99", "age > 3 AND age > 99")
+        for after in ("", " GROUP BY sex", " GROUP BY age > 5")
+    ]
+    for statement in (*statements, *statements):
+        ours, fresh = ask_both(statement, table)
+
+        assert ours == fresh, statement

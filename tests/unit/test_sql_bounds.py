@@ -1,4 +1,4 @@
-"""Ratios whose divisor may be 0, and squares: what no interval may say, however it is written."""
+"""Ratios whose divisor may be 0, squares, noise next to nothing: what intervals must and must not say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sudare as sd
+from sudare.asking.answers import answer
+from sudare.asking.protocol import Moments
 from sudare.noise import SeededRng
 
 SCHEMA = """
@@ -60,3 +62,9 @@ def test_a_mean_of_squares_is_not_below_0(view: sd.OpenedView) -> None:
     estimate = view.sql("SELECT AVG((a - b) * (a - b)) FROM view WHERE a > 40 AND b > 90").rows[0][0]
 
     assert 0 <= estimate.low <= estimate.value <= estimate.high
+
+
+def test_an_interval_is_told_where_noise_is_next_to_nothing_beside_the_model() -> None:
+    told = answer(Moments(value=100.0, noise=1e-250, model=4.0, replicates=8), level=0.95)
+
+    assert told.high - told.low == pytest.approx(2 * 1.96 * 2, rel=0.001)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from sudare.asking.answers import answer
-from sudare.asking.axes import MOST_UNITS, Axes
+from sudare.asking.axes import MOST_UNITS, Axes, kept_numbers
 from sudare.asking.distinct import count_distinct, find_mode
 from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, has_singular, linear
-from sudare.asking.functionals import Functional, MaskBox, find_boxes, look_up, meet, tensor_parts, times
+from sudare.asking.functionals import Functional, MaskBox, PointBox, find_boxes, look_up, meet, tensor_parts, times
 from sudare.asking.ordered import OrderedValues, order_values
-from sudare.asking.protocol import Moments, has_model
+from sudare.asking.protocol import AxisWeight, Moments, has_model
 from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Literal, Operation, Star, refuse
 from sudare.asking.terms import SummedTerms, find_bounds, split_terms
@@ -43,6 +43,7 @@ AGGREGATES = {
 }  # fmt: skip
 
 
+KEPT_SUMS = ("sum", "present")  # whose weights are the same in every statement
 ADDED = {"COUNT", "SUM", "AVG", "MEAN", *SPREADS}  # made of counts and sums
 
 
@@ -223,30 +224,54 @@ def _count(call: Call, group: RecordGroup) -> Quantity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberWeights:
-    """The number of every point of some attributes, whether there is one, and between what numbers lie."""
+    """The number of every point of some attributes, whether there is one, and between what numbers lie.
+
+    `kept`: sums of them as boxes, with what follows from the weights of these; later statements take the same.
+    """
 
     places: tuple[int, ...]
     values: Reals
     is_there: Reals
     bounds: tuple[float, float]
+    kept: dict[str, tuple[list[PointBox], list[tuple[int, Reals, AxisWeight]]]] = field(default_factory=dict)
+
+    def find_boxes(self, name: str, weights: Reals, axes: Axes) -> list[PointBox]:
+        """Weights of points as disjoint boxes; those of a name are the same in every statement."""
+        if name in self.kept:
+            boxes, weighed = self.kept[name]
+            for place, line, weight in weighed:
+                axes.take_weighed(place, line, weight)
+            return boxes
+        boxes = tensor_parts(axes, self.places, weights)
+        if name in KEPT_SUMS and len(boxes) == 1:
+            lines = [(place, line, axes.weigh(place, line)) for place, line in boxes[0].items()]
+            self.kept[name] = boxes, lines
+        return boxes
 
 
 def number_weights(expression: Expression, axes: Axes) -> NumberWeights:
     """Compute an expression that is summed; anything but a number or a truth value is refused."""
     key = ("numbers", expression)
-    if key not in axes.memo:
-        places = attributes_of(expression)
-        vector = read_labels(evaluate(expression, PointGrid(axes, places, is_limited=has_singular(expression))))
+    if key in axes.memo:
+        found: NumberWeights = axes.memo[key]
+        return found
+    places = attributes_of(expression)
+    is_limited = has_singular(expression)
+    following = (expression, *(axes.points(place) for place in places))  # all that the numbers follow from
+    known: NumberWeights | None = None if is_limited else kept_numbers.get(following)
+    if known is None:
+        vector = read_labels(evaluate(expression, PointGrid(axes, places, is_limited=is_limited)))
         if vector.kind not in (*NUMBERS, "null", "bool"):
             _refuse_kind(expression, vector.kind, axes)
         shape = np.broadcast_shapes(vector.data.shape, vector.null.shape)
         null = np.broadcast_to(vector.null, shape)
         values = np.where(null, 0.0, np.nan_to_num(np.broadcast_to(vector.data, shape).astype(float)))
-        axes.memo[key] = NumberWeights(
-            places, values, (~null).astype(float), find_bounds(expression, values, null, axes)
-        )
-    found: NumberWeights = axes.memo[key]
-    return found
+        bounds = find_bounds(expression, values, null, axes)
+        known = NumberWeights(places, values, (~null).astype(float), bounds)
+        if not is_limited and places:
+            kept_numbers.put(following, known, 8 * values.size)
+    axes.memo[key] = known
+    return known
 
 
 def _refuse_kind(expression: Expression, kind: str, axes: Axes) -> None:
@@ -263,7 +288,7 @@ def _sum_of(group: RecordGroup, key: Any, weights: NumberWeights, values: Reals)
     axes = group.axes
     if key not in group.known:
         if key not in axes.memo:
-            axes.memo[key] = tensor_parts(axes, weights.places, values)
+            axes.memo[key] = weights.find_boxes(key[0], values, axes)
         group.known[key] = Functional(axes, times(group.boxes, axes.memo[key]))
     return group.known[key]
 

@@ -28,7 +28,7 @@ MOST_UNITS = 2**17  # values of an attribute that are looked at one by one
 NEXT_TO_NOTHING = 1e-4  # of a cell: a narrower piece stands for the number it begins with
 KEPT_ATTRIBUTES = 512  # of opened releases, whose cells are kept as floats from one statement to the next
 MOST_WEIGHED = 4096  # weights that a statement keeps
-MOST_KEPT = 2**21  # numbers of points, and of masks, that are kept from one statement to the next: 16 MB each
+MOST_KEPT = 2**21  # numbers of points, masks, sums and conditions, kept from one statement to the next: 16 MB each
 POINT_CELL = Fraction(1, 10**8)  # of all numbers: a narrower cell holds one number, where it begins (the last: ends)
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
 
@@ -97,6 +97,8 @@ class KeptArrays:
 
 kept_points = KeptArrays(MOST_KEPT)
 kept_masks = KeptArrays(MOST_KEPT)
+kept_numbers = KeptArrays(MOST_KEPT)
+kept_conditions = KeptArrays(MOST_KEPT)
 
 
 class Axes:
@@ -165,6 +167,15 @@ class Axes:
             kept_masks.put((points, condition), known, 5 * points.size)
         self._weighed[attribute, id(known[0])] = known
         return known[0]
+
+    def take(self, attribute: int, points: AxisPoints, weights: NDArray[Any], weighed: AxisWeight) -> None:
+        """Take points, and weights of them, that an earlier statement with the same needs of the attribute had."""
+        self._points[attribute] = points
+        self.take_weighed(attribute, weights, weighed)
+
+    def take_weighed(self, attribute: int, weights: NDArray[Any], weighed: AxisWeight) -> None:
+        """Take what an earlier statement found of weights of the same points."""
+        self._weighed[attribute, id(weights)] = weights, weighed
 
     def _weigh(self, attribute: int, given: NDArray[Any]) -> AxisWeight:
         points, size = self.points(attribute), self.answerer.cells(attribute).codes.size

@@ -20,6 +20,7 @@ from sudare.asking.syntax import AttributeColumn, Call, Expression, Operation, r
 from sudare.asking.vectors import Vector
 from sudare.errors import ParameterError
 from sudare.schema import NumberBins
+from sudare.schema.arrays import Booleans
 from sudare.text import text
 
 MOST_ROWS = 10_000  # of one answer
@@ -28,7 +29,11 @@ ROWS_AT_ONCE = 256  # groups whose sums are asked for together
 
 @dataclass(slots=True, eq=False)
 class GroupedRecords:
-    """SELECT with aggregates over records: rows of keys, then aggregates, then GROUPING() of keys."""
+    """SELECT with aggregates over records: rows of keys, then aggregates, then GROUPING() of keys.
+
+    `alone`: conditions on attributes that nothing else of the statement uses, as the points where they are true (None:
+    nowhere).
+    """
 
     axes: Axes
     where: tuple[Expression, ...]
@@ -36,6 +41,7 @@ class GroupedRecords:
     sets: tuple[tuple[int, ...], ...] = ((),)
     aggregates: list[Call] = field(default_factory=list)
     groupings: list[tuple[int, ...]] = field(default_factory=list)
+    alone: dict[int, Booleans | None] = field(default_factory=dict)
 
     def demand_where(self) -> None:
         """Note what the points of attributes must be for the conditions."""
@@ -62,6 +68,9 @@ class GroupedRecords:
         """All rows, set of keys by set of keys."""
         condition = None if not self.where else self.where[0] if len(self.where) == 1 else Operation("AND", self.where)
         boxes = find_boxes(condition, self.axes)
+        if self.alone:
+            known = {place: mask for place, mask in self.alone.items() if mask is not None}
+            boxes = [{**known, **box} for box in boxes] if len(known) == len(self.alone) else []
         return [row for keys in self.sets for row in self._rows_of(keys, boxes, level)]
 
     def _rows_of(self, keys: tuple[int, ...], boxes: list[MaskBox], level: float) -> Iterator[GroupRow]:

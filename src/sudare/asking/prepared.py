@@ -9,19 +9,24 @@ can be asked for at all) is worked out anew each time, by the same functions.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
-from sudare.asking.axes import Axes
+from sudare.asking.axes import Axes, kept_conditions
+from sudare.asking.evaluate import attributes_of, demand
 from sudare.asking.expressions import read_number
+from sudare.asking.functionals import find_boxes
 from sudare.asking.grouped import GroupedRecords
 from sudare.asking.parser import ParsedStatement
 from sudare.asking.protocol import Answerer
 from sudare.asking.slots import GroupTable
 from sudare.asking.syntax import Expression, Literal, Operation, rebuild
 from sudare.schema import Schema
+from sudare.schema.arrays import Booleans
 
 MOST_SHAPES = 512  # that are kept
 MOST_CONDITIONS = 4096  # with their values, of one template
@@ -178,6 +183,30 @@ def _read(written: str, is_turned: bool) -> Literal:
     return Literal(number.kind, -number.value)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedCondition:
+    """A condition with its values, and the attributes it is on."""
+
+    condition: Expression
+    attributes: tuple[int, ...]
+
+    def find_mask(self, axes: Axes, attribute: int) -> Booleans | None:
+        """Where it is true, in a statement that asks nothing else of its attribute; None: nowhere."""
+        key = (self, axes.answerer.cells(attribute))
+        known = kept_conditions.get(key)
+        if known is not None:
+            points, mask, weight = known
+            axes.take(attribute, points, mask, weight)
+            return cast(Booleans, mask)
+        demand(self.condition, axes)
+        boxes = find_boxes(self.condition, axes)
+        if not boxes:
+            return None
+        found, points = boxes[0][attribute], axes.points(attribute)
+        kept_conditions.put(key, (points, found, axes.weigh(attribute, found)), 5 * points.size)
+        return found
+
+
 class StatementTemplate:
     """The plan of statements of one rest, without its records, and the conditions that were met in them."""
 
@@ -189,7 +218,9 @@ class StatementTemplate:
         self.schemas = schemas  # kept, so that their identities stay their own
         self.fixed: dict[str, tuple[int, ...]] = {}  # shape of a condition -> values that must be the same
         self.conditions: dict[tuple[str, tuple[str, ...]], ConditionTemplate] = {}
-        self.made: dict[tuple[str, tuple[str, ...]], Expression] = {}  # conditions with their values
+        self.made: dict[tuple[str, tuple[str, ...]], PlacedCondition] = {}
+        parts = (*source.keys, *source.aggregates)
+        self.attributes = frozenset([place for part in parts for place in attributes_of(part)])  # outside of WHERE
 
     def find(self, part: StatementPart) -> ConditionTemplate | None:
         """The condition of this shape and with these fixed values, if it was met."""
@@ -198,14 +229,15 @@ class StatementTemplate:
             return None
         return self.conditions.get((part.shape, tuple([part.written[place] for place in fixed])))
 
-    def put(self, part: StatementPart) -> Expression | None:
+    def put(self, part: StatementPart) -> PlacedCondition | None:
         """The condition with these values, if one of its shape was met; those of earlier statements are kept."""
         made = self.made.get((part.shape, part.written))
         if made is None:
             condition = self.find(part)
             if condition is None:
                 return None
-            made = condition.put(part.written)
+            placed = condition.put(part.written)
+            made = PlacedCondition(placed, attributes_of(placed))
             if len(self.made) >= MOST_CONDITIONS:
                 self.made.clear()
             self.made[part.shape, part.written] = made
@@ -230,14 +262,25 @@ class StatementTemplate:
         written = tuple(part.written[place] for place in fixed)
         self.conditions[part.shape, written] = ConditionTemplate(condition, free)
 
-    def plan(self, conditions: Sequence[Expression], axes: Axes) -> GroupTable:
+    def plan(self, conditions: Sequence[PlacedCondition], axes: Axes) -> GroupTable:
         """The plan of a statement with these conditions."""
-        where = () if not conditions else (conditions[0] if len(conditions) == 1 else Operation("AND", (*conditions,)),)
-        source = GroupedRecords(axes, where, self.keys, self.sets, self.aggregates, self.groupings)
+        uses = Counter([place for one in conditions for place in one.attributes])
+        alone: dict[int, Booleans | None] = {}
+        rest: list[Expression] = []
+        for one in conditions:
+            place = one.attributes[0] if len(one.attributes) == 1 else None
+            if place is None or uses[place] > 1 or place in self.attributes:
+                rest.append(one.condition)
+            else:
+                alone[place] = one.find_mask(axes, place)
+        where = () if not rest else (rest[0] if len(rest) == 1 else Operation("AND", (*rest,)),)
+        source = GroupedRecords(axes, where, self.keys, self.sets, self.aggregates, self.groupings, alone)
         source.demand_where()
         source.demand_keys()
         source.demand_aggregates()
-        return replace(self.table, source=source)
+        table = copy(self.table)
+        table.source = source
+        return table
 
 
 _templates: dict[tuple[str, tuple[str, ...], SourceKey], StatementTemplate] = {}

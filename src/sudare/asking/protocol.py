@@ -21,6 +21,8 @@ from sudare.schema.arrays import Codes, Reals
 from sudare.schema.raw import list_some
 from sudare.text import Text, text
 
+MOST_OF_NOISE = 1e9  # a variance over that of the noise: beyond, degrees of freedom change no digit
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttributeCells:
@@ -142,7 +144,7 @@ class Moments:
     def _reach(self, total: float, level: float) -> float:
         quantile = _normal_quantile(level)
         if self.replicates and self.noise > 0:
-            degrees = self.replicates * (total / self.noise) ** 2
+            degrees = self.replicates * min(total / self.noise, MOST_OF_NOISE) ** 2
             normal = quantile
             quantile += (normal**3 + normal) / (4 * degrees)
             quantile += (5 * normal**5 + 16 * normal**3 + 3 * normal) / (96 * degrees**2)

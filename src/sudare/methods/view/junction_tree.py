@@ -493,9 +493,14 @@ def reach(near: list[list[int]], root: int) -> dict[int, int]:
 
 def _steps(tree: CliqueTree, before: dict[int, int], kept: set[int], homes: dict[int, int]) -> list[CliqueStep]:
     steps, order = [], [clique for clique in before if clique in kept]
+    below: dict[int, list[int]] = {place: [] for place in order}
+    own: dict[int, list[int]] = {place: [] for place in order}
+    for place in order:
+        if before[place] >= 0:
+            below[before[place]].append(place)
+    for attribute in sorted(homes):
+        own[homes[attribute]].append(attribute)
     for place in reversed(order):
         above = tree.separator((before[place], place)) if before[place] >= 0 else ()
-        below = tuple(clique for clique in order if before[clique] == place)
-        own = tuple(sorted(attribute for attribute, home in homes.items() if home == place))
-        steps.append(CliqueStep(place, above, own, below))
+        steps.append(CliqueStep(place, above, tuple(own[place]), tuple(below[place])))
     return steps
