@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from sudare.errors import ParameterError
+from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.location.device_file import DeviceFile
 from sudare.methods.location.grid import ElasticGrid, PlaneGrid, PointPlaces
 from sudare.methods.location.hidden import HiddenMechanism, certify_hidden, measure_hidden
 from sudare.methods.location.kernel import distance_table
 from sudare.methods.location.location import Location
 from sudare.methods.location.margin import sum_slopes
+from sudare.methods.location.mechanism import Mechanism
 from sudare.methods.location.roads import RoadGraph
+from sudare.methods.location.tight import certify_epsilon, search_all_pairs
 from sudare.schema.arrays import Reals
 from tests.unit.test_location_near import file_of
 from tests.unit.test_location_trust import PROVE, run_node
@@ -123,12 +126,56 @@ def test_people_elsewhere_are_covered_by_a_cap_on_a_map_of_points() -> None:
     assert find_worst_slope(law) <= certify_hidden(law) * (1 + 1e-9) <= 0.01 * (1 + 1e-9)
 
 
-def test_a_map_of_too_many_points_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = make_points(5_001, 7_000, 5)
-    monkeypatch.setattr(PointPlaces, "squares", None)  # any distance would fail
+@pytest.mark.parametrize("kind", ["points", "roads"])
+def test_weights_alone_cap_posteriors_on_maps_that_are_too_large_for_cones(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sudare.methods.location.capped.MAX_OTHER_CELLS", 260)
+    monkeypatch.setattr("sudare.methods.location.tight.MAX_CELLS_BY_PAIRS", 1)  # certified as a large map is
+    places, numbers = OTHER_MAPS[kind], np.random.default_rng(93)
+    people = numbers.lognormal(0, 1, places.size)
+    fair = Location(grid=places, epsilon_per_metre="0.02", mode="fair", prior=people)
 
-    with pytest.raises(ParameterError, match="at most 20000 cells, or 5000 where it is no plane, not 5001; use larger"):
-        Location(grid=points, epsilon_per_metre="0.008", mode="fair", prior=make_town(5_001, 6)).preview()
+    law = fair.mechanism()
+    assert isinstance(law, Mechanism)
+    joint = np.array([law.report_law(cell) for cell in range(places.size)]) * (people / people.sum())[:, None]
+    masses = joint.sum(axis=0)
+    posteriors = (joint.max(axis=0) / np.where(masses > 0, masses, 1.0))[masses > 0]
+    greatest, told = float(posteriors.max()), fair.measure(law)
+    is_low = posteriors < greatest / 1.3
+
+    assert masses[masses > 0][is_low].sum() < 0.5
+    assert told.figures["posterior_max"] == pytest.approx(greatest, rel=1e-3)
+    assert any("what the cap on posteriors costs" in str(line) for line in told.lines())
+    assert search_all_pairs(law) <= certify_epsilon(law).epsilon <= 0.02
+    assert run_node(PROVE, file_of(law, "0.02").to_dict()) == "taken"
+
+    halved = replace(law, beta_per_metre=2 * law.beta_per_metre, _kernel=[])  # half the noise
+    forged = file_of(halved, "0.02").to_dict()
+
+    assert search_all_pairs(halved) > 0.02
+    assert run_node(PROVE, forged).startswith("refused: ")
+    with pytest.raises(ReleaseError):
+        DeviceFile.from_dict(forged)
+
+
+def test_a_place_with_a_large_part_of_all_people_is_refused_where_weights_alone_would_have_to_hide_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sudare.methods.location.capped.MAX_OTHER_CELLS", 260)
+    people = np.full(280, 0.8 / 279)
+    people[11] = 0.2
+
+    with pytest.raises(ParameterError, match=r"one place holds 0\.200 of all people by the prior, more than can be"):
+        Location(grid=OTHER_MAPS["points"], epsilon_per_metre="0.05", mode="fair", prior=people).mechanism()
+
+
+def test_a_plane_of_too_many_cells_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = PlaneGrid(rows=201, columns=100, cell_height_metres=100, cell_width_metres=100)
+    monkeypatch.setattr(PlaneGrid, "offset_squares", None)  # any distance would fail
+
+    with pytest.raises(ParameterError, match="a plane map of at most 20000 cells, not 20100; use larger"):
+        Location(grid=grid, epsilon_per_metre="0.008", mode="fair", prior=make_town(20_100, 6)).preview()
 
 
 def test_a_place_that_holds_half_of_all_people_is_told_before_publication() -> None:

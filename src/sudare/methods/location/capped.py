@@ -30,9 +30,10 @@ from sudare.methods.location.capped_large import (
     find_weighted_median,
 )
 from sudare.methods.location.capped_places import build_capped_places
+from sudare.methods.location.capped_weights import build_capped_weights
 from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism, Shape
-from sudare.methods.location.mechanism import equal_weights, quantise_weights
+from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
 from sudare.methods.location.near import RESERVE, PointTable
 from sudare.methods.location.sharp import round_down
 from sudare.schema.arrays import Booleans, Integers, Reals
@@ -135,8 +136,8 @@ def _level(matrix: Reals, weights: Reals) -> Reals:
 
 
 def is_capped(places: Places) -> bool:
-    """Tell whether a map is small enough for a cap."""
-    return places.size <= (MAX_PLANE_CELLS if isinstance(places, PlaneGrid) else MAX_OTHER_CELLS)
+    """Tell whether a map is small enough for a cap; where it is no plane, pairs within reach are the limit."""
+    return places.size <= MAX_PLANE_CELLS or not isinstance(places, PlaneGrid)
 
 
 def build_capped_mechanism(
@@ -148,7 +149,7 @@ def build_capped_mechanism(
     inputs: Booleans,
     extra_distance: float,
     progress: Progress | None = None,
-) -> HiddenMechanism:
+) -> Mechanism | HiddenMechanism:
     """Build the law with the smallest greatest posterior whose reports are farther by `extra_distance` at most.
 
     The greatest posterior is at most 1.3 times the median in any case; where that costs more, it costs more.
@@ -159,6 +160,8 @@ def build_capped_mechanism(
         options: Any = {"people": people, "cells": cells, "inputs": inputs, "extra_distance": extra_distance}
         if isinstance(places, PlaneGrid):
             return build_large_capped(places, epsilon, progress=progress, **options)
+        if places.size > MAX_OTHER_CELLS:
+            return build_capped_weights(places, epsilon, progress=progress, **options)
         return build_capped_places(places, epsilon, progress=progress, **options)
     beta = float(epsilon * (1 - RESERVE))
     table = PointTable.of(places, beta)

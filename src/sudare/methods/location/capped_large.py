@@ -29,7 +29,7 @@ from sudare.methods.location.sharp import round_down
 from sudare.schema.arrays import Booleans, Integers, Reals
 
 MAX_PLANE_CELLS = 20_000  # of a plane map
-MAX_OTHER_CELLS = 5_000  # of a map without rows, by capped_places.py: a table of distances of 200 MB
+MAX_OTHER_CELLS = 5_000  # of a map without rows, by capped_places.py (a table of 200 MB); larger: capped_weights.py
 SLOPES = (100, 80, 60, 45, 32, 22, 14, 8, 4)  # of the cones, in percent of beta
 MARGIN_CELLS, MARGIN_DECAYS = 4, 2.0  # width of the margin around a plane map: cells at most, and times 1/beta
 EVEN_SHARE = 0.5  # of the measure by which cells count in the dual; the rest is the prior

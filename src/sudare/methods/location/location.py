@@ -15,7 +15,7 @@ from sudare.methods.base import Expected, Made, Method, Payload, Plan, Progress,
 from sudare.methods.certify import to_plain
 from sudare.methods.figures import write_figure
 from sudare.methods.location.capped import build_capped_mechanism, is_capped
-from sudare.methods.location.capped_large import MAX_OTHER_CELLS, MAX_PLANE_CELLS
+from sudare.methods.location.capped_large import MAX_PLANE_CELLS
 from sudare.methods.location.device_file import (
     DEVICE_FILE,
     MAX_DRAWS,
@@ -49,7 +49,7 @@ from sudare.releases import Certificate, Release
 from sudare.releases.claims import CheckedClaim
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Unit
-from sudare.schema.arrays import Reals
+from sudare.schema.arrays import Booleans, Reals
 from sudare.text import Text, Words, join_clauses, text
 
 MONTH_LASTING, LIFE_LASTING = 10, 30  # new places in a month and for ever, for each a day
@@ -66,7 +66,7 @@ class Location(Method):
 
     mode "grid" gives every cell the same weight (GridE), "weighted" takes the given weights (WGridE), "fair" finds
     weights under which people at edges are found out no more often than others, "sharp" finds those with the least
-    noise. With a prior "fair" caps the posterior of busy places instead (up to 20,000 cells, off the plane 5,000), and
+    noise. With a prior "fair" caps the posterior of busy places instead (on a plane up to 20,000 cells), and
     "near" brings reports as near to people spread like the prior as epsilon allows. A cell of weight 0 is never
     reported, in any mode. The map goes to `preview` and `publish`, or its parts (`grid`, `weights`, `prior`, `inputs`)
     are given here.
@@ -262,7 +262,7 @@ class Location(Method):
         self._require_capped()
         self._require_size()
         check_metric(self.places)
-        reportable = np.ones(self.places.size, dtype=np.bool_) if self.weights is None else self.weights > 0
+        reportable = self._reportable
         inputs = np.ones_like(reportable) if self.inputs == "all" else reportable
         if self.mode == "near":
             people = share_prior(inputs, self.prior)
@@ -293,10 +293,9 @@ class Location(Method):
         """Refuse mode fair with a prior on a map too large for a cap, before any work."""
         if self.mode == "fair" and self.prior is not None and not is_capped(self.places):
             raise ParameterError(
-                "mode fair with a prior needs a map of at most {most} cells, or {other} where it is no plane, not"
-                " {cells}; use larger cells or a mesh, leave the prior out to even out edges only, or take mode near",
+                "mode fair with a prior needs a plane map of at most {most} cells, not {cells}; use larger cells, leave"
+                " the prior out to even out edges only, or take mode near",
                 most=MAX_PLANE_CELLS,
-                other=MAX_OTHER_CELLS,
                 cells=self.places.size,
             )
 
@@ -360,8 +359,10 @@ class Location(Method):
         bound: Location = plan.steps
         built = load_device_file(place).mechanism
         is_same = to_plain(built.places.to_dict()) == to_plain(bound.places.to_dict())
-        reportable = np.ones(bound.places.size, dtype=np.bool_) if bound.weights is None else bound.weights > 0
-        if is_same and bool(((built.weights > 0) == reportable).all()):
+        is_told = built.weights > 0
+        if self.mode == "fair" and bound.prior is not None and isinstance(built, Mechanism):
+            is_told |= bound._reportable  # a cap leaves reports out
+        if is_same and bool((is_told == bound._reportable).all()):
             return []
         return [text("the map differs")]
 
@@ -387,13 +388,15 @@ class Location(Method):
         measured = preview_mechanism(mechanism, epsilon, model=self.posterior_model, prior=self.prior, repeat=rule)
         if self.mode != "fair" or self.prior is None:
             return measured
-        if not isinstance(mechanism, HiddenMechanism):
+        if isinstance(mechanism, Mechanism) and mechanism.told is None:
             return measured  # of the first version, which knew no cap
         return self._tell_price(measured, share_prior(mechanism.can_enter, self.prior), mechanism)
 
-    def _tell_price(self, measured: LocationPreview, people: Reals, capped: HiddenMechanism) -> LocationPreview:
+    def _tell_price(
+        self, measured: LocationPreview, people: Reals, capped: Mechanism | HiddenMechanism
+    ) -> LocationPreview:
         """Tell what the cap on posteriors costs, and where the prior itself is the limit."""
-        cells, inputs = capped.weights > 0, capped.can_enter
+        cells, inputs = self._reportable, capped.can_enter
         sharp = build_sharp_for_inputs(self.places, Fraction(self.epsilon_per_metre), cells=cells, inputs=inputs)
         free = measure_told(sharp, people)
         price = text(
@@ -413,6 +416,11 @@ class Location(Method):
             posterior=f"{posterior:.3f}",
         )
         return replace(measured, remarks=(price,), notes=(limit,))
+
+    @property
+    def _reportable(self) -> Booleans:
+        """The cells that the map allows to be reported."""
+        return np.ones(self.places.size, dtype=np.bool_) if self.weights is None else self.weights > 0
 
     @property
     def repeat_use(self) -> RepeatUse:
