@@ -154,3 +154,11 @@ def test_requests_count_persons_and_predictions_call_nothing_certain_that_rows_w
 
     assert published == measured.is_kept == (max(distances) <= float(criterion[2:-2]) + 1e-9) == is_kept
     assert answer.verdict == "unknown"
+
+
+def test_the_lattice_tells_the_promise_in_persons_and_not_in_rows(tmp_path: Path) -> None:
+    write_visits(tmp_path / "visits.csv")
+    with open_source(tmp_path / "visits.csv", SCHEMA) as source:
+        head = str(KAnonymity(k=3, criteria=("l=1,s",)).list_choices(source).describe_proof()[0])
+
+    assert "k = 3 persons (classes of 12 rows, since a person may have 4), distinct l = 1 of s" in head

@@ -61,6 +61,7 @@ class Choices:
     nodes: tuple[NodeCheck, ...]  # all of them, if the lattice is small
     checks: int
     tasks: Mapping[Node | None, TaskAccuracy] = field(default_factory=dict)  # by way; None: the table as it is
+    promise: tuple[Text, ...] = ()  # as it was asked for: of persons, where these have several rows
 
     @property
     def lattice(self) -> Lattice:
@@ -89,7 +90,7 @@ class Choices:
 
     def describe_proof(self) -> list[Text]:
         """Say how many ways there are, how many were measured, and what is proven of the others."""
-        promise = join_items(criterion.describe() for criterion in self.problem.criteria)
+        promise = join_items(self.promise or [criterion.describe() for criterion in self.problem.criteria])
         head = text(
             "{nodes} ways to generalise; {checks} of them were measured for {promise}, with at most {share} of the rows"
             " left out",

@@ -457,7 +457,7 @@ class KAnonymity(KAnonymityParameters):
         problem = self._make_problem(
             counts, steps.quasi, steps.sensitive, self._all_criteria(plan.facts.unit), register=register
         )
-        choices = measure_choices(problem)
+        choices = replace(measure_choices(problem), promise=self.describe_promise(plan.facts.unit))
         return measure_tasks(choices, Pieces.of(counts, steps.quasi, target), problem) if target else choices
 
     def _recode_by_class(

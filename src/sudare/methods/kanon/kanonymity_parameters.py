@@ -348,6 +348,19 @@ class KAnonymityParameters(Method):
         """Tell whether criteria need to know how many rows each person has."""
         return needs_persons(read_criteria(self.criteria), unit)
 
+    def describe_promise(self, unit: Unit | None) -> tuple[Text, ...]:
+        """Say what was asked for in a few words: how many persons, where these may have several rows."""
+        rows, others = self.guarantee(unit=unit).rows, [each.describe() for each in read_criteria(self.criteria)]
+        if unit is None or rows == self.k:
+            return MinimumSize(k=rows).describe(), *others
+        size = text(
+            "k = {k} persons (classes of {rows} rows, since a person may have {most})",
+            k=self.k,
+            rows=rows,
+            most=unit.max_rows,
+        )
+        return size, *others
+
     def _all_criteria(self, unit: Unit | None) -> tuple[Criterion, ...]:
         """Put k, in rows of the unit, before the other criteria."""
         return MinimumSize(k=self.guarantee(unit=unit).rows), *count_persons(read_criteria(self.criteria), unit)
