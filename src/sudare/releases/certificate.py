@@ -275,6 +275,8 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, _describe_regions(value)
             case "region_standard_deviation_by_density":
                 yield key, _describe_densities(value)
+                if "thin_map" in value:
+                    yield key, _describe_thin_map(value)
             case "levels" if any("sigma_squared" in level for level in value):
                 yield key, _describe_gaussian_levels(value)
             case "levels" if len(value) == 1:
@@ -321,6 +323,15 @@ def _describe_densities(errors: Mapping[str, Any]) -> Text:
         high=f"{errors['dense_from']:g}",
         thin=thin,
         dense=dense,
+    )
+
+
+def _describe_thin_map(errors: Mapping[str, Any]) -> Text:
+    return text(
+        "If the whole map holds less than {bound} records a cell, cells are hardly measured; the same where its squares"
+        " are thinnest: {errors}.",
+        bound=f"{errors['thin_map_below']:g}",
+        errors=", ".join(f"{cells}: {error:.1f}" for cells, error in errors["thin_map"].items()),
     )
 
 

@@ -67,8 +67,8 @@ def _make_attribute(dice: Dice, name: str) -> Attribute:
 
 
 def make_map_schema(unit: Unit) -> Schema:
-    """Make a schema of two lines of values: a map, squares of which a table measures."""
-    sides = enumerate((11, 40))
+    """Make a schema of two lines of values: a map, squares of which a table measures; it can be thin."""
+    sides = enumerate((11, 64))
     attributes = tuple(Attribute(name=f"a{at}", domain=NumberBins.of_width(0, size, 1)) for at, size in sides)
     return Schema(name="replayed", unit=unit, attributes=attributes)
 

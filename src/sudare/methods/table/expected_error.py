@@ -149,15 +149,26 @@ BAD_SHARE = 0.5  # of the published cells: from here on advice is given
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DensityErrors:
-    """Errors of regions, as in a preview, where squares are thin and where they are dense; by records in a cell."""
+    """Errors of regions, as in a preview, where squares are thin and where they are dense; by records in a cell.
+
+    `thin_map` are those of the thinnest squares of a map that holds less than `thin_map_below` on the whole.
+    """
 
     thin_below: float
     dense_from: float
     thin: tuple[tuple[int, float], ...]
     dense: tuple[tuple[int, float], ...]
+    thin_map_below: float = 0.0
+    thin_map: tuple[tuple[int, float], ...] = ()
 
     def lines(self) -> list[Text]:
-        """Tell it in two lines."""
+        """Tell it in two lines, and a third where the whole map may be thin."""
+        thin_map = text(
+            "on a map of less than {bound} records a cell on the whole, where cells are hardly measured: {errors}"
+            " (standard deviation by number of cells)",
+            bound=f"{self.thin_map_below:g}",
+            errors=_list_errors(self.thin_map),
+        )
         return [
             text(
                 "where squares hold less than {bound} records a cell: {errors} (standard deviation by number of cells)",
@@ -169,16 +180,21 @@ class DensityErrors:
                 bound=f"{self.dense_from:g}",
                 errors=_list_errors(self.dense),
             ),
+            *([thin_map] if self.thin_map else []),
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
-        return {
+        told: dict[str, Any] = {
             "thin_below": self.thin_below,
             "dense_from": self.dense_from,
             "thin": {str(size): round(error, 3) for size, error in self.thin},
             "dense": {str(size): round(error, 3) for size, error in self.dense},
         }
+        if self.thin_map:
+            told["thin_map_below"] = self.thin_map_below
+            told["thin_map"] = {str(size): round(error, 3) for size, error in self.thin_map}
+        return told
 
 
 def _list_errors(regions: tuple[tuple[int, float], ...]) -> str:
@@ -302,8 +318,16 @@ def foresee_levels(
     by_density = None
     if rule is not None:
         above = noises[: rule.level + 1]
-        thin, dense = (errors_of((*above, *own)) for own in (rule.noises[0], rule.noises[-1]))
-        by_density = DensityErrors(thin_below=rule.bounds[0], dense_from=rule.bounds[-1], thin=thin, dense=dense)
+        classes = len(rule.bounds) + 1
+        thin, dense = (errors_of((*above, *own)) for own in (rule.noises[0], rule.noises[classes - 1]))
+        by_density = DensityErrors(
+            thin_below=rule.bounds[0],
+            dense_from=rule.bounds[-1],
+            thin=thin,
+            dense=dense,
+            thin_map_below=rule.thin_map,
+            thin_map=errors_of((*above, *rule.noises[classes])) if rule.thin_bounds else (),
+        )
     return TablePreview(
         cells=layout.schema.possible_size,
         regions=errors_of(noises),

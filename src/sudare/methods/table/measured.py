@@ -73,7 +73,17 @@ class MeasuredTable:
         """The class of every square of the level that decides on the noise below it."""
         if self.rule is None:
             return None
-        return self.rule.classify(self.noisy[self.rule.level], self.layout.possible_cells[self.rule.level])
+        noisy, cells = self.noisy[self.rule.level], self.layout.possible_cells[self.rule.level]
+        return self.rule.classify(noisy, cells, total=self.total)
+
+    @property
+    def is_thin(self) -> bool:
+        """Tell whether the map is so thin that cells are hardly measured."""
+        return self.rule is not None and self.rule.is_thin(self.total, self.layout.possible_cells[self.rule.level])
+
+    def is_faint(self, level: int, number: int) -> bool:
+        """Tell whether squares of a level are as good as not measured in a class."""
+        return self.rule is not None and self.rule.is_faint(level, number)
 
     def noises_by_class(self, level: int) -> tuple[CountNoise, ...]:
         """The noises of a level, one for every class."""

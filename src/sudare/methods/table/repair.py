@@ -20,7 +20,7 @@ import numpy as np
 
 from sudare.methods.table.levels import TreeLayout
 from sudare.methods.table.measured import MeasuredTable
-from sudare.methods.table.squares import SquareLayout
+from sudare.methods.table.squares import SquareLayout, lay_out
 from sudare.methods.table.tree import Visited
 from sudare.noise import CountNoise, GaussianNoise, Rng
 from sudare.noise.uniform import draw_words
@@ -40,6 +40,7 @@ from sudare.schema.arrays import Booleans, Codes, Integers, Reals
 # A cell that is expected to hold less than so many deviations of noise and people more becomes 0; by class of density.
 # A higher bound leaves fewer people where nobody is, and is further off where there are some. People matter where the
 # noise is of few people. Chosen on the maps that `squares.py` names, at epsilon 1/10 and 1.
+# Twelve classes are the six twice: cells of the first four of thin maps are not measured, and not set to 0.
 KEPT_DEVIATIONS = {1: (0.27,), 3: (0.15, 0.27, 0.5), 6: (0.05, 0.065, 0.075, 0.17, 0.27, 0.38)}
 KEPT_PEOPLE = {1: (0.0,), 3: (0.0, 0.0, 0.0), 6: (0.0, 0.1, 0.3, 0.5, 1.15, 1.2)}
 # Of the people of a row, the part that its kept cells hold at least, whatever the bound: where all cells are thin a
@@ -67,6 +68,10 @@ LEAST_WEIGHT = 1e-6  # of the variance of the noise, in the metric of a row
 # What cells tell of the sum of their square counts as if its variance were twice what it comes out as: cells of a class
 # share what was fitted to it, so that their errors are not quite independent. Chosen among 1, 1.5 and 2, as above.
 DOUBT = 2.0
+# People that stand together in cells that were not measured (thin maps): more leave fewer cells without people, and
+# single cells are further off. With 1, 2, 3 there are 0.95, 0.54, 0.38 of the first version's on places of Europe, Asia
+# and US postal codes, on which it was chosen; cells are off by 1, 1.04, 1.1 times.
+GROUP = 3
 
 
 def repair(measured: MeasuredTable, *, rng: Rng) -> Integers:
@@ -80,6 +85,15 @@ def repair(measured: MeasuredTable, *, rng: Rng) -> Integers:
         return visited.share_out(list(measured.noisy) if layout.tree.steps else [], total=total, rng=rng)
     if not isinstance(layout, SquareLayout):
         raise AssertionError("a table is a map, or has the levels of its attributes")
+    if not layout.usual_sides or measured.is_thin or isinstance(measured.squares, LinkedSquares):
+        return _repair_map(measured, layout, total, rng=rng)
+    usual = lay_out(layout.schema, layout.usual_sides)
+    leaves = _repair_map(_leave_out_between(measured, layout, usual), usual, total, rng=rng)
+    return _renumber(leaves, usual, layout, layout.sides[-1])
+
+
+def _repair_map(measured: MeasuredTable, layout: SquareLayout, total: int, *, rng: Rng) -> Integers:
+    """Share people out from the largest squares to the cells, learn from the cells, and share out once more."""
     squares = measured.squares
     tree = squares.moved if isinstance(squares, LinkedSquares) else squares
     descent, cells = _Descent(measured=measured, layout=layout, rng=rng), layout.sides.index(1)
@@ -92,6 +106,31 @@ def repair(measured: MeasuredTable, *, rng: Rng) -> Integers:
     rows = _find_rows(tree, cells, above)
     above = descent.round(rows, _settle_cells(measured, layout, rows, guess))
     return descent.share_out(above, tree, range(cells + 1, len(layout.sizes)))
+
+
+def _leave_out_between(measured: MeasuredTable, layout: SquareLayout, usual: SquareLayout) -> MeasuredTable:
+    """Take the levels of the usual sides alone: on a map that is not thin the others have next to nothing to tell."""
+    levels = [layout.sides.index(side) for side in usual.sides]
+    rule = measured.rule
+    if rule is not None:
+        kept = [level - rule.level - 1 for level in levels if level > rule.level]
+        noises = tuple(tuple(own[place] for place in kept) for own in rule.noises)
+        rule = dataclasses.replace(rule, level=levels.index(rule.level), noises=noises, faint=())
+    return MeasuredTable(
+        layout=usual,
+        noises=tuple(measured.noises[level] for level in levels),
+        noisy=tuple(_renumber(measured.noisy[level], layout, usual, layout.sides[level]) for level in levels),
+        total=measured.total,
+        total_variance=measured.total_variance,
+        rule=rule,
+    )
+
+
+def _renumber(values: Integers, own: SquareLayout, other: SquareLayout, side: int) -> Integers:
+    """Put the values of the squares of a side in the order of another layout of the same map."""
+    found = np.zeros(other.sizes[other.sides.index(side)], dtype=np.int64)
+    found[other.nodes_of_places(side)] = values[own.nodes_of_places(side)]
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,7 +202,11 @@ class _Descent:
         shared = np.zeros((rows.above, point.shape[1]), dtype=np.int64)
         if rows.nodes.size:
             ties = draw_words(point.size, rng=self.rng).reshape(point.shape) / 2.0**64 + 0.5
-            shared[rows.nodes] = round_rows(point, rows.totals, ties, rows.weights > 0)
+            found = round_rows(point, rows.totals, ties, rows.weights > 0)
+            faint = _find_faint(self.measured, rows) if self.layout.sides[rows.level] == 1 else rows.nodes[:0]
+            if faint.size:
+                found[faint] = _round_to_few(point[faint], rows.totals[faint], ties[faint], rows.weights[faint] > 0)
+            shared[rows.nodes] = found
         return shared.ravel()
 
     def _estimate(self, rows: _Rows, above: Integers) -> Reals:
@@ -174,6 +217,9 @@ class _Descent:
             return self._estimate_in_cells(rows)
         consistent = rows.consistent() if rows.level else _pull_to_even(self.layout, rows)
         point = project_in_metric(consistent, rows.weights, rows.totals)
+        faint = _find_faint(self.measured, rows)
+        if faint.size:
+            point[faint] = _expect_by_area(self.layout, rows, above)[faint]
         if self._is_combined(rows.level):
             classes = self.measured.classes_of(rows.level, rows.children)
             thin = np.unique(classes[classes < COMBINED_CLASSES]).tolist()
@@ -260,7 +306,13 @@ def _guess_cells(measured: MeasuredTable, layout: SquareLayout, rows: _Rows, abo
         variance = np.array([noise.variance for noise in noises])[classes][:, None]
         consistent = rows.consistent()
         expected = _expect_on_map(layout, rows, consistent, above, variance=variance)
-        for _, noise, chosen in _by_class(measured, rows):
+        faint = _find_faint(measured, rows)
+        if faint.size:
+            means[rows.nodes[faint]] = _expect_by_area(layout, rows, above)[faint]
+            spreads[rows.nodes[faint]] = means[rows.nodes[faint]]
+        for number, noise, chosen in _by_class(measured, rows):
+            if measured.is_faint(rows.level, number):
+                continue
             part, nodes = rows.take(chosen), rows.nodes[chosen]
             known = float(part.weights[part.weights > 0].mean())  # with other attributes in a cell less than its noise
             found = _combine(part, consistent[chosen], expected[chosen], known, noise)
@@ -328,12 +380,35 @@ def _settle_cells(measured: MeasuredTable, layout: SquareLayout, rows: _Rows, gu
     is_whole = len(rows.nodes) == rows.above
     means, spreads = (each if is_whole else each[rows.nodes] for each in (guess.means, guess.spreads))
     for number, noise, chosen in _by_class(measured, rows):
+        if measured.is_faint(rows.level, number):
+            point[chosen] = _settle_faint(rows.take(chosen), means[chosen])
+            continue
         bound = _find_bound(measured, rows.level, number)
         kept = _find_kept(rows.weights[chosen] > 0, means[chosen], bound, _hold_at_least(least_held, noise))
         point[chosen] = _settle_rows(
             rows.take(chosen), consistent[chosen], means[chosen], spreads[chosen], kept, noise.variance
         )
     return point
+
+
+def _settle_faint(rows: _Rows, means: Reals) -> Reals:
+    """Give cells that were hardly measured their part of what their square holds."""
+    whole = np.maximum(means.sum(axis=1), 1e-300)
+    return np.where(rows.weights > 0, means * (rows.totals / whole)[:, None], 0.0)
+
+
+def _round_to_few(point: Reals, totals: Reals, ties: Reals, is_open: Booleans) -> Integers:
+    """Round cells that were not measured to groups of people, so that fewer are published; the rest joins the largest.
+
+    >>> even, ties = np.full((1, 4), 1.75), np.array([[0.1, 0.4, 0.3, 0.2]])
+    >>> _round_to_few(even, np.array([7.0]), ties, np.ones((1, 4), dtype=bool)).tolist()
+    [[0, 4, 3, 0]]
+    """
+    groups = np.floor(totals / GROUP)
+    whole = round_rows(point * (groups / np.maximum(totals, 1.0))[:, None], groups, ties, is_open) * GROUP
+    largest = np.where(is_open, whole + ties, -1.0).argmax(axis=1)
+    whole[np.arange(len(whole)), largest] += (totals - groups * GROUP).astype(np.int64)
+    return whole
 
 
 def _settle_rows(
@@ -365,8 +440,8 @@ def _settle_rows(
 def _find_bound(measured: MeasuredTable, level: int, number: int) -> float:
     """What a cell of a class of density should hold to be kept."""
     noises = measured.noises_by_class(level)
-    deviation = math.sqrt(noises[number].variance)
-    return KEPT_DEVIATIONS[len(noises)][number] * deviation + KEPT_PEOPLE[len(noises)][number]
+    deviation, classes = math.sqrt(noises[number].variance), min(len(noises), 6)
+    return KEPT_DEVIATIONS[classes][number % classes] * deviation + KEPT_PEOPLE[classes][number % classes]
 
 
 def _hold_at_least(least_held: tuple[float, float], noise: CountNoise) -> float:
@@ -398,25 +473,40 @@ def _find_kept(is_open: Booleans, means: Reals, bound: float, least_held: float)
 # --- expectations ---------------------------------------------------------------------------------------------------
 
 
+def _find_faint(measured: MeasuredTable, rows: _Rows) -> Codes:
+    """List the rows whose children were as good as not measured."""
+    noises = measured.noises_by_class(rows.level)
+    is_faint = np.array([measured.is_faint(rows.level, number) for number in range(len(noises))])
+    return np.flatnonzero(is_faint[measured.classes_of(rows.level, rows.children)])
+
+
 def _expect_on_map(layout: SquareLayout, rows: _Rows, consistent: Reals, above: Integers, *, variance: Reals) -> Reals:
     """Expect cells, or small squares, from the densities around: between squares, and in two rings of neighbours."""
     is_open, level = rows.weights > 0, rows.level
     leaf = (rows.children[:, None] + np.arange(rows.values.shape[1])).ravel()[is_open.ravel()]
-    grid, side = _find_grid(layout, leaf, level), layout.sides[level]
-    even = (rows.totals / np.maximum(layout.possible_cells[level - 1][rows.nodes], 1))[:, None]
-    base = np.zeros_like(consistent)
-    if not layout.is_hexagonal:  # the parents of hexagons lie on no rectangle of their own: an even share
-        base[is_open] = grid.interpolate(_find_density(layout, level - 1, above), layout.sides[level - 1] // side)
-    base = np.where(is_open, base + (1.0 if layout.is_hexagonal else AREA_PART) * even, 0.0)
-    if side > 1:  # squares on an edge have fewer cells
-        base[is_open] *= layout.possible_cells[level][leaf]
-    base *= (rows.totals / base.sum(axis=1))[:, None]
+    grid, base = _find_grid(layout, leaf, level), _expect_by_area(layout, rows, above)
     rings = grid.ring_means(consistent[is_open])
     expected = np.zeros_like(base)
     noise = np.broadcast_to(variance, base.shape)[is_open]
     expected[is_open] = expect_from_neighbours(consistent[is_open], base[is_open], rings, variance=noise)
     expected *= (rows.totals / expected.sum(axis=1))[:, None]
     return expected
+
+
+def _expect_by_area(layout: SquareLayout, rows: _Rows, above: Integers) -> Reals:
+    """Expect cells, or small squares, from the densities of the squares above, in lines between their middles."""
+    is_open, level = rows.weights > 0, rows.level
+    leaf = (rows.children[:, None] + np.arange(rows.values.shape[1])).ravel()[is_open.ravel()]
+    grid, side = _find_grid(layout, leaf, level), layout.sides[level]
+    even = (rows.totals / np.maximum(layout.possible_cells[level - 1][rows.nodes], 1))[:, None]
+    base = np.zeros_like(rows.values)
+    if not layout.is_hexagonal:  # the parents of hexagons lie on no rectangle of their own: an even share
+        base[is_open] = grid.interpolate(_find_density(layout, level - 1, above), layout.sides[level - 1] // side)
+    base = np.where(is_open, base + (1.0 if layout.is_hexagonal else AREA_PART) * even, 0.0)
+    if side > 1:  # squares on an edge have fewer cells
+        base[is_open] *= layout.possible_cells[level][leaf]
+    base *= (rows.totals / base.sum(axis=1))[:, None]
+    return base
 
 
 def _find_density(layout: SquareLayout, level: int, above: Integers) -> Reals:

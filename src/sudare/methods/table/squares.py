@@ -7,6 +7,7 @@ Places where no cell can be (beyond the edge, off the land) are numbered too, an
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
@@ -41,6 +42,14 @@ LARGE_MAP_PARTS = tuple(Fraction(part, 100) for part in (95, 80, 60, 45, 30, 2))
 # Squares of 16 cells have more where those of 64 are thin: of what is left below these, by density; None: as above.
 # Chosen on that census, a coast with seed 772 and Europe's places (`benchmarks.table_real`), all of 512 x 512 cells.
 LARGE_MAP_THIN = (Fraction(3, 4), Fraction(3, 5), Fraction(9, 20), Fraction(3, 10), None, None)
+# For the mix, maps have sides in between (by the side that decides on what is below). On a thin map (`levels.THIN_MAP`)
+# squares of one side have nearly all below that one: the larger, the thinner its squares are; None: shares as above.
+# Cells keep a little, so that each has an unbiased figure. On other maps the sides in between have the least share.
+# Chosen on places of Europe and Asia and on US postal codes at epsilon 1/10 (`benchmarks.table_real`).
+SIDES_BETWEEN = {32: (16, 4), 20: (10,)}
+THIN_SIDES: dict[int, tuple[int | None, ...]] = {32: (16, 16, 8, 4, None, None), 20: (10, 10, 5, 5, None, None)}
+LEAST_SHARE, THIN_CELLS_SHARE = Fraction(1, 500), Fraction(3, 100)
+LEAST_BETWEEN = 64  # cells along the longer side of a map in x and y that has sides in between
 HALF_SHARE, TOP_SHARE, NEXT_SHARE = Fraction(3, 40), Fraction(3, 25), Fraction(33, 200)  # of halves; of others
 # Releases without `sides` have those of an earlier version: also squares of a quarter of the side, a sixteenth, ...
 EARLIER_PARTS = (*MAP_PARTS[:-1], Fraction(21, 100))
@@ -60,7 +69,8 @@ class SquareLayout:
     above level l; `sides[l]` the side of its squares in cells, 0 for the level of other attributes; `weights` the
     shares of the levels in pure epsilon. `leaf_of_place[code]` is the leaf of a cell of the map; `place_of_leaf` leads
     back, -1 where no cell is. `corners` are the row and column of every leaf of the map. `has_own_sides` tells that
-    the steward chose the sides, so that no shares were chosen for them beforehand.
+    the steward chose the sides, so that no shares were chosen for them beforehand. `usual_sides` are those of which the
+    table of a map that is not thin is made, where there are more.
     """
 
     schema: Schema
@@ -75,11 +85,19 @@ class SquareLayout:
     columns_east: Codes
     is_hexagonal: bool = False
     has_own_sides: bool = False
+    usual_sides: tuple[int, ...] = ()
 
     @property
     def combinations(self) -> int:
         """Count the combinations of other attributes in a cell of the map."""
         return math.prod(self.schema.attributes[place].size for place in self.others)
+
+    @property
+    def deciding_side(self) -> int:
+        """The side of the squares whose density decides on what is measured below them; 0 if there is none."""
+        sides = self.usual_sides or self.map_sides
+        place = len(sides) - (4 if self.has_thin_squares else 3)
+        return sides[place] if place >= 0 and not self.has_own_sides else 0
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -139,6 +157,12 @@ class SquareLayout:
         leaves = len(self.place_of_leaf) // self.sizes[level]
         places: Codes = self.place_of_leaf.reshape(-1, leaves).max(axis=1)
         return places[places >= 0]
+
+    def nodes_of_places(self, side: int) -> Codes:
+        """Give the square of this side around every cell of the map; for 0 all combinations of every cell."""
+        if not side:
+            return (self.leaf_of_place[:, None] * self.combinations + np.arange(self.combinations)).ravel()
+        return self.leaf_of_place // (len(self.place_of_leaf) // self.sizes[self.sides.index(side)])
 
     def find_places(self, rows: range, columns: range) -> Codes:
         """List the cells of the map in a box of rows and columns, as far as there are any."""
@@ -273,6 +297,22 @@ def find_map_sides(schema: Schema) -> tuple[int, ...]:
     return map_levels(max(schema.attributes[each].size for each in space))[0] if len(space) == 2 else ()
 
 
+def find_mix_sides(schema: Schema) -> tuple[int, ...]:
+    """Give the sides of the squares of a map for the mix, with those in between; () where there are no squares.
+
+    >>> x, y = (Attribute(name=name, domain=NumberBins.of_width(0, 160, 1)) for name in "xy")
+    >>> find_mix_sides(Schema(name="map", attributes=(x, y)))
+    (32, 16, 8, 4, 1)
+    """
+    usual = find_map_sides(schema) or find_mesh_sides(schema)
+    if not usual or (len(find_space(schema)) == 2 and find_longest(schema) < LEAST_BETWEEN):
+        return usual
+    layout = lay_out(schema, usual)
+    if layout.map_sides != usual:  # so small that levels are left out
+        return usual
+    return tuple(sorted({*usual, *SIDES_BETWEEN.get(layout.deciding_side, ())}, reverse=True))
+
+
 def find_mesh_sides(schema: Schema) -> tuple[int, ...]:
     """Give the sides of the squares of a mesh; () for any other table."""
     space = find_space(schema)
@@ -342,6 +382,8 @@ def lay_out(schema: Schema, own_sides: tuple[int, ...] | None = None) -> SquareL
     if hexagons is not None:
         rows, columns, is_own = hexagons.rows, hexagons.columns, False
         sides, shares, fans, leaf, leaves = _lay_out_hexagons(hexagons)
+    elif (usual := _find_usual(schema, own_sides)) is not None:
+        return _add_between(usual, own_sides or ())
     else:
         sides, shares, is_own = _choose_levels(schema, space, own_sides)
         rows, columns = _find_places(schema, space, sides[0])
@@ -367,6 +409,46 @@ def lay_out(schema: Schema, own_sides: tuple[int, ...] | None = None) -> SquareL
         is_hexagonal=hexagons is not None,
         has_own_sides=is_own,
     )
+
+
+def _find_usual(schema: Schema, sides: tuple[int, ...] | None) -> SquareLayout | None:
+    """The layout with the usual sides of a map, if these are the ones with sides in between."""
+    usual = find_map_sides(schema) or find_mesh_sides(schema)
+    is_mix = sides not in (None, usual) and bool(usual) and sides == find_mix_sides(schema)
+    return lay_out(schema, usual) if is_mix else None
+
+
+def _add_between(usual: SquareLayout, sides: tuple[int, ...]) -> SquareLayout:
+    """Lay out a map with further sides, which have the least share each, taken from what is below the deciding side."""
+    fans, leaf, leaves = number_places(usual.rows, usual.columns_east, sides)
+    place_of_leaf = np.full(leaves, -1, dtype=np.int64)
+    place_of_leaf[leaf] = np.arange(len(leaf))
+    if usual.combinations > 1:
+        sides, fans = (*sides, 0), (*fans, (1, usual.combinations))
+    return dataclasses.replace(
+        usual,
+        sides=sides,
+        fans=fans,
+        weights=spread_shares(usual.weights, usual.sides, sides, usual.deciding_side),
+        leaf_of_place=leaf,
+        place_of_leaf=place_of_leaf,
+        usual_sides=usual.map_sides,
+    )
+
+
+def spread_shares(
+    shares: tuple[Fraction, ...], usual: tuple[int, ...], sides: tuple[int, ...], deciding: int
+) -> tuple[Fraction, ...]:
+    """Give sides in between the least share each; what is below the deciding side gives it.
+
+    >>> half, quarter = Fraction(1, 2), Fraction(1, 4)
+    >>> [str(share) for share in spread_shares((half, quarter, quarter), (32, 8, 1), (32, 16, 8, 1), 32)]
+    ['1/2', '1/500', '249/1000', '249/1000']
+    """
+    place = usual.index(deciding) + 1
+    rest, taken = sum(shares[place:], Fraction(0)), LEAST_SHARE * (len(sides) - len(usual))
+    own = dict(zip(usual, (*shares[:place], *(share * (1 - taken / rest) for share in shares[place:])), strict=True))
+    return tuple(own.get(side, LEAST_SHARE) for side in sides)
 
 
 def _choose_levels(

@@ -34,6 +34,7 @@ from sudare.methods.table.levels import (
     DensityRule,
     LeafLayout,
     LevelShares,
+    can_be_thin,
     divide_by_density,
     find_density_rule,
     find_layout,
@@ -56,15 +57,15 @@ from sudare.methods.table.morton import CellOrder
 from sudare.methods.table.possible_halves import check_boxes
 from sudare.methods.table.squares import (
     SquareLayout,
-    find_level_sides,
-    find_longest,
     find_map_sides,
     find_mesh_sides,
+    find_mix_sides,
+    fits_squares,
     read_sides,
 )
 from sudare.methods.table.tree import DENSE_CELLS, Focus, grow_table, plan_tree, tree_fits
 from sudare.methods.table.wavelet import draw_wavelet
-from sudare.methods.table.workload import MIX, add_sides, choose_shares, join_mix, read_items
+from sudare.methods.table.workload import MIX, add_mesh_sides, add_sides, choose_shares, join_mix, read_items
 from sudare.methods.table.years import link_years
 from sudare.noise import CountNoise, Rng
 from sudare.privacy import Ledger, Neighbours
@@ -451,21 +452,22 @@ class Table(CurrencyMethod):
         if self.sides is not None:
             return read_sides(self.sides, schema)
         workload, usual = FOCUS_WORKLOADS[self.focus] or self.workload, find_map_sides(schema)
+        if self._can_be_thin(schema, workload):
+            mix = find_mix_sides(schema)
+            if mix != (usual or find_mesh_sides(schema)):
+                return mix
         if not usual:
-            return self._mesh_sides(workload, schema) if self.shares is None else None
+            return add_mesh_sides(workload, schema) if self.shares is None else None
         if self.shares is not None:
             earlier = find_layout(schema)
             if earlier is not None and len(self.shares) == len(earlier.sizes):
                 return None  # releases that have shares and no sides are of an earlier version
         return add_sides(workload, usual)
 
-    @staticmethod
-    def _mesh_sides(workload: str, schema: Schema) -> tuple[int, ...] | None:
-        """The sides of squares of a mesh where a workload names others than the usual ones; else None."""
-        usual, levels = find_mesh_sides(schema), find_level_sides(schema)
-        named = ",".join(str(levels.get(item.strip(), item)) for item in workload.split(","))
-        sides = add_sides(named, usual, find_longest(schema)) if usual else ()
-        return sides if sides != usual else None
+    def _can_be_thin(self, schema: Schema, workload: str) -> bool:
+        """Tell whether a map may be so thin that its cells are hardly measured: where the mix is asked and no more."""
+        is_plain = workload == MIX and self.shares is None and not (schema.areas or self.tables or self.exact)
+        return is_plain and can_be_thin(self.guarantee()) and fits_squares(schema, DENSE_CELLS)
 
     def is_large(self, schema: Schema) -> bool:
         """Tell whether a table is opened by halves where people are: it is too large to visit every cell."""

@@ -23,9 +23,10 @@ import numpy as np
 
 from sudare.errors import ParameterError
 from sudare.methods.table.levels import LeafLayout, LevelShares
-from sudare.methods.table.squares import SquareLayout
+from sudare.methods.table.squares import SquareLayout, find_level_sides, find_longest, find_mesh_sides
 from sudare.noise import SeededRng
 from sudare.noise.uniform import draw_below
+from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Integers, Reals
 
 MIX = "mix"  # cells, squares of all sizes, irregular regions, rectangles, in equal parts: has measured shares
@@ -119,6 +120,14 @@ def add_sides(workload: str, sides: tuple[int, ...], longest: int | None = None)
         if is_new and all(max(side, other) % min(side, other) == 0 for other in kept):
             kept.append(side)
     return tuple(sorted({*kept, 1}, reverse=True))
+
+
+def add_mesh_sides(workload: str, schema: Schema) -> tuple[int, ...] | None:
+    """The sides of squares of a mesh where a workload names others than the usual ones; else None."""
+    usual, levels = find_mesh_sides(schema), find_level_sides(schema)
+    named = ",".join(str(levels.get(item.strip(), item)) for item in workload.split(","))
+    sides = add_sides(named, usual, find_longest(schema)) if usual else ()
+    return sides if sides != usual else None
 
 
 def _is_file(item: str) -> bool:
