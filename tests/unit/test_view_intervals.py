@@ -117,6 +117,47 @@ def test_rounded_numbers_may_lie_where_a_leaf_is_cut_the_less_the_finer_it_is_cu
     assert heaps.tolist() == pytest.approx([0.0, heap, 0.0])
 
 
+def _make_tenths(heaps: list[int]) -> tuple[LeafAxis, np.ndarray]:
+    """Leaves of a tenth from 0 to 8 with a record each, some of them with a hundred."""
+    ends = [Fraction(place, 10) for place in range(81)]
+    axis = LeafAxis(codes=np.arange(80), lows=tuple(ends[:-1]), highs=tuple(ends[1:]))
+    shares = np.ones(80)
+    shares[heaps] = 100.0
+    return axis, shares / shares.sum()
+
+
+def test_leaves_that_stand_out_at_round_numbers_are_heaps_there() -> None:
+    rounded, anywhere = [10, 20, 30, 40, 50, 60, 70, 75], [7, 13, 20, 32, 41, 48, 59, 66]
+
+    heaped = LeafAxis.find_heaped(*_make_tenths(rounded))
+
+    assert np.flatnonzero(heaped).tolist() == rounded
+    assert heaped[rounded].min() > 0.85
+    assert not LeafAxis.find_heaped(*_make_tenths(anywhere)).any()
+    assert not LeafAxis.find_heaped(*_make_tenths([])).any()
+    assert not LeafAxis.find_heaped(*_make_tenths([20])).any()  # one may be there by chance
+
+
+def test_numbers_without_a_grain_that_are_mostly_whole_are_counted_up_to_a_closed_end() -> None:
+    """Ages of which a few are no whole years: `<= 3` left out everybody of 3, whom `> 3` counted."""
+    generator = np.random.default_rng(8)
+    years = generator.integers(0, 8, 8_000).astype(float)
+    years[:80] = generator.random(80) * 7.9
+    source = SizeSource(years, generator.integers(0, 2, years.size))
+    view = open_view(View(epsilon=20, neighbours="add-remove").publish(source, rng=SeededRng(6)))
+    asked = {
+        "<= 3": (years <= 3).sum(), "> 3": (years > 3).sum(), "< 3": (years < 3).sum(),
+        "BETWEEN 2 AND 5": ((years >= 2) & (years <= 5)).sum(),
+    }  # fmt: skip
+    found = {condition: view.sql(f"SELECT COUNT(*) FROM view WHERE size {condition}").rows[0][0] for condition in asked}
+
+    assert {condition: each.value for condition, each in found.items()} == pytest.approx(asked, abs=200)
+    assert all(found[condition].low <= true <= found[condition].high for condition, true in asked.items())
+    assert found["<= 3"].value + found["> 3"].value == pytest.approx(
+        view.sql("SELECT COUNT(*) FROM view").rows[0][0].value
+    )
+
+
 def test_a_cut_leaf_moves_an_interval_no_farther_than_all_of_its_records(stored: TableView) -> None:
     """Both sides were as long as if a leaf could lie beyond its ends: 2.3 times its records instead of 1."""
     axis, counts = stored.axes[0], stored.count_leaves(0)

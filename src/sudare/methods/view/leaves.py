@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
@@ -34,6 +34,9 @@ SMOOTH_LUMPS = 0.2  # of a leaf's records: what may lie together even where neig
 LEAST_HEAP = 0.3  # of a leaf without a grain: what may lie where it is cut, if the question is finer than the numbers
 MOST_PLACES = 1000  # that the numbers of a leaf are rounded to
 FEW_PLACES = (0.0, 1 / 3, 1 / 2, 2 / 3, 1.0)  # of a leaf, with so few of them that a place has more than LEAST_HEAP
+STANDS_OUT = 2.0  # times as dense as both neighbours: from there on a leaf holds a heap
+ROUND = 5  # widths of a leaf, of which the start of a leaf is a multiple if it is rounder than others
+FEW_HEAPS = 4.0  # that begin as round as chance has it are supposed beside those of an attribute
 SHIFT_DEVIATION = 0.2  # of the grain: 95 % reach from whole numbers to numbers spread evenly
 MOST_FINE_CELLS = 100_100  # of one attribute: what a source is asked to tell apart
 MOST_FINE_CELLS_TOGETHER = 400_000
@@ -64,6 +67,22 @@ class LeafWeights:
         """Weigh whole leaves: nothing inside them matters."""
         none = np.zeros(mean.size)
         return cls(mean, none, none)
+
+    def settle(self, heaped: Reals) -> LeafWeights:
+        """Weigh the heaps of leaves, which lie at their start, by what the start weighs, where a leaf is cut there.
+
+        `heaped`: the share of the records of every leaf that are a heap. What is known of the ends does not change.
+        """
+        if self.heaps is None or self.ends is None:
+            return self
+        places = [leaf for leaf in np.flatnonzero(self.heaps == 1.0).tolist() if heaped[leaf] > 0]
+        if not places:
+            return self
+        low, high = (end[places] for end in self.ends)
+        mean, own = self.mean.copy(), self.mean[places]
+        at_start = np.where(own - low < high - own, high, low)  # hardly any of the leaf is on the side of its start
+        mean[places] = own + heaped[places] * (at_start - own)
+        return replace(self, mean=mean)
 
     @property
     def is_even(self) -> bool:
@@ -285,6 +304,26 @@ class LeafAxis:
         lumps[: self.counted] = np.clip(1.0 - explained, SMOOTH_LUMPS, 1.0)
         return lumps
 
+    def find_heaped(self, shares: Reals) -> Reals:
+        """The share of the records of every leaf that are supposed to lie at its start: numbers are often rounded.
+
+        A leaf without a grain holds a heap as far as it is more than twice as dense as the denser of its neighbours,
+        and wholly where they are empty. Heaps at any place begin one leaf in ROUND at a multiple of ROUND times its
+        width; if most do, numbers are rounded, and the heap of such a leaf lies at its start.
+        """
+        heaped, counted = np.zeros(self.size), np.maximum(shares[: self.counted], 0.0)
+        if self.grain is not None or self.counted < 2:
+            return heaped
+        widths = np.maximum(self.stops - self.starts, np.finfo(float).tiny)
+        density = counted / widths
+        beside = np.maximum(np.append(0.0, density[:-1]), np.append(density[1:], 0.0))
+        explained = np.where(density > 0, beside / np.where(density > 0, density, 1.0), 1.0)
+        heaps = np.clip(1.0 - STANDS_OUT * explained, 0.0, 1.0)
+        steps = self.starts / (ROUND * widths)
+        is_round = np.abs(steps - np.rint(steps)) < 1e-6 * np.maximum(1.0, np.abs(steps))
+        heaped[: self.counted] = heaps * is_round * _find_rounded(heaps * counted, is_round)
+        return heaped
+
     def _slopes(self, mean: Reals) -> Reals:
         """How steep weights are around every leaf; jumps where a condition ends are none."""
         slopes = np.zeros(self.counted)
@@ -354,6 +393,20 @@ class LeafAxis:
         steep = linear + 2 * quadratic * middle
         low_weight, high_weight = (constant + linear * end + quadratic * end**2 for end in (bottom, top))
         return share, low_weight, high_weight, mean, mean**2 + steep**2 * spread, steep
+
+
+def _find_rounded(records: Reals, is_round: Booleans) -> float:
+    """How likely the heap of a leaf with a round start lies there, by the records of all heaps of an attribute.
+
+    0 unless at least half of them are rounded, beside FEW_HEAPS that lie anywhere.
+    """
+    if not records.any():
+        return 0.0
+    number = float(records.sum() ** 2 / (records @ records))  # of heaps, if all were as large as the largest ones
+    share = float(records[is_round].sum() / records.sum())
+    share = (number * share + FEW_HEAPS / ROUND) / (number + FEW_HEAPS)
+    rounded = max(0.0, (share - 1 / ROUND) / (1 - 1 / ROUND))
+    return rounded / (rounded + (1 - rounded) / ROUND) if rounded >= 0.5 else 0.0
 
 
 def _find_heap(share: float) -> float:

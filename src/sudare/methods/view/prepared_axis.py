@@ -56,6 +56,7 @@ class LeafFacts:
     groups: Codes  # of these leaves
     group_sizes: Codes
     trends: tuple[float, float]  # of weights on one side of 0, and on both
+    heaped: Reals | None = None  # the share of every leaf that is a heap at its start; None: no leaf has any
 
 
 class LeafSums(Protocol):
@@ -131,6 +132,8 @@ def prepare_rows(
 ) -> list[PreparedAxis]:
     """Work out what follows from some weights of one attribute."""
     read = [facts.axis.read(weights) for weights in given]
+    if facts.heaped is not None:
+        read = [weights.settle(facts.heaped) for weights in read]
     if len(read) == 1 and read[0].cut is not None and not read[0].cut:
         return [_prepare_whole(attribute, given[0], read[0], facts, sums)]
     rows = _WeightRows(read, facts)

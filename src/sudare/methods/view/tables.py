@@ -234,9 +234,10 @@ class TableView:
             faint = self.faint[axis] if self.faint else np.zeros(shares.size)
             trends = (TREND, TREND_OF_MEANS) if self.records is None else (TREND_BEYOND, TREND_BEYOND)
             faint_alone = np.where(alone, faint, 0.0)
+            heaped = self.axes[axis].find_heaped(shares)
             self._facts[axis] = LeafFacts(
                 self.axes[axis], shares, masses, faint, np.sqrt(faint), faint_alone, float(faint_alone.sum()),
-                np.flatnonzero(is_grouped), own, sizes, trends,
+                np.flatnonzero(is_grouped), own, sizes, trends, heaped if heaped.any() else None,
             )  # fmt: skip
         return self._facts[axis]
 
