@@ -307,3 +307,11 @@ def test_what_was_read_off_the_data_is_marked_and_told() -> None:
 
     assert [attribute.from_data for attribute in schema.attributes] == [True, True]
     assert Schema.from_dict(schema.to_dict()) == schema
+
+
+def test_of_columns_whose_names_differ_in_case_only_the_first_is_drafted() -> None:
+    path = write_table({"W": lambda row: row % 3, "w": lambda row: "ab"[row % 2]}, rows=600)
+    proposed = sources.propose_schema(path).toml
+
+    assert set(draft(path)) == {"W"}
+    assert "# w is left out, and will not be published: its name and W differ in case only" in proposed

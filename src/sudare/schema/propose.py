@@ -108,7 +108,7 @@ def draft(table: TableFacts, name: str) -> SchemaDraft:
     """Draft a schema file, and the files of values that it names."""
     if not table.columns:
         raise SchemaError("the data have no columns; nothing can be proposed. The first line must name them")
-    guesses = {column.name: guess(column) for column in table.columns}
+    guesses = _leave_out_twins({column.name: guess(column) for column in table.columns})
     if not any(guessed.keys for guessed in guesses.values()):  # a file must declare something, if only to be corrected
         guesses = {name: replace(guessed, keys={"role": '"identifier"'}) for name, guessed in guesses.items()}
     roles = find_roles(table, guesses)
@@ -123,6 +123,19 @@ def draft(table: TableFacts, name: str) -> SchemaDraft:
         lines += _write_attribute(column, guessed, roles.get(column.name))
     lines += _write_impossible(table, guesses)
     return SchemaDraft(name=name or "data", toml="\n".join(lines).rstrip("\n") + "\n", files=files)
+
+
+def _leave_out_twins(guesses: Mapping[str, Guess]) -> dict[str, Guess]:
+    """Leave out columns whose names an earlier one has in other letter case: no file of a release can hold both."""
+    kept: dict[str, str] = {}
+    drafted = {}
+    for name, guessed in guesses.items():
+        first = kept.setdefault(name.casefold(), name) if guessed.keys else name
+        if first != name:
+            reason = text("its name and {first} differ in case only; rename it to publish both", first=first)
+            guessed = Guess(keys={}, comments=(reason,))
+        drafted[name] = guessed
+    return drafted
 
 
 def _make_file_name(name: str) -> str:
