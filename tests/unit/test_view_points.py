@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import sudare as sd
+from sudare.asking.axes import AxisDemand, _weigh_rows, make_points
+from sudare.asking.protocol import AttributeCells
 from sudare.methods.view import OpenedView, View, open_view
 from sudare.methods.view.leaves import cut_schema, find_heaps
 from sudare.noise import SeededRng
@@ -131,3 +133,34 @@ def test_a_heap_at_the_last_edge_is_counted_by_itself(tmp_path: Path) -> None:
     assert found.high - found.low < 20
     assert isinstance(mean, sd.Estimate)
     assert mean.low <= (30_000 + low.sum()) / 4_000 <= mean.high
+
+
+CURVED = ("LN(amount + 1)", "SQRT(amount)", "1 / (amount + 10)", "EXP(-amount / 1000)", "ABS(amount - 1)")
+
+
+@pytest.mark.parametrize("function", CURVED)
+def test_means_of_curved_functions_hold_though_most_of_a_wide_bin_is_one_value(tmp_path: Path, function: str) -> None:
+    amounts = np.concatenate([np.ones(1_600), np.exp(np.random.default_rng(2).normal(7.3, 0.8, 400))])
+    path = tmp_path / "amounts.csv"
+    path.write_text("\n".join(["amount", *map(repr, amounts.tolist())]) + "\n", encoding="utf-8")
+    domain = NumberBins.of_width(0, 60_000, 5_000)
+    schema = Schema(name="amounts", attributes=(Attribute(name="amount", domain=domain, grain=Fraction(0)),))
+    with sd.open(path, schema) as source:  # so much noise that the leaf of 1 is thousands wide
+        view = open_view(View(epsilon=Fraction(1, 10), neighbours="add-remove").publish(source, rng=SeededRng(5)))
+    names = {"LN": np.log, "SQRT": np.sqrt, "EXP": np.exp, "ABS": np.abs, "amount": amounts}
+    truth = float(np.mean(eval(function, names)))
+
+    found = view.sql(f'SELECT AVG({function}) FROM "view"').rows[0][0]
+
+    assert found.low <= truth <= found.high
+
+
+def test_a_straight_line_through_a_wide_bin_is_as_unsure_as_numbers_spread_over_it() -> None:
+    cells = AttributeCells(np.arange(2), (Fraction(0), Fraction(5_000), Fraction(10_000)))
+    points = make_points(cells, AxisDemand(is_summed=True), "amount")
+
+    line, curve = _weigh_rows(points, [points.values, np.log(points.values + 1)])
+
+    assert line.variance == pytest.approx([5_000**2 / 12] * 2, rel=1e-6)
+    assert curve.variance[0] == pytest.approx((curve.mean[0] - 0) ** 2 / 3, rel=1e-3)
+    assert curve.variance[1] < 1.5 * (np.log(10_001) - np.log(5_001)) ** 2 / 12

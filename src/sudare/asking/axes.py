@@ -1,8 +1,8 @@
 """The values of an attribute as a statement needs them: points with the share of their cell that they stand for.
 
 A cell that a condition cuts is cut into pieces, and its values are taken as spread evenly over it. A piece that counts
-as a whole is one point; where numbers are added, a piece of few values has them all, and a wide one eight points that
-give the mean of every polynomial exactly (Gauss and Legendre).
+as a whole is one point; where numbers are added, a piece of few values has them all, and a wide one eight points, its
+ends among them, that give the mean of a polynomial exactly (Lobatto).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ MOST_WEIGHED = 4096  # weights that a statement keeps
 MOST_KEPT = 2**21  # numbers of points, masks, sums and conditions, kept from one statement to the next: 16 MB each
 POINT_CELL = Fraction(1, 10**8)  # of all numbers: a narrower cell holds one number, where it begins (the last: ends)
 POINTS = 8  # of a wide piece, and values of a piece that are looked at one by one
+NEXT_TO_END = 1e-9  # of a piece: how far within it the points at its ends lie, so that conditions take them for its own
+CROWDED = 1 / 3  # of the squared way to the farthest weight of a cell: as (w/2)^2 / 3 = w^2 / 12 is of a number spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +199,20 @@ def _weigh_rows(points: AxisPoints, given: Sequence[NDArray[Any]]) -> list[AxisW
     low, high = (bound.reduceat(weights, starts, axis=1) for bound in (np.minimum, np.maximum))
     is_even = low == high  # exactly so: shares add up to 1 but for rounding, which would look like a condition
     mean, square = np.where(is_even, low, mean), np.where(is_even, low * low, square)
+    square = _allow_for_crowds(mean, square, low, high)
     return [AxisWeight(*rows) for rows in zip(mean, square, low, high, strict=True)]
+
+
+def _allow_for_crowds(mean: Reals, square: Reals, low: Reals, high: Reals) -> Reals:
+    """The mean squares of weights, larger where most of a curved function lies at one end of its cell.
+
+    All values of a cell may be one, where the function is farthest from its mean: the interval reaches it. A straight
+    line varies by just that if its values are spread, and weights of 0 and 1 are left to who counts them.
+    """
+    farthest = np.maximum(mean - low, high - mean)
+    is_count = (low == 0) & (high == 1) & (square == mean)
+    crowded: Reals = np.where(is_count, square, np.maximum(square, mean * mean + CROWDED * farthest * farthest))
+    return crowded
 
 
 def _weigh_mask(points: AxisPoints, weights: Reals) -> AxisWeight:
@@ -316,10 +331,12 @@ def _mark_edges(cells: AttributeCells) -> tuple[list[Fraction | int], Reals, Rea
 
 
 @lru_cache(maxsize=1)
-def _find_gauss_points() -> tuple[Reals, Reals]:
-    """The points of Gauss and Legendre between -1 and 1, and their weights."""
-    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
-    return nodes, weights
+def _find_lobatto_points() -> tuple[Reals, Reals]:
+    """The points of Lobatto from -1 to 1, and their weights: exact for polynomials up to degree 2 POINTS - 3."""
+    legendre = np.polynomial.Legendre.basis(POINTS - 1)
+    nodes = np.concatenate([[-1.0], np.sort(legendre.deriv().roots().real), [1.0]])
+    nodes = (nodes - nodes[::-1]) / 2  # exactly as far on both sides
+    return nodes, 2.0 / (POINTS * (POINTS - 1) * legendre(np.abs(nodes)) ** 2)
 
 
 class _Pieces:
@@ -407,19 +424,21 @@ class _Pieces:
         return numbers
 
     def _spread(self, widths: Reals, shares: Reals, middles: Reals) -> tuple[Codes, Reals, Reals]:
-        """Several points a piece: all its values where they are few, else those of Gauss."""
+        """Several points a piece: all its values where they are few, else those of Lobatto."""
         size = 1.0 if self.step is None else float(self.step)
         few = (widths <= POINTS) if self.step is not None else np.zeros(widths.size, dtype=bool)
         counts = np.where(few, np.maximum(widths, 1), POINTS).astype(np.int64)
         owner = np.repeat(np.arange(widths.size), counts)
         rank = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
         wide = ~few[owner]
-        gauss = np.minimum(rank, POINTS - 1)
-        nodes, gauss_weights = _find_gauss_points()
+        place = np.minimum(rank, POINTS - 1)
+        nodes, node_weights = _find_lobatto_points()
+        reach = widths[owner] / 2
+        most = reach - (NEXT_TO_END * widths[owner] if self.step is None else 0.5)  # its first and its last value
         values = np.where(
             wide,
-            middles[owner] + nodes[gauss] * widths[owner] * size / 2,
+            middles[owner] + np.clip(nodes[place] * reach, -most, most) * size,
             np.where(counts[owner] > 1, self._read(self.lows[owner] + rank), middles[owner]),
         )
-        weights = np.where(wide, gauss_weights[gauss] / 2, 1.0 / counts[owner])
+        weights = np.where(wide, node_weights[place] / 2, 1.0 / counts[owner])
         return self.cells[owner], shares[owner] * weights, values

@@ -290,6 +290,10 @@ def demand(node: Expression, axes: Axes, *, is_summed: bool = False) -> None:
         _demand_zero(singular, axes, is_root=isinstance(node, Call) and node.name == "SQRT")
         for child in children(node):
             demand(child, axes, is_summed=is_summed)
+    elif is_summed and isinstance(node, Call) and node.name == "ABS" and len(node.arguments) == 1:
+        if linear(node.arguments[0]) is not None:
+            _demand_comparison("<", node.arguments[0], Literal("number", Fraction(0)), axes)  # where it turns
+        demand(node.arguments[0], axes, is_summed=True)
     elif isinstance(node, CaseWhen):
         for condition, value in node.branches:
             demand(condition, axes)
