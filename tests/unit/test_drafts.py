@@ -137,7 +137,7 @@ def test_a_float_that_is_no_number_is_missing_and_not_beside_its_grain() -> None
 
 def test_ranges_come_from_the_whole_column_and_not_from_its_first_rows() -> None:
     late = {
-        "amount": lambda row: row if row < 24_000 else 10**7 + row,
+        "amount": lambda row: row * row % 24_007 if row < 24_000 else 10**7 + row,
         "text number": lambda row: f"{row % 5_000}.5" if row < 24_000 else "-999.5",
         "day": lambda row: date(2020, 1, 1) + timedelta(days=row % 3_000 if row < 24_000 else 9_000),
         "time": lambda row: f"20{10 + row // 2_000}-01-01T00:{row % 60:02d}:{row // 60 % 60:02d}Z",
@@ -315,3 +315,22 @@ def test_of_columns_whose_names_differ_in_case_only_the_first_is_drafted() -> No
 
     assert set(draft(path)) == {"W"}
     assert "# w is left out, and will not be published: its name and W differ in case only" in proposed
+
+
+def test_numbers_that_were_given_and_not_measured_are_no_attributes() -> None:
+    chance = random.Random(5)
+    households = [number for number in range(1, 601) for _ in range(chance.randint(1, 4))]
+    columns: dict[str, Callable[[int], object]] = {
+        "db030": lambda row: households[row],
+        "rb030": lambda row: 7 * row + 101,
+        "income": lambda row: chance.randint(0, 900),
+        "paid": lambda row: chance.randint(0, 10**7),
+    }
+    path = write_table(columns, rows=len(households))
+    proposed = sources.propose_schema(path).toml
+    found = draft(path)
+
+    assert "db030" not in found
+    assert "# ? Does db030 name persons, each with several rows?" in proposed
+    assert found["rb030"]["role"] == "identifier"
+    assert found["income"]["kind"] == found["paid"]["kind"] == "number"

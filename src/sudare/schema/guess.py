@@ -6,6 +6,7 @@ confirmed, holds for the table it was drawn from. What fits no kind is left out,
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -29,6 +30,9 @@ MOST_CODES = 10  # a run of integers this short is a code, not a measurement
 MOST_CODES_SEEN = 12  # different whole numbers that are codes if each has many rows
 SPAN_OF_CODES = 50
 LEAST_ROWS = 50  # a column of fewer rows may be unique by chance
+LEAST_BY_CHANCE = (
+    20  # repeated numbers, or gaps, that measured numbers would have: where there are none, they were given
+)
 MOST_BINS = 20  # that a proposed cut has; more are hard to correct by hand
 MOST_DAYS = 62  # that are cut into single days
 MOST_MONTHS = 36  # that days are cut into; a longer span of days is cut into years
@@ -97,7 +101,8 @@ class ColumnFacts:
     rows, `middle` and `tail` the numbers that half and a twentieth of the rows reach. `distinct` does not count missing
     values; where `values` is None it may be a lower bound. `marks` stand for missing values. `mesh` is what mesh codes
     were seen: digits, first-level codes, rows of anything else. `grain` is what the numbers of all rows were seen to
-    be multiples of. `unreadable` names a type that cannot be read.
+    be multiples of. `is_given` tells whole numbers that no measurement gives (`are_given`). `unreadable` names a type
+    that cannot be read.
     """
 
     name: str
@@ -120,6 +125,7 @@ class ColumnFacts:
     date_format: str | None = None
     mesh: tuple[int, tuple[str, ...], int] | None = None
     grain: Fraction | None = None
+    is_given: bool = False
     unreadable: str | None = None
 
 
@@ -255,7 +261,7 @@ def _guess_identifier(column: ColumnFacts) -> Guess | None:
     has_names = column.type in ("integer", "text") and column.distinct > MOST_REPEATED_NAMES
     is_person = bool(_PERSON.search(column.name)) and bool(_ID.search(column.name))
     is_named = (is_person or bool(_NAMES_SOMEBODY.search(column.name))) and not _POSTAL.search(column.name)
-    if has_names and is_long and column.is_unique is False and is_named:
+    if has_names and is_long and column.is_unique is False and (is_named or column.is_given):
         return _leave_out(text("its values seem to name persons or things, and repeat"))
     known = column.distinct >= (column.rows or 0) if column.present is None else column.is_unique
     if not is_long or known is False or (known is None and column.type == "date"):
@@ -263,9 +269,27 @@ def _guess_identifier(column: ColumnFacts) -> Guess | None:
     if column.type == "text" and (known or known is None):
         return _name_identifier(known)
     is_whole = column.type == "integer" or (column.number_format is not None and column.is_whole is True)
-    if is_whole and (_is_run(column) or _ID.search(column.name)):
+    if is_whole and (column.is_given or _is_run(column) or _ID.search(column.name)):
         return _name_identifier(known)
     return None
+
+
+def are_given(texts: Sequence[str]) -> bool:
+    """Tell whole numbers that were given to rows, persons or households from measured ones, by the rows of a sample.
+
+    Numbers spread over a span of s leave s exp(-n/s) of it out in n rows, and n(n - 1)/2s pairs of rows share one, or
+    more of both if they are spread unevenly. Where there should be many and there is none, somebody counted.
+
+    >>> are_given([str(5 * row + 1) for row in range(500)]), are_given([str(n // 2) for n in range(900)])
+    (True, True)
+    """
+    if len(texts) <= LEAST_ROWS or not all(map(_PLAIN_INTEGER.fullmatch, texts)):
+        return False
+    numbers = {int(text) for text in texts}
+    rows, span = len(texts), max(numbers) - min(numbers) + 1
+    if len(numbers) == rows:
+        return rows * (rows - 1) > 2 * LEAST_BY_CHANCE * span
+    return len(numbers) == span and span * math.exp(-rows / span) > LEAST_BY_CHANCE
 
 
 def _is_run(column: ColumnFacts) -> bool:
@@ -530,12 +554,12 @@ def repeats(column: ColumnFacts) -> bool:
         return is_long and column.rows is not None and 1 < column.distinct < column.rows
     is_named = bool(_ID.search(column.name)) and not _POSTAL.search(column.name) and column.type in ("text", "integer")
     is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
-    return column.is_unique is False and column.distinct > 20 and (is_named or is_long)
+    return column.is_unique is False and column.distinct > 20 and (is_named or is_long or column.is_given)
 
 
 def rank_person(column: ColumnFacts) -> int:
     """Rank how likely a column names persons: by a word for persons, by a word for identifiers, by its shape."""
-    return 2 * bool(_PERSON.search(column.name)) + bool(_ID.search(column.name))
+    return 2 * bool(_PERSON.search(column.name)) + bool(_ID.search(column.name) or column.is_given)
 
 
 def write_list(texts: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sudare.schema.guess import are_mesh_codes, find_grain, find_type
+from sudare.schema.guess import are_given, are_mesh_codes, find_grain, find_type
 from sudare.schema.mesh import MESH_TEXT
 from sudare.schema.office import find_number_format, read_japanese_day, read_number_format
 from sudare.schema.propose import MARKS, ColumnFacts, TableFacts
@@ -270,6 +270,9 @@ def _conclude(engine: Engine, sketch: ColumnSketch, rows: int) -> ColumnFacts:
         return ColumnFacts(name=column.name, type="text", distinct=0, rows=rows, unreadable=column.type)
     facts = _conclude_counted(sketch, rows) if sketch.counts is not None else _conclude_measured(engine, sketch, rows)
     facts = replace(facts, rows=rows, sample=facts.sample or tuple(sorted(sketch.sample_values))[:_FEW])
+    if facts.type == "integer":
+        present = [text for text in sketch.sample if text and text not in MARKS]
+        facts = replace(facts, is_given=are_given(present))
     if facts.type not in ("integer", "number"):
         return facts
     numbers = _sort_numbers(sketch, facts.number_format)
