@@ -217,3 +217,16 @@ def test_a_hidden_law_that_is_not_level_is_certified_by_its_steepest_pair() -> N
 
     assert find_worst_slope(law) <= certify_hidden(law) <= 0.01 + spread
     assert certify_hidden(law) <= find_worst_slope(law) * (1 + 1e-6)
+
+
+def test_islands_far_from_each_other_keep_their_promise_under_a_cap() -> None:
+    grid = PlaneGrid(rows=1, columns=330, cell_height_metres=200, cell_width_metres=200)
+    land, people = np.zeros(330), np.zeros(330)
+    land[[0, 195, 225, 226, 329]], people[[225, 226, 329]] = 1, (2, 2, 1)
+    method = Location(grid=grid, epsilon_per_metre="0.015", mode="fair", weights=land, prior=people)
+
+    law = method.mechanism()
+
+    assert isinstance(law, HiddenMechanism)
+    assert certify_hidden(law) <= 0.015
+    assert method.preview().tight.epsilon <= 0.015

@@ -5,8 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sudare.errors import ParameterError
-from sudare.methods.location import Location, kernel, near, tight
+from sudare.errors import ParameterError, ReleaseError
+from sudare.methods.location import Location, kernel, near, nearby, tight
+from sudare.methods.location.device_file import DeviceFile, certify_law, hash_facts
 from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.kernel import DenseKernel
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
@@ -85,6 +86,30 @@ def test_the_certificate_of_a_large_map_is_that_of_all_pairs(kind: str, monkeypa
     assert isinstance(law.kernel, NearbyKernel)
     assert by_table.epsilon - 1e-12 <= by_pairs.epsilon <= by_table.epsilon * (1 + 1e-4)
     assert by_pairs.is_exact == by_table.is_exact
+
+
+@pytest.mark.parametrize("kind", ["roads", "points"])
+def test_a_file_of_a_large_map_is_taken_by_whoever_reads_it_first(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    treat_as_large(monkeypatch)
+    for name in ("ROAD_DECAYS", "POINT_DECAYS"):
+        monkeypatch.setattr(nearby, name, 16.0)  # so short that what lies beyond shows
+    places = MAPS[kind]
+    weights = np.random.default_rng(7).uniform(0.05, 1, places.size)
+    method = Location(grid=places, epsilon_per_metre="0.05", mode="weighted", weights=weights, slack="noise")
+    law = method.mechanism()  # pairs reach farther after beta was sought
+    claimed = certify_law(law).epsilon
+    written = DeviceFile(
+        mechanism=law, epsilon_per_metre=Fraction(1, 20), tight_epsilon_per_metre=claimed, repeat=method.repeat_use
+    ).to_dict()
+
+    read = DeviceFile.from_dict(written)
+
+    assert certify_law(read.mechanism).epsilon > claimed * (1 + 1e-9)  # by the error of a shorter reach
+    forged = {name: value for name, value in written.items() if name != "id"}
+    forged["tight_epsilon_per_metre"] = repr(claimed * (1 - 1e-3))
+    with pytest.raises(ReleaseError, match="claims epsilon"):
+        DeviceFile.from_dict({"id": hash_facts(forged)} | forged)
+    _kept_pairs.cache_clear()
 
 
 def test_rows_of_a_shorter_reach_leave_the_pairs_as_they_are() -> None:

@@ -483,6 +483,30 @@ def test_a_road_map_is_as_exact_in_both() -> None:
     assert SMALL.squares(0)[-1] == SMALL.squares(SMALL.size - 1)[0]
 
 
+def test_device_js_compares_crossings_where_people_can_be_and_no_others() -> None:
+    edges = (*((k, k + 1, 80_000 + 1_000 * (k % 7)) for k in range(29)), (3, 20, 400_000))
+    roads = RoadGraph(names=tuple(f"n{k}" for k in range(30)), edges=edges)
+    open_places = np.array([float(k % 3 != 1) for k in range(30)])
+    law = Location(grid=roads, epsilon_per_metre="0.02", mode="sharp", weights=open_places).mechanism()
+    claims = {"tight_epsilon_per_metre": certify_epsilon(law).epsilon, "repeat": RepeatUse()}
+    written = DeviceFile(mechanism=law, epsilon_per_metre=Fraction(1, 50), **claims).to_dict()  # type: ignore[arg-type]
+    too_little = _hashed(written | {"epsilon_per_metre": "19/1000", "tight_epsilon_per_metre": "0.019"})
+
+    assert run_node(PROVE, written) == "taken"
+    assert run_node(PROVE, too_little).startswith("refused: ")
+
+
+def test_both_take_a_map_on_which_one_cell_only_can_be_reported() -> None:
+    grid = PlaneGrid(rows=1, columns=2, cell_height_metres=100, cell_width_metres=100)
+    law = Location(grid=grid, epsilon_per_metre="0.02", mode="fair", weights=np.array([1.0, 0.0])).mechanism()
+    facts = DeviceFile(
+        mechanism=law, epsilon_per_metre=Fraction(1, 50), tight_epsilon_per_metre=0.0, repeat=RepeatUse()
+    ).to_dict()
+
+    assert DeviceFile.from_dict(facts).tight_epsilon_per_metre == 0
+    assert run_node(PROVE, facts) == "taken"
+
+
 def test_device_js_sums_shapes_whose_points_lie_far_apart_as_python_does() -> None:
     grid = PlaneGrid(rows=4, columns=60, cell_height_metres=100, cell_width_metres=100)
     rows, columns = np.divmod(np.arange(grid.size), grid.columns)

@@ -32,9 +32,9 @@ from sudare.methods.location.capped_large import (
 from sudare.methods.location.capped_places import build_capped_places
 from sudare.methods.location.capped_weights import build_capped_weights
 from sudare.methods.location.grid import Places, PlaneGrid
-from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism, Shape
+from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism, Shape, certify_hidden
 from sudare.methods.location.mechanism import Mechanism, equal_weights, quantise_weights
-from sudare.methods.location.near import RESERVE, PointTable
+from sudare.methods.location.near import LEAST_PEAK, RESERVE, PointTable
 from sudare.methods.location.sharp import round_down
 from sudare.schema.arrays import Booleans, Integers, Reals
 
@@ -44,6 +44,9 @@ PLATEAUS = (1.2, 1.6, 2.4, 3.6)  # radius, in units of the distance to the neare
 PLATEAU_SLOPES = (100, 50)
 CAPS = 13  # tried, between the greatest prior and the greatest posterior without a cap
 LEAST_WEIGHT = 1e-7  # of the largest: columns below it are left out, and the rest is levelled again
+# share of epsilon kept for rounding, and the least that a cone must be somewhere where people can be: a cone far from
+# all of them would need a weight so large that the others round to nothing. The first that can be certified is taken.
+ROUNDINGS = ((RESERVE, LEAST_PEAK), (RESERVE, 0.5), (Fraction(1, 5_000), 0.5), (Fraction(1, 500), 0.5))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,6 +69,7 @@ class CappedProgramme:
     people: Reals
     inputs: Booleans
     named: Integers
+    least_peak: float = LEAST_PEAK
     shapes: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)  # slope and points; none: it says nothing
     lengths: Reals = field(default_factory=lambda: np.zeros((0, 0)))  # from each shape to each cell, times the slope
     kernels: Reals = field(default_factory=lambda: np.zeros((0, 0)))
@@ -75,10 +79,13 @@ class CappedProgramme:
 
     def __post_init__(self) -> None:
         cells = len(self.people)
-        self.shapes = [(0, ()), *self._list_cones(), *self._list_plateaus()]
-        self.lengths = np.array([self._measure(slope, points) for slope, points in self.shapes])
-        kernels = np.exp(-self.beta * self.lengths)
-        self.kernels = kernels / kernels[:, self.inputs].max(axis=1, keepdims=True)
+        shapes = [(0, ()), *self._list_cones(), *self._list_plateaus()]
+        lengths = np.array([self._measure(slope, points) for slope, points in shapes])
+        kernels = np.exp(-self.beta * lengths)
+        peaks = kernels[:, self.inputs].max(axis=1)
+        kept = np.flatnonzero(peaks >= self.least_peak)
+        self.shapes, self.lengths = [shapes[number] for number in kept.tolist()], lengths[kept]
+        self.kernels = kernels[kept] / peaks[kept, None]
         joint = self.people * self.kernels
         to_named = joint @ self.table.metres[:cells][:, self.named]
         self.costs, self.told = to_named.min(axis=1), self.named[to_named.argmin(axis=1)]
@@ -163,10 +170,20 @@ def build_capped_mechanism(
         if places.size > MAX_OTHER_CELLS:
             return build_capped_weights(places, epsilon, progress=progress, **options)
         return build_capped_places(places, epsilon, progress=progress, **options)
-    beta = float(epsilon * (1 - RESERVE))
-    table = PointTable.of(places, beta)
-    programme = CappedProgramme(table=table, beta=beta, people=people, inputs=inputs, named=np.flatnonzero(cells))
-    return _round(programme, _choose(programme, extra_distance), epsilon, cells)
+    for reserve, least_peak in ROUNDINGS:
+        beta, named = float(epsilon * (1 - reserve)), np.flatnonzero(cells)
+        programme = CappedProgramme(
+            table=PointTable.of(places, beta),
+            beta=beta,
+            people=people,
+            inputs=inputs,
+            named=named,
+            least_peak=least_peak,
+        )
+        law = _round(programme, _choose(programme, extra_distance), round_down(epsilon * (1 - reserve)), cells)
+        if certify_hidden(law) <= float(epsilon):
+            return law
+    raise ParameterError("no law of mode fair could be certified for this map and prior; take mode near")
 
 
 def _choose(programme: CappedProgramme, extra_distance: float) -> CappedLaw:
@@ -175,8 +192,10 @@ def _choose(programme: CappedProgramme, extra_distance: float) -> CappedLaw:
     if free is None:
         raise ParameterError("the programme of mode fair has no solution for this map; take mode sharp")
     most, fair = free.expected_distance * (1 + extra_distance), None
+    law: CappedLaw | None = free
     for cap in np.geomspace(free.cap, programme.people.max(), CAPS).tolist():
-        law = free if cap >= free.cap else programme.solve(cap)
+        if law is not None and cap < law.cap:  # what keeps a smaller cap is best for a larger one
+            law = programme.solve(cap)
         if law is None or (fair is not None and law.expected_distance > most):
             break
         if law.over_median <= MOST_OVER_MEDIAN:
@@ -192,7 +211,7 @@ def _choose(programme: CappedProgramme, extra_distance: float) -> CappedLaw:
     return fair
 
 
-def _round(programme: CappedProgramme, law: CappedLaw, epsilon: Fraction, cells: Booleans) -> HiddenMechanism:
+def _round(programme: CappedProgramme, law: CappedLaw, beta: Fraction, cells: Booleans) -> HiddenMechanism:
     """Turn a solution into exact numbers: shapes from their first point, weights over 2**40."""
     rows, columns = programme.table.rows, programme.table.columns
     largest = np.exp(-programme.beta * programme.lengths[law.columns][:, programme.inputs].min(axis=1))
@@ -205,7 +224,7 @@ def _round(programme: CappedProgramme, law: CappedLaw, epsilon: Fraction, cells:
         placed.append([kinds.setdefault((slope, shape), len(kinds)), *at, weight])
     return HiddenMechanism(
         places=programme.table.places,
-        beta_per_metre=round_down(epsilon * (1 - RESERVE)),
+        beta_per_metre=beta,
         shapes=tuple(shape for _, shape in kinds),
         slopes=tuple(slope for slope, _ in kinds),
         columns=np.array(placed),

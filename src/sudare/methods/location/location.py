@@ -229,7 +229,9 @@ class Location(Method):
     ) -> LocationPreview:
         """Tell the certified epsilon, posteriors and expected distance; nothing is spent, since no table is used."""
         bound = self.on(map)
-        return bound.measure(bound.mechanism(progress=progress))
+        measured = bound.measure(bound.mechanism(progress=progress))
+        require_kept(measured)
+        return measured
 
     def explain(self, preview: LocationPreview) -> list[Words | Listing]:
         """Tell a preview in lines, with its warnings."""

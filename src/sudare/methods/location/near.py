@@ -43,6 +43,7 @@ LAG_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)  # of the distance to the cone that a new
 APRON_DECAYS = 2.0  # how far outside a plane map cones may stand, in units of 1/epsilon
 FAR_DIRECTIONS, FAR_RINGS = 24, (0.8, 1.5, 4.0)  # points further out: on rings, in units of the map's diagonal
 RESERVE = Fraction(1, 10**5)  # share of epsilon that is kept for the slope of log s and for rounding
+LEAST_PEAK = 1e-4  # of a cone where people can be: one far from all of them would need a weight beyond the others
 RESERVES = (Fraction(1, 10**7), RESERVE, Fraction(1, 5_000), Fraction(1, 500))  # the first that can be kept is taken
 
 Points = tuple[tuple[int, int], ...]  # (point, lag in units) of a shape; points are numbered as in `PointTable`
@@ -148,7 +149,10 @@ class _Programme:
             return
         self.known.add(key)
         kernel = self.table.shape(points, self.beta) if points else np.ones(len(self.people))
-        scale = 1 / kernel[self.inputs].max()
+        peak = float(kernel[self.inputs].max())
+        if peak < LEAST_PEAK:
+            return
+        scale = 1 / peak
         costs = (self.people * kernel) @ self._to_named()
         self.shapes.append(points)
         self.kernels.append(kernel * scale)

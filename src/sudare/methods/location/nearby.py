@@ -90,9 +90,14 @@ class NearbyPairs:
             yield np.bincount(rows[is_near], minlength=last - row), others[is_near], lengths[is_near]
 
 
+def find_reach(places: Places, beta: float) -> float:
+    """Give the metres up to which pairs are needed at this beta; those at hand may reach farther."""
+    return (ROAD_DECAYS if isinstance(places, RoadGraph) else POINT_DECAYS) / beta
+
+
 def find_nearby(places: Places, beta: float) -> NearbyPairs:
     """Find the pairs within reach at this beta; those of the last map are kept if they reach far enough."""
-    reach = (ROAD_DECAYS if isinstance(places, RoadGraph) else POINT_DECAYS) / beta
+    reach = find_reach(places, beta)
     kept: Any = places
     found = _kept_pairs(kept)
     if not found or found[0].reach < reach:
@@ -107,7 +112,7 @@ SAMPLED_PLACES = 24  # around which places are counted before pairs are searched
 
 def require_few_pairs(places: Places, beta: float, most: int = MAX_PAIRS) -> None:
     """Refuse a map with too many pairs within reach before they are searched: counted around some places."""
-    reach = (ROAD_DECAYS if isinstance(places, RoadGraph) else POINT_DECAYS) / beta
+    reach = find_reach(places, beta)
     sample = np.unique(np.linspace(0, places.size - 1, SAMPLED_PLACES).astype(np.int64))
     if isinstance(places, RoadGraph):
         from scipy.sparse.csgraph import dijkstra

@@ -36,7 +36,7 @@ def recheck_device_file(kind: type[Location], certificate: Certificate, director
     """Certify the law of the device file again, and compare promise, figures and the table of cells with it."""
     device = load_device_file(directory)
     method = kind(**read_parameters(kind, certificate))
-    measured = method.measure(device.mechanism, repeat=device.repeat)
+    measured = _take_claimed(method.measure(device.mechanism, repeat=device.repeat), device.tight_epsilon_per_metre)
     promise = dataclasses.replace(method.guarantee(), metric=device.mechanism.places.to_dict()["kind"])
     has_prior = certificate.parameters.get("prior") != "even"
     return [
@@ -46,6 +46,14 @@ def recheck_device_file(kind: type[Location], certificate: Certificate, director
         *_recheck_measures(certificate, measured, has_prior),
         _recheck_cells(certificate, directory, device, method, has_prior),
     ]
+
+
+def _take_claimed(measured: LocationPreview, claimed: float) -> LocationPreview:
+    """Take the certified epsilon of the file where it differs by the error of another computation only."""
+    tight = measured.tight
+    if not 0 < abs(tight.epsilon - claimed) <= tight.error:
+        return measured
+    return dataclasses.replace(measured, tight=dataclasses.replace(tight, epsilon=claimed))
 
 
 def _recheck_law(certificate: Certificate, device: DeviceFile, method: Location) -> CheckedClaim:

@@ -24,7 +24,7 @@ from sudare.errors import ParameterError
 from sudare.methods.location.grid import PlaneGrid, ring_offsets, rings
 from sudare.methods.location.kernel import MAX_DENSE_CELLS, distance_table
 from sudare.methods.location.mechanism import Mechanism
-from sudare.methods.location.nearby import find_nearby
+from sudare.methods.location.nearby import NearbyKernel, find_nearby, find_reach
 from sudare.methods.location.posterior import find_norms
 from sudare.methods.location.roads import RoadGraph
 from sudare.schema.arrays import Reals
@@ -37,11 +37,13 @@ MAX_PAIRS = 10**9  # of cells that are compared; the rest is bounded by the larg
 class TightEpsilon:
     """The certified epsilon per metre, and whether it is the smallest that holds or a bound above it.
 
-    `epsilon` includes the error of the floats it was computed with, so the true one is never above it.
+    `epsilon` includes the error of the floats it was computed with, so the true one is never above it. `error` is what
+    another computation may differ by: on maps that are summed over pairs within reach, which may reach farther.
     """
 
     epsilon: float
     is_exact: bool
+    error: float = 0.0
 
 
 def certify_epsilon(mechanism: Mechanism) -> TightEpsilon:
@@ -65,7 +67,11 @@ def certify_epsilon(mechanism: Mechanism) -> TightEpsilon:
     proven = TightEpsilon(epsilon=float(2 * mechanism.beta_per_metre), is_exact=False)
     slope, is_exact, error = find_steepest_slope(mechanism)
     is_exact = is_exact and are_all_reportable
-    measured = TightEpsilon(epsilon=_round_up(mechanism.beta + slope + error, 1e-14), is_exact=is_exact)
+    measured = TightEpsilon(
+        epsilon=_round_up(mechanism.beta + slope + error, 1e-14),
+        is_exact=is_exact,
+        error=2 * error if isinstance(mechanism.kernel, NearbyKernel) else 0.0,
+    )
     if is_exact and not mechanism.beta + slope - error <= proven.epsilon * (1 + 1e-9):
         raise ParameterError(
             "this map needs epsilon {measured} per metre, more than its distances could ever need if they were a metric"
@@ -110,7 +116,8 @@ def _slope_by_pairs(mechanism: Mechanism, level: Reals) -> tuple[float, float, b
         is_input = ~np.isnan(rise) & (metres > 0)
         best = max(best, float((rise[is_input] / metres[is_input]).max(initial=0.0)))
         shortest = min(shortest, float(metres[is_input].min(initial=math.inf)))
-    beyond = float(np.nanmax(level) - np.nanmin(level)) / pairs.reach
+    # the reach of this beta, not that of the pairs at hand: whoever certifies the law anew finds the same
+    beyond = float(np.nanmax(level) - np.nanmin(level)) / find_reach(mechanism.places, mechanism.beta)
     return max(best, beyond), shortest, beyond <= best
 
 
@@ -154,7 +161,7 @@ def _largest_rise(grid: PlaneGrid, level: Reals, metres: float) -> float:
 
     high = np.where(np.isnan(level), -np.inf, level)
     for axis, side in enumerate((grid.cell_height_metres, grid.cell_width_metres)):
-        reach = min(int(metres / float(side)), level.shape[axis])
+        reach = min(int(metres / float(side) * (1 + 1e-9)), level.shape[axis])  # a whole number may fall just below
         high = ndimage.maximum_filter1d(high, 2 * reach + 1, axis=axis, mode="constant", cval=-np.inf)
     return float(np.nanmax(high - level))
 

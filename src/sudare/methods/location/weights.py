@@ -153,6 +153,8 @@ def find_fair_weights(
     kernel = replace(kernel, is_steady=True) if isinstance(kernel, DenseKernel) else kernel
     kernel = kernel.coarsen() if isinstance(kernel, NearbyKernel) else kernel  # any weights keep the promise
     equal = measure_mechanism(Mechanism(places=places, beta_per_metre=beta, weights=equal_weights(cells)))
+    if not equal.expected_distance > 0:  # one cell, or every report is the true one: nothing to even out
+        return equal_weights(cells)
     objective = FairnessObjective(
         kernel, cells, max_distance=_steady(equal.expected_distance) * (1 + BUDGET_SHARE * extra_distance)
     )
