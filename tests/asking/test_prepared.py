@@ -132,3 +132,22 @@ def test_what_a_condition_kept_is_not_used_by_a_statement_that_asks_more_of_its_
         ours, fresh = ask_both(statement, table)
 
         assert ours == fresh, statement
+
+
+def test_a_condition_on_a_name_that_a_statement_gives_is_not_taken_for_that_of_another() -> None:
+    view = open_view(View(epsilon=10).publish(Tabled(even_table()), rng=SeededRng(1)))
+    first, second = (f"SELECT {column} AS z, COUNT(*) FROM view WHERE z = 'v0' GROUP BY 1" for column in ("a0", "a1"))
+    view.sql(first)
+    view.sql(first.replace("v0", "v1"))
+
+    assert view.sql(second).rows == view.sql("SELECT a1, COUNT(*) FROM view WHERE a1 = 'v0' GROUP BY 1").rows
+
+
+def test_conditions_are_known_in_statements_that_ask_for_something_else() -> None:
+    view = open_view(View(epsilon=10).publish(Tabled(even_table()), rng=SeededRng(1)))
+    view.sql("SELECT COUNT(*) FROM view WHERE a0 = 'v0'")
+    view.sql("SELECT a1, COUNT(*) FROM view WHERE a1 = 'v0' GROUP BY a1")
+    read = parse_statement.cache_info().misses
+    view.sql("SELECT a1, COUNT(*) FROM view WHERE a0 = 'v1' GROUP BY a1")
+
+    assert parse_statement.cache_info().misses == read

@@ -209,10 +209,37 @@ def test_sums_of_numbers_allow_for_trends_that_boxes_see_in_part(stored: TableVi
     axis = stored.axes[0]
     middle = np.zeros(axis.size)
     middle[: axis.counted] = (axis.starts + axis.stops) / 2
-    graded, box = prepare_rows(0, [take(middle), take(middle > 4)], stored._find_facts(0), stored)
+    graded, box = prepare_rows(0, [take(middle), take(middle > 4)], stored.find_facts(0), stored)
 
     assert graded.doubted.variance == TREND * graded.spread.variance
     assert box.doubted == box.spread
+
+
+def test_numbers_less_their_mean_have_the_errors_that_they_would_have_by_themselves(stored: TableView) -> None:
+    axis, group = stored.axes[0], AxisWeight.exactly(np.array([1.0, 0.0]))
+    middle, width = np.zeros(axis.size), np.zeros(axis.size)
+    middle[: axis.counted], width[: axis.counted] = (axis.starts + axis.stops) / 2, axis.stops - axis.starts
+    numbers = AxisWeight(middle, middle**2 + width**2 / 12, middle - width / 2, middle + width / 2)
+    (summed,) = stored.moments_of_all([[{0: numbers, 1: group}]])  # after it, what is known of the numbers is taken
+    for factor, addend in ((1.0, -3.5), (0.001, 0.25)):
+        shifted = numbers.shift(factor, addend)
+        plain = dataclasses.replace(shifted, shifted=None)
+        quick, slow = stored.moments_of_all([[{0: shifted, 1: group}], [{0: plain, 1: group}]])
+
+        assert dataclasses.astuple(quick) == pytest.approx(dataclasses.astuple(slow), rel=1e-9, abs=1e-9)
+        assert quick.noise + quick.inside < summed.noise + summed.inside
+
+
+def test_a_count_is_the_same_after_a_sum_over_the_same_records_as_before_it(stored: TableView) -> None:
+    middle = np.zeros(stored.axes[0].size)
+    middle[: stored.axes[0].counted] = (stored.axes[0].starts + stored.axes[0].stops) / 2
+    numbers, group = AxisWeight.exactly(middle), AxisWeight.exactly(np.array([1.0, 0.0]))
+    before = stored.moments([{1: group}])
+    again = dataclasses.replace(stored)  # knows nothing yet
+    again.moments([{0: numbers, 1: group}])
+    after = again.moments([{1: group}])
+
+    assert dataclasses.astuple(after) == pytest.approx(dataclasses.astuple(before), rel=1e-9)
 
 
 def test_a_share_of_few_records_lies_between_nothing_and_all_and_a_shifted_one_need_not() -> None:

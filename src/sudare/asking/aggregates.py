@@ -304,9 +304,10 @@ def _numbers(name: str, expression: Expression, group: RecordGroup) -> Quantity 
         least, greatest = (end * most if end else 0.0 for end in (min(0.0, low), max(0.0, high)))
         summed = _add_terms(sums, least, greatest)
         return None if summed.value == 0 and _is_nobody(records, group.level) else summed
+    summed = _add_terms(sums)  # first: what a view works out for it tells the count too
     if records.moments.value <= 0 or _is_nobody(records, group.level):
         return None  # the mean of nobody
-    mean = divide(_add_terms(sums), total(records))
+    mean = divide(summed, total(records))
     return None if mean is None else _within(mean, low, high)
 
 

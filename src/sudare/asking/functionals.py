@@ -309,14 +309,14 @@ def scale_box(axes: Axes, box: PointBox, factor: float) -> PointBox:
 
 def combine(parts: Sequence[tuple[float, Functional]]) -> list[PointBox] | None:
     """A linear combination of sums over one release as one sum over disjoint boxes; None if that is too large."""
-    terms = _fold([(factor, box) for factor, functional in parts for box in functional.boxes if factor])
     axes = parts[0][1].axes
+    terms = _fold([(factor, box) for factor, functional in parts for box in functional.boxes if factor], axes)
     if len(terms) <= 1 or (len(terms) <= 16 and _are_disjoint([box for _, box in terms])):
         return [scale_box(axes, box, factor) for factor, box in terms]
     return _combine_classes(terms, axes)
 
 
-def _fold(terms: Sequence[tuple[float, PointBox]]) -> list[tuple[float, PointBox]]:
+def _fold(terms: Sequence[tuple[float, PointBox]], axes: Axes) -> list[tuple[float, PointBox]]:
     """Join terms that differ in one attribute only: their weights add up."""
     found: list[tuple[float, PointBox]] = []
     for factor, box in terms:
@@ -326,12 +326,28 @@ def _fold(terms: Sequence[tuple[float, PointBox]]) -> list[tuple[float, PointBox
                 break
             axis = _only_difference(box, other)
             if axis is not None:
-                first, second = (np.asarray(part.get(axis, 1.0)) for part in (other, box))
-                found[place] = (1.0, {**other, **box, axis: first * other_factor + second * factor})
+                line = _add_lines((other_factor, other.get(axis)), (factor, box.get(axis)), axes)
+                found[place] = (1.0, {**other, **box, axis: line})
                 break
         else:
             found.append((factor, box))
     return found
+
+
+def _add_lines(
+    first: tuple[float, NDArray[Any] | None], second: tuple[float, NDArray[Any] | None], axes: Axes
+) -> NDArray[Any]:
+    """The weights of an attribute times their factors, added up; None: every point weighs 1."""
+    (factor, line), (other_factor, other) = first, second
+    if line is not None and other is not None:
+        return line * factor + other * other_factor
+    if line is None and other is None:
+        return np.asarray(factor + other_factor)
+    weights, factor, addend = (line, factor, other_factor) if line is not None else (other, other_factor, factor)
+    made: NDArray[Any] = np.asarray(weights) * factor + addend
+    if weights is not None and weights.dtype != bool:
+        axes.note_shift(made, weights, factor, addend)
+    return made
 
 
 def _only_difference(first: PointBox, second: PointBox) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
@@ -24,7 +24,7 @@ from sudare.asking.grouped import GroupedRecords
 from sudare.asking.parser import ParsedStatement
 from sudare.asking.protocol import Answerer
 from sudare.asking.slots import GroupTable
-from sudare.asking.syntax import Expression, Literal, Operation, rebuild
+from sudare.asking.syntax import Expression, Literal, Operation, Query, Select, TableName, rebuild
 from sudare.schema import Schema
 from sudare.schema.arrays import Booleans
 
@@ -207,20 +207,13 @@ class PlacedCondition:
         return found
 
 
-class StatementTemplate:
-    """The plan of statements of one rest, without its records, and the conditions that were met in them."""
+class ConditionPool:
+    """Conditions that were met in statements over one table; those with no names of their own share one."""
 
-    def __init__(self, table: GroupTable, name: str, schemas: tuple[Schema, ...]) -> None:
-        source: GroupedRecords = table.source
-        self.table, self.name = replace(table, source=None), name
-        self.keys, self.sets = source.keys, source.sets
-        self.aggregates, self.groupings = source.aggregates, source.groupings
-        self.schemas = schemas  # kept, so that their identities stay their own
+    def __init__(self) -> None:
         self.fixed: dict[str, tuple[int, ...]] = {}  # shape of a condition -> values that must be the same
         self.conditions: dict[tuple[str, tuple[str, ...]], ConditionTemplate] = {}
         self.made: dict[tuple[str, tuple[str, ...]], PlacedCondition] = {}
-        parts = (*source.keys, *source.aggregates)
-        self.attributes = frozenset([place for part in parts for place in attributes_of(part)])  # outside of WHERE
 
     def find(self, part: StatementPart) -> ConditionTemplate | None:
         """The condition of this shape and with these fixed values, if it was met."""
@@ -243,12 +236,9 @@ class StatementTemplate:
             self.made[part.shape, part.written] = made
         return made
 
-    def keep(self, part: StatementPart, condition: Expression, parsed: ParsedStatement) -> None:
-        """Keep a condition for others of its shape."""
-        inside = set(_find_literals(condition)) - set(_find_literals([
-            self.table.items, self.table.having, self.table.qualify, self.table.windows, self.table.order,
-            self.keys, self.aggregates,
-        ]))  # fmt: skip
+    def keep(self, part: StatementPart, condition: Expression, parsed: ParsedStatement, outside: Set[int]) -> None:
+        """Keep a condition for others of its shape; `outside` are literals that stand elsewhere in its statement."""
+        inside = set(_find_literals(condition)) - outside
         known = [parsed.literals.get(start) for start in part.starts]
         free = tuple(
             (place, *found) for place, found in enumerate(known) if found is not None and id(found[0]) in inside
@@ -261,6 +251,26 @@ class StatementTemplate:
         self.fixed[part.shape] = fixed
         written = tuple(part.written[place] for place in fixed)
         self.conditions[part.shape, written] = ConditionTemplate(condition, free)
+
+
+class StatementTemplate:
+    """The plan of statements of one rest, without its records, and the conditions that were met in them."""
+
+    def __init__(self, table: GroupTable, name: str, schemas: tuple[Schema, ...], pool: ConditionPool) -> None:
+        source: GroupedRecords = table.source
+        self.table, self.name, self.pool = replace(table, source=None), name, pool
+        self.keys, self.sets = source.keys, source.sets
+        self.aggregates, self.groupings = source.aggregates, source.groupings
+        self.schemas = schemas  # kept, so that their identities stay their own
+        parts = (*source.keys, *source.aggregates)
+        self.attributes = frozenset([place for part in parts for place in attributes_of(part)])  # outside of WHERE
+
+    def find_literals(self) -> set[int]:
+        """The identities of all literals that stand in it."""
+        table = self.table
+        return set(_find_literals([
+            table.items, table.having, table.qualify, table.windows, table.order, self.keys, self.aggregates,
+        ]))  # fmt: skip
 
     def plan(self, conditions: Sequence[PlacedCondition], axes: Axes) -> GroupTable:
         """The plan of a statement with these conditions."""
@@ -284,6 +294,7 @@ class StatementTemplate:
 
 
 _templates: dict[tuple[str, tuple[str, ...], SourceKey], StatementTemplate] = {}
+_pools: dict[tuple[str, str, SourceKey], ConditionPool] = {}
 
 
 def plan_prepared(statement: str, releases: Mapping[str, Answerer], axes: Mapping[str, Axes]) -> GroupTable | None:
@@ -295,7 +306,7 @@ def plan_prepared(statement: str, releases: Mapping[str, Answerer], axes: Mappin
     template = _templates.get((rest.shape, rest.written, _identify(releases)))
     if template is None:
         return None
-    put = [template.put(condition) for condition in conditions]
+    put = [template.pool.put(condition) for condition in conditions]
     known = [condition for condition in put if condition is not None]
     return template.plan(known, axes[template.name]) if len(known) == len(put) else None
 
@@ -318,12 +329,24 @@ def keep_prepared(statement: str, parsed: ParsedStatement, table: GroupTable, re
         return
     if len(_templates) >= MOST_SHAPES:
         _templates.clear()
-    schemas = tuple(answerer.schema for answerer in releases.values())
-    template = StatementTemplate(table, name.casefold(), schemas)
-    template = _templates.setdefault((rest.shape, rest.written, _identify(releases)), template)
-    for part, term in zip(conditions, terms, strict=True):
-        if template.find(part) is None:
-            template.keep(part, term, parsed)
+        _pools.clear()
+    schemas, sources = tuple(answerer.schema for answerer in releases.values()), _identify(releases)
+    template = StatementTemplate(table, name.casefold(), schemas, _find_pool(parsed.query, sources))
+    template = _templates.setdefault((rest.shape, rest.written, sources), template)
+    unknown = [(part, term) for part, term in zip(conditions, terms, strict=True) if template.pool.find(part) is None]
+    outside = template.find_literals() | set(_find_literals(table.items)) if unknown else set()
+    for part, term in unknown:
+        template.pool.keep(part, term, parsed, outside)
+
+
+def _find_pool(query: Query, sources: SourceKey) -> ConditionPool:
+    """Where the conditions of a statement are kept: one that gives names to columns has a pool to itself."""
+    select = query.selects[0]
+    if not isinstance(select, Select) or not isinstance(select.table, TableName) or select.joins or query.named:
+        return ConditionPool()
+    if any(item.alias for item in select.items):
+        return ConditionPool()
+    return _pools.setdefault((select.table.name, select.table.alias, sources), ConditionPool())
 
 
 def _find_literals(part: Any) -> Iterable[int]:

@@ -51,13 +51,15 @@ class AxisWeight:
 
     `square - mean**2` is what a record's weight varies by inside the cell: 0 where the whole cell is counted, f(1 - f)
     where a share f of its values is, (w^2 - step^2)/12 where the number itself is added. `low` and `high`: between what
-    weights it lies there; None where nobody asks.
+    weights it lies there; None where nobody asks. `shifted`: other weights, a factor and a number, if these are the
+    others times the factor plus the number.
     """
 
     mean: Reals
     square: Reals
     low: Reals | None = None
     high: Reals | None = None
+    shifted: tuple[AxisWeight, float, float] | None = None
 
     @property
     def variance(self) -> Reals:
@@ -69,6 +71,13 @@ class AxisWeight:
     def exactly(cls, weights: Reals) -> AxisWeight:
         """Every value of a cell weighs the same."""
         return cls(weights, weights**2, weights, weights)
+
+    def shift(self, factor: float, addend: float) -> AxisWeight:
+        """These weights times a factor above 0, plus a number."""
+        mean = factor * self.mean + addend
+        square = mean * mean + factor**2 * (self.square - self.mean**2)  # where a cell is whole, exactly the square
+        low, high = (None if end is None else factor * end + addend for end in (self.low, self.high))
+        return AxisWeight(mean, square, low, high, (self, factor, addend))
 
 
 WeightBox = Mapping[int, AxisWeight]  # attribute -> weights; attributes that are not named weigh 1

@@ -363,10 +363,10 @@ class Factors:
         if product is None:
             needed = {*out, *(attribute for _, own in factors for attribute in own)}
             product = CliqueProduct(key[2], out, self._given(node, tuple(sorted(needed)), above))
-            self._asked[LAID] = self._asked.get(LAID, 0) + product.table.size
+            self._asked[LAID] = self._asked.get(LAID, 0) + product.laid_cells
             if self._asked[LAID] > MOST_LAID_CELLS:
                 self._products.clear()
-                self._asked[LAID] = product.table.size
+                self._asked[LAID] = product.laid_cells
             self._products[key] = product
         return product.weigh(factors)
 

@@ -84,6 +84,11 @@ class LeafWeights:
         mean[places] = own + heaped[places] * (at_start - own)
         return replace(self, mean=mean)
 
+    def shift(self, mean: Reals, factor: float, addend: float) -> LeafWeights:
+        """Weights that vary, times a factor above 0, plus a number; `mean` are these."""
+        ends = None if self.ends is None else (factor * self.ends[0] + addend, factor * self.ends[1] + addend)
+        return LeafWeights(mean, factor**2 * self.inside, factor * self.drift, self.heaps, ends)
+
     @property
     def is_even(self) -> bool:
         """Tell whether nothing depends on where in its leaf a record lies."""
@@ -100,6 +105,8 @@ def judge_inside(weights: Sequence[LeafWeights], records: Reals, lumps: Reals) -
 
     `lumps`: the share of the records of every leaf that may lie at one place.
     """
+    if len(weights) == 1:
+        return tuple([number] for number in _judge_one(weights[0], records[0], lumps))
     inside, drift = _stack([one.inside for one in weights]), _stack([one.drift for one in weights])
     if any(one.heaps is not None for one in weights):
         lumps = _stack([lumps if one.heaps is None else np.maximum(one.heaps, lumps) for one in weights])
@@ -114,6 +121,21 @@ def judge_inside(weights: Sequence[LeafWeights], records: Reals, lumps: Reals) -
         low, high = (held * (_stack(end) - mean) for end in zip(*ends, strict=True))
         below[known], above[known] = -np.minimum(low, high).sum(axis=1), np.maximum(low, high).sum(axis=1)
     return variance.tolist(), below.tolist(), above.tolist()
+
+
+def _judge_one(weights: LeafWeights, records: Reals, lumps: Reals) -> tuple[float, float, float]:
+    """What `judge_inside` says of one row; a count that cuts few leaves asks about these alone."""
+    mean, inside, drift, heaps, ends = weights.mean, weights.inside, weights.drift, weights.heaps, weights.ends
+    if weights.cut and ends is not None and heaps is not None:
+        places = list(weights.cut)
+        mean, inside, drift, heaps = mean[places], inside[places], drift[places], heaps[places]
+        records, lumps, ends = records[places], lumps[places], (ends[0][places], ends[1][places])
+    held = (lumps if heaps is None else np.maximum(heaps, lumps)) * records
+    variance = float((held * held + np.abs(records)) @ inside) + float(records @ drift) ** 2
+    if ends is None:
+        return variance, math.inf, math.inf
+    low, high = records * (ends[0] - mean), records * (ends[1] - mean)
+    return variance, -float(np.minimum(low, high).sum()), float(np.maximum(low, high).sum())
 
 
 def _stack(rows: Sequence[Reals]) -> Reals:
@@ -179,6 +201,10 @@ class MeanWeights(Protocol):
     @property
     def high(self) -> Reals | None:
         """The largest weight in every leaf."""
+
+    @property
+    def shifted(self) -> tuple[MeanWeights, float, float] | None:
+        """Other weights, a factor and a number, if these are the others times the factor plus the number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,7 +5,7 @@ Questions of one GROUP BY weigh the same attributes in many ways: all of these a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -28,6 +28,10 @@ TREND_BEYOND = 2.6
 SLANT = 4.0
 FEW_WEIGHTS = 8  # of leaves: 0 and 1, those of a share of a share, and leaves cut at either end
 MOST_LOOKED_AT = 4096  # leaves
+MOST_PREPARED = 2**18  # leaves whose weights are kept from one box to the next, with what follows from them
+MOST_ROW_CELLS = 2**19  # leaves in all versions that are weighed at once: 4 MB
+
+GivenWeights = Reals | LeafWeights | MeanWeights
 
 
 class AxisSpread(NamedTuple):
@@ -60,7 +64,10 @@ class LeafFacts:
 
 
 class LeafSums(Protocol):
-    """Adds up weights of leaves over coarse bins."""
+    """Adds up weights of leaves over coarse bins, and knows the leaves."""
+
+    def find_facts(self, axis: int) -> LeafFacts:
+        """What is known of the leaves of an attribute."""
 
     def weigh_rows(self, attribute: int, weights: Reals) -> Reals:
         """The mean weight of every bin, (rows, versions, bins), of weights (rows, leaves)."""
@@ -169,6 +176,86 @@ def _prepare_whole(
         noisy_cells=max(1, min(number, size - number)) if is_restricting else 0,
         faint=float(hidden @ facts.faint), faint_roots=float(hidden @ facts.faint_roots),
     )  # fmt: skip
+
+
+def shift_rows(
+    given: Sequence[MeanWeights], known: PreparedAxis, shifts: Reals, facts: LeafFacts
+) -> list[PreparedAxis]:
+    """What follows from graded weights times factors above 0 plus numbers, `shifts` (rows, 2): as of `prepare_rows`.
+
+    A mean is judged by numbers less that mean, which are such weights: nothing about the leaves is worked out anew.
+    """
+    factors, addends, old, spread = shifts[:, 0], shifts[:, 1], known.weights, known.spread
+    mean = factors[:, None] * old.mean + addends[:, None]
+    evidence = factors[:, None, None] * known.evidence + addends[:, None, None]
+    lowest, highest = float(old.mean.min()), float(old.mean.max())
+    centres, variances = (mean @ facts.shares).tolist(), (factors**2 * spread.variance).tolist()
+    bins = ((evidence[:, 0] ** 2) @ facts.bin_shares).tolist()
+    masses = ((mean != 0).astype(np.float64) @ facts.shares).tolist()
+    found = []
+    for row, (factor, addend) in enumerate(shifts.tolist()):
+        least, most, centre, variance, mass = (
+            factor * lowest + addend, factor * highest + addend, centres[row], variances[row], masses[row],
+        )  # fmt: skip
+        between = min(variance, max(0.0, bins[row] - centre * centre))
+        trend = facts.trends[1] if least < 0 < most else facts.trends[0]
+        found.append(PreparedAxis(
+            given[row], old.shift(mean[row], factor, addend), evidence[row], is_even=known.is_even, is_plain=False,
+            is_restricting=least < most, is_graded=True, is_positive=least >= 0,
+            spread=AxisSpread(centre, variance, between), doubted=AxisSpread(centre, trend * variance, trend * between),
+            mass=mass, noisy_cells=known.noisy_cells,
+            mean_square=(centre * centre + variance) / mass if mass > 0 else max(most - least, most, -least) ** 2,
+            faint=factor**2 * known.faint, faint_roots=factor**2 * known.faint_roots,
+        ))  # fmt: skip
+    return found
+
+
+class PreparedWeights:
+    """What follows from the weights of every attribute; kept, since boxes share most of their attributes."""
+
+    def __init__(self, sums: LeafSums, versions: int) -> None:
+        self.sums, self.versions = sums, versions
+        self.known: dict[tuple[int, int], PreparedAxis] = {}
+        self.leaves = 0
+
+    def prepare(self, boxes: Sequence[Mapping[int, GivenWeights]]) -> list[dict[int, PreparedAxis]]:
+        """The weights of boxes, and what follows from them."""
+        fresh: dict[int, dict[int, GivenWeights]] = {}
+        for box in boxes:
+            for axis, weights in box.items():
+                if (axis, id(weights)) not in self.known:
+                    fresh.setdefault(axis, {})[id(weights)] = weights
+        for axis, unknown in fresh.items():
+            self.leaves += self.sums.find_facts(axis).axis.size * len(unknown)
+        if self.leaves > MOST_PREPARED and self.known:
+            self.known, self.leaves = {}, 0
+            return self.prepare(boxes)
+        for axis, unknown in fresh.items():
+            self._add(axis, unknown.values())
+        return [{axis: self.known[axis, id(weights)] for axis, weights in box.items()} for box in boxes]
+
+    def _add(self, axis: int, given: Iterable[GivenWeights]) -> None:
+        facts = self.sums.find_facts(axis)
+        step = max(1, MOST_ROW_CELLS // (facts.axis.size * self.versions))
+        for rows, base in self._gather(axis, given):
+            for start in range(0, len(rows), step):
+                own = rows[start : start + step]
+                if base is None:
+                    made = prepare_rows(axis, own, facts, self.sums)
+                else:
+                    made = shift_rows(own, base, np.array([one.shifted[1:] for one in own]), facts)
+                self.known.update({(axis, id(one.given)): one for one in made})
+
+    def _gather(self, axis: int, given: Iterable[GivenWeights]) -> list[tuple[list[Any], PreparedAxis | None]]:
+        """Weights of an attribute by the known ones that they are multiples of, plus a number; None: of no others."""
+        found: dict[int, tuple[list[Any], PreparedAxis | None]] = {}
+        for weights in given:
+            shifted = None if isinstance(weights, LeafWeights | np.ndarray) else weights.shifted
+            base = None if shifted is None else self.known.get((axis, id(shifted[0])))
+            if base is not None and not base.is_graded:
+                base = None
+            found.setdefault(id(base), ([], base))[0].append(weights)
+        return list(found.values())
 
 
 class _WeightRows:

@@ -17,6 +17,9 @@ Clique = tuple[int, ...]
 Message = tuple[Reals, Clique]  # weights, (versions, values, ...), of these attributes
 
 FEW_PRODUCTS = 128  # of a product of a matrix and a vector: with fewer, a call of it costs more than they do
+# A table of many cells is summed over one attribute where it lies, if so many cells stand together there: that takes
+# less than laying it out. Chosen by CPU time on tables of 1e3 to 3e5 cells.
+MANY_CELLS, CELLS_TOGETHER = 2**13, 32
 
 
 class CliqueProduct:
@@ -24,7 +27,8 @@ class CliqueProduct:
 
     The table, whose attributes are those of factors and `out` in order, is laid out so that every sum is one product of
     matrices over its last axes: first attributes that one factor weighs alone, the largest first since it leaves least,
-    then what the others, multiplied with each other, hold.
+    then what the others, multiplied with each other, hold. A large table is summed over one attribute where it lies,
+    and what is left is laid out (`first`). `laid_cells`: how many cells were copied for that, and are kept.
     """
 
     def __init__(self, axes: Sequence[Clique], out: Clique, table: Reals) -> None:
@@ -34,15 +38,21 @@ class CliqueProduct:
         is_alone = [len(own) == 1 and own[0] not in out and uses[own[0]] == 1 for own in axes]
         alone = [(place, own[0]) for place, own in enumerate(axes) if is_alone[place]]
         alone.sort(key=lambda one: sizes[one[1]])
+        self.first = _find_first(alone, sizes) if table.size >= MANY_CELLS else None
+        if self.first is not None:
+            alone = [one for one in alone if one[0] != self.first[0]]
+            every.remove(axes[self.first[0]][0])
         rest = [place for place in range(len(axes)) if not is_alone[place]]
         held = tuple(sorted({attribute for place in rest for attribute in axes[place]}))
         both = tuple([attribute for attribute in out if attribute in held])
         free = tuple([attribute for attribute in out if attribute not in held])
         gone = tuple([attribute for attribute in held if attribute not in out])
         order = [*both, *free, *gone, *(attribute for _, attribute in alone)]
-        self.table = table
-        if order != every:
-            self.table = np.ascontiguousarray(table.transpose([0, *(1 + every.index(one) for one in order)]))
+        self.table, self.laid_cells = table, 0
+        self.shape_left = [sizes[one] for one in every]
+        self.layout = None if order == every else [0, *(1 + every.index(one) for one in order)]
+        if self.first is None and self.layout is not None:
+            self.table, self.laid_cells = np.ascontiguousarray(table.transpose(self.layout)), table.size
         self.alone = [(place, sizes[attribute]) for place, attribute in reversed(alone)]
         self.rest = [(place, [sizes[one] if one in axes[place] else 1 for one in held]) for place in rest]
         self.turned = None if (*both, *gone) == held else [0, *(1 + held.index(one) for one in (*both, *gone))]
@@ -53,7 +63,7 @@ class CliqueProduct:
 
     def weigh(self, factors: Sequence[Message]) -> Reals:
         """The table weighed and summed; (versions, values, ...)."""
-        table = self.table
+        table = self.table if self.first is None else self._sum_first(factors[self.first[0]][0])
         for place, size in self.alone:
             table = np.matmul(table.reshape(table.shape[0], -1, size), factors[place][0][:, :, None])
         if self.rest:
@@ -62,6 +72,13 @@ class CliqueProduct:
             table = _weigh_rows(rows, factor.reshape(factor.shape[0], self.shared, self.summed))
         table = table.reshape(table.shape[0], *self.shape)
         return table if self.order is None else table.transpose(self.order)
+
+    def _sum_first(self, weights: Reals) -> Reals:
+        """Sum over the first attribute where it lies, and lay out what is left."""
+        _, before, size = self.first or (0, 1, 1)
+        summed = np.matmul(weights[:, None, None, :], self.table.reshape(self.table.shape[0], before, size, -1))
+        table: Reals = summed.reshape(summed.shape[0], *self.shape_left)
+        return table if self.layout is None else table.transpose(self.layout)
 
     def _multiply(self, factors: Sequence[Message]) -> Reals:
         """The product of the factors that share attributes with each other or with what is kept."""
@@ -72,6 +89,16 @@ class CliqueProduct:
             weights = factors[place][0]
             product = product * weights.reshape(weights.shape[0], *sizes)
         return product if self.turned is None else product.transpose(self.turned)
+
+
+def _find_first(alone: Sequence[tuple[int, int]], sizes: Mapping[int, int]) -> tuple[int, int, int] | None:
+    """The largest attribute that a large table is quickly summed over where it lies: its factor, cells before, size."""
+    every = list(sizes)
+    for place, attribute in reversed(alone):
+        at = every.index(attribute)
+        if math.prod([sizes[one] for one in every[at + 1 :]]) >= CELLS_TOGETHER:
+            return place, math.prod([sizes[one] for one in every[:at]]), sizes[attribute]
+    return None
 
 
 def multiply_all(operands: Sequence[tuple[Reals, Clique]], out: Clique) -> Reals:

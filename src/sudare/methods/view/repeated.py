@@ -78,6 +78,7 @@ class RepeatedBoxes:
 # --- boxes that are asked at once -------------------------------------------------------------------------------------
 
 MOST_TABLE_CELLS = 2**18  # of a table of what differs from box to box, all versions
+WeightsKey = tuple[tuple[int, int], ...]  # attributes, and the identities of their weights
 FEWEST_ALIKE = 4  # boxes of the same attributes that are counted together: fewer counts are quicker one by one
 
 
@@ -90,8 +91,13 @@ class AlikeBoxes:
 
     def __init__(self, factors: Factors, first: Factors, records: WeightedRecords | None) -> None:
         self.factors, self.first, self.records = factors, first, records
-        self.tables: dict[tuple[Clique, bool, tuple[tuple[int, int], ...]], tuple[Reals, Mapping[int, Reals]]] = {}
+        self.tables: dict[tuple[Clique, bool, WeightsKey], tuple[Reals, Mapping[int, Reals]]] = {}
+        self.lines: dict[WeightsKey, Reals] = {}  # those of one attribute
         self.cells = 0
+
+    def find_line(self, evidence: Mapping[int, Reals]) -> Reals | None:
+        """A table of one more attribute with these weights, as a sum or mean left it: all of it is their count."""
+        return self.lines.get(_key_of(evidence)) if self.lines else None
 
     def answer(self, boxes: Sequence[Mapping[int, PreparedAxis]]) -> list[tuple[Reals, Mapping[int, Reals]]] | None:
         """Count boxes in all versions; and the records of every bin of attributes that are uneven inside.
@@ -103,6 +109,8 @@ class AlikeBoxes:
         shared = {axis: one.evidence for axis, one in boxes[0].items()
                   if not one.is_graded and all(box[axis].evidence is one.evidence for box in boxes)}  # fmt: skip
         free = tuple(sorted(boxes[0].keys() - shared.keys()))
+        if len(boxes) == 1 and len(free) == 1:
+            return self._answer_one(boxes[0][free[0]], free, shared)
         uneven = [axis for axis in boxes[0] if not all(box[axis].is_even for box in boxes)]
         if len(boxes) < FEWEST_ALIKE:  # those of other attributes are quicker found one by one
             uneven = [axis for axis in uneven if free == (axis,)]
@@ -121,9 +129,19 @@ class AlikeBoxes:
             for place in range(len(boxes))
         ]
 
+    def _answer_one(
+        self, graded: PreparedAxis, free: Clique, shared: Mapping[int, Reals]
+    ) -> list[tuple[Reals, Mapping[int, Reals]]] | None:
+        """What `answer` says of one box with one attribute that is summed."""
+        table = self._find(free, shared, is_first=False)
+        line = table if graded.is_even or self.records is None else self._find(free, shared, is_first=True)
+        if table is None or line is None:
+            return None
+        return [((table * graded.evidence).sum(axis=1), {} if graded.is_even else {free[0]: line[0]})]
+
     def _find(self, free: Clique, shared: Mapping[int, Reals], *, is_first: bool) -> Reals | None:
         """The table of some attributes, the others weighed; of the estimate alone, without records, if `is_first`."""
-        key = (free, is_first, tuple(sorted((axis, id(weights)) for axis, weights in shared.items())))
+        key = (free, is_first, _key_of(shared))
         if key in self.tables:
             return self.tables[key][0]
         cells = (1 if is_first else self.factors.versions) * math.prod(map(self.factors.width, free))
@@ -135,8 +153,11 @@ class AlikeBoxes:
         self.cells += cells
         if self.cells > MOST_KEPT_CELLS:
             self.tables.clear()
+            self.lines.clear()
             self.cells = cells
         self.tables[key] = table, dict(shared)  # kept, so that their identities stay their own
+        if len(free) == 1 and not is_first:
+            self.lines[key[2]] = table
         return table
 
     def _make(self, free: Clique, shared: Mapping[int, Reals], *, is_first: bool) -> Reals | None:
@@ -151,6 +172,10 @@ class AlikeBoxes:
             factors, weights = self.first, {axis: lines[:1] for axis, lines in shared.items()}
         table = factors.profile(free[0], weights) if len(free) == 1 else factors.weigh_others(free, weights)
         return table if more is None else table + more
+
+
+def _key_of(weights: Mapping[int, Reals]) -> WeightsKey:
+    return tuple(sorted([(axis, id(lines)) for axis, lines in weights.items()]))
 
 
 def _without(attributes: Clique, axis: int) -> Clique:

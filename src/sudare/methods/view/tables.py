@@ -18,6 +18,7 @@ from sudare.methods.view.exam import CLASSES, class_of, scale_moments
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import InsideError, LeafAxis, LeafWeights, MeanWeights, judge_inside
 from sudare.methods.view.prepared_axis import (
+    MOST_ROW_CELLS,
     SLANT,
     TREND,
     TREND_BEYOND,
@@ -26,9 +27,9 @@ from sudare.methods.view.prepared_axis import (
     AxisSpread,
     LeafFacts,
     PreparedAxis,
+    PreparedWeights,
     find_least,
     find_most,
-    prepare_rows,
 )
 from sudare.methods.view.products import Message, weigh_all
 from sudare.methods.view.repeated import AlikeBoxes, RepeatedBoxes
@@ -65,8 +66,6 @@ NO_BOX = CountedBox(np.zeros(1), 0.0, 0.0, 0.0, InsideError(0.0, 0.0, 0.0), (), 
 
 LEAST_MASS = 1e-300  # a share of the records, to divide by
 HEAVY_TAILS = 1.5  # (6 - 3)/2: half of how far the fourth moment of Laplace noise lies above that of the normal law
-MOST_PREPARED = 2**18  # leaves whose weights are kept from one box to the next, with what follows from them
-MOST_ROW_CELLS = 2**19  # leaves in all versions that are weighed at once: 4 MB
 
 
 # A view made of tables: the model's and the product's. Holds public numbers only.
@@ -129,8 +128,9 @@ class TableView:
     def moments_of_all(self, questions: Sequence[Sequence[AxisWeights]]) -> list[Moments]:
         """Estimate many sums; what boxes of the same attributes share is worked out once."""
         boxes = [box for boxes in questions for box in boxes]
-        self._prepare(boxes)
-        prepared = [{axis: self._prepared[axis, id(weights)] for axis, weights in box.items()} for box in boxes]
+        prepared = self._prepared.prepare(boxes)
+        if len(boxes) == len(questions) == 1:
+            return [self._join(self._count_alike(prepared))]
         alike: dict[tuple[int, ...], list[int]] = {}
         for place, box in enumerate(prepared):
             alike.setdefault(tuple(sorted(box)), []).append(place)
@@ -182,7 +182,8 @@ class TableView:
             below=sum([box.inside.below for box in boxes]),
             above=sum([box.inside.above for box in boxes]),
         )
-        return scale_moments(found, self._find_scale(frozenset([axis for box in boxes for axis in box.restricted])))
+        scale = self._find_scale(frozenset([axis for box in boxes for axis in box.restricted]))
+        return found if scale == 1.0 else scale_moments(found, scale)
 
     def _find_scale(self, restricted: frozenset[int]) -> float:
         scale = self._scales_of.get(restricted)
@@ -204,30 +205,8 @@ class TableView:
         draws = float(self.factors.versions - 1)
         return draws if self.is_gaussian or not cells else draws / (1 + HEAVY_TAILS / cells)
 
-    def _prepare(self, boxes: Sequence[AxisWeights]) -> None:
-        """What follows from the weights of every attribute; kept, since boxes share most of their attributes."""
-        fresh: dict[int, dict[int, Reals | LeafWeights | MeanWeights]] = {}
-        leaves = 0
-        for box in boxes:
-            for axis, weights in box.items():
-                if (axis, id(weights)) not in self._prepared:
-                    fresh.setdefault(axis, {})[id(weights)] = weights
-        for axis, known in fresh.items():
-            leaves += self.axes[axis].size * len(known)
-        self._prepared_leaves[0] += leaves
-        if self._prepared_leaves[0] > MOST_PREPARED and self._prepared:
-            self._prepared.clear()
-            self._prepared_leaves[0] = 0
-            self._prepare(boxes)
-            return
-        for axis, known in fresh.items():
-            rows = list(known.values())
-            step = max(1, MOST_ROW_CELLS // (self.axes[axis].size * self.factors.versions))
-            for start in range(0, len(rows), step):
-                made = prepare_rows(axis, rows[start : start + step], self._find_facts(axis), self)
-                self._prepared.update({(axis, id(one.given)): one for one in made})
-
-    def _find_facts(self, axis: int) -> LeafFacts:
+    def find_facts(self, axis: int) -> LeafFacts:
+        """What is known of the leaves of an attribute."""
         if axis not in self._facts:
             alone, is_grouped, own, sizes = self.find_groups(axis)
             shares, masses = self.share_leaves(axis)
@@ -246,12 +225,8 @@ class TableView:
         return {}
 
     @cached_property
-    def _prepared(self) -> dict[tuple[int, int], PreparedAxis]:
-        return {}
-
-    @cached_property
-    def _prepared_leaves(self) -> list[int]:
-        return [0]
+    def _prepared(self) -> PreparedWeights:
+        return PreparedWeights(self, self.factors.versions)
 
     @cached_property
     def _alike(self) -> AlikeBoxes:
@@ -263,6 +238,9 @@ class TableView:
         The bins of such an attribute are needed for the doubt inside its leaves, and the count is their weighted sum.
         """
         evidence = {axis: one.evidence for axis, one in box.items()}
+        line = self._alike.find_line(evidence)
+        if line is not None:
+            return line.sum(axis=1), {}
         uneven = [axis for axis, one in box.items() if not one.is_even]
         shared = self._find_shared(evidence, uneven)
         if not uneven:
@@ -298,6 +276,8 @@ class TableView:
         """What follows from not knowing where in its leaf a record lies, leaf by leaf, and what all leaves share."""
         if all(one.is_even for box in boxes for one in box.values()):
             return [InsideError(0.0, 0.0, 0.0)] * len(boxes)
+        if len(boxes) == 1:
+            return [self._inside_one(boxes[0], profiles[0], values)]
         variances: list[list[float]] = [[] for _ in boxes]
         ends: list[list[tuple[float, float]]] = [[] for _ in boxes]
         for axis in boxes[0]:
@@ -314,6 +294,18 @@ class TableView:
             InsideError.join(own, some, value, is_count=len(some) > 1 and all(one.is_positive for one in box.values()))
             for box, own, some, value in zip(boxes, variances, ends, np.atleast_1d(values).tolist(), strict=True)
         ]
+
+    def _inside_one(self, box: PreparedBox, profiles: Mapping[int, Reals], value: float) -> InsideError:
+        """What `_inside` says of one box."""
+        found = []
+        for axis, one in box.items():
+            if not one.is_even:
+                line = self._find_profile(axis, box, profiles)
+                records = line[None, self.bins[axis]] * self.shares[axis][0]
+                found.append([rows[0] for rows in judge_inside([one.weights], records, self._find_lumps(axis))])
+        is_count = len(found) > 1 and all(one.is_positive for one in box.values())
+        ends = [(below, above) for _, below, above in found]
+        return InsideError.join([variance for variance, _, _ in found], ends, value, is_count=is_count)
 
     def _find_profile(self, axis: int, box: PreparedBox, profiles: Mapping[int, Reals]) -> Reals:
         profile = profiles.get(axis)
@@ -375,6 +367,8 @@ class TableView:
         axes = sorted(spreads)
         if len(axes) < 2:
             return 0.0
+        if isinstance(spreads[axes[0]].mean, float):
+            return self._doubt_one(axes, [spreads[axis] for axis in axes])
         means = [spreads[axis].mean ** 2 for axis in axes]
         moves = [spreads[axis].variance > 0 for axis in axes]
         rest = math.prod([mean + spreads[axis].variance for mean, axis in zip(means, axes, strict=True)])
@@ -384,7 +378,7 @@ class TableView:
         variance, unknown, pairs = 0.0, 0.0, 0.0
         for one, two in itertools.combinations(range(len(axes)), 2):
             both = moves[one] & moves[two]
-            if both is False or (both is not True and not np.any(both)):
+            if not np.any(both):
                 continue
             others = math.prod([*means[:one], *means[one + 1 : two], *means[two + 1 :]])
             ends, first, second = (axes[one], axes[two]), spreads[axes[one]], spreads[axes[two]]
@@ -394,10 +388,29 @@ class TableView:
             within = self._doubt_within(ends) if is_known else self._doubt_pair(1.0)
             variance += between * self._doubt_pair(0.0) + (part - between) * within
             unknown, pairs, rest = unknown + (0.0 if is_known else both * 1.0), pairs + both * 1.0, rest - part
-        if isinstance(pairs, float):
-            return variance + max(0.0, rest) * self._doubt_pair(unknown / pairs) if pairs else 0.0
         left = np.maximum(0.0, rest) * self._doubt_pair(unknown / np.maximum(pairs, 1.0))
         return np.where(pairs > 0, variance + left, 0.0)
+
+    def _doubt_one(self, axes: Sequence[int], spreads: Sequence[AxisSpread]) -> float:
+        """What `doubt` says of one box. `three`: what three and more attributes do together, added up as it grows."""
+        moving = [place for place, spread in enumerate(spreads) if spread.variance > 0]
+        none, one, two, three = 1.0, 0.0, 0.0, 0.0
+        for mean, spread, _ in spreads:
+            square = mean * mean
+            three = three * (square + spread) + two * spread
+            none, one, two = none * square, one * square + none * spread, two * square + one * spread
+        variance, unknown, pairs = 0.0, 0, 0
+        for first, second in itertools.combinations(moving, 2):
+            others = math.prod([
+                spread.mean**2 for place, spread in enumerate(spreads) if place != first and place != second
+            ])  # fmt: skip
+            ends, left, right = (axes[first], axes[second]), spreads[first], spreads[second]
+            part, is_known = others * left.variance * right.variance, ends in self.known_pairs
+            between = others * left.between * right.between if is_known else 0.0
+            within = self._doubt_within(ends) if is_known else self._doubt_pair(1.0)
+            variance += between * self._doubt_pair(0.0) + (part - between) * within
+            unknown, pairs = unknown + (not is_known), pairs + 1
+        return variance + three * self._doubt_pair(unknown / pairs) if pairs else 0.0
 
     def _doubt_pair(self, unknown: Any) -> Any:
         return self.total + self.tau_squared * (HELD_PAIR_ERROR + (1 - HELD_PAIR_ERROR) * unknown)
