@@ -127,7 +127,7 @@ class _Scan:
                     end = high
             pieces.append(self.statement[end:stop])
             shapes.append("".join(pieces))
-        return StatementPart(between.join(shapes), tuple(written), tuple(starts))
+        return StatementPart(between.join(shapes).strip(), tuple(written), tuple(starts))
 
 
 def take_apart(statement: str) -> tuple[StatementPart, list[StatementPart]] | None:
