@@ -226,12 +226,13 @@ def _perform(
     """
     rng = system_rng() if seed is None else SeededRng(seed)
     try:
-        with opening() as source:
-            made = method.perform(source, plan, ledger=account, rng=rng, progress=progress)
-            keep["ledger"] = _find_charged(account)
-            certificate = made.release.save(out, **keep)  # a large table is written through the source
-            notes = tuple(getattr(source, "notes", ()))
-        method.remember(made)
+        with method.hold(plan):
+            with opening() as source:
+                made = method.perform(source, plan, ledger=account, rng=rng, progress=progress)
+                keep["ledger"] = _find_charged(account)
+                certificate = made.release.save(out, **keep)  # a large table is written through the source
+                notes = tuple(getattr(source, "notes", ()))
+            method.remember(made)
     except (SudareError, OSError, MemoryError) as error:
         raise _name_the_loss(error, account) from None
     return made, certificate, notes
@@ -302,7 +303,7 @@ def partial_open(
     """Say how the input is opened: a map is its own facts, a table is opened through its schema."""
     if method.takes == "map":
         return lambda: contextlib.nullcontext(facts)
-    return lambda: contextlib.closing(open_source(data, facts, **reading))
+    return lambda: contextlib.closing(open_source(data, facts, same_rows=method.same_rows, **reading))
 
 
 @contextlib.contextmanager
@@ -430,7 +431,8 @@ def compare_release(
     if method.takes == "map":
         raise ParameterError("a location release is made from a map, not from a table; leave out --truth")
     declared = None if schema_file is None else Schema.read(schema_file)
-    with contextlib.closing(open_source(truth, method.truth_schema(release, declared), **reading)) as source:
+    schema = method.truth_schema(release, declared)
+    with contextlib.closing(open_source(truth, schema, same_rows=method.same_rows, **reading)) as source:
         return method.compare(release, source)
 
 

@@ -17,6 +17,7 @@ import errno
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ __all__ = [
     "cannot_write",
     "check_new_directory",
     "check_new_file",
+    "held_file",
     "is_unfinished",
     "new_directory",
     "new_file",
@@ -94,6 +96,43 @@ def replace_file(path: Path, content: str, *, error: type[SudareError] = Release
     """Write a text as UTF-8 in the place of a file, or to a new one."""
     with replaced_file(path, error=error) as temporary:
         temporary.write_bytes(content.encode("utf-8"))
+
+
+HELD_SECONDS = 60.0  # how long one waits for another who holds a file
+
+
+@contextlib.contextmanager
+def held_file(path: Path, *, error: type[SudareError] = ReleaseError, seconds: float = HELD_SECONDS) -> Iterator[None]:
+    """Let one at a time read a file, decide by it and add to it: others wait, and are refused after a while.
+
+    A file of its own beside it is locked, and removed at the end; the lock goes with the process that holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system: nothing to lock with
+        yield
+        return
+    lock, until = path.with_name(f"{path.name}.lock"), time.monotonic() + seconds
+    while True:
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as problem:
+            raise cannot_write(lock, problem, error=error) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle), os.stat(lock)):  # else its last holder has removed it
+                break
+        except OSError:
+            if time.monotonic() > until:
+                os.close(handle)
+                raise error("another run is using {file}; try again when it has ended", file=path) from None
+            time.sleep(0.05)
+        os.close(handle)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)  # while it is held: whoever opens it later makes another
+        os.close(handle)
 
 
 def check_new_file(path: Path, *, error: type[SudareError] = ReleaseError) -> None:

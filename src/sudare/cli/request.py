@@ -409,7 +409,7 @@ def _open(store_file: Path) -> RequestStore:
 def _open_table(store: RequestStore, data: str) -> Iterator[TableSource]:
     from sudare.sources import open as open_source
 
-    with contextlib.closing(open_source(data, store.schema)) as source:
+    with contextlib.closing(open_source(data, store.schema, same_rows=True)) as source:
         yield source
 
 

@@ -13,6 +13,7 @@ A method is found by its name (`registry.py`); its parameters are told to the ed
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 from collections.abc import Callable, Mapping, Sequence
@@ -179,6 +180,7 @@ class Method(metaclass=Renaming):
     takes: ClassVar[Takes] = "counts"
     preview_rows: ClassVar[Literal["", "number", "range"]] = ""
     extra_files: ClassVar[tuple[ExtraFile, ...]] = ()
+    same_rows: ClassVar[bool] = False  # a person above the limit of rows keeps the same ones in every release
     asked_as: ClassVar[str] = ""  # the name in FROM by which SQL asks its releases; empty: they cannot be asked
     publish_help: ClassVar[Text | None] = None  # the sentence of `sudare publish NAME --help`
     preview_help: ClassVar[Text | None] = None
@@ -324,6 +326,7 @@ class Method(metaclass=Renaming):
         account: Account = ledger if ledger is not None else Unrecorded()
         randomness = rng if rng is not None else system_rng()
         _check_plan(plan)
+        _refuse_same_rows(source, plan)
         watched = dataclasses.replace(plan, progress=progress)
         counts = self.count(source, watched)
         self.check(counts, watched)
@@ -378,6 +381,10 @@ class Method(metaclass=Renaming):
     def warn(self, facts: Any, /, *, ledger: Ledger | None = None) -> list[Text]:
         """Warn the steward: of releases before this one, of a ledger that cannot cover it. Takes what `plan` takes."""
         return []
+
+    def hold(self, plan: Plan) -> contextlib.AbstractContextManager[None]:
+        """Hold what the run reads and `remember` adds to, so that no other run decides by it meanwhile."""
+        return contextlib.nullcontext()
 
     def remember(self, made: Made) -> None:
         """Do what comes after the release is whole, such as adding to the steward's notes."""
@@ -440,6 +447,12 @@ class Method(metaclass=Renaming):
     def expected_schema(self, certificate: Certificate, plan: Plan) -> Mapping[str, Any]:
         """Tell the schema that the certificate of a finished release should hold."""
         return plan.facts.to_dict()
+
+
+def _refuse_same_rows(source: Any, plan: Plan) -> None:
+    """Refuse to spend on rows whose choice everybody knows: the bound of a person needs one drawn for this source."""
+    if plan.parts and getattr(source, "has_same_rows", False):
+        raise ParameterError("same_rows is for k-anonymity only; open the table without it")
 
 
 def _check_plan(plan: Plan) -> None:

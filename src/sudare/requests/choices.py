@@ -37,7 +37,7 @@ def list_choices(
 ) -> Choices:
     """Measure what each level would cost. For the steward: nothing is published."""
     register = None if register_file is None else _count_register(register_file, schema, method)
-    with contextlib.closing(open_source(data, schema, **reading)) as source:
+    with contextlib.closing(open_source(data, schema, same_rows=True, **reading)) as source:
         return method.list_choices(source, register=register, task=task)
 
 
@@ -126,7 +126,7 @@ def compare_task(directory: Path, truth: str | Path, schema: Schema, *, task: st
             known=", ".join(column for column in published if column not in quasi) or "–",
         )
     features = tuple(one for one in published if one != name and one in schema.names)
-    with contextlib.closing(open_source(truth, schema, **reading)) as source:
+    with contextlib.closing(open_source(truth, schema, same_rows=True, **reading)) as source:
         counts = source.count((*features, name))
     rows = np.repeat(counts.columns(), counts.values.astype(np.int64), axis=0)
     before = measure_accuracy([rows[:, axis] for axis in range(len(features))], rows[:, -1])

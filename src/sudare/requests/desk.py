@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sudare import app
+from sudare.atomic import held_file
 from sudare.counts.relabelling import Recodable
 from sudare.errors import Infeasible, ParameterError, RequestError
 from sudare.methods.kanon.approve import Approval, approve
@@ -159,11 +160,16 @@ def refuse_request(
 
 
 def measure_table(store: RequestStore, source: Recodable, *, history: Path | None = None) -> VerdictFile:
-    """Measure the public groupings and those of open requests, and write the verdict file; a history learns too."""
+    """Measure the public groupings and those of open requests, and write the verdict file; a history learns too.
+
+    What was measured before is measured again, whatever became of the request: who read it knows that bit.
+    """
     requests = _list_open(store)
-    table = CountedTable(source, store.policy, _names_to_count(store.schema, requests))
-    file, measured = make_verdicts(table, requests)
-    file.write(store.verdicts_path)
+    with held_file(store.path, error=RequestError):
+        again = _read_measured(store)
+        table = CountedTable(source, store.policy, _names_to_count(store.schema, requests, again))
+        file, measured = make_verdicts(table, requests, again=again)
+        file.write(store.verdicts_path)
     _learn(history, store.schema, measured, None if history is None else table.count_pairs())
     return file
 
@@ -175,8 +181,9 @@ def measure_options(
     wanted = list(options)
     table = CountedTable(source, store.policy, {name for option in wanted for name in option})
     measured = [table.measure(option) for option in wanted]
-    file = add_measured(read_verdicts(store), measured)
-    file.write(store.verdicts_path)
+    with held_file(store.path, error=RequestError):
+        file = add_measured(read_verdicts(store), measured)
+        file.write(store.verdicts_path)
     _learn(history, store.schema, measured, None)
     return file
 
@@ -190,9 +197,18 @@ def _list_open(store: RequestStore) -> list[Request]:
     return [stored.request for stored in store.list_requests() if stored.state in OPEN_STATES]
 
 
-def _names_to_count(schema: Schema, requests: Iterable[Request]) -> set[str]:
+def _read_measured(store: RequestStore) -> list[RequestOption]:
+    """List the groupings that the verdict file tells of; none if it cannot be read, since it is then made anew."""
+    try:
+        return [bit.option for bit in read_verdicts(store).measured]
+    except RequestError:
+        return []
+
+
+def _names_to_count(schema: Schema, requests: Iterable[Request], again: Iterable[RequestOption]) -> set[str]:
     quasi = {attribute.name for attribute in schema.attributes if attribute.role == "quasi"}
-    return quasi | {name for request in requests for option in request.options for name in option}
+    options = [*again, *(option for request in requests for option in request.options)]
+    return quasi | {name for option in options for name in option}
 
 
 def _learn(history: Path | None, schema: Schema, measured: Iterable[MeasuredOption], pairs: PairCounts | None) -> None:
@@ -241,8 +257,25 @@ def grant_request(
     Joint k counts every release of the history and every request that is granted and not delivered yet.
     Error: Infeasible if no option keeps the policy, or joint k would be below the bound; it says what would do.
     """
-    stored, policy = store.check_step(id, "granted", actor=steward, role="steward", version=version), store.policy
-    _require_history(policy, history)
+    store.check_step(id, "granted", actor=steward, role="steward", version=version)
+    _require_history(store.policy, history)
+    with contextlib.ExitStack() as stack:  # grants and releases are counted one after the other
+        stack.enter_context(held_file(store.path, error=RequestError))
+        if history is not None:
+            stack.enter_context(History(path=history).hold())
+        stored = store.check_step(id, "granted", actor=steward, role="steward", version=version)
+        number, joint = _choose_option(store, stored, source, history)
+        granted = store.advance(
+            id, "granted", actor=steward, role="steward", reason=reason, facts={"option": number}, version=version
+        )
+    return GrantedRequest(stored=granted, option=number, joint=joint)
+
+
+def _choose_option(
+    store: RequestStore, stored: StoredRequest, source: Recodable, history: Path | None
+) -> tuple[int, JointSize | None]:
+    """Choose the first option that keeps the policy and the bound of joint k; all are measured and learned."""
+    policy = store.policy
     approvals = [_approve(source, policy, (option,)) for option in stored.request.options]
     measured = [CountedTable(source, policy, option).measure(option) for option in stored.request.options]
     add_measured(read_verdicts(store), measured).write(store.verdicts_path)
@@ -253,16 +286,11 @@ def grant_request(
         _approve(source, policy, stored.request.options).require_approved()  # refuses
     tried: list[JointSize] = []
     for number in feasible:
-        joint = _measure_joint(store, id, source, approvals[number], history)
+        joint = _measure_joint(store, stored.id, source, approvals[number], history)
         if joint is None or policy.joint_k is None or _keeps_joint(store, joint):
-            break
+            return number, joint
         tried.append(joint)
-    else:
-        _refuse_joint(store, id, source, stored.request.options[feasible[0]], history, tried[0])
-    granted = store.advance(
-        id, "granted", actor=steward, role="steward", reason=reason, facts={"option": number}, version=version
-    )
-    return GrantedRequest(stored=granted, option=number, joint=joint)
+    _refuse_joint(store, stored.id, source, stored.request.options[feasible[0]], history, tried[0])
 
 
 def _require_history(policy: TablePolicy, history: Path | None) -> None:
@@ -375,7 +403,10 @@ def deliver_request(
             store.policy.method, data, out=out, schema_file=schema_file, extras=extras, **publishing
         )
     elif history is not None:
-        with contextlib.closing(open_source(data, store.schema)) as source:
+        with (
+            History(path=history).hold(),
+            contextlib.closing(open_source(data, store.schema, same_rows=True)) as source,
+        ):
             _remember_release(store, source, option, history)
     return DeliveredRequest(stored=_deliver(store, stored, out, steward, reason, version), published=published)
 

@@ -126,8 +126,12 @@ def _list_variants(attribute: Attribute) -> list[Grouping]:
     return [*reversed(by_size.values()), Grouping(attribute, None)]
 
 
-def make_verdicts(table: CountedTable, requests: Iterable[Request] = ()) -> tuple[VerdictFile, list[MeasuredOption]]:
+def make_verdicts(
+    table: CountedTable, requests: Iterable[Request] = (), *, again: Iterable[RequestOption] = ()
+) -> tuple[VerdictFile, list[MeasuredOption]]:
     """Measure the public groupings and the options of requests; the verdict file, and what the steward may keep.
+
+    Groupings that an older file tells of are measured `again`.
 
     Beside an option, a few are measured that are coarser in a part of one attribute. Which groupings are measured does
     not depend on the table.
@@ -136,7 +140,7 @@ def make_verdicts(table: CountedTable, requests: Iterable[Request] = ()) -> tupl
     quasi = list(pieces.names[: pieces.quasi])
     asked = [option for request in requests for option in request.options]
     wished = [each for option in asked for each in (option, *list_partial(option)[:MAX_PARTIAL_MEASURED])]
-    options = {write_key(option): option for option in (*list_public_options(schema, quasi), *wished)}
+    options = {write_key(option): option for option in (*list_public_options(schema, quasi), *wished, *again)}
     measured = [table.measure(option) for key, option in options.items() if key]
     public = {write_key(option) for option in list_public_options(schema, quasi)}
     points = [
@@ -154,10 +158,10 @@ def make_verdicts(table: CountedTable, requests: Iterable[Request] = ()) -> tupl
 
 
 def add_measured(file: VerdictFile, measured: Iterable[MeasuredOption]) -> VerdictFile:
-    """Add the bits of more groupings to a file; what it already says of a grouping stays."""
+    """Add the bits of more groupings to a file; what was measured now replaces what it said of the same grouping."""
     known = {write_key(bit.option): bit for bit in file.measured}
     for entry in measured:
-        known.setdefault(write_key(entry.option), MeasuredBit(option=entry.option, is_kept=entry.is_kept))
+        known[write_key(entry.option)] = MeasuredBit(option=entry.option, is_kept=entry.is_kept)
     return VerdictFile(schema=file.schema, policy=file.policy, law=file.law, measured=tuple(known.values()))
 
 

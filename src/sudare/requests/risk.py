@@ -34,5 +34,5 @@ def measure_identity(
         plain = Schema(name=schema.name, attributes=schema.select(chosen).attributes)
         with contextlib.closing(open_source(register_file, plain)) as people:
             register = people.count(chosen)
-    with contextlib.closing(open_source(data, schema)) as source:
+    with contextlib.closing(open_source(data, schema, same_rows=True)) as source:
         return identify(source.count(schema.names), chosen, register=register, fraction=fraction)

@@ -36,6 +36,7 @@ def open(
     threads: int | None = None,
     progress: Progress | None = None,
     salt: bytes | None = None,
+    same_rows: bool = False,
 ) -> TableSource:
     """Open a table: a path or pattern of CSV, TSV, text (also .gz) or Parquet files, or a pandas, Polars, Arrow frame.
 
@@ -43,7 +44,8 @@ def open(
     CP932 (Shift_JIS).
     `count_column`: the table is already aggregated, and this column tells how many rows a row stands for.
     `memory_limit` ("2GB") and `spill_directory` bound the engine; `progress` is called with the share done of long
-    work. `salt` fixes which rows of a person are dropped, for tests only.
+    work. `salt` fixes which rows of a person are dropped, for tests only. With `same_rows` a person above the limit
+    keeps the same rows at every opening, so that k-anonymous releases can be compared; no budget is spent on them.
 
     Error: SourceError if the data cannot be read; columns that the schema declares are looked for when they are needed.
 
@@ -68,7 +70,7 @@ def open(
         progress=progress,
     )
     try:
-        return TableSource(engine, schema, count_column=count_column, salt=salt)
+        return TableSource(engine, schema, count_column=count_column, salt=salt, same_rows=same_rows)
     except BaseException:
         engine.close()
         raise

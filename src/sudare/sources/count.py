@@ -77,6 +77,10 @@ def _sort_cells(codes: Codes, values: Codes, size: int) -> tuple[Codes, Codes]:
 # too.
 
 
+# k-anonymity promises nothing about chance, and two of its releases can be compared only where they hold the same rows.
+# Its sources use one key for all (`same_rows`): a method that spends a budget refuses them.
+SAME_ROWS_KEY = b"k-anonymous rows"
+
 LISTED_PERSONS = "sudare_listed_persons"
 """The table of the persons (`person`) with more rows (`n`) than the limit, and of the rows of nobody."""
 

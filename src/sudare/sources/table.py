@@ -21,6 +21,7 @@ from sudare.sources import sql
 from sudare.sources.base import Findings, Source, read_count
 from sudare.sources.check import check_rows, count_impossible_rows, refuse_impossible, refuse_misfits
 from sudare.sources.count import (
+    SAME_ROWS_KEY,
     build_keys,
     count_dropped_rows,
     count_over_limit,
@@ -49,7 +50,13 @@ class TableSource:
     """
 
     def __init__(
-        self, engine: Engine, schema: Schema, *, count_column: str | None = None, salt: bytes | None = None
+        self,
+        engine: Engine,
+        schema: Schema,
+        *,
+        count_column: str | None = None,
+        salt: bytes | None = None,
+        same_rows: bool = False,
     ) -> None:
         if count_column is not None and schema.unit.kind == "person":
             raise ParameterError(
@@ -59,7 +66,8 @@ class TableSource:
         self.schema = schema
         self.engine = engine
         self.count_column = count_column
-        self._salt = draw_key() if salt is None else salt
+        self.has_same_rows = same_rows  # then the choice is known to everybody, and no noise may rest on it
+        self._salt = SAME_ROWS_KEY if same_rows else draw_key() if salt is None else salt
         self._codes: dict[str, ColumnCode] = {}
         self._kept_rows: int | None = None  # rows within the limit of a person, where rows are dropped
         self._has_checked_identifiers = False

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sudare.atomic import replace_file
+from sudare.atomic import held_file, replace_file
 from sudare.errors import SourceError
 from sudare.forms.jsontext import read_json
 from sudare.forms.textfile import check_file, read_text
@@ -83,6 +83,10 @@ class History:
     def classes_path(self) -> Path:
         """Where the classes of the releases are kept, beside the history."""
         return self.path.with_name(f"{self.path.name}.classes")
+
+    def hold(self) -> contextlib.AbstractContextManager[None]:
+        """Let one run at a time compare itself with the earlier releases and be added to them."""
+        return held_file(self.path, error=SourceError)
 
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Write measurements down; the file is replaced as a whole."""

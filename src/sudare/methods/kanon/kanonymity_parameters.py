@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,7 +10,7 @@ from typing import Any, Literal, Self
 
 from sudare.errors import ParameterError, SchemaError
 from sudare.forms.kinds import ChoiceOf, ExactNumber, NameList, Seconds, Unfit, WholeNumber
-from sudare.methods.base import Method
+from sudare.methods.base import Method, Plan
 from sudare.methods.kanon.criteria import (
     Closeness,
     CriteriaList,
@@ -76,6 +77,8 @@ def read_numbers(entries: tuple[str, ...] | None) -> dict[str, float]:
 @dataclass(frozen=True, kw_only=True)
 class KAnonymityParameters(Method):
     """Everything that a steward decides, and the promise that follows from it."""
+
+    same_rows = True
 
     k: int = parameter(
         text("at least so many rows share every published combination"), kind=WholeNumber(low=2, example="5")
@@ -339,6 +342,10 @@ class KAnonymityParameters(Method):
                     quasi=", ".join(quasi),
                 )
 
+    def hold(self, plan: Plan) -> contextlib.AbstractContextManager[None]:
+        """Hold the history until the release is in it: the next one is compared with this one."""
+        return contextlib.nullcontext() if plan.steps.history is None else plan.steps.history.hold()
+
     @property
     def divides_rows(self) -> bool:
         """Tell whether rows of equal values may go to different classes."""
@@ -427,6 +434,11 @@ def refuse_uncounted_persons(criteria: tuple[Criterion, ...], unit: Unit | None)
             "entropy-l, recursive-l and t cannot be asked for with mondrian relaxed where a person may have several"
             " rows; use l, or max_rows = 1"
         )
+
+
+def count_rows_of_person(unit: Unit) -> int:
+    """Tell how many rows a person may have."""
+    return unit.max_rows if unit.kind == "person" else 1
 
 
 def needs_persons(criteria: tuple[Criterion, ...], unit: Unit | None) -> bool:

@@ -19,7 +19,7 @@ from sudare.methods.kanon.criteria import Criterion
 from sudare.methods.kanon.foresee_classes import LOST_LAWS, ForeseenClasses, expect_missing
 from sudare.methods.kanon.foresee_criteria import ForeseenCriteria, find_criteria_law, foresee_criteria
 from sudare.methods.kanon.history import Measurement
-from sudare.methods.kanon.kanonymity_parameters import needs_persons, read_request_criteria
+from sudare.methods.kanon.kanonymity_parameters import count_rows_of_person, needs_persons, read_request_criteria
 from sudare.methods.kanon.nearby import MAX_VISITED, find_nearest, is_finer_option
 from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.power_law import HistoryLaw, fit_history_law
@@ -67,6 +67,7 @@ class GroupingAnswer:
     loss: float | None = None
     may_leave_out: bool = False  # then the smallest class decides nothing by itself
     keeps_k: bool = False  # then what fails, if anything, is another criterion
+    rows_of_person: int = 1  # where a person may have several, k is told in rows
 
     def describe(self) -> Text:
         """Say the verdict and the interval, and where k alone would hold, that something else fails."""
@@ -80,29 +81,35 @@ class GroupingAnswer:
     def _describe_k(self) -> Text:
         if self.k is None or self.low is None or self.high is None:
             return self.describe_verdict()
+        words = self._describe_interval(_write_short(self.k), _write_short(self.low), _write_short(self.high))
+        if self.rows_of_person == 1:
+            return words
+        return text("{words} (in rows, of which a person may have {rows})", words=words, rows=self.rows_of_person)
+
+    def _describe_interval(self, k: str, low: str, high: str) -> Text:
         is_exact = self.low == self.high
         if self.may_leave_out and is_exact:
             return text(
                 "{verdict}: with no row left out, k is {k}",
                 verdict=self.describe_verdict(),
-                k=_write_short(self.k),
+                k=k,
             )
         if self.may_leave_out:
             return text(
                 "{verdict}: with no row left out, k is about {k}, between {low} and {high}",
                 verdict=self.describe_verdict(),
-                k=_write_short(self.k),
-                low=_write_short(self.low),
-                high=_write_short(self.high),
+                k=k,
+                low=low,
+                high=high,
             )
         if is_exact:
-            return text("{verdict}: k is {k}", verdict=self.describe_verdict(), k=_write_short(self.k))
+            return text("{verdict}: k is {k}", verdict=self.describe_verdict(), k=k)
         return text(
             "{verdict}: the predicted k is about {k}, between {low} and {high}",
             verdict=self.describe_verdict(),
-            k=_write_short(self.k),
-            low=_write_short(self.low),
-            high=_write_short(self.high),
+            k=k,
+            low=low,
+            high=high,
         )
 
     def describe_verdict(self) -> Text:
@@ -251,6 +258,7 @@ class SchemaHistory:
             loss=self._predict_loss(option, promise, classes, criteria, verdict),
             may_leave_out=promise.max_suppressed > 0,
             keeps_k=bool(promise.criteria) and lower is not None and lower >= promise.k,
+            rows_of_person=count_rows_of_person(self.schema.unit),
         )
 
     def _is_unlike_its_fit(self, option: RequestOption, promise: AskedPromise) -> bool:

@@ -84,7 +84,7 @@ def _perform(store: DeskStore, requests: RequestStore, table: StewardTable, task
 
 @contextlib.contextmanager
 def _open_table(requests: RequestStore, table: StewardTable) -> Iterator[TableSource]:
-    with contextlib.closing(open_source(table.data, requests.schema)) as source:
+    with contextlib.closing(open_source(table.data, requests.schema, same_rows=True)) as source:
         yield source
 
 
