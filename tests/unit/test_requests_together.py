@@ -17,7 +17,9 @@ from sudare import app
 from sudare.errors import Infeasible, ParameterError, SudareError
 from sudare.methods.kanon.history import History
 from sudare.methods.kanon.joint import read_classes
+from sudare.methods.kanon.kanonymity_parameters import read_request_criteria
 from sudare.methods.kanon.nearby import write_key
+from sudare.methods.kanon.predict import AskedPromise, SchemaHistory
 from sudare.methods.kanon.request import Request
 from sudare.requests import RequestStore, TablePolicy, VerdictFile, desk
 from sudare.requests.desk import (
@@ -30,6 +32,7 @@ from sudare.requests.desk import (
     read_verdicts,
     withdraw_request,
 )
+from sudare.requests.measure import CountedTable, list_public_options
 
 SCHEMA_TEXT = """
 [sudare]
@@ -237,3 +240,22 @@ def test_the_steward_is_told_that_k_is_in_rows_where_a_person_may_have_several(p
     answer = answer_stored(store, id, steward="mori", history=history)
 
     assert "(in rows, of which a person may have 2)" in str(answer.prediction.answers[0].describe())
+
+
+def test_what_persons_are_asked_for_is_predicted_from_rows_and_never_called_certain_by_them(place: Path) -> None:
+    rule = TablePolicy(k=3, criteria=("t=0.1,ward",))
+    with open_table(place) as source:
+        table = CountedTable(source, rule, ["age", "sex"])
+        known = SchemaHistory(source.schema, [], table.count_pairs())
+        criteria = read_request_criteria(rule.criteria, source.schema.unit)
+        promise = AskedPromise(k=rule.rows(source.schema), criteria=criteria)
+        options = list_public_options(source.schema, ["age", "sex"])
+        answers = [known.answer(option, promise).verdict for option in options]
+        truth = [table.measure(option).is_kept for option in options]
+        sizes = [table.measure(option).k >= promise.k for option in options]
+
+    assert {"likely", "unlikely"} & set(answers)
+    assert "holds" not in answers
+    # what is certain to fail fails by k, which is of rows
+    assert all(verdict != "fails" or not large for verdict, large in zip(answers, sizes, strict=True))
+    assert all(kept for verdict, kept in zip(answers, truth, strict=True) if verdict == "likely")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -79,6 +79,11 @@ class ForeseenCriteria:
     lost: float | None
     lost_variance: float | None
     has_triples: bool  # whether all triples of the attributes and the sensitive ones were counted
+    is_estimate: bool = False  # then nothing of it is certain: rows were counted, and persons are judged
+
+    def estimate(self) -> ForeseenCriteria:
+        """Take it as an estimate."""
+        return replace(self, is_kept_class=None, is_estimate=True)
 
 
 def foresee_criteria(

@@ -236,10 +236,12 @@ class SchemaHistory:
                 low = classes.largest_k if classes.sizes is not None else low
             else:
                 classes = classes.grow(self.factor)
-            if promise.criteria and not needs_persons(promise.criteria, self.schema.unit):  # pairs count rows
+            if promise.criteria:
                 criteria = foresee_criteria(
                     self.pairs, self.schema, option, promise.criteria, promise.k, factor=self.factor
                 )
+            if criteria is not None and needs_persons(promise.criteria, self.schema.unit):
+                criteria = criteria.estimate()  # persons are judged, and pairs count rows
         middle, lower, upper = self._predict_k(option, classes, low, high)
         verdict = self._judge_certain(promise, classes, criteria, low, high)
         if verdict is None and self._settle is not None and self.factor == 1:
@@ -325,7 +327,7 @@ class SchemaHistory:
             return "fails"
         if limit == 0 and high < promise.k:
             return "fails"
-        if criteria is not None and criteria.fewest_lost > limit:
+        if criteria is not None and criteria.fewest_lost > limit and not criteria.is_estimate:
             return "fails"
         if not promise.is_k_alone:
             return self._judge_groups(promise, classes, criteria, limit)
@@ -355,6 +357,8 @@ class SchemaHistory:
         """Compare with what is predicted. Without pair counts, that k is likely says nothing of other criteria."""
         limit = int(promise.max_suppressed * self.rows * Fraction(self.factor))
         likely = "likely" if promise.is_k_alone else "unknown"
+        if criteria is not None and criteria.is_estimate and criteria.fewest_lost > limit:
+            return "unlikely"  # by rows it fails for certain
         if classes is not None and (classes.expected is not None or classes.sizes is not None):
             return self._judge_expected(promise, classes, criteria, limit)
         if lower is None or upper is None:
