@@ -343,12 +343,16 @@ def preview(
     rows: tuple[int, ...] = (),
     extras: Mapping[str, Path | str] | None = None,
     progress: Progress | None = None,
+    announce: Callable[[Text], None] | None = None,
 ) -> Previewed:
     """Tell promise and expected error of a release from its schema file or map file; no table is opened or spent on.
 
-    `extras` are public files of the method by name, such as areas.
+    `extras` are public files of the method by name, such as areas; `announce` is told before long work that it is long.
     """
     facts = method.read_facts(facts_file)
+    words = method.announce(facts) if announce is not None else None
+    if announce is not None and words is not None:
+        announce(words)
     opened = open_extras(method, facts, extras or {}, {})
     found = method.preview(facts, rows=rows, progress=progress, **opened)
     return Previewed(

@@ -259,6 +259,11 @@ def run_publish(
         print_lines(published.lines)
 
 
+def print_note(note: Text) -> None:
+    """Print a note on standard error."""
+    click.echo(say("note: {note}", note=note), err=True)
+
+
 def run_preview(kind: type[Method], *, as_json: bool, rows: str | int | None = None, **given: Any) -> None:
     """Make the method from its flags, and tell what a run would promise and cost."""
     from sudare.app import preview as preview_release
@@ -266,7 +271,9 @@ def run_preview(kind: type[Method], *, as_json: bool, rows: str | int | None = N
     method, facts_file = make_method(kind), given["map_file" if kind.takes == "map" else "schema_file"]
     extras = {file.name: given[file.name] for file in list_public_files(kind) if given[file.name] is not None}
     with progress(say("working")) as moved:
-        previewed = preview_release(method, facts_file, rows=read_estimates(rows), extras=extras, progress=moved)
+        previewed = preview_release(
+            method, facts_file, rows=read_estimates(rows), extras=extras, progress=moved, announce=print_note
+        )
     if as_json:
         print_json(previewed.to_dict())
     else:
@@ -286,7 +293,7 @@ def make_method(kind: type[Method]) -> Method:
     }
     parameters, notes = use_new_names(kind, given)
     for note in notes:
-        click.echo(say("note: {note}", note=note), err=True)
+        print_note(note)
     return kind(**parameters)
 
 

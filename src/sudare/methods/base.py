@@ -254,6 +254,10 @@ class Method(metaclass=Renaming):
         """
         return PlannedError(figures=self.plan(facts, neighbours=neighbours).expected_error)
 
+    def announce(self, facts: Any, /) -> Text | None:
+        """Tell before a preview that it takes a minute or more; None where it takes seconds."""
+        return None
+
     def explain(self, preview: Any) -> list[Words | Listing]:
         """Tell a preview in lines."""
         return list(describe_error(preview.to_dict()))

@@ -27,6 +27,7 @@ from sudare.methods.location.device_file import (
     RepeatUse,
     load_device_file,
 )
+from sudare.methods.location.effort import estimate_seconds, tell_effort
 from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.hidden import HiddenMechanism, measure_told
 from sudare.methods.location.kernel import MAX_DENSE_CELLS
@@ -232,6 +233,13 @@ class Location(Method):
         measured = bound.measure(bound.mechanism(progress=progress))
         require_kept(measured)
         return measured
+
+    def announce(self, map: Map | None = None, /) -> Text | None:
+        """Tell that making the map takes a minute or more; what would take hours is refused."""
+        bound = self.on(map)
+        bound._require_capped()
+        bound._require_size()
+        return tell_effort(estimate_seconds(bound))
 
     def explain(self, preview: LocationPreview) -> list[Words | Listing]:
         """Tell a preview in lines, with its warnings."""

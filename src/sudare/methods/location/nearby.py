@@ -112,6 +112,11 @@ SAMPLED_PLACES = 24  # around which places are counted before pairs are searched
 
 def require_few_pairs(places: Places, beta: float, most: int = MAX_PAIRS) -> None:
     """Refuse a map with too many pairs within reach before they are searched: counted around some places."""
+    _check_pairs(count_pairs(places, beta), places.size, most)
+
+
+def count_pairs(places: Places, beta: float) -> int:
+    """Estimate the pairs within reach, by the places around some of them."""
     reach = find_reach(places, beta)
     sample = np.unique(np.linspace(0, places.size - 1, SAMPLED_PLACES).astype(np.int64))
     if isinstance(places, RoadGraph):
@@ -126,7 +131,7 @@ def require_few_pairs(places: Places, beta: float, most: int = MAX_PAIRS) -> Non
     else:
         _require_few_rows(places)
         counts = np.array([(places.metres(int(cell)) <= reach).sum() for cell in sample.tolist()])
-    _check_pairs(int(counts.mean() * places.size / 2), places.size, most)
+    return int(counts.mean() * places.size / 2)
 
 
 def search_nearby(places: Places, reach: float) -> Any:
