@@ -8,11 +8,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from sudare.asking.answers import AnswerTable, Estimate
 from sudare.methods.kanon.compare import count_values
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.lattice_picture import DrawnNode, draw_nodes
 from sudare.releases import Coded
 from sudare.releases.columns import read_codes, read_numbers
+from sudare.report.chart import draw_chart, write_chart
 from sudare.report.page import render_page
 from sudare.report.shapes import Listing, Marginal, Section
 from sudare.report.svg import draw_bars, draw_columns, draw_heat_map, draw_lines
@@ -165,3 +167,19 @@ def test_both_languages_have_every_text_of_a_page(monkeypatch: pytest.MonkeyPatc
     assert "公開禁止" in made
     assert "NOT FOR PUBLICATION" not in made
     assert "not for publication" in languages()["ja"].texts
+
+
+def test_one_interval_that_may_be_anything_does_not_make_the_others_of_a_chart_too_short_to_be_read() -> None:
+    ends = [("a", 12.0, 33.0, 53.0), ("b", 13.0, 23.0, 33.0), ("c", 0.0, 1.5, 5000.0)]
+    rows = tuple(
+        (name, Estimate(value=value, low=low, high=high, level=0.95, noise_deviation=1.0, model_deviation=0.0))
+        for name, low, value, high in ends
+    )
+    answer = AnswerTable(("name", "income"), rows, 0.95, ())
+    lines, drawn = write_chart(answer), draw_chart(answer)
+
+    assert lines[1].count("▓") > 10
+    assert "▸" in lines[3]
+    assert lines[-1] == "▸ the interval goes on beyond the scale"
+    assert "goes on beyond" in drawn
+    assert "▸" not in "".join(write_chart(AnswerTable(("name", "income"), rows[:2], 0.95, ())))

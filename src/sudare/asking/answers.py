@@ -129,6 +129,8 @@ def answer(moments: Moments, *, level: float = LEVEL, least: float = 0.0, most: 
 
 # --- tables of answers ------------------------------------------------------------------------------------------------
 
+FAR_BEYOND = 3.0  # times the largest estimate: an interval that ends farther off does not make the scale of a chart
+
 AnswerCell = str | int | float | bool | date | Estimate | None
 
 
@@ -234,13 +236,35 @@ class AnswerTable:
 
     def _scale(self, place: int) -> tuple[float, float] | None:
         """Where the lines of a column start and stop; None without intervals."""
-        found = [row[place] for row in self.rows]
-        shown = [cell for cell in found if isinstance(cell, Estimate) and cell.has_interval]
-        ends = [end for cell in shown for end in (cell.low, cell.high, cell.value) if math.isfinite(end)]
-        if not ends:
-            return None
-        is_day = any(cell.is_day for cell in shown)
-        return (min(ends) if is_day else min(0.0, *ends)), max(ends)
+        cells = [row[place] for row in self.rows]
+        shown = [cell for cell in cells if isinstance(cell, Estimate) and cell.has_interval]
+        return find_span(shown) if shown else None
+
+
+def find_span(estimates: Sequence[Estimate]) -> tuple[float, float]:
+    """Where a scale for estimates and their intervals starts and stops; one of numbers holds 0, one of days need not.
+
+    The mean of hardly anybody may lie anywhere. Where no more than half of the intervals go far beyond all estimates,
+    the scale ends where the others do: else nothing could be told of these.
+
+    >>> ends = [(3.0, 4.0, 5.0), (8.0, 9.0, 10.0), (0.0, 2.0, 5000.0)]
+    >>> find_span([Estimate(value=value, low=low, high=high, level=0.95, noise_deviation=1.0, model_deviation=0.0)
+    ...            for low, value, high in ends])
+    (0.0, 10.0)
+    """
+    ends = [(one.low, one.value, one.high) if one.has_interval else (one.value,) for one in estimates]
+    is_day = any(one.is_day for one in estimates)
+    known = [end for some in ends for end in some if math.isfinite(end)]
+    if not known:
+        return 0.0, 1.0
+    far = math.inf if is_day else FAR_BEYOND * max(abs(one.value) for one in estimates)
+    near = [some for some in ends if all(abs(end) <= far for end in some)]
+    if 2 * len(near) >= len(ends):
+        known = [*(end for some in near for end in some), *(one.value for one in estimates)]
+    low, high = min(known), max(known)
+    if not is_day:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return (low, high) if high > low else (low, low + 1.0)
 
 
 def _draw_cell(cell: AnswerCell, scale: tuple[float, float] | None) -> tuple[object, ...]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sudare.asking.answers import AnswerTable, Estimate, show_cell
+from sudare.asking.answers import AnswerTable, Estimate, find_span, show_cell
 from sudare.errors import ParameterError
 from sudare.report.svg import escape, fit_text, measure_text, write_text
 from sudare.text import Words, text
@@ -16,6 +15,7 @@ MOST_BARS = 200
 BARS, MOST_NAMES, ROW = 300, 330, 24  # units of a drawing: for the longest bar, for names beside bars at most, of a row
 HEAD = 34  # units above the bars of a panel, for its title
 CELLS = 40  # signs of the longest bar on a terminal
+GOES_ON = text("▸ the interval goes on beyond the scale")
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1f2933}.quiet{fill:#52606d}.title{font-weight:600}"
     ".bar{fill:#2f8577}.reach{stroke:#102a43;stroke-width:1.8;fill:none}.rule{stroke:#cbd2d9;fill:none}"
@@ -61,16 +61,18 @@ def find_panels(answer: AnswerTable) -> list[ChartPanel]:
 
 
 def _span(bars: Sequence[AnswerBar]) -> tuple[float, float]:
-    """Where the scale starts and stops; bars of numbers start at 0, days do not."""
-    ends = [end for bar in bars for end in (bar.estimate.low, bar.estimate.value, bar.estimate.high)]
-    known = [end for end in ends if math.isfinite(end)]
-    if not known:
-        return 0.0, 1.0
-    is_day = any(bar.estimate.is_day for bar in bars)
-    low, high = min(known), max(known)
-    if not is_day:
-        low, high = min(low, 0.0), max(high, 0.0)
-    return (low, high) if high > low else (low, low + 1.0)
+    """Where the scale starts and stops."""
+    return find_span([bar.estimate for bar in bars])
+
+
+def _is_cut(bars: Sequence[AnswerBar], span: tuple[float, float]) -> bool:
+    """Tell whether an interval goes on beyond the scale."""
+    return any(bar.estimate.has_interval and _goes_on(bar.estimate, span) != (False, False) for bar in bars)
+
+
+def _goes_on(estimate: Estimate, span: tuple[float, float]) -> tuple[bool, bool]:
+    """Whether an interval goes on beyond the start of the scale, and beyond its stop; one without an end does."""
+    return estimate.low < span[0], estimate.high > span[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def _find_scales(panels: Sequence[ChartPanel]) -> list[ChartScale]:
 
 
 def draw_chart(answer: AnswerTable) -> str:
-    """Draw an answer as SVG: bars, and a line with ends for each interval; one without an end has no stroke there.
+    """Draw an answer as SVG: bars, and a line with ends for each interval; an arrow where it goes on beyond the scale.
 
     Several columns of numbers stand one below the other, each with a scale of its own.
     """
@@ -110,6 +112,9 @@ def draw_chart(answer: AnswerTable) -> str:
         tall += HEAD + ROW * len(panel.bars) + 14
     tall += 12
     parts.append(write_text(0, tall - 8, note, kind="quiet"))
+    if any(_is_cut(panel.bars, (scale.start, scale.stop)) for panel, scale in zip(panels, scales, strict=True)):
+        tall += ROW
+        parts.append(write_text(0, tall - 8, GOES_ON, kind="quiet"))
     titles = ", ".join(panel.title for panel in panels)
     words = max(measure_text(str(words)) for words in (note, *(panel.title for panel in panels)))
     wide, high = round(max(scales[0].wide, words)) + 24, tall + 4
@@ -138,10 +143,10 @@ def _draw_bar(bar: AnswerBar, y: float, zero: float, scale: ChartScale) -> str:
     ]
     if bar.estimate.has_interval:
         low, high = scale.place(bar.estimate.low), scale.place(bar.estimate.high)
+        goes_on = _goes_on(bar.estimate, (scale.start, scale.stop))
         strokes = "".join(
-            f"M{place:.1f} {y + 5}v8"
-            for place, end in ((low, bar.estimate.low), (high, bar.estimate.high))
-            if math.isfinite(end)
+            f"M{place - 5 * turn:.1f} {y + 5}l{5 * turn} 4l{-5 * turn} 4" if is_on else f"M{place:.1f} {y + 5}v8"
+            for place, turn, is_on in zip((low, high), (-1, 1), goes_on, strict=True)
         )
         parts.append(f'<path d="M{low:.1f} {y + 9}H{high:.1f}{strokes}" class="reach"/>')
     parts.append(write_text(scale.wide, y + 13, str(bar.estimate), anchor="end", kind="quiet"))
@@ -161,6 +166,8 @@ def write_chart(answer: AnswerTable) -> list[str]:
     lines.append(
         str(text("█ up to the low end, ▓ up to the estimate, ░ up to the high end; level {level}", level=answer.level))
     )
+    if any(_is_cut(panel.bars, _span(panel.bars)) for panel in panels):
+        lines.append(str(GOES_ON))
     return lines
 
 
@@ -176,6 +183,9 @@ def _signs(estimate: Estimate, start: float, stop: float) -> str:
     is_reach = [low <= cell < high for cell in range(CELLS)]
     signs = {(True, False): "█", (True, True): "▓", (False, True): "░", (False, False): " "}
     drawn = "".join(signs[pair] for pair in zip(is_bar, is_reach, strict=True))
+    if estimate.has_interval:
+        goes_left, goes_right = _goes_on(estimate, (start, stop))
+        drawn = ("◂" if goes_left else drawn[0]) + drawn[1:-1] + ("▸" if goes_right else drawn[-1])
     return drawn if zero == 0 else f"{drawn[:zero]}│{drawn[zero:]}"
 
 
