@@ -48,8 +48,8 @@ TAIL_WEIGHTS = (0.45, 0.4, 0.12, 0.03)
 WORST_SHARE = 0.12  # of the errors, that have heavy tails
 PRIOR_SCALE, PRIOR_SPREAD = math.log(0.55), 0.35  # of the logarithm of the scale
 BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
-BEYOND_SCALE = math.log(0.8)  # where all pairs were measured, their noise is most of what is off
-LEAST_SCALE_BEYOND = 1.0  # there, and no interval is narrower than its replicates say
+BEYOND_SCALE = math.log(0.95)  # where all pairs were measured: chosen, as the least, on dense, 401ksubs and happiness
+LEAST_SCALE_BEYOND = 1.1  # there: what three attributes do together is in no replicate
 BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
 SCALE_OF_ONE = 1.0  # for questions about one attribute: the law of their noise is known, and noise hid what they told
 MISFIT = 0.02  # of the errors: what no law of the family explains
@@ -344,16 +344,17 @@ def _expected_shares() -> Reals:
     return shares
 
 
-def scale_moments(moments: Moments, scale: float) -> Moments:
+def scale_moments(moments: Moments, scale: float, *, least: float = 0.0) -> Moments:
     """Widen what noise and model make of an interval, or narrow the model's part; what lies inside leaves stays.
 
     The law of the noise is known, so it is never narrowed; what is more than it explains is the model's. A question
     with a part of the model is widened for what the model does not know: its noise only as far as the model takes part.
+    `least`: the model's part is not narrowed below it.
     """
     square = scale * scale
     noise, model = moments.noise, moments.model
     widened = noise * model / (noise + model) if model > 0 else noise
-    model = square * model + max(0.0, square - 1.0) * widened
+    model = max(square * model, min(least, model)) + max(0.0, square - 1.0) * widened
     return Moments(
         value=moments.value, noise=noise, model=model, inside=moments.inside, replicates=moments.replicates,
         below=moments.below, above=moments.above,

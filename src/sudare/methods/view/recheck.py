@@ -120,7 +120,7 @@ def _recheck_pairs(certificate: Certificate, view: TableView) -> list[CheckedCla
     told = {name: certificate.measures[name] for name in PAIRS if name in certificate.measures}
     if not told:
         return []
-    is_held = view.known_pairs.issuperset(view.measured)
+    is_held = view.held_pairs.issuperset(view.measured)
     passed = is_held and told == tell_pairs(view)
     detail = (
         text("the tables of the view hold every pair that the certificate calls measured")

@@ -55,6 +55,7 @@ class CountedBox(NamedTuple):
     inside: InsideError
     restricted: tuple[int, ...]  # attributes of which some values weigh more than others
     noisy_cells: int
+    chance: float = 0.0  # of the model's part: what chance alone makes of attributes that were not measured together
 
 
 def _find_slant(box: PreparedBox) -> float:
@@ -71,9 +72,7 @@ HEAVY_TAILS = 1.5  # (6 - 3)/2: half of how far the fourth moment of Laplace noi
 # A view made of tables: the model's and the product's. Holds public numbers only.
 
 
-HELD_PAIR_ERROR = (
-    0.1  # of tau^2: what a pair that a clique holds may still be off, by its coarse bins and by third attributes
-)
+HELD_PAIR_ERROR = 0.1  # of tau^2: what a measured pair may still be off, by its coarse bins and by third attributes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,18 +151,17 @@ class TableView:
         if len(boxes) > 1:
             columns = {axis: AxisColumns.of([box[axis] for box in boxes]) for axis in boxes[0]}
             held = np.array([answers[0] for answers, _ in answered])
-        parts = (
-            self.factor * self.doubt({axis: one.doubted for axis, one in columns.items()}),
-            self._least_noise(columns, held),
-            self._faint_in(columns) if self.faint else 0.0,
-        )
-        model, least, hidden = (np.broadcast_to(part, len(boxes)).tolist() if len(boxes) > 1 else [part]
+        doubt, chance = self.doubt({axis: one.doubted for axis, one in columns.items()})
+        hidden = self._faint_in(columns) if self.faint else 0.0
+        parts = (self.factor * doubt, chance, self._least_noise(columns, held), hidden)
+        model, chance, least, hidden = (np.broadcast_to(part, len(boxes)).tolist() if len(boxes) > 1 else [part]
                                 for part in parts)  # fmt: skip
         inside = self._inside(boxes, [profiles for _, profiles in answered], held)
         return [
             CountedBox(answered[row][0], model[row] * _find_slant(box), least[row], hidden[row], inside[row],
                        tuple([axis for axis, one in box.items() if one.is_restricting]),
-                       sum([one.noisy_cells for one in box.values()]))
+                       sum([one.noisy_cells for one in box.values()]),
+                       0.0 if any(one.is_graded for one in box.values()) else chance[row])
             for row, box in enumerate(boxes)
         ]  # fmt: skip
 
@@ -183,7 +181,7 @@ class TableView:
             above=sum([box.inside.above for box in boxes]),
         )
         scale = self._find_scale(frozenset([axis for box in boxes for axis in box.restricted]))
-        return found if scale == 1.0 else scale_moments(found, scale)
+        return found if scale == 1.0 else scale_moments(found, scale, least=sum([box.chance for box in boxes]))
 
     def _find_scale(self, restricted: frozenset[int]) -> float:
         scale = self._scales_of.get(restricted)
@@ -325,11 +323,15 @@ class TableView:
 
     @cached_property
     def known_pairs(self) -> frozenset[tuple[int, int]]:
-        """The pairs of attributes that a clique holds."""
+        """The pairs of attributes that were measured; earlier releases do not tell them, and a clique holds these."""
+        return frozenset(self.measured) if self.measured else self.held_pairs
+
+    @cached_property
+    def held_pairs(self) -> frozenset[tuple[int, int]]:
+        """The pairs of attributes that a clique holds: some only because a junction tree needs them there."""
         if self.records is not None:
             return frozenset(itertools.combinations(range(len(self.bins)), 2))
-        cliques = self.factors.tree.cliques
-        return frozenset(pair for clique in cliques for pair in itertools.combinations(clique, 2))
+        return frozenset(pair for clique in self.factors.tree.cliques for pair in itertools.combinations(clique, 2))
 
     @property
     def holds_threes(self) -> bool:
@@ -350,13 +352,12 @@ class TableView:
     def independent_pairs(self) -> int:
         """How many pairs of attributes are supposed to be independent of each other."""
         sizes = Counter(self._parts).values()
-        d = len(self._parts)
-        return 0 if self.records is not None else (d * d - sum(size * size for size in sizes)) // 2
+        return 0 if self.records is not None else (len(self._parts) ** 2 - sum(size * size for size in sizes)) // 2
 
-    def doubt(self, spreads: Mapping[int, AxisSpread]) -> Any:
+    def doubt(self, spreads: Mapping[int, AxisSpread]) -> tuple[Any, Any]:
         """The model's variance of a sum of products of weights, one of each attribute; before the exam's scale.
 
-        Spreads are numbers, or one number a box each.
+        Spreads are numbers, or one number a box each. Beside it: what of it is chance, of which no exam makes less.
 
         What one attribute says was measured, so only what attributes do together can be off. Under independence a
         product of weights is made of parts: its mean, what single attributes add, what pairs add, and the rest. The
@@ -366,7 +367,7 @@ class TableView:
         """
         axes = sorted(spreads)
         if len(axes) < 2:
-            return 0.0
+            return 0.0, 0.0
         if isinstance(spreads[axes[0]].mean, float):
             return self._doubt_one(axes, [spreads[axis] for axis in axes])
         means = [spreads[axis].mean ** 2 for axis in axes]
@@ -375,7 +376,7 @@ class TableView:
         rest = rest - math.prod(means)
         for place, axis in enumerate(axes):
             rest -= spreads[axis].variance * math.prod([*means[:place], *means[place + 1 :]])
-        variance, unknown, pairs = 0.0, 0.0, 0.0
+        variance, unknown, pairs, chance = 0.0, 0.0, 0.0, 0.0
         for one, two in itertools.combinations(range(len(axes)), 2):
             both = moves[one] & moves[two]
             if not np.any(both):
@@ -387,11 +388,13 @@ class TableView:
             between = others * first.between * second.between if is_known else 0.0
             within = self._doubt_within(ends) if is_known else self._doubt_pair(1.0)
             variance += between * self._doubt_pair(0.0) + (part - between) * within
+            chance = chance if is_known else chance + part
             unknown, pairs, rest = unknown + (0.0 if is_known else both * 1.0), pairs + both * 1.0, rest - part
-        left = np.maximum(0.0, rest) * self._doubt_pair(unknown / np.maximum(pairs, 1.0))
-        return np.where(pairs > 0, variance + left, 0.0)
+        rest = np.maximum(0.0, rest)
+        left = rest * self._doubt_pair(unknown / np.maximum(pairs, 1.0))
+        return np.where(pairs > 0, variance + left, 0.0), self.total * (chance + rest)
 
-    def _doubt_one(self, axes: Sequence[int], spreads: Sequence[AxisSpread]) -> float:
+    def _doubt_one(self, axes: Sequence[int], spreads: Sequence[AxisSpread]) -> tuple[float, float]:
         """What `doubt` says of one box. `three`: what three and more attributes do together, added up as it grows."""
         moving = [place for place, spread in enumerate(spreads) if spread.variance > 0]
         none, one, two, three = 1.0, 0.0, 0.0, 0.0
@@ -399,18 +402,17 @@ class TableView:
             square = mean * mean
             three = three * (square + spread) + two * spread
             none, one, two = none * square, one * square + none * spread, two * square + one * spread
-        variance, unknown, pairs = 0.0, 0, 0
+        variance, unknown, pairs, chance = 0.0, 0, 0, 0.0
         for first, second in itertools.combinations(moving, 2):
-            others = math.prod([
-                spread.mean**2 for place, spread in enumerate(spreads) if place != first and place != second
-            ])  # fmt: skip
+            others = math.prod([row.mean**2 for place, row in enumerate(spreads) if place not in (first, second)])
             ends, left, right = (axes[first], axes[second]), spreads[first], spreads[second]
             part, is_known = others * left.variance * right.variance, ends in self.known_pairs
             between = others * left.between * right.between if is_known else 0.0
             within = self._doubt_within(ends) if is_known else self._doubt_pair(1.0)
             variance += between * self._doubt_pair(0.0) + (part - between) * within
-            unknown, pairs = unknown + (not is_known), pairs + 1
-        return variance + three * self._doubt_pair(unknown / pairs) if pairs else 0.0
+            unknown, pairs, chance = unknown + (not is_known), pairs + 1, chance + (0.0 if is_known else part)
+        doubt = variance + three * self._doubt_pair(unknown / pairs) if pairs else 0.0
+        return doubt, self.total * (chance + three)
 
     def _doubt_pair(self, unknown: Any) -> Any:
         return self.total + self.tau_squared * (HELD_PAIR_ERROR + (1 - HELD_PAIR_ERROR) * unknown)
