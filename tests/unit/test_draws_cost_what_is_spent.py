@@ -117,7 +117,10 @@ def test_the_draws_of_a_table_cost_its_promise(
     draws = watch(lambda rng: method.draw(counts, rng=rng))
 
     assert {draw.sampler for draw in draws} == {"add_geometric" if "epsilon" in promise else "add_gaussian"}
-    costs, amount = [cost(draw, cells=2, rows=1) for draw in draws], method.guarantee().amount
+    amount = method.guarantee().amount
+    if draws[0].size == 1:  # the number of crowded records, which one replaced row changes by 1 at most
+        amount -= cost(draws.pop(0), cells=1, rows=1)
+    costs = [cost(draw, cells=2, rows=1) for draw in draws]
     if algorithm == "squares" and focus != "cells":  # below the first squares a draw for every class of their density
         levels = len(method.plan(counts.schema).expected_error["levels"]) - 1
         top, below = costs[0], np.array(costs[1:], dtype=object).reshape(levels, -1)

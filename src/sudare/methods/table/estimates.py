@@ -180,6 +180,9 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable |
     own = [find_partition(plan.facts, layout, spec.names) for spec in measured_specs(specs)]
     expected = [np.zeros(1, dtype=np.int64), *(np.flatnonzero(cells > 0) for cells in layout.possible_cells)]
     expected += [np.arange(len(groups.keys)) for groups in own]
+    rule = method.rule_of(plan.facts, plan.steps)
+    has_crowded = rule is not None and rule.crowded_noise is not None
+    expected += [np.zeros(1, dtype=np.int64)] * has_crowded
     order = np.lexsort((nodes, levels))
     starts = np.cumsum([0, *(len(each) for each in expected)])
     is_whole = len(nodes) == starts[-1] and all(
@@ -198,7 +201,8 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable |
         noisy=tuple(values),
         total=int(noisy[order[0]]),
         total_variance=0.0 if total_noise is None else total_noise.variance,
-        rule=method.rule_of(plan.facts, plan.steps),
+        rule=rule,
+        crowded=int(noisy[order[-1]]) if has_crowded else 0,
     )
     if not (specs or plan.facts.areas):
         return measured

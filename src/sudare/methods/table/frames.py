@@ -96,13 +96,15 @@ def _texts(texts: np.ndarray) -> Coded:
 
 
 def list_measurements(measured: MeasuredTable) -> Frame:
-    """List the noisy sums: level 0 is the number of records, the last level are the cells, nodes in their order."""
+    """List the noisy sums: level 0 is the number of records; the levels, the last of them the cells, in their order."""
     parts: list[tuple[Integers, Integers]] = [(np.zeros(1, dtype=np.int64), np.array([measured.total]))]
     for cells, noisy in zip(measured.layout.possible_cells, measured.noisy, strict=True):
         held = np.flatnonzero(cells > 0)
         parts.append((held, noisy[held]))
     if isinstance(measured, LinkedTable):  # levels behind the cells: further tables, by group
         parts += [(np.arange(len(sums.noisy)), sums.noisy) for sums in measured.sums]
+    if measured.rule is not None and measured.rule.crowded_noise is not None:  # or the crowded records
+        parts.append((np.zeros(1, dtype=np.int64), np.array([measured.crowded])))
     levels = np.concatenate([np.full(nodes.size, level) for level, (nodes, _) in enumerate(parts)])
     return Frame(
         {

@@ -20,6 +20,7 @@ from sudare.counts import Counts
 from sudare.methods.budget import LARGEST_TOTAL
 from sudare.methods.table.levels import DensityRule, LeafLayout
 from sudare.methods.table.margins import Margins
+from sudare.methods.table.squares import SquareLayout
 from sudare.noise import CountNoise, GaussianNoise, Rng
 from sudare.postprocess.least_squares import LeastSquares
 from sudare.schema.arrays import Codes, Integers, Reals
@@ -32,7 +33,8 @@ NORMAL_FACTOR, LAPLACE_FACTOR = 2.05, 2.28  # of Laplace noise: ln(25) / sqrt(2)
 class MeasuredTable:
     """The noisy sums of all levels of a layout, as published: `noisy[l]` of the nodes of level l.
 
-    `noises` are those of all levels; below the level of `rule`, where there is one, those of its classes.
+    `noises` are those of all levels; below the level of `rule`, where there is one, those of its classes. `crowded` is
+    the noisy number of records beyond a few of one cell, where the rule asks for it.
     """
 
     layout: LeafLayout
@@ -41,6 +43,7 @@ class MeasuredTable:
     total: int
     total_variance: float
     rule: DensityRule | None = None
+    crowded: int = 0
 
     @property
     def published_total(self) -> int:
@@ -74,12 +77,13 @@ class MeasuredTable:
         if self.rule is None:
             return None
         noisy, cells = self.noisy[self.rule.level], self.layout.possible_cells[self.rule.level]
-        return self.rule.classify(noisy, cells, total=self.total)
+        return self.rule.classify(noisy, cells, total=self.total, crowded=self.crowded)
 
     @property
     def is_thin(self) -> bool:
         """Tell whether the map is so thin that cells are hardly measured."""
-        return self.rule is not None and self.rule.is_thin(self.total, self.layout.possible_cells[self.rule.level])
+        rule, cells = self.rule, self.layout.possible_cells
+        return rule is not None and rule.is_thin(self.total, cells[rule.level], self.crowded)
 
     def is_faint(self, level: int, number: int) -> bool:
         """Tell whether squares of a level are as good as not measured in a class."""
@@ -134,8 +138,8 @@ def measure_levels(
     """Add noise to the sums of every level: the only step that sees the data.
 
     Guarantee: what the noises cost together, if `total` is public or already noisy. A unit changes the sums of a level
-    by no more than it changes the cells. Noisy sums of one level may decide which of several noises of the same cost
-    the sums below get. Proof: proofs/squares.md
+    by no more than it changes the cells. Noisy sums of one level, the total and the noisy number of crowded records may
+    decide which of several noises of the same cost the sums below get. Proof: proofs/squares.md
     """
     exact = np.zeros(layout.sizes[-1], dtype=np.int64)
     exact[layout.leaves(counts.columns())] = counts.values
@@ -145,7 +149,13 @@ def measure_levels(
         sums.append(added.astype(np.int64))
     noisy: list[Integers] = []
     found = MeasuredTable(
-        layout=layout, noises=tuple(noises), noisy=(), total=total, total_variance=total_variance, rule=rule
+        layout=layout,
+        noises=tuple(noises),
+        noisy=(),
+        total=total,
+        total_variance=total_variance,
+        rule=rule,
+        crowded=_measure_crowded(layout, sums[::-1], rule, rng=rng),
     )
     for level, values in enumerate(sums[::-1]):
         classes, measured = found.classes_of(level), np.zeros(values.size, dtype=np.int64)
@@ -156,3 +166,15 @@ def measure_levels(
         noisy.append(measured)
         found = dataclasses.replace(found, noisy=tuple(noisy))
     return found
+
+
+def _measure_crowded(layout: LeafLayout, sums: list[Integers], rule: DensityRule | None, *, rng: Rng) -> int:
+    """Add noise to the number of records beyond the first few of their cell of the map, where a rule asks for it.
+
+    A row changes it by 1 at most, and so does a replaced one: what one cell loses another may get. So a unit of r rows
+    changes it by r at most.
+    """
+    if rule is None or rule.crowded_noise is None or not isinstance(layout, SquareLayout):
+        return 0
+    crowded = np.maximum(sums[layout.sides.index(1)] - rule.crowd, 0).sum()
+    return int(rule.crowded_noise.add(np.array([crowded], dtype=np.int64), rng=rng)[0])

@@ -54,11 +54,17 @@ LARGE_MAP_THIN = (Fraction(3, 4), Fraction(3, 5), Fraction(9, 20), Fraction(3, 1
 # For the mix, maps have sides in between (by the side that decides on what is below). On a thin map (`levels.THIN_MAP`)
 # squares of one side have nearly all below that one: the larger, the thinner its squares are; None: shares as above.
 # Cells keep a little, so that each has an unbiased figure. On other maps the sides in between have the least share.
-# Chosen on places of Europe and Asia and on US postal codes at epsilon 1/10 (`benchmarks.table_real`).
-SIDES_BETWEEN = {32: (16, 4), 20: (10,)}
-THIN_SIDES: dict[int, tuple[int | None, ...]] = {32: (16, 16, 8, 4, None, None), 20: (10, 10, 5, 5, None, None)}
+# Chosen on places of Europe and Asia and on US postal codes at epsilon 1/10, of large maps on places of Mexico and Asia
+# in 512 and 320 cells (`benchmarks.table_real`).
+SIDES_BETWEEN = {64: (8,), 32: (16, 4), 20: (10,)}
+THIN_SIDES: dict[int, tuple[int | None, ...]] = {
+    64: (16, 16, 8, 4, None, None),
+    32: (16, 16, 8, 4, None, None),
+    20: (10, 10, 5, 5, None, None),
+}
 LEAST_SHARE, THIN_CELLS_SHARE = Fraction(1, 500), Fraction(3, 100)
 LEAST_BETWEEN = 64  # cells along the longer side of a map in x and y that has sides in between
+MOST_BETWEEN = 2**19  # cells of a table that has them: above, one more level would take a third more time
 HALF_SHARE, TOP_SHARE, NEXT_SHARE = Fraction(3, 40), Fraction(3, 25), Fraction(167, 1000)  # of halves; of others
 # Releases without `sides` have those of an earlier version: also squares of a quarter of the side, a sixteenth, ...
 EARLIER_PARTS = (*MAP_PARTS[:-1], Fraction(21, 100))
@@ -141,8 +147,9 @@ class SquareLayout:
     @property
     def has_thin_squares(self) -> bool:
         """Tell that thin places have more for the squares of 16 cells too, decided by the squares above them."""
-        is_usual = self.map_sides[-len(LARGE_MAP_SIDES) :] == LARGE_MAP_SIDES and not self.has_own_sides
-        return is_usual and len(self.map_sides) > len(LARGE_MAP_SIDES)
+        sides = self.usual_sides or self.map_sides
+        is_usual = sides[-len(LARGE_MAP_SIDES) :] == LARGE_MAP_SIDES and not self.has_own_sides
+        return is_usual and len(sides) > len(LARGE_MAP_SIDES)
 
     def leaves(self, columns: Codes) -> Codes:
         """Find the leaves of cells (m, attributes)."""
@@ -324,7 +331,8 @@ def find_mix_sides(schema: Schema) -> tuple[int, ...]:
     (128, 32, 16, 8, 4, 1)
     """
     usual = find_map_sides(schema) or find_mesh_sides(schema)
-    if not usual or (len(find_space(schema)) == 2 and find_longest(schema) < LEAST_BETWEEN):
+    is_small = len(find_space(schema)) == 2 and find_longest(schema) < LEAST_BETWEEN
+    if not usual or is_small or schema.size > MOST_BETWEEN:
         return usual
     layout = lay_out(schema, usual)
     if layout.map_sides != usual:  # so small that levels are left out

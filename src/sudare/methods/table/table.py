@@ -34,6 +34,7 @@ from sudare.methods.table.levels import (
     DensityRule,
     LeafLayout,
     LevelShares,
+    add_crowded,
     can_be_thin,
     divide_by_density,
     find_density_rule,
@@ -530,11 +531,10 @@ class Table(CurrencyMethod):
         return dataclasses.replace(preview, tables=foresee_tables(layout, schema, specs, noises, more, known))
 
     def _joined_shares(self, schema: Schema) -> LevelShares | None:
-        """The shares of further tables, then those of all levels."""
-        shares = self._shares(schema)
-        if shares is None:
-            return None
-        specs = self.specs_of(schema)
+        """The shares of further tables, or of the crowded records, then those of all levels."""
+        shares, specs = self._shares(schema), self.specs_of(schema)
+        if shares is None or not (specs or schema.areas):
+            return shares and add_crowded(shares, self.guarantee())
         return LevelShares(by_class=tuple(join_shares(own, specs) for own in shares.by_class))
 
     def table_noises_of(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
