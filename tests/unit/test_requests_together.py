@@ -259,3 +259,18 @@ def test_what_persons_are_asked_for_is_predicted_from_rows_and_never_called_cert
     # what is certain to fail fails by k, which is of rows
     assert all(verdict != "fails" or not large for verdict, large in zip(answers, sizes, strict=True))
     assert all(kept for verdict, kept in zip(answers, truth, strict=True) if verdict == "likely")
+
+
+def test_the_steward_is_told_what_figures_do_not_say_of_persons_and_of_rows_left_out(place: Path) -> None:
+    def publish(**parameters: Any) -> str:
+        published = app.publish(
+            sd.KAnonymity(k=3, **parameters),
+            place / "visits.csv",
+            out=place / "-".join(parameters.values()),
+            schema_file=place / "visits.toml",
+        )
+        return "\n".join(str(line) for line in published.summary.lines)
+
+    assert "up to 2 times that of a row" in publish(recoding="full")
+    assert "max_suppressed changed nothing" in publish(recoding="local", labels="ranges", max_suppressed="0.05")
+    assert "max_suppressed changed nothing" not in publish(recoding="mondrian")

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from sudare.counts.relabelling import Recodable
 from sudare.methods.base import Made, Progress, Summary
 from sudare.methods.kanon.approve import Approval
 from sudare.methods.kanon.history import History, Measurement, make_measurement, measure_nodes
 from sudare.methods.kanon.joint import JointSize, ReleasedClasses, add_classes, measure_joint, read_classes
+from sudare.methods.kanon.kanonymity_parameters import KAnonymityParameters, count_rows_of_person
 from sudare.methods.kanon.lattice import Lattice
 from sudare.methods.kanon.pairs import PairCounts
 from sudare.methods.kanon.problem import SearchProgress
@@ -51,7 +53,12 @@ def summarise_release(made: Made, *, out: Path) -> Summary:
     return Summary(
         headline=text("{rows} records published in {out}", rows=compared.after.rows, out=out),
         rows=compared.after.rows,
-        lines=[*lines, *_risk_lines(compared), *([] if private.joint is None else [private.joint.describe()])],
+        lines=[
+            *lines,
+            *_risk_lines(compared),
+            *_explain_figures(made, compared, count_rows_of_person(private.source_schema.unit)),
+            *([] if private.joint is None else [private.joint.describe()]),
+        ],
         warnings=[alike.describe() for alike in compared.alike],
         details={
             "option": option,
@@ -104,6 +111,27 @@ def _risk_lines(compared: BeforeAfter) -> list[Text | Listing]:
     if compared.costliest is not None:
         share = f"{compared.loss[compared.costliest]:.4f}"
         lines.append(text("most is lost in {name}: {share}", name=compared.costliest, share=share))
+    return lines
+
+
+def _explain_figures(made: Made, compared: BeforeAfter, rows_of_person: int) -> list[Text]:
+    """Say what the figures do not: that risks are of rows, and that a large local recoding leaves out none."""
+    lines, method = [], cast(KAnonymityParameters, made.method)
+    if rows_of_person > 1:
+        lines.append(
+            text(
+                "these are figures of rows; a person may have {rows}, so the risk of a person is up to {rows} times"
+                " that of a row",
+                rows=rows_of_person,
+            )
+        )
+    if method.recoding == "local" and method.share and not compared.suppressed_rows:
+        lines.append(
+            text(
+                "local recoding leaves out rows only in small tables, and only where that loses less; here"
+                " max_suppressed changed nothing"
+            )
+        )
     return lines
 
 
