@@ -33,7 +33,8 @@ def estimate_seconds(method: Location) -> float:
     if mode in ("near", "capped") and places.size <= PROGRAMME_CELLS:
         return PER_PROGRAMME * places.size**3
     if isinstance(places, PlaneGrid):
-        return PER_CELL[mode] * places.size
+        are_named = mode == "sharp" and method.inputs == "all" and method.weights is not None  # reports of the sea
+        return PER_CELL["near" if are_named else mode] * places.size
     per_pair = PER_PAIR_BY_WEIGHTS if mode == "capped" and places.size > MAX_OTHER_CELLS else PER_PAIR[mode]
     return per_pair * _count_pairs(places, float(method.epsilon_per_metre))
 
