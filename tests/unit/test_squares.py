@@ -348,6 +348,18 @@ def test_a_table_answers_sql_with_intervals(tmp_path: Path) -> None:
     assert figure.low == pytest.approx(told["low"][0][0], rel=0.01)
 
 
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_no_figure_is_told_above_a_number_of_records_that_is_public(neighbours: Any) -> None:
+    counts = fill(grid(64, 64), cells=100)
+    records = int(counts.values.sum())
+    opened = open_table(Table(epsilon="1/100", neighbours=neighbours).publish(_Given(counts), rng=SeededRng(1)))
+    told = opened.sql("SELECT SUM(count) FROM cells WHERE x >= 3 AND x < 37 AND y < 41").rows[0][0]
+
+    assert isinstance(told, Estimate)
+    assert (told.high == records) == (neighbours == "replace")
+    assert told.high >= records
+
+
 def test_a_cut_cell_widens_the_interval_and_a_text_stays_as_it_is() -> None:
     town = Attribute(name="town", domain=Values(("SUM(count)", "b")))
     wide = Attribute(name="x", domain=NumberBins.of_width(0, 60, 5))

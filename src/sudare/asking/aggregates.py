@@ -18,7 +18,7 @@ from sudare.asking.distinct import count_distinct, find_mode
 from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, has_singular, linear
 from sudare.asking.functionals import Functional, MaskBox, PointBox, find_boxes, look_up, meet, tensor_parts, times
 from sudare.asking.ordered import OrderedValues, order_values
-from sudare.asking.protocol import AxisWeight, Moments, has_model
+from sudare.asking.protocol import AxisWeight, Moments, find_public_total, has_model
 from sudare.asking.quantities import Quantity, add, apply, divide, estimate, multiply, plain, scale, total
 from sudare.asking.syntax import AttributeColumn, Call, Expression, Literal, Operation, Star, refuse
 from sudare.asking.terms import SummedTerms, find_bounds, split_terms
@@ -83,10 +83,10 @@ class RecordGroup:
 
     @property
     def most_records(self) -> float:
-        """How many records there may be at all: the upper end for all of them, where a model is asked."""
+        """How many records there may be at all: as many as is public, or the upper end where a model is asked."""
         key, axes = ("most records", self.level), self.axes
         if key not in axes.memo:
-            most = math.inf
+            most = find_public_total(axes.answerer)
             if has_model(axes.answerer):
                 most = _find_upper_end(axes.answerer.moments([{}]), self.level)
             axes.memo[key] = most

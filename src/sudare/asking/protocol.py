@@ -215,6 +215,12 @@ def has_model(answerer: Answerer) -> bool:
     return _is_independent(type(answerer))
 
 
+def find_public_total(answerer: Answerer) -> float:
+    """How many records there are, where everybody knows it; else infinity."""
+    total = getattr(answerer, "public_total", None)
+    return math.inf if total is None else float(total)
+
+
 def note_independence(answerer: Answerer, asked: Iterable[frozenset[int]]) -> Text | None:
     """Say which attributes of some questions are supposed to be independent; None if none are."""
     if not _is_independent(type(answerer)):

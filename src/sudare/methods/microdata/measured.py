@@ -111,6 +111,11 @@ class OpenedRecords:
 
         return ask_statement(statement, {self.schema.name: self, ASKED_AS: self}, level=level)
 
+    @property
+    def public_total(self) -> int | None:
+        """How many records there are, where everybody knows it; see `asking.protocol`."""
+        return self.noisy.total if self.budget.total_noise is None else None
+
     def cells(self, attribute: int) -> AttributeCells:
         """The values of an attribute; bins have their edges. See `asking.protocol`."""
         return self._known_cells[attribute]

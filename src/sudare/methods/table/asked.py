@@ -150,6 +150,15 @@ class OpenedTable:
         parts = _TEXTS.split(_SUM_IF.sub(r"SUM(CASE WHEN\1THEN 1 ELSE 0 END)", statement))
         return "".join(part if place % 2 else _SUM.sub("COUNT(*)", part) for place, part in enumerate(parts))
 
+    @property
+    def public_total(self) -> int | None:
+        """How many records there are, where everybody knows it: no figure is told to be above it."""
+        if isinstance(self.figures, LargeFigures):
+            large = self.figures.measured
+            return large.total if large.budget.total_noise is None else None
+        measured = self.figures.measured
+        return measured.total if measured.total_variance == 0 else None
+
     def cells(self, attribute: int) -> AttributeCells:
         """The values of an attribute; bins have their edges."""
         if attribute not in self._known_cells:
