@@ -672,11 +672,11 @@ export function proveFile(file) {
   const epsilon = parseDecimal(file.epsilon_per_metre);
   const isTheorem = 2n * law.beta.up * epsilon.down <= epsilon.up * law.beta.down && !law.columns;
   const claimed = Number(file.tight_epsilon_per_metre);
-  if (!(claimed >= 0 && claimed <= float(epsilon) * (1 + SAME))) refuse("its certified epsilon is above its promise");
-  if (isTheorem && law.size > (law.map.isPlane ? PROVEN_CELLS : 1000)) return law;
+  if (!(claimed <= float(epsilon) * (1 + SAME))) refuse("its certified epsilon is above its promise");
+  if (isTheorem && claimed > 0 && law.size > (law.map.isPlane ? PROVEN_CELLS : 1000)) return law;
   const { needed, isExact } = neededEpsilon(law, float(epsilon));
   if (!isTheorem && !(needed <= float(epsilon) * (1 + SAME))) refuse(`it promises epsilon ${float(epsilon)} and needs ${needed}`);
-  if (isExact && !(needed <= claimed * (1 + SAME))) refuse(`it claims epsilon ${claimed} and needs ${needed}`);
+  if ((isExact || !(claimed > 0)) && !(needed <= claimed * (1 + SAME))) refuse(`it claims epsilon ${claimed} and needs ${needed}`);
   return law;
 }
 

@@ -183,14 +183,7 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable |
     rule = method.rule_of(plan.facts, plan.steps)
     has_crowded = rule is not None and rule.crowded_noise is not None
     expected += [np.zeros(1, dtype=np.int64)] * has_crowded
-    order = np.lexsort((nodes, levels))
-    starts = np.cumsum([0, *(len(each) for each in expected)])
-    is_whole = len(nodes) == starts[-1] and all(
-        np.array_equal(nodes[order[low:high]], each) and bool((levels[order[low:high]] == level).all())
-        for level, (low, high, each) in enumerate(zip(starts[:-1], starts[1:], expected, strict=True))
-    )
-    if not is_whole:
-        raise ReleaseError("noisy sums are missing, or listed twice; the release is damaged, get it again")
+    order, starts = _sort_nodes(levels, nodes, expected)
     values = [np.zeros(size, dtype=np.int64) for size in layout.sizes]
     for level, held in enumerate(expected[1 : len(values) + 1], start=1):
         values[level - 1][held] = noisy[order[starts[level] : starts[level + 1]]]
@@ -208,6 +201,19 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable |
         return measured
     more = [noisy[order[low:high]] for low, high in itertools.pairwise(starts[len(values) + 1 :].tolist())]
     return link(measured, plan.facts, specs, _read_sums(method, plan, specs, more))
+
+
+def _sort_nodes(levels: Integers, nodes: Integers, expected: Sequence[Integers]) -> tuple[Codes, Codes]:
+    """Sort noisy sums by level and node, and tell where every level begins; refuse them unless all are there, once."""
+    order: Codes = np.lexsort((nodes, levels))
+    starts: Codes = np.cumsum([0, *(len(each) for each in expected)])
+    is_whole = len(nodes) == starts[-1] and all(
+        np.array_equal(nodes[order[low:high]], each) and bool((levels[order[low:high]] == level).all())
+        for level, (low, high, each) in enumerate(zip(starts[:-1], starts[1:], expected, strict=True))
+    )
+    if not is_whole:
+        raise ReleaseError("noisy sums are missing, or listed twice; the release is damaged, get it again")
+    return order, starts
 
 
 def _read_sums(method: Table, plan: Plan, specs: Sequence[TableSpec], more: Sequence[Integers]) -> list[MeasuredSums]:
