@@ -378,11 +378,24 @@ class Factors:
         carried = {attribute for _, axes in below for attribute in axes if attribute in wanted}
         if step.above and not carried and not wanted.intersection(step.own):
             return self._message(step, tables, evidence)
-        seps = {attribute for child in step.below for attribute in self.tree.separator((child, step.node))}
-        axes = tuple(sorted(seps | set(step.own) | set(step.above)))
-        table = self._given(step.node, axes, step.above)
+        clique = set(self.tree.cliques[step.node])
+        beyond = [(table, axes) for table, axes in below if not clique.issuperset(axes)]
+        factors = [*weights, *((table, axes) for table, axes in below if clique.issuperset(axes))]
         out = tuple(sorted((carried | (wanted & set(step.own))) - set(step.above)))
-        return multiply_all([(table, axes), *weights, *below], (*step.above, *out)), (*step.above, *out)
+        if not beyond:
+            return self._weigh_kept(step, factors, (*step.above, *out)), (*step.above, *out)
+        shared = {attribute for _, axes in beyond for attribute in axes} | set(out) | set(step.above)
+        axes = tuple(sorted(shared & clique))
+        table = self._weigh_kept(step, factors, axes)
+        return multiply_all([(table, axes), *beyond], (*step.above, *out)), (*step.above, *out)
+
+    def _weigh_kept(self, step: CliqueStep, factors: Sequence[Message], out: Clique) -> Reals:
+        """The clique's table given the separator above, weighed by factors; axes as in `out`, which may be all."""
+        if factors:
+            return self._weigh_clique(step.node, step.above, factors, out)
+        axes = tuple(sorted(out))
+        table = self._given(step.node, axes, step.above)
+        return table if axes == out else table.transpose([0, *(1 + axes.index(attribute) for attribute in out)])
 
     def _given(self, node: int, axes: Clique, above: Clique) -> Reals:
         """The clique's table over some attributes, divided by that of the separator above."""
