@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.asking.answers import Estimate
-from sudare.asking.protocol import AxisWeight, Moments
+from sudare.asking.protocol import AxisWeight, Moments, ShiftedSum
 from sudare.counts import Counts
 from sudare.methods.view import OpenedView, View, open_view
 from sudare.methods.view.tables import TableView
@@ -55,9 +55,15 @@ def with_records(opened: OpenedView) -> TableView:
         weights=rng.random(200),
         changes=rng.normal(size=(versions, 200)),
         widths=widths,
-        left={ends: rng.normal(size=(versions, widths[ends[0]], widths[ends[1]])) for ends in ((0, 1), (1, 3), (2, 3))},
+        left={ends: draw_left(versions, widths[ends[0]], widths[ends[1]], rng) for ends in ((0, 1), (1, 3), (2, 3))},
     )
     return dataclasses.replace(stored, records=records)
+
+
+def draw_left(versions: int, first: int, second: int, rng: np.random.Generator) -> np.ndarray:
+    """What a pair says beyond records: nothing about one attribute by itself."""
+    drawn = rng.normal(size=(versions, first, second))
+    return drawn - drawn.mean(1, keepdims=True) - drawn.mean(2, keepdims=True) + drawn.mean((1, 2), keepdims=True)
 
 
 def draw_weights(stored: TableView, axis: int, rng: np.random.Generator) -> AxisWeight:
@@ -113,6 +119,50 @@ def test_what_records_add_is_the_same_together_and_alone(with_records: TableView
     alone = [dataclasses.replace(with_records).moments(boxes) for boxes in questions]
 
     check_alike(with_records.moments_of_all(questions), alone)
+
+
+def draw_shifts(stored: TableView, seed: int) -> tuple[list[ShiftedSum], list[dict[int, AxisWeight]]]:
+    """Sums of the same numbers over groups of records, times factors plus numbers; and each as a box by itself."""
+    rng = np.random.default_rng(seed)
+    summed, *axes = rng.choice(5, int(rng.integers(1, 5)), replace=False).tolist()
+    mean, half = rng.normal(1, 3, stored.axes[summed].size), rng.random(stored.axes[summed].size)
+    numbers = AxisWeight(mean, mean**2 + half**2 / 3, mean - half, mean + half)
+    shifts, boxes = [], []
+    for _ in range(int(rng.integers(1, 6))):
+        others = {axis: draw_condition(stored, axis, rng) for axis in axes}
+        factor, addend = float(rng.uniform(0.1, 2)), float(rng.normal(0, 3))
+        centre = factor * mean + addend
+        own = AxisWeight(centre, centre**2 + (factor * half) ** 2 / 3, centre - factor * half, centre + factor * half)
+        shifts.append(ShiftedSum({**others, summed: numbers}, summed, factor, addend))
+        boxes.append({**others, summed: own})
+    return shifts, boxes
+
+
+def draw_condition(stored: TableView, axis: int, rng: np.random.Generator) -> AxisWeight:
+    drawn = draw_weights(stored, axis, rng)
+    while drawn.square is not drawn.mean:
+        drawn = draw_weights(stored, axis, rng)
+    return drawn
+
+
+@pytest.mark.parametrize("has_records", [False, True])
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_sums_that_follow_from_others_are_those_that_are_asked_by_themselves(
+    opened: OpenedView, with_records: TableView, has_records: bool, seed: int
+) -> None:
+    stored = with_records if has_records else opened.stored
+    assert isinstance(stored, TableView)
+    shifts, boxes = draw_shifts(stored, seed)
+    asked = [[one.box] for one in shifts]
+    asked += [[{axis: own for axis, own in one.box.items() if axis != one.attribute}] for one in shifts]
+    view = dataclasses.replace(stored)
+    view.moments_of_all(asked)
+    told = view.moments_of_shifts(shifts)
+
+    assert None not in told or stored.axes[shifts[0].attribute].size < 9  # few weights are those of a count
+    alone = [dataclasses.replace(stored).moments([box]) for box in boxes]
+    check_alike([one or other for one, other in zip(told, alone, strict=True)], alone)
 
 
 @given(seed=st.integers(0, 10**6))

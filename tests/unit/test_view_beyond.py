@@ -14,7 +14,6 @@ import pytest
 
 import sudare as sd
 from sudare.asking.answers import Estimate
-from sudare.asking.protocol import Moments
 from sudare.compare.distances import random_ranges
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError, SchemaError
@@ -23,7 +22,7 @@ from sudare.methods.view import budget as budget_module
 from sudare.methods.view import residual as residual_module
 from sudare.methods.view import weighted as weighted_module
 from sudare.methods.view.budget import by_size, has_signal_for_all_pairs, plan, split_budget, split_epsilon
-from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, scale_moments
+from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, widen_model
 from sudare.methods.view.fit import (
     GroupSums,
     JointTable,
@@ -645,15 +644,14 @@ def test_records_that_neighbours_explain_are_spread_and_a_heap_may_lie_at_one_pl
 
 
 def test_the_exam_never_narrows_the_noise_whose_law_is_known() -> None:
-    moments = Moments(value=0.0, noise=16.0, model=100.0)
-    narrow, wide = (scale_moments(moments, scale) for scale in (0.5, 2.0))
-    alone = scale_moments(Moments(value=0.0, noise=16.0, model=0.0), 2.0)
-    drowned = scale_moments(Moments(value=0.0, noise=1e6, model=1.0), 2.0)
+    narrow, wide = (widen_model(16.0, 100.0, scale) for scale in (0.5, 2.0))
+    alone, drowned = widen_model(16.0, 0.0, 2.0), widen_model(1e6, 1.0, 2.0)
 
-    assert (narrow.noise, narrow.model) == (16.0, 25.0)
-    assert wide.variance == 16 + 400 + 3 * 16 * 100 / 116  # noise as far as the model takes part
-    assert alone.variance == 4 * 16
-    assert drowned.variance < 1e6 + 8
+    assert narrow == 25.0
+    assert wide == pytest.approx(400 + 3 * 16 * 100 / 116)  # noise as far as the model takes part
+    assert alone == 3 * 16
+    assert drowned < 8
+    assert widen_model(np.array([16.0, 16.0]), np.array([100.0, 0.0]), 2.0) == pytest.approx([wide, alone])
 
 
 def test_numbers_without_a_grain_may_be_rounded_to_the_end_of_a_leaf(tmp_path: Path) -> None:

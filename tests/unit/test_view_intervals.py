@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sudare.asking.protocol import AxisWeight, Moments
+from sudare.asking.protocol import AxisWeight, ShiftedSum
 from sudare.counts import Counts
 from sudare.methods.view import View, open_view
-from sudare.methods.view.exam import scale_moments
+from sudare.methods.view.exam import widen_model
 from sudare.methods.view.leaves import LEAST_HEAP, LeafAxis, LeafWeights
 from sudare.methods.view.prepared_axis import TREND, prepare_rows
 from sudare.methods.view.tables import TableView
@@ -222,11 +222,16 @@ def test_numbers_less_their_mean_have_the_errors_that_they_would_have_by_themsel
     middle, width = np.zeros(axis.size), np.zeros(axis.size)
     middle[: axis.counted], width[: axis.counted] = (axis.starts + axis.stops) / 2, axis.stops - axis.starts
     numbers = AxisWeight(middle, middle**2 + width**2 / 12, middle - width / 2, middle + width / 2)
-    (summed,) = stored.moments_of_all([[{0: numbers, 1: group}]])  # after it, what is known of the numbers is taken
+    (summed,) = stored.moments_of_all([[{0: numbers, 1: group}]])
+    assert stored.moments_of_shifts([ShiftedSum({0: numbers, 1: group}, 0, 1.0, -3.5)]) == [None]  # nobody is counted
+    stored.moments_of_all([[{1: group}]])
     for factor, addend in ((1.0, -3.5), (0.001, 0.25)):
-        shifted = numbers.shift(factor, addend)
-        plain = dataclasses.replace(shifted, shifted=None)
-        quick, slow = stored.moments_of_all([[{0: shifted, 1: group}], [{0: plain, 1: group}]])
+        mean = factor * middle + addend
+        ends = (factor * (middle - width / 2) + addend, factor * (middle + width / 2) + addend)
+        plain = AxisWeight(mean, mean**2 + factor**2 * width**2 / 12, *ends)
+        (quick,) = stored.moments_of_shifts([ShiftedSum({0: numbers, 1: group}, 0, factor, addend)])
+        (slow,) = stored.moments_of_all([[{0: plain, 1: group}]])
+        assert quick is not None
 
         assert dataclasses.astuple(quick) == pytest.approx(dataclasses.astuple(slow), rel=1e-9, abs=1e-9)
         assert quick.noise + quick.inside < summed.noise + summed.inside
@@ -294,11 +299,7 @@ def test_a_pair_that_only_the_junction_tree_put_into_a_clique_is_no_measured_one
 
 
 def test_no_exam_narrows_what_chance_alone_makes_of_a_pair_that_was_not_measured() -> None:
-    moments = Moments(value=500.0, noise=4.0, model=100.0)
-
-    narrowed, kept = scale_moments(moments, 0.5), scale_moments(moments, 0.5, least=60.0)
-
-    assert narrowed.model == pytest.approx(25.0)
-    assert kept.model == pytest.approx(60.0)
-    assert scale_moments(moments, 2.0, least=60.0).model == scale_moments(moments, 2.0).model
-    assert scale_moments(moments, 0.5, least=400.0).model == pytest.approx(100.0)  # nor are intervals widened by it
+    assert widen_model(4.0, 100.0, 0.5) == pytest.approx(25.0)
+    assert widen_model(4.0, 100.0, 0.5, 60.0) == pytest.approx(60.0)
+    assert widen_model(4.0, 100.0, 2.0, 60.0) == widen_model(4.0, 100.0, 2.0)
+    assert widen_model(4.0, 100.0, 0.5, 400.0) == pytest.approx(100.0)  # nor are intervals widened by it

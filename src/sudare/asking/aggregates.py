@@ -168,9 +168,9 @@ def aggregate(call: Call, group: RecordGroup) -> Quantity | Vector | None:
     return _numbers(call.name, argument, group)
 
 
-def look_up_aggregates(calls: Sequence[Call], groups: Sequence[RecordGroup]) -> None:
-    """Ask for the sums that counts, sums and means of many groups are made of, all at once."""
-    wanted: list[Functional] = []
+def look_up_aggregates(calls: Sequence[Call], groups: Sequence[RecordGroup], *, counts: bool = False) -> None:
+    """Ask for the sums that counts, sums and means of many groups are made of, all at once; with `counts` of all."""
+    wanted: list[Functional] = [group.count() for group in groups] if counts else []
     for call in calls:
         for group in groups if call.name in ADDED else ():
             own = group if call.condition is None else group.where(call.condition)

@@ -111,7 +111,6 @@ class Axes:
         self.demands: dict[int, AxisDemand] = {}
         self._points: dict[int, AxisPoints] = {}
         self._weighed: dict[tuple[int, int], tuple[NDArray[Any], AxisWeight]] = {}
-        self._shifted: dict[int, tuple[NDArray[Any], NDArray[Any], float, float]] = {}
         self.memo: dict[Any, Any] = {}  # weights of expressions, for all groups of a statement
         self.asked: set[frozenset[int]] = set()  # attributes that a sum was asked about together
         self.limits: dict[int, list[Expression]] = {}  # conditions on one attribute that all records of it meet
@@ -152,11 +151,6 @@ class Axes:
         if len(self._weighed) + len(fresh) > MOST_WEIGHED:
             self._weighed.clear()
             fresh = {id(one): one for one in weights}
-        for number, one in list(fresh.items()) if self._shifted else ():
-            found = self._shift_known(attribute, number)
-            if found is not None:
-                self._weighed[attribute, number] = one, found
-                del fresh[number]
         if not fresh:
             return
         points, size = self.points(attribute), self.answerer.cells(attribute).codes.size
@@ -166,16 +160,6 @@ class Axes:
                 self._weighed[attribute, id(one)] = one, self._weigh(attribute, one)  # the array is kept: its id is
         for one, found in zip(graded, _weigh_rows(points, graded), strict=True):
             self._weighed[attribute, id(one)] = one, found
-
-    def note_shift(self, made: NDArray[Any], weights: NDArray[Any], factor: float, addend: float) -> None:
-        """Note that some weights are others times a factor plus a number: what is known of these tells of them."""
-        if factor > 0:
-            self._shifted[id(made)] = made, weights, factor, addend  # the array is kept: its id is its own
-
-    def _shift_known(self, attribute: int, number: int) -> AxisWeight | None:
-        noted = self._shifted.get(number)
-        known = None if noted is None else self._weighed.get((attribute, id(noted[1])))
-        return None if noted is None or known is None else known[1].shift(noted[2], noted[3])
 
     def mask(self, attribute: int, condition: Expression, make: Callable[[AxisPoints], Booleans]) -> Booleans:
         """Where a condition on one attribute is true; kept with what follows from it, for later statements too."""

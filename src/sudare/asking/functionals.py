@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sudare.asking.axes import Axes, AxisPoints
 from sudare.asking.evaluate import PointGrid, attributes_of, evaluate
-from sudare.asking.protocol import Moments, estimate_all
+from sudare.asking.protocol import Moments, ShiftedSum, can_shift, estimate_all, estimate_shifts
 from sudare.asking.syntax import AttributeColumn, Expression, Literal, Operation
 from sudare.asking.vectors import as_condition
 from sudare.errors import ParameterError
@@ -273,6 +273,35 @@ def look_up(functionals: Iterable[Functional]) -> None:
             functional.fill(moments)
 
 
+def find_shift(parts: Mapping[Functional, float]) -> tuple[Functional, int, float, float] | None:
+    """Read a combination of two sums as numbers of one attribute times a factor plus a number; None if it is not.
+
+    The sum, the attribute, the factor and the number: both sums are over the same records, one of them counts these.
+    """
+    if len(parts) != 2:
+        return None
+    (summed, factor), (counted, addend) = parts.items()
+    if len(summed.boxes) != 1 or len(counted.boxes) != 1:
+        return None
+    if len(summed.boxes[0]) < len(counted.boxes[0]):
+        summed, counted, factor, addend = counted, summed, addend, factor
+    box, other = summed.boxes[0], counted.boxes[0]
+    more = [place for place, weights in box.items() if other.get(place) is not weights]
+    if len(more) != 1 or len(box) != len(other) + 1 or box[more[0]].dtype == bool or not factor > 0:
+        return None
+    return summed, more[0], factor, addend
+
+
+def ask_shifts(axes: Axes, shifts: Sequence[tuple[Functional, int, float, float]]) -> list[Moments | None]:
+    """Ask a release for sums times factors plus numbers, as `find_shift` finds them."""
+    if not shifts or not can_shift(type(axes.answerer)):
+        return [None] * len(shifts)
+    return estimate_shifts(axes.answerer, [
+        ShiftedSum({place: axes.weigh(place, own) for place, own in summed.boxes[0].items()}, attribute, factor, addend)
+        for summed, attribute, factor, addend in shifts
+    ])  # fmt: skip
+
+
 def tensor_parts(axes: Axes, places: Sequence[int], weights: NDArray[Any]) -> list[PointBox]:
     """Weights over the points of some attributes as disjoint boxes."""
     if not places:
@@ -310,13 +339,13 @@ def scale_box(axes: Axes, box: PointBox, factor: float) -> PointBox:
 def combine(parts: Sequence[tuple[float, Functional]]) -> list[PointBox] | None:
     """A linear combination of sums over one release as one sum over disjoint boxes; None if that is too large."""
     axes = parts[0][1].axes
-    terms = _fold([(factor, box) for factor, functional in parts for box in functional.boxes if factor], axes)
+    terms = _fold([(factor, box) for factor, functional in parts for box in functional.boxes if factor])
     if len(terms) <= 1 or (len(terms) <= 16 and _are_disjoint([box for _, box in terms])):
         return [scale_box(axes, box, factor) for factor, box in terms]
     return _combine_classes(terms, axes)
 
 
-def _fold(terms: Sequence[tuple[float, PointBox]], axes: Axes) -> list[tuple[float, PointBox]]:
+def _fold(terms: Sequence[tuple[float, PointBox]]) -> list[tuple[float, PointBox]]:
     """Join terms that differ in one attribute only: their weights add up."""
     found: list[tuple[float, PointBox]] = []
     for factor, box in terms:
@@ -326,7 +355,7 @@ def _fold(terms: Sequence[tuple[float, PointBox]], axes: Axes) -> list[tuple[flo
                 break
             axis = _only_difference(box, other)
             if axis is not None:
-                line = _add_lines((other_factor, other.get(axis)), (factor, box.get(axis)), axes)
+                line = _add_lines((other_factor, other.get(axis)), (factor, box.get(axis)))
                 found[place] = (1.0, {**other, **box, axis: line})
                 break
         else:
@@ -334,9 +363,7 @@ def _fold(terms: Sequence[tuple[float, PointBox]], axes: Axes) -> list[tuple[flo
     return found
 
 
-def _add_lines(
-    first: tuple[float, NDArray[Any] | None], second: tuple[float, NDArray[Any] | None], axes: Axes
-) -> NDArray[Any]:
+def _add_lines(first: tuple[float, NDArray[Any] | None], second: tuple[float, NDArray[Any] | None]) -> NDArray[Any]:
     """The weights of an attribute times their factors, added up; None: every point weighs 1."""
     (factor, line), (other_factor, other) = first, second
     if line is not None and other is not None:
@@ -344,10 +371,7 @@ def _add_lines(
     if line is None and other is None:
         return np.asarray(factor + other_factor)
     weights, factor, addend = (line, factor, other_factor) if line is not None else (other, other_factor, factor)
-    made: NDArray[Any] = np.asarray(weights) * factor + addend
-    if weights is not None and weights.dtype != bool:
-        axes.note_shift(made, weights, factor, addend)
-    return made
+    return np.asarray(weights) * factor + addend
 
 
 def _only_difference(first: PointBox, second: PointBox) -> int | None:

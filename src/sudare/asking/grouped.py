@@ -25,6 +25,7 @@ from sudare.text import text
 
 MOST_ROWS = 10_000  # of one answer
 ROWS_AT_ONCE = 256  # groups whose sums are asked for together
+FEW_GROUPS = 64  # of which most are hardly ever empty
 
 
 @dataclass(slots=True, eq=False)
@@ -98,10 +99,18 @@ class GroupedRecords:
     def _rows_together(
         self, keys: tuple[int, ...], groups: Sequence[tuple[dict[int, Cell], RecordGroup]]
     ) -> Iterator[GroupRow]:
-        """Rows of groups that are asked about at once; those that are surely empty are left out."""
-        look_up([group.count() for _, group in groups])
+        """Rows of groups that are asked about at once; those that are surely empty are left out.
+
+        Of few groups counts are asked for with the sums: a view works out both from one table.
+        """
+        every = [group for _, group in groups]
+        is_few = len(groups) <= FEW_GROUPS
+        if is_few:
+            look_up_aggregates(self.aggregates, every, counts=True)
+        else:
+            look_up([group.count() for group in every])
         groups = [(cells, group) for cells, group in groups if not group.is_surely_empty()]
-        if len(groups) > 1:
+        if len(groups) > 1 and not is_few:
             look_up_aggregates(self.aggregates, [group for _, group in groups])
         for cells, group in groups:
             yield self._row(keys, cells, group)

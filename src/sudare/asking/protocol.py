@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -51,15 +51,13 @@ class AxisWeight:
 
     `square - mean**2` is what a record's weight varies by inside the cell: 0 where the whole cell is counted, f(1 - f)
     where a share f of its values is, (w^2 - step^2)/12 where the number itself is added. `low` and `high`: between what
-    weights it lies there; None where nobody asks. `shifted`: other weights, a factor and a number, if these are the
-    others times the factor plus the number.
+    weights it lies there; None where nobody asks.
     """
 
     mean: Reals
     square: Reals
     low: Reals | None = None
     high: Reals | None = None
-    shifted: tuple[AxisWeight, float, float] | None = None
 
     @property
     def variance(self) -> Reals:
@@ -72,15 +70,21 @@ class AxisWeight:
         """Every value of a cell weighs the same."""
         return cls(weights, weights**2, weights, weights)
 
-    def shift(self, factor: float, addend: float) -> AxisWeight:
-        """These weights times a factor above 0, plus a number."""
-        mean = factor * self.mean + addend
-        square = mean * mean + factor**2 * (self.square - self.mean**2)  # where a cell is whole, exactly the square
-        low, high = (None if end is None else factor * end + addend for end in (self.low, self.high))
-        return AxisWeight(mean, square, low, high, (self, factor, addend))
-
 
 WeightBox = Mapping[int, AxisWeight]  # attribute -> weights; attributes that are not named weigh 1
+
+
+class ShiftedSum(NamedTuple):
+    """A sum over the records of a box times a factor above 0, plus a number for every record of it.
+
+    `attribute` is the one whose numbers are added up: the box without it is that of the records. A mean is judged by
+    such sums: by numbers less that mean.
+    """
+
+    box: WeightBox
+    attribute: int
+    factor: float
+    addend: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,6 +195,24 @@ def estimate_all(answerer: Answerer, questions: Sequence[Sequence[WeightBox]]) -
     if len(questions) < 2 or not _is_quick_together(type(answerer)):
         return [answerer.moments(boxes) for boxes in questions]
     return cast(ManyAnswerer, answerer).moments_of_all(questions)
+
+
+class ShiftAnswerer(Protocol):
+    """An answerer that estimates numbers less their mean from what it said of sums and counts just before."""
+
+    def moments_of_shifts(self, sums: Sequence[ShiftedSum]) -> list[Moments | None]:
+        """Estimate such sums; None where it is to be asked for as any other sum."""
+
+
+def estimate_shifts(answerer: Answerer, sums: Sequence[ShiftedSum]) -> list[Moments | None]:
+    """Estimate numbers times factors plus numbers, where the answerer can follow them from others."""
+    return cast(ShiftAnswerer, answerer).moments_of_shifts(sums)
+
+
+@lru_cache(maxsize=32)
+def can_shift(kind: type) -> bool:
+    """Tell whether answerers of a kind estimate shifted sums."""
+    return hasattr(kind, "moments_of_shifts")
 
 
 @lru_cache(maxsize=32)

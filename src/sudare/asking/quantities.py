@@ -14,7 +14,7 @@ from typing import Any
 
 from sudare.asking.answers import Estimate, answer
 from sudare.asking.axes import Axes
-from sudare.asking.functionals import Functional, PointBox, ask, ask_all, combine, look_up
+from sudare.asking.functionals import Functional, PointBox, ask, ask_all, ask_shifts, combine, find_shift, look_up
 from sudare.asking.protocol import Moments
 from sudare.asking.syntax import refuse
 from sudare.text import Text, text
@@ -296,22 +296,35 @@ def look_up_quantities(quantities: Sequence[Quantity], level: float) -> None:
 
 def _look_up_combinations(combinations: Sequence[Parts]) -> None:
     """Ask for linear combinations of sums over one release, those of a release together, and keep what it says."""
-    wanted: dict[int, list[tuple[Any, Sequence[PointBox]]]] = {}
-    known: dict[int, Axes] = {}
+    wanted: dict[int, tuple[Axes, list[tuple[Any, Parts]]]] = {}
     for parts in combinations:
         axes = next(iter(parts)).axes if parts else None
         if axes is None or len(parts) < 2 or any(one.axes is not axes for one in parts):
             continue
         key = _key_of([(factor, functional) for functional, factor in parts.items()])
         if key not in axes.memo:
-            boxes = combine([(factor, functional) for functional, factor in parts.items()])
-            if boxes is not None:
-                known[id(axes)] = axes
-                wanted.setdefault(id(axes), []).append((key, boxes))
-    for place, several in wanted.items():
-        found = ask_all(known[place], [boxes for _, boxes in several])
-        for (key, asked), moments in zip(several, found, strict=True):
-            known[place].memo[key] = _take_narrower(key[1], asked, moments)
+            wanted.setdefault(id(axes), (axes, []))[1].append((key, parts))
+    for axes, several in wanted.values():
+        rest = _look_up_shifts(axes, several)
+        known = [(key, boxes) for key, _ in rest if (boxes := combine(key[1])) is not None]
+        found = ask_all(axes, [boxes for _, boxes in known])
+        for (key, boxes), moments in zip(known, found, strict=True):
+            axes.memo[key] = _take_narrower(key[1], boxes, moments)
+
+
+def _look_up_shifts(axes: Axes, several: Sequence[tuple[Any, Parts]]) -> list[tuple[Any, Parts]]:
+    """Keep what a release can tell of numbers less their mean from their sums; the combinations that are left."""
+    shifts = [(one, shift) for one in several if (shift := find_shift(one[1])) is not None]
+    told = {id(one): moments for (one, _), moments in
+            zip(shifts, ask_shifts(axes, [shift for _, shift in shifts]), strict=True)}  # fmt: skip
+    rest = []
+    for one in several:
+        moments = told.get(id(one))
+        if moments is None:
+            rest.append(one)
+        else:
+            axes.memo[one[0]] = moments
+    return rest
 
 
 def _key_of(terms: Sequence[tuple[float, Functional]]) -> Any:

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sudare.asking.protocol import Moments
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.leaves import LeafAxis, LeafWeights
+from sudare.methods.view.prepared_axis import find_least, find_most
 from sudare.schema.arrays import Codes, Integers, Reals
 
 if TYPE_CHECKING:  # who asks a view does not wait for what makes one
@@ -344,18 +345,13 @@ def _expected_shares() -> Reals:
     return shares
 
 
-def scale_moments(moments: Moments, scale: float, *, least: float = 0.0) -> Moments:
-    """Widen what noise and model make of an interval, or narrow the model's part; what lies inside leaves stays.
+def widen_model(noise: Any, model: Any, scale: Any, least: Any = 0.0) -> Any:
+    """What the model makes of an interval by what the exam says of its noise and model; numbers, or one a sum each.
 
     The law of the noise is known, so it is never narrowed; what is more than it explains is the model's. A question
     with a part of the model is widened for what the model does not know: its noise only as far as the model takes part.
     `least`: the model's part is not narrowed below it.
     """
-    square = scale * scale
-    noise, model = moments.noise, moments.model
-    widened = noise * model / (noise + model) if model > 0 else noise
-    model = max(square * model, min(least, model)) + max(0.0, square - 1.0) * widened
-    return Moments(
-        value=moments.value, noise=noise, model=model, inside=moments.inside, replicates=moments.replicates,
-        below=moments.below, above=moments.above,
-    )  # fmt: skip
+    square, is_none = scale * scale, model <= 0
+    widened = noise * (model / (noise + model + is_none) + is_none)
+    return find_most(square * model, find_least(least, model)) + find_most(0.0, square - 1.0) * widened

@@ -84,11 +84,6 @@ class LeafWeights:
         mean[places] = own + heaped[places] * (at_start - own)
         return replace(self, mean=mean)
 
-    def shift(self, mean: Reals, factor: float, addend: float) -> LeafWeights:
-        """Weights that vary, times a factor above 0, plus a number; `mean` are these."""
-        ends = None if self.ends is None else (factor * self.ends[0] + addend, factor * self.ends[1] + addend)
-        return LeafWeights(mean, factor**2 * self.inside, factor * self.drift, self.heaps, ends)
-
     @property
     def is_even(self) -> bool:
         """Tell whether nothing depends on where in its leaf a record lies."""
@@ -201,10 +196,6 @@ class MeanWeights(Protocol):
     @property
     def high(self) -> Reals | None:
         """The largest weight in every leaf."""
-
-    @property
-    def shifted(self) -> tuple[MeanWeights, float, float] | None:
-        """Other weights, a factor and a number, if these are the others times the factor plus the number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sudare.asking.answers import LEVEL, AnswerTable, Estimate
 from sudare.asking.conditions import count_where
-from sudare.asking.protocol import AttributeCells, Moments, WeightBox
+from sudare.asking.protocol import AttributeCells, Moments, ShiftedSum, WeightBox
 from sudare.errors import ParameterError
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.published import view_of
@@ -135,6 +135,10 @@ class OpenedView:
         if isinstance(self.stored, TableView):
             return self.stored.moments_of_all(questions)
         return [self.stored.moments(boxes) for boxes in questions]
+
+    def moments_of_shifts(self, sums: Sequence[ShiftedSum]) -> list[Moments | None]:
+        """Estimate sums that follow from others just asked for; see `asking.protocol`."""
+        return self.stored.moments_of_shifts(sums) if isinstance(self.stored, TableView) else [None] * len(sums)
 
     def find_independent(self, attributes: frozenset[int]) -> Sequence[tuple[int, int]]:
         """The pairs of these attributes that the view supposes to be independent; see `asking.protocol`."""

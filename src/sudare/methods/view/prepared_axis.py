@@ -112,15 +112,15 @@ def find_least(first: Any, second: Any) -> Any:
 
 
 class AxisColumns(NamedTuple):
-    """What boxes of the same attributes weigh one of them by, one number a box."""
+    """What boxes of the same attributes weigh one of them by: one number a box, or plain numbers of a single one."""
 
-    is_plain: Booleans
+    is_plain: Any
     spread: AxisSpread
     doubted: AxisSpread
-    mass: Reals
-    mean_square: Reals
-    faint: Reals
-    faint_roots: Reals
+    mass: Any
+    mean_square: Any
+    faint: Any
+    faint_roots: Any
 
     @classmethod
     def of(cls, rows: Sequence[PreparedAxis]) -> AxisColumns:
@@ -178,36 +178,45 @@ def _prepare_whole(
     )  # fmt: skip
 
 
-def shift_rows(
-    given: Sequence[MeanWeights], known: PreparedAxis, shifts: Reals, facts: LeafFacts
-) -> list[PreparedAxis]:
-    """What follows from graded weights times factors above 0 plus numbers, `shifts` (rows, 2): as of `prepare_rows`.
+class ShiftedAxis:
+    """What follows from graded weights times factors above 0 plus numbers, without looking at the leaves again.
 
-    A mean is judged by numbers less that mean, which are such weights: nothing about the leaves is worked out anew.
+    A mean is judged by numbers less that mean, which are such weights: all that errors need of them follows from a few
+    sums over the weights as they are. What such weights hide inside leaves is that of the weights times the factor.
     """
-    factors, addends, old, spread = shifts[:, 0], shifts[:, 1], known.weights, known.spread
-    mean = factors[:, None] * old.mean + addends[:, None]
-    evidence = factors[:, None, None] * known.evidence + addends[:, None, None]
-    lowest, highest = float(old.mean.min()), float(old.mean.max())
-    centres, variances = (mean @ facts.shares).tolist(), (factors**2 * spread.variance).tolist()
-    bins = ((evidence[:, 0] ** 2) @ facts.bin_shares).tolist()
-    masses = ((mean != 0).astype(np.float64) @ facts.shares).tolist()
-    found = []
-    for row, (factor, addend) in enumerate(shifts.tolist()):
-        least, most, centre, variance, mass = (
-            factor * lowest + addend, factor * highest + addend, centres[row], variances[row], masses[row],
-        )  # fmt: skip
-        between = min(variance, max(0.0, bins[row] - centre * centre))
-        trend = facts.trends[1] if least < 0 < most else facts.trends[0]
-        found.append(PreparedAxis(
-            given[row], old.shift(mean[row], factor, addend), evidence[row], is_even=known.is_even, is_plain=False,
-            is_restricting=least < most, is_graded=True, is_positive=least >= 0,
-            spread=AxisSpread(centre, variance, between), doubted=AxisSpread(centre, trend * variance, trend * between),
-            mass=mass, noisy_cells=known.noisy_cells,
-            mean_square=(centre * centre + variance) / mass if mass > 0 else max(most - least, most, -least) ** 2,
-            faint=factor**2 * known.faint, faint_roots=factor**2 * known.faint_roots,
-        ))  # fmt: skip
-    return found
+
+    def __init__(self, known: PreparedAxis, facts: LeafFacts) -> None:
+        self.known, self.facts = known, facts
+        self.mean = known.weights.mean
+        self.lowest, self.highest = float(self.mean.min()), float(self.mean.max())
+        self.total = float(facts.shares.sum())
+        off = known.evidence[0] - known.spread.mean
+        self.bins = float(facts.bin_shares.sum()), float(off @ facts.bin_shares), float((off * off) @ facts.bin_shares)
+
+    def shift(self, factors: Any, addends: Any) -> tuple[AxisColumns, Any]:
+        """The columns of shifted weights, and the least of each; of a single one plain numbers."""
+        known, facts, spread, squares = self.known, self.facts, self.known.spread, factors * factors
+        centre, variance = factors * spread.mean + addends * self.total, squares * spread.variance
+        middle = factors * spread.mean + addends
+        between = squares * self.bins[2] + 2 * factors * middle * self.bins[1] + middle**2 * self.bins[0] - centre**2
+        between = find_least(variance, find_most(0.0, between))
+        least, most = factors * self.lowest + addends, factors * self.highest + addends
+        mass: Any
+        trend: Any
+        if isinstance(factors, float):
+            mass = float(((factors * self.mean + addends) != 0) @ facts.shares)
+            trend = facts.trends[1] if least < 0 < most else facts.trends[0]
+        else:
+            mass = ((np.multiply.outer(factors, self.mean) + addends[:, None]) != 0) @ facts.shares
+            trend = np.where((least < 0) & (most > 0), facts.trends[1], facts.trends[0])
+        is_none = mass <= 0  # nothing weighs anything: the worst weight stands for all
+        worst = find_most(find_most(most - least, most), -least) ** 2
+        mean_square = (centre * centre + variance) / (mass + is_none) * (1 - is_none) + is_none * worst
+        return AxisColumns(
+            False if isinstance(factors, float) else np.zeros(1, dtype=bool),
+            AxisSpread(centre, variance, between), AxisSpread(centre, trend * variance, trend * between), mass,
+            mean_square, squares * known.faint, squares * known.faint_roots,
+        ), least  # fmt: skip
 
 
 class PreparedWeights:
@@ -216,7 +225,9 @@ class PreparedWeights:
     def __init__(self, sums: LeafSums, versions: int) -> None:
         self.sums, self.versions = sums, versions
         self.known: dict[tuple[int, int], PreparedAxis] = {}
+        self.shifted: dict[int, ShiftedAxis] = {}
         self.leaves = 0
+        self.was_cleared = False  # whoever keeps what was prepared may let go of it
 
     def prepare(self, boxes: Sequence[Mapping[int, GivenWeights]]) -> list[dict[int, PreparedAxis]]:
         """The weights of boxes, and what follows from them."""
@@ -228,7 +239,7 @@ class PreparedWeights:
         for axis, unknown in fresh.items():
             self.leaves += self.sums.find_facts(axis).axis.size * len(unknown)
         if self.leaves > MOST_PREPARED and self.known:
-            self.known, self.leaves = {}, 0
+            self.known, self.shifted, self.leaves, self.was_cleared = {}, {}, 0, True
             return self.prepare(boxes)
         for axis, unknown in fresh.items():
             self._add(axis, unknown.values())
@@ -237,25 +248,16 @@ class PreparedWeights:
     def _add(self, axis: int, given: Iterable[GivenWeights]) -> None:
         facts = self.sums.find_facts(axis)
         step = max(1, MOST_ROW_CELLS // (facts.axis.size * self.versions))
-        for rows, base in self._gather(axis, given):
-            for start in range(0, len(rows), step):
-                own = rows[start : start + step]
-                if base is None:
-                    made = prepare_rows(axis, own, facts, self.sums)
-                else:
-                    made = shift_rows(own, base, np.array([one.shifted[1:] for one in own]), facts)
-                self.known.update({(axis, id(one.given)): one for one in made})
+        rows = list(given)
+        for start in range(0, len(rows), step):
+            made = prepare_rows(axis, rows[start : start + step], facts, self.sums)
+            self.known.update({(axis, id(one.given)): one for one in made})
 
-    def _gather(self, axis: int, given: Iterable[GivenWeights]) -> list[tuple[list[Any], PreparedAxis | None]]:
-        """Weights of an attribute by the known ones that they are multiples of, plus a number; None: of no others."""
-        found: dict[int, tuple[list[Any], PreparedAxis | None]] = {}
-        for weights in given:
-            shifted = None if isinstance(weights, LeafWeights | np.ndarray) else weights.shifted
-            base = None if shifted is None else self.known.get((axis, id(shifted[0])))
-            if base is not None and not base.is_graded:
-                base = None
-            found.setdefault(id(base), ([], base))[0].append(weights)
-        return list(found.values())
+    def find_shifted(self, axis: int, known: PreparedAxis) -> ShiftedAxis:
+        """What follows from weights times factors plus numbers."""
+        if id(known) not in self.shifted:
+            self.shifted[id(known)] = ShiftedAxis(known, self.sums.find_facts(axis))
+        return self.shifted[id(known)]
 
 
 class _WeightRows:

@@ -93,14 +93,15 @@ class AlikeBoxes:
         self.factors, self.first, self.records = factors, first, records
         self.tables: dict[tuple[Clique, bool, WeightsKey], tuple[Reals, Mapping[int, Reals]]] = {}
         self.lines: dict[WeightsKey, Reals] = {}  # those of one attribute
+        self.wider: dict[tuple[Clique, WeightsKey], tuple[Reals, int]] = {}  # of one attribute more, and where it is
         self.cells = 0
 
     def find_line(self, evidence: Mapping[int, Reals]) -> Reals | None:
         """A table of one more attribute with these weights, as a sum or mean left it: all of it is their count."""
         return self.lines.get(_key_of(evidence)) if self.lines else None
 
-    def answer(self, boxes: Sequence[Mapping[int, PreparedAxis]]) -> list[tuple[Reals, Mapping[int, Reals]]] | None:
-        """Count boxes in all versions; and the records of every bin of attributes that are uneven inside.
+    def answer(self, boxes: Sequence[Mapping[int, PreparedAxis]]) -> tuple[Reals, list[dict[int, Reals]]] | None:
+        """Count boxes, (versions, boxes); and the records of every bin of attributes that are uneven inside.
 
         None if they are few, or a table would be too large.
         """
@@ -124,20 +125,20 @@ class AlikeBoxes:
         answers = _weigh_stacked(table, [stacked[axis] for axis in free])[..., 0]
         profiles = {axis: _weigh_stacked(line, [stacked[other][:1] for other in _without(free, axis)])[0]
                     for axis, line in lines.items() if line is not None}  # fmt: skip
-        return [
-            (answers[:, place], {axis: rows[place if len(rows) > 1 else 0] for axis, rows in profiles.items()})
-            for place in range(len(boxes))
-        ]
+        own = [{axis: rows[place if len(rows) > 1 else 0] for axis, rows in profiles.items()}
+               for place in range(len(boxes))]  # fmt: skip
+        return answers, own
 
     def _answer_one(
         self, graded: PreparedAxis, free: Clique, shared: Mapping[int, Reals]
-    ) -> list[tuple[Reals, Mapping[int, Reals]]] | None:
+    ) -> tuple[Reals, list[dict[int, Reals]]] | None:
         """What `answer` says of one box with one attribute that is summed."""
         table = self._find(free, shared, is_first=False)
         line = table if graded.is_even or self.records is None else self._find(free, shared, is_first=True)
         if table is None or line is None:
             return None
-        return [((table * graded.evidence).sum(axis=1), {} if graded.is_even else {free[0]: line[0]})]
+        answers = (table * graded.evidence).sum(axis=1, keepdims=True)
+        return answers, [{} if graded.is_even else {free[0]: line[0]}]
 
     def _find(self, free: Clique, shared: Mapping[int, Reals], *, is_first: bool) -> Reals | None:
         """The table of some attributes, the others weighed; of the estimate alone, without records, if `is_first`."""
@@ -154,16 +155,28 @@ class AlikeBoxes:
         if self.cells > MOST_KEPT_CELLS:
             self.tables.clear()
             self.lines.clear()
+            self.wider.clear()
             self.cells = cells
         self.tables[key] = table, dict(shared)  # kept, so that their identities stay their own
-        if len(free) == 1 and not is_first:
+        if is_first or self.records is not None:  # what pairs say beyond records differs by the pairs that are asked
+            return table
+        if len(free) == 1:
             self.lines[key[2]] = table
+        else:
+            for place, axis in enumerate(free):
+                self.wider[_without(free, axis), key[2]] = table, 1 + place
         return table
 
     def _make(self, free: Clique, shared: Mapping[int, Reals], *, is_first: bool) -> Reals | None:
-        if is_first and len(free) == 1 and self.records is None:  # the same table, of which the first version is taken
-            whole = self._find(free, shared, is_first=False)
-            return None if whole is None else whole[:1]
+        wider = None if is_first else self.wider.get((free, _key_of(shared)))
+        if wider is not None:  # a sum over the same records has left a table of one more attribute
+            summed: Reals = wider[0].sum(axis=wider[1])
+            return summed
+        if is_first and self.records is None:  # the first version of the same table, where that is known or needed too
+            ranks = tuple(sorted(free))
+            if len(free) == 1 or (ranks, False, _key_of(shared)) in self.tables:
+                whole = self._find(ranks, shared, is_first=False)
+                return None if whole is None else whole[:1].transpose([0, *(1 + ranks.index(one) for one in free)])
         more = None if is_first or self.records is None else self.records.weigh_others(free, shared)
         if more is None and not is_first and self.records is not None:
             return None

@@ -9,17 +9,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from sudare.asking.protocol import Moments
-from sudare.methods.view.exam import CLASSES, class_of, scale_moments
+from sudare.asking.protocol import Moments, ShiftedSum
+from sudare.methods.view.counted import BoxCounter
+from sudare.methods.view.exam import CLASSES, class_of
 from sudare.methods.view.junction_tree import Factors
-from sudare.methods.view.leaves import InsideError, LeafAxis, LeafWeights, MeanWeights, judge_inside
+from sudare.methods.view.leaves import LeafAxis, LeafWeights, MeanWeights
 from sudare.methods.view.prepared_axis import (
-    MOST_ROW_CELLS,
-    SLANT,
     TREND,
     TREND_BEYOND,
     TREND_OF_MEANS,
@@ -27,12 +26,9 @@ from sudare.methods.view.prepared_axis import (
     AxisSpread,
     LeafFacts,
     PreparedAxis,
-    PreparedWeights,
     find_least,
     find_most,
 )
-from sudare.methods.view.products import Message, weigh_all
-from sudare.methods.view.repeated import AlikeBoxes, RepeatedBoxes
 from sudare.methods.view.weighted import WeightedRecords
 from sudare.schema import Schema
 from sudare.schema.arrays import Booleans, Codes, Reals
@@ -40,30 +36,6 @@ from sudare.schema.arrays import Booleans, Codes, Reals
 # attribute -> the weights of its leaves, or a weight for each of its declared codes; attributes not named weigh 1
 AxisWeights = Mapping[int, Reals | LeafWeights | MeanWeights]
 
-
-PreparedBox = Mapping[int, PreparedAxis]
-BoxAnswer = tuple[Reals, Mapping[int, Reals]]  # versions; records of every bin of attributes that are uneven inside
-
-
-class CountedBox(NamedTuple):
-    """The count of a box in all versions, and what its errors are made of: variances."""
-
-    answers: Reals
-    model: float
-    least: float
-    hidden: float
-    inside: InsideError
-    restricted: tuple[int, ...]  # attributes of which some values weigh more than others
-    noisy_cells: int
-    chance: float = 0.0  # of the model's part: what chance alone makes of attributes that were not measured together
-
-
-def _find_slant(box: PreparedBox) -> float:
-    """How much more the model may err in a sum of products of numbers less their means, by which correlations go."""
-    return SLANT if sum([one.is_graded and not one.is_positive for one in box.values()]) > 1 else 1.0
-
-
-NO_BOX = CountedBox(np.zeros(1), 0.0, 0.0, 0.0, InsideError(0.0, 0.0, 0.0), (), 0)
 
 LEAST_MASS = 1e-300  # a share of the records, to divide by
 HEAVY_TAILS = 1.5  # (6 - 3)/2: half of how far the fourth moment of Laplace noise lies above that of the normal law
@@ -126,75 +98,29 @@ class TableView:
 
     def moments_of_all(self, questions: Sequence[Sequence[AxisWeights]]) -> list[Moments]:
         """Estimate many sums; what boxes of the same attributes share is worked out once."""
-        boxes = [box for boxes in questions for box in boxes]
-        prepared = self._prepared.prepare(boxes)
-        if len(boxes) == len(questions) == 1:
-            return [self._join(self._count_alike(prepared))]
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for place, box in enumerate(prepared):
-            alike.setdefault(tuple(sorted(box)), []).append(place)
-        counted: list[CountedBox] = [NO_BOX] * len(boxes)
-        for axes, places in alike.items():
-            step = max(1, MOST_ROW_CELLS // max([self.axes[axis].size for axis in axes], default=1))
-            for start in range(0, len(places), step):
-                own = places[start : start + step]
-                for place, found in zip(own, self._count_alike([prepared[place] for place in own]), strict=True):
-                    counted[place] = found
-        told = iter(counted)
-        return [self._join([next(told) for _ in boxes]) for boxes in questions]
+        return self._counter.moments_of_all(questions)
 
-    def _count_alike(self, boxes: Sequence[PreparedBox]) -> list[CountedBox]:
-        """Count boxes of the same attributes, and tell what their errors are made of."""
-        answered = self._alike.answer(boxes) or [self._answer_box(box) for box in boxes]
-        columns: Mapping[int, PreparedAxis | AxisColumns] = boxes[0]  # plain numbers are quicker for a single box
-        held: Any = float(answered[0][0][0])
-        if len(boxes) > 1:
-            columns = {axis: AxisColumns.of([box[axis] for box in boxes]) for axis in boxes[0]}
-            held = np.array([answers[0] for answers, _ in answered])
-        doubt, chance = self.doubt({axis: one.doubted for axis, one in columns.items()})
-        hidden = self._faint_in(columns) if self.faint else 0.0
-        parts = (self.factor * doubt, chance, self._least_noise(columns, held), hidden)
-        model, chance, least, hidden = (np.broadcast_to(part, len(boxes)).tolist() if len(boxes) > 1 else [part]
-                                for part in parts)  # fmt: skip
-        inside = self._inside(boxes, [profiles for _, profiles in answered], held)
-        return [
-            CountedBox(answered[row][0], model[row] * _find_slant(box), least[row], hidden[row], inside[row],
-                       tuple([axis for axis, one in box.items() if one.is_restricting]),
-                       sum([one.noisy_cells for one in box.values()]),
-                       0.0 if any(one.is_graded for one in box.values()) else chance[row])
-            for row, box in enumerate(boxes)
-        ]  # fmt: skip
+    def moments_of_shifts(self, sums: Sequence[ShiftedSum]) -> list[Moments | None]:
+        """Estimate sums that follow from others just asked for; see `asking.protocol`."""
+        return self._counter.moments_of_shifts(sums)
 
-    def _join(self, boxes: Sequence[CountedBox]) -> Moments:
-        """The moments of a sum over disjoint boxes: the model errs in all of them alike."""
-        sums = boxes[0].answers if len(boxes) == 1 else np.sum([box.answers for box in boxes], axis=0)
-        off = sums[1:] - sums[0]
-        noise = float(off @ off) / off.size if off.size else 0.0
-        hidden, least = max([box.hidden for box in boxes]), max([box.least for box in boxes])
-        found = Moments(
-            value=float(sums[0]),
-            noise=max(noise + hidden, least),
-            model=boxes[0].model if len(boxes) == 1 else sum([math.sqrt(box.model) for box in boxes]) ** 2,
-            inside=sum([box.inside.variance for box in boxes]),
-            replicates=self._count_degrees(sum([box.noisy_cells for box in boxes])),
-            below=sum([box.inside.below for box in boxes]),
-            above=sum([box.inside.above for box in boxes]),
-        )
-        scale = self._find_scale(frozenset([axis for box in boxes for axis in box.restricted]))
-        return found if scale == 1.0 else scale_moments(found, scale, least=sum([box.chance for box in boxes]))
+    @cached_property
+    def _counter(self) -> BoxCounter:
+        return BoxCounter(self)
 
-    def _find_scale(self, restricted: frozenset[int]) -> float:
+    def find_scale(self, restricted: tuple[int, ...]) -> float:
+        """What the exam says intervals of sums that restrict these attributes must be multiplied by."""
         scale = self._scales_of.get(restricted)
         if scale is None:
-            scale = self.scales[class_of(restricted, self.known_pairs, holds_threes=self.holds_threes)]
+            scale = self.scales[class_of(frozenset(restricted), self.known_pairs, holds_threes=self.holds_threes)]
             self._scales_of[restricted] = scale
         return scale
 
     @cached_property
-    def _scales_of(self) -> dict[frozenset[int], float]:
+    def _scales_of(self) -> dict[tuple[int, ...], float]:
         return {}
 
-    def _count_degrees(self, cells: int) -> float:
+    def count_degrees(self, cells: int) -> float:
         """How many draws of the normal law tell as much about a variance as the replicates.
 
         The squares of two-sided geometric noise vary more than those of the normal law, the less the more cells are
@@ -222,97 +148,8 @@ class TableView:
     def _facts(self) -> dict[int, LeafFacts]:
         return {}
 
-    @cached_property
-    def _prepared(self) -> PreparedWeights:
-        return PreparedWeights(self, self.factors.versions)
-
-    @cached_property
-    def _alike(self) -> AlikeBoxes:
-        return AlikeBoxes(self.merged, self.first, self.records)
-
-    def _answer_box(self, box: PreparedBox) -> BoxAnswer:
-        """Count a box in every version; and the records of every bin of an attribute that is uneven inside its leaves.
-
-        The bins of such an attribute are needed for the doubt inside its leaves, and the count is their weighted sum.
-        """
-        evidence = {axis: one.evidence for axis, one in box.items()}
-        line = self._alike.find_line(evidence)
-        if line is not None:
-            return line.sum(axis=1), {}
-        uneven = [axis for axis, one in box.items() if not one.is_even]
-        shared = self._find_shared(evidence, uneven)
-        if not uneven:
-            found = self.merged.answer(evidence) if shared is None else weigh_all(*shared, evidence)
-            return self._add_records(found, evidence), {}
-        first, profiles = uneven[0], dict[int, Reals]()
-        for axis in uneven if shared is not None else uneven[:1]:
-            others = {other: weights for other, weights in evidence.items() if other != axis}
-            profiles[axis] = self.merged.profile(axis, others) if shared is None else weigh_all(*shared, others)
-        answers = (profiles[first] * evidence[first]).sum(axis=1)
-        return self._add_records(answers, evidence), {axis: lines[0] for axis, lines in profiles.items()}
-
-    def _find_shared(self, evidence: Mapping[int, Reals], uneven: Sequence[int]) -> Message | None:
-        """A table that holds what the count of a box shares with others, if there is one."""
-        if len(evidence) < 2:
-            return None
-        attributes = frozenset(evidence)
-        if self.merged.has_joint(attributes) or len(attributes) == 2:
-            return self.merged.keep_joint(attributes) or self._repeated.find(evidence, set(uneven))
-        repeated = self._repeated.find(evidence, set(uneven))  # first: a GROUP BY asks often, and then never again
-        return repeated or self.merged.keep_joint(attributes)
-
-    @cached_property
-    def _repeated(self) -> RepeatedBoxes:
-        return RepeatedBoxes(self.merged)
-
-    def _add_records(self, answers: Reals, evidence: Mapping[int, Reals]) -> Reals:
-        return answers if self.records is None else answers + self.records.answer(evidence)
-
-    def _inside(
-        self, boxes: Sequence[PreparedBox], profiles: Sequence[Mapping[int, Reals]], values: Any
-    ) -> list[InsideError]:
-        """What follows from not knowing where in its leaf a record lies, leaf by leaf, and what all leaves share."""
-        if all(one.is_even for box in boxes for one in box.values()):
-            return [InsideError(0.0, 0.0, 0.0)] * len(boxes)
-        if len(boxes) == 1:
-            return [self._inside_one(boxes[0], profiles[0], values)]
-        variances: list[list[float]] = [[] for _ in boxes]
-        ends: list[list[tuple[float, float]]] = [[] for _ in boxes]
-        for axis in boxes[0]:
-            places = [place for place, box in enumerate(boxes) if not box[axis].is_even]
-            if not places:
-                continue
-            lines = np.stack([self._find_profile(axis, boxes[place], profiles[place]) for place in places])
-            records = lines[:, self.bins[axis]] * self.shares[axis][0]
-            found = judge_inside([boxes[place][axis].weights for place in places], records, self._find_lumps(axis))
-            for place, variance, below, above in zip(places, *found, strict=True):
-                variances[place].append(variance)
-                ends[place].append((below, above))
-        return [
-            InsideError.join(own, some, value, is_count=len(some) > 1 and all(one.is_positive for one in box.values()))
-            for box, own, some, value in zip(boxes, variances, ends, np.atleast_1d(values).tolist(), strict=True)
-        ]
-
-    def _inside_one(self, box: PreparedBox, profiles: Mapping[int, Reals], value: float) -> InsideError:
-        """What `_inside` says of one box."""
-        found = []
-        for axis, one in box.items():
-            if not one.is_even:
-                line = self._find_profile(axis, box, profiles)
-                records = line[None, self.bins[axis]] * self.shares[axis][0]
-                found.append([rows[0] for rows in judge_inside([one.weights], records, self._find_lumps(axis))])
-        is_count = len(found) > 1 and all(one.is_positive for one in box.values())
-        ends = [(below, above) for _, below, above in found]
-        return InsideError.join([variance for variance, _, _ in found], ends, value, is_count=is_count)
-
-    def _find_profile(self, axis: int, box: PreparedBox, profiles: Mapping[int, Reals]) -> Reals:
-        profile = profiles.get(axis)
-        if profile is None:
-            others = {other: two.evidence[:1] for other, two in box.items() if other != axis}
-            profile = self.first.profile(axis, others)[0]
-        return profile
-
-    def _find_lumps(self, axis: int) -> Reals:
+    def find_lumps(self, axis: int) -> Reals:
+        """The share of the records of every leaf of an attribute that may lie at one place."""
         if axis not in self._lumps:
             self._lumps[axis] = self.axes[axis].find_lumps(self.count_leaves(axis))
         return self._lumps[axis]
@@ -437,7 +274,7 @@ class TableView:
     def _within(self) -> dict[tuple[int, int], float]:
         return {}
 
-    def _least_noise(self, columns: Mapping[int, PreparedAxis | AxisColumns], held: Any) -> Any:
+    def find_least_noise(self, columns: Mapping[int, PreparedAxis | AxisColumns], held: Any) -> Any:
         """The least variance of a count: that of the rarest attribute's values, less where few of them lie in the box.
 
         The root of how many: where rare values of several attributes go together, more of them do than the model knows.
@@ -453,7 +290,7 @@ class TableView:
         least = self.floor * find_least(1.0, inside + is_none) ** 0.5
         return least * math.prod([one.mean_square for one in axes])
 
-    def _faint_in(self, columns: Mapping[int, PreparedAxis | AxisColumns]) -> Any:
+    def find_hidden(self, columns: Mapping[int, PreparedAxis | AxisColumns]) -> Any:
         """What faint leaves hide of the records that a question takes, by all of its attributes together.
 
         Every attribute weighs by its mean, and by what it hides; where several attributes came out as nearly nothing,
@@ -511,7 +348,8 @@ class TableView:
         return {}
 
     def _answer_evidence(self, evidence: Mapping[int, Reals]) -> Reals:
-        return self._add_records(self.merged.answer(evidence), evidence)
+        answers = self.merged.answer(evidence)
+        return answers if self.records is None else answers + self.records.answer(evidence)
 
     def weigh_rows(self, attribute: int, weights: Reals) -> Reals:
         """The mean weight of every bin, (rows, versions, bins), of weights (rows, leaves)."""
