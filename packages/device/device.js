@@ -26,16 +26,10 @@ function fraction(up, down = 1n) {
   return { up, down };
 }
 
-// Never below 0: of a length below 0 no slope could be found.
+// A fraction ("1/2") or a decimal ("0.01"), never below 0: of a length below 0 no slope could be found.
 function parse(text) {
-  const [, up, down] = /^(\d+)(?:\/([1-9]\d*))?$/.exec(text) ?? refuse("its map is none");
-  return fraction(BigInt(up), BigInt(down ?? 1));
-}
-
-// A fraction ("1/2") or a decimal ("0.01").
-function parseDecimal(text) {
-  const [, whole, part] = /^(\d*)\.(\d+)$/.exec(text) ?? [];
-  return part === undefined ? parse(text) : fraction(BigInt(whole + part), 10n ** BigInt(part.length));
+  const [, whole, part = "", down = 1] = /^(?=.)(\d*)(?:\.(\d+)|\/([1-9]\d*))?$/.exec(text) ?? refuse("its map is none");
+  return fraction(BigInt(whole + part), 10n ** BigInt(part.length) * BigInt(down));
 }
 
 const times = (a, b) => fraction(a.up * b.up, a.down * b.down);
@@ -44,10 +38,8 @@ const minus = (a, b) => fraction(a.up * b.down - b.up * a.down, a.down * b.down)
 
 // A float within a few units in the last place, for fractions whose parts are too long for floats.
 function float(a) {
-  const shift = BigInt(Math.max(0, 80 + bitLength(a.down) - bitLength(a.up)));
-  const whole = (a.up << shift) / a.down;
-  const excess = Math.max(0, bitLength(whole) - 64);
-  return Number(whole >> BigInt(excess)) * 2 ** excess * 2 ** -Math.min(Number(shift), 1000) * 2 ** -Math.max(0, Number(shift) - 1000);
+  const shift = Math.max(0, 80 + bitLength(a.down) - bitLength(a.up));
+  return Number((a.up << BigInt(shift)) / a.down) * 2 ** -Math.min(shift, 1000) * 2 ** -Math.max(0, shift - 1000);
 }
 
 function bitLength(n) {
@@ -287,7 +279,8 @@ export class Sampler {
     if (this.kept?.cell !== cell) this.kept = { cell, row: this.rowOf(cell) }; // the row of the last cell
     const { row } = this.kept;
     for (;;) {
-      const place = firstAbove(row.tops, this.words.below(row.tops[row.tops.length - 1]));
+      const word = this.words.below(row.tops[row.tops.length - 1]);
+      const place = row.tops.findIndex((top) => top > word);
       const guess = (row.terms[place] * 2 ** row.scale) / row.integers[place];
       const share = times(
         fraction(BigInt(row.weights[place]), BigInt(row.integers[place])),
@@ -316,27 +309,27 @@ export class Sampler {
   }
 
   cellsFrom(cell) {
-    const squares = this.map.squares(cell);
-    const unit = float(this.map.unit);
+    const metres = this.map.metresFrom(cell);
     return {
       size: this.size,
       weightOf: (report) => this.weights[report],
-      reach: (report) => this.roughBeta * unit * Math.sqrt(Number(squares(report))),
-      chances: (report) => [{ beta: this.beta, square: times(fraction(squares(report)), times(this.map.unit, this.map.unit)), shift: fraction(0n) }],
+      reach: (report) => this.roughBeta * metres(report),
+      chances: (report) => [{ beta: this.beta, square: this.map.exactSquare(this.map.squares(cell)(report)), shift: fraction(0n) }],
     };
   }
 
   // Hidden reports: the largest of some cones, each with a lag and a slope.
   columnsFrom(cell) {
-    const unit = float(this.map.unit);
-    const squareTo = this.map.squaresTo(cell);
+    const { map } = this;
+    const metres = map.metresTo(cell);
     return {
       size: this.columns.length,
       weightOf: (report) => this.columns[report].weight,
       reach: (report) => {
-        const column = this.columns[report];
-        const lengths = column.points.map(([a, b, lag]) => Math.sqrt(Number(squareTo(a, b))) + lag);
-        return column.points.length ? (column.slope / 100) * this.roughBeta * unit * Math.min(...lengths) : 0;
+        const { points, slope } = this.columns[report];
+        let nearest = points.length ? Infinity : 0;
+        for (const [a, b, lag] of points) nearest = Math.min(nearest, metres(a, b) + map.roughUnit * lag);
+        return (slope / 100) * this.roughBeta * nearest;
       },
       chances: (report) => {
         const column = this.columns[report];
@@ -344,8 +337,8 @@ export class Sampler {
         if (!column.points.length) return [{ beta, square: fraction(0n), shift: fraction(0n) }];
         return column.points.map(([a, b, lag]) => ({
           beta,
-          square: times(fraction(squareTo(a, b)), times(this.map.unit, this.map.unit)),
-          shift: times(times(beta, this.map.unit), fraction(-BigInt(lag))),
+          square: map.exactSquare(map.squaresTo(cell)(a, b)),
+          shift: times(times(beta, map.unit), fraction(-BigInt(lag))),
         }));
       },
     };
@@ -355,17 +348,6 @@ export class Sampler {
 const most = (a, b) => (a > b ? a : b);
 const largest = (values) => values.reduce((best, value) => Math.max(best, value), 0);
 
-function firstAbove(tops, word) {
-  let low = 0;
-  let high = tops.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (tops[middle] > word) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-
 // --- maps ---------------------------------------------------------------------------------------------------------
 
 function mapOf(grid) {
@@ -374,20 +356,47 @@ function mapOf(grid) {
   return new Kind(grid);
 }
 
-class PlaneMap {
+const MILLIMETRE = fraction(1n, 1000n);
+const isCount = (count) => Number.isInteger(count) && count >= 1;
+
+class Metric {
+  constructor(unit = MILLIMETRE) {
+    this.unit = unit;
+    this.roughUnit = float(unit);
+  }
+
+  exactSquare(square) {
+    return times(fraction(square), times(this.unit, this.unit));
+  }
+
+  // Of a plane "to" takes a row and a column, on the map or beside it.
+  squaresTo(cell) {
+    return this.squares(cell);
+  }
+
+  metresTo(cell) {
+    return this.metresFrom(cell);
+  }
+
+  // Floats within some units in the last place.
+  metresFrom(cell) {
+    const squares = this.squares(cell);
+    return (other) => this.roughUnit * Math.sqrt(Number(squares(other)));
+  }
+}
+
+class PlaneMap extends Metric {
   constructor(grid) {
+    const [height, width] = [grid.cell_height_metres, grid.cell_width_metres].map(parse);
+    const parts = (height.down * width.down) / gcd(height.down, width.down); // of a metre: both sides are whole then
+    super(fraction(1n, parts));
+    Object.assign(this, { height, width });
     this.isPlane = true;
     this.rows = grid.rows;
     this.columns = grid.columns;
     if (![grid.rows, grid.columns].every(isCount)) refuse("its map is none");
-    this.height = parse(grid.cell_height_metres);
-    this.width = parse(grid.cell_width_metres);
-    // the largest unit in which both sides are whole
-    const parts = (this.height.down * this.width.down) / gcd(this.height.down, this.width.down);
-    this.unit = fraction(1n, parts);
     this.tall = (this.height.up * parts) / this.height.down;
     this.wide = (this.width.up * parts) / this.width.down;
-    this.roughUnit = float(this.unit);
     this.roughHeight = float(this.height);
     this.roughWidth = float(this.width);
   }
@@ -406,7 +415,10 @@ class PlaneMap {
     return (other) => to(Math.floor(other / this.columns), other % this.columns);
   }
 
-  // To a row and a column, on the map or beside it.
+  metresTo(cell) {
+    return (row, column) => this.metres(row - Math.floor(cell / this.columns), column - (cell % this.columns));
+  }
+
   squaresTo(cell) {
     const row = Math.floor(cell / this.columns);
     const column = cell % this.columns;
@@ -414,25 +426,25 @@ class PlaneMap {
   }
 }
 
-const MILLIMETRE = fraction(1n, 1000n);
-const isCount = (count) => Number.isInteger(count) && count >= 1;
-
-class Metric {
-  squaresTo(cell) {
-    return this.squares(cell);
-  }
-}
-
 class PointMap extends Metric {
   constructor(grid) {
     super();
-    this.points = grid.points.map((point) => point.map(BigInt));
-    this.unit = MILLIMETRE;
+    const points = (this.points = grid.points);
+    if (!points.every((point) => point.length === points[0].length && point.every(Number.isInteger))) refuse("its map is none");
+  }
+
+  metresFrom(cell) {
+    const here = this.points[cell];
+    return (other) => {
+      let sum = 0;
+      for (let axis = 0; axis < here.length; axis++) sum += (this.points[other][axis] - here[axis]) ** 2;
+      return Math.sqrt(sum) / 1000;
+    };
   }
 
   squares(cell) {
     const here = this.points[cell];
-    return (other) => this.points[other].reduce((sum, place, axis) => sum + (place - here[axis]) ** 2n, 0n);
+    return (other) => this.points[other].reduce((sum, place, axis) => sum + BigInt(place - here[axis]) ** 2n, 0n);
   }
 }
 
@@ -440,7 +452,6 @@ class PointMap extends Metric {
 class RoadMap extends Metric {
   constructor({ names, edges }) {
     super();
-    this.unit = MILLIMETRE;
     this.edges = edges;
     if (!edges.every((road) => road.every(Number.isInteger) && road[0] in names && road[1] in names && road[2] > 0)) refuse("its map is none");
     const starts = (this.starts = new Uint32Array(names.length + 2)); // where the roads of a place begin
@@ -461,6 +472,11 @@ class RoadMap extends Metric {
   squares(cell) {
     const ways = this.ways(cell).slice();
     return (other) => BigInt(ways[other]) ** 2n;
+  }
+
+  metresFrom(cell) {
+    const ways = this.ways(cell).slice();
+    return (other) => ways[other] / 1000;
   }
 
   // Ways up to a limit; `reached` lists the places that have one. Places wait in buckets as wide as a mean road.
@@ -486,11 +502,10 @@ class RoadMap extends Metric {
 // Levels: distances from a strict cell count less, and the way by a strict cell counts if it is shorter.
 class ElasticMap extends Metric {
   constructor({ grid, levels }) {
-    super();
     if (grid.kind !== "plane") refuse("its map is none"); // its ground would not be looked at
-    this.plane = new PlaneMap(grid);
-    this.levels = levels;
-    this.unit = times(this.plane.unit, MILLIMETRE);
+    const plane = new PlaneMap(grid);
+    super(times(plane.unit, MILLIMETRE));
+    Object.assign(this, { plane, levels });
     if (!levels.every((level) => isCount(level) && level <= 1000)) refuse("its map is none");
     const most = largest(levels);
     this.strict = levels.flatMap((level, cell) => (level < most ? [cell] : []));
@@ -579,6 +594,7 @@ function checkGround({ kind, grid, ...map }) {
   if (!map.degrees && !map.mesh) return;
   const [south, west, tall, wide] = degreesOf(map);
   const [height, width] = [map.cell_height_metres, map.cell_width_metres].map((text) => float(parse(text)));
+  if (!Object.values(map.mesh ?? {}).every((number) => Number.isInteger(number) && number >= 0)) refuse("its map is none");
   const isSound = [south, south + tall * (map.rows - 1)].every((latitude) => {
     const corner = earthCentred(latitude, west);
     const far = (...place) => Math.hypot(...earthCentred(...place).map((value, axis) => value - corner[axis])) * 0.00100001 + 0.005;
@@ -669,7 +685,7 @@ export function proveFile(file) {
   checkRepeat(file);
   checkGround(file.grid);
   checkVectors(law);
-  const epsilon = parseDecimal(file.epsilon_per_metre);
+  const epsilon = parse(file.epsilon_per_metre);
   const isTheorem = 2n * law.beta.up * epsilon.down <= epsilon.up * law.beta.down && !law.columns;
   const claimed = Number(file.tight_epsilon_per_metre);
   if (!(claimed <= float(epsilon) * (1 + SAME))) refuse("its certified epsilon is above its promise");
@@ -694,7 +710,8 @@ function canonical(value) {
   return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join()}}`;
 }
 
-function checkRepeat({ repeat: { day, month, life, dwell, answers } }) {
+function checkRepeat({ repeat: { day, month, life, dwell, answers, within_metres } }) {
+  parse(within_metres);
   const areCounts = isCount(day) && day <= 10000 && isCount(dwell) && [month, life].every((count) => count === null || isCount(count));
   if (!areCounts || !["daily", "lasting"].includes(answers)) refuse("its rule of repeat use is unknown");
 }
@@ -710,7 +727,7 @@ function checkVectors(law) {
   for (const [cell, other, square, chance] of file.vectors ?? []) {
     const exact = map.squares(cell)(other);
     if (exact !== BigInt(square)) refuse("its test vectors differ");
-    check(law.weights[other], [{ beta, square: times(fraction(exact), times(map.unit, map.unit)), shift: fraction(0n) }], chance);
+    check(law.weights[other], [{ beta, square: map.exactSquare(exact), shift: fraction(0n) }], chance);
   }
   for (const [cell, report, chance] of file.column_vectors ?? []) check(law.columns[report].weight, sampler.columnsFrom(cell).chances(report), chance);
 }
@@ -727,17 +744,11 @@ function neededEpsilon(law, epsilon) {
   const isRoad = law.map.edges && !law.columns;
   const sums = law.map.isPlane ? sumsByTransform(law) : isRoad ? sumsAlong(law) : Array.from({ length: law.size }, (_, cell) => sumFrom(law, cell));
   const levels = sums.map(Math.log);
-  const slope = law.columns ? law.columns.reduce((best, { slope: s }) => Math.max(best, s), 0) / 100 : 1;
+  const slope = law.columns ? largest(law.columns.map((column) => column.slope)) / 100 : 1;
   const allowed = epsilon - slope * law.roughBeta;
   if (!areReportable && !law.columns && law.size <= 300) return { needed: searchPairs(law, inputs), isExact: true };
   const steepest = law.map.isPlane ? slopeOnGrid(law.map, levels, inputs, allowed) : isRoad && count === law.size ? slopeAlong(law, levels) : slopeByRows(law, levels, inputs);
   return { needed: slope * law.roughBeta + steepest.slope, isExact: areReportable && steepest.isExact };
-}
-
-function metresFrom(law, cell) {
-  const squares = law.map.squares(cell);
-  const unit = float(law.map.unit);
-  return (other) => unit * Math.sqrt(Number(squares(other)));
 }
 
 function sumFrom(law, cell) {
@@ -762,13 +773,13 @@ function sumsAlong(law) {
 
 // A path is made of roads: if people can be everywhere, no slope is steeper than along one of them.
 function slopeAlong({ map }, levels) {
-  return { slope: map.edges.reduce((best, [a, b, length]) => Math.max(best, (1000 * Math.abs(levels[a] - levels[b])) / length), 0), isExact: true };
+  return { slope: largest(map.edges.map(([a, b, length]) => (1000 * Math.abs(levels[a] - levels[b])) / length)), isExact: true };
 }
 
 function searchPairs(law, inputs) {
   const reports = [...law.weights.keys()].filter((cell) => law.weights[cell]);
   const rows = Array.from(inputs, (cell) => {
-    const metres = metresFrom(law, cell);
+    const metres = law.map.metresFrom(cell);
     const logs = reports.map((report) => Math.log(law.weights[report]) - law.roughBeta * metres(report));
     const top = Math.max(...logs);
     const norm = top + Math.log(logs.reduce((sum, log) => sum + Math.exp(log - top), 0));
@@ -777,7 +788,7 @@ function searchPairs(law, inputs) {
   let worst = 0;
   rows.forEach((row) => rows.forEach((other, at) => {
     const apart = row.metres(inputs[at]);
-    if (apart > 0) worst = Math.max(worst, row.logs.reduce((best, log, report) => Math.max(best, log - other.logs[report]), 0) / apart);
+    if (apart > 0) worst = Math.max(worst, largest(row.logs.map((log, report) => log - other.logs[report])) / apart);
   }));
   return worst;
 }
@@ -788,7 +799,7 @@ function slopeByRows(law, levels, inputs) {
   const limit = 36000 / law.roughBeta;
   for (const cell of inputs) {
     const ways = law.map.ways?.(cell, limit);
-    const metres = ways ? (other) => Math.min(ways[other], limit) / 1000 : metresFrom(law, cell);
+    const metres = ways ? (other) => Math.min(ways[other], limit) / 1000 : law.map.metresFrom(cell);
     for (const other of inputs) {
       const apart = other > cell ? metres(other) : 0;
       if (apart > 0) slope = Math.max(slope, Math.abs(levels[cell] - levels[other]) / apart);
@@ -1119,7 +1130,7 @@ export class Device {
 
 // A cap that is misspelt or no number would be none.
 function capped({ epsilon_per_metre: promised, repeat }, { epsilonPerMetre = promised, reportsPerDay, reportsPerMonth, reportsPerLife, ...other }) {
-  if (minus(parseDecimal(promised), parseDecimal(epsilonPerMetre)).up > 0)
+  if (minus(parse(promised), parse(epsilonPerMetre)).up > 0)
     throw new Error(`the device file promises epsilon ${promised} and this app allows at most ${epsilonPerMetre}; report nothing with it`);
   const least = (limit, cap = Infinity) => Math.min(limit ?? Infinity, cap);
   const limits = { day: least(repeat.day, reportsPerDay), month: least(repeat.month, reportsPerMonth), life: least(repeat.life, reportsPerLife), ...other };

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from sudare.methods.location.device_file import DeviceFile, RepeatUse, certify_law, hash_facts
-from sudare.methods.location.grid import Places, PlaneGrid
+from sudare.methods.location.geo import make_mesh_grid
+from sudare.methods.location.grid import Places, PlaneGrid, PointPlaces
 from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.location import Location
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
+from sudare.schema.mesh import to_earth_centred
 from tests.unit.location_maps import MAPS, land_of
 
 Path = tuple[str | int, ...]
@@ -26,6 +28,7 @@ Path = tuple[str | int, ...]
 REPLACEMENTS: tuple[Any, ...] = (
     None, True, False, "", "x", 0, -1, 1, 1.5, -0.0, 2**53 + 1, 2**70, -(2**63), 1e308, [], {}, [[]], "1/0", "-1/100",
     "0", "NaN", "Infinity", "1e400", "0x10", " 1", "1/100 ", "９", "10", "1000/1", 3, 1001, 10**6, "all", "plane",
+    "1/１００", "1/100\n", {"runs": [2**53, 1]}, [0] * 3000,
 )  # fmt: skip
 LISTED = 3  # entries of a list that are changed one by one
 
@@ -43,6 +46,12 @@ def make_files() -> dict[str, dict[str, Any]]:
     files["plane near"] = _file_of(Location(grid=plane, epsilon_per_metre="0.01", mode="near", prior=prior))
     for kind in ("plane", "points"):
         files[f"{kind} slopes"] = make_slopes(kind)
+    mesh = make_mesh_grid(5, south_west=(17100, 12700), shape=(4, 3))
+    prior = np.random.default_rng(5).lognormal(0, 1, mesh.size)
+    files["mesh fair"] = _file_of(Location(grid=mesh, epsilon_per_metre="0.01", mode="fair", prior=prior))
+    globe = [to_earth_centred(35.6 + 0.002 * row, 139.7 + 0.003 * column) for row in range(3) for column in range(3)]
+    ground = PointPlaces(points=np.rint(np.array(globe) * 1000).astype(np.int64), names=tuple("abcdefghi"))
+    files["globe near"] = _file_of(Location(grid=ground, epsilon_per_metre="0.01", mode="near", prior=prior[:9]))
     return files
 
 

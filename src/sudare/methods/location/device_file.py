@@ -190,7 +190,7 @@ class DeviceFile:
             )
             most = float(device_file.epsilon_per_metre) * (1 + SAME)
             is_same = device_file.to_dict() == dict(facts) and 0 <= device_file.tight_epsilon_per_metre <= most
-        except (KeyError, TypeError, ValueError, OverflowError, IndexError, ZeroDivisionError, ParameterError):
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ParameterError):
             is_same = False
         if not is_same:
             raise ReleaseError(

@@ -74,6 +74,9 @@ def _root_metres(places: Places, cell: int) -> Reals:
     return metres
 
 
+MESH_END = 64_000  # rows of the finest level of the JIS mesh, up to 66.67 N; it has fewer columns
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeshCorner:
     """Which cell of the JIS mesh (X 0410) is row 0 (the southernmost), column 0 (the westernmost) of a plane grid.
@@ -87,6 +90,15 @@ class MeshCorner:
     level: int
     row: int
     column: int
+
+    def __post_init__(self) -> None:
+        numbers = (self.level, self.row, self.column)
+        is_sound = all(type(number) is int and 0 <= number <= MESH_END for number in numbers) and 1 <= self.level <= 6
+        if not is_sound:
+            raise ParameterError(
+                "the corner of a mesh must be a level of 1 to 6, with a row and a column between 0 and {most}",
+                most=MESH_END,
+            )
 
     def label(self, row: int, column: int) -> str:
         """Give the JIS code of a cell of the grid."""
