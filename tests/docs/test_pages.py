@@ -201,9 +201,18 @@ def test_the_pictures_and_the_site_need_no_extra_that_the_makefile_does_not_inst
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_names_whose_docstrings_a_page_takes_exist(page: Path) -> None:
-    names = re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert [name for name in _taken_names(page) if not _can_be_found(name)] == []
 
-    assert [name for name in names if not _can_be_found(name)] == []
+
+def test_no_name_of_the_reference_stands_twice() -> None:
+    pages_of_names = sorted((DOCS / "reference").glob("*.md"))
+    names = [name for page in pages_of_names for name in _taken_names(page)]
+
+    assert sorted(name for name in set(names) if names.count(name) > 1 or name.rpartition(".")[0] in names) == []
+
+
+def _taken_names(page: Path) -> list[str]:
+    return re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 def _can_be_found(name: str) -> bool:

@@ -223,3 +223,19 @@ def test_the_report_numbers_the_nodes_as_the_search_looked_at_them(shop: Path, s
     assert "the order in which the search checked the nodes" in page
     assert page.count('class="chosen" stroke-dasharray') == 1  # where it began
     assert ">1</text>" in page
+
+
+def test_a_report_lists_ranges_from_the_lowest_to_the_highest(shop: Path, sudare: Sudare) -> None:
+    rows = [f"h1,{'MF'[row % 2]},{5 * (row % 40)}" for row in range(800)]
+    (shop / "old.csv").write_text("item,sex,age\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    names = ", ".join(f'"h{number + 1}"' for number in range(30))
+    schema = SALES.format(items=names).replace("start = 20, stop = 70, width = 1", "start = 0, stop = 200, width = 20")
+    (shop / "old.toml").write_text(schema.replace("[5, 10, 20]", "[40]"), encoding="utf-8")
+    published = sudare("publish", "kanon", "old.csv", "--schema", "old.toml", "--k", "5", "--out", "old")
+    sudare("report", "old", "-o", "old.html")
+    page = (shop / "old.html").read_text(encoding="utf-8")
+    listed = page[page.index("numbers of age") :]
+    places = [listed.index(f"[{low},{low + 20}") for low in range(0, 200, 20)]
+
+    assert published.code == 0
+    assert places == sorted(places)

@@ -71,6 +71,24 @@ def test_bins_grow_where_even_ones_would_leave_most_rows_in_the_first() -> None:
     assert found["pidnum"]["role"] == "identifier"
 
 
+def test_persons_are_seen_though_missing_numbers_made_their_numbers_decimals() -> None:
+    columns = {
+        "id": lambda row: "" if row % 300 == 7 else f"{row * 31 % 701}.0",
+        "x": lambda row: f"{row * 31 % 701}.5",
+    }
+    proposed = sources.propose_schema(write_table(columns, rows=3_000)).toml
+
+    assert "# id is left out, and will not be published: its values seem to name persons or things" in proposed
+    assert "Does id name persons" in proposed
+
+
+def test_sentences_are_not_asked_about_as_persons() -> None:
+    long = "a sentence that is longer than what a list of values would hold, and is no name of any person at all"
+    columns = {"remark": lambda row: f"{long}, {row % 900}", "age": lambda row: row % 90}
+
+    assert "name persons" not in sources.propose_schema(write_table(columns, rows=3_000)).toml
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_grain_is_seen_in_all_rows_of_a_column_with_many_values(suffix: str) -> None:
     columns = {

@@ -35,6 +35,16 @@ def test_a_label_between_colons_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) 
     assert ":cat:" in _draw(lambda: terminal.table([(":cat:", "word " * 10)], head=("label", "text")))
 
 
+def test_signs_that_a_terminal_obeys_are_written_out() -> None:
+    cells = ("a\x1b[2Jb", "two\nlines", "\u202eturned", "表\u3000示")
+    drawn = _draw(lambda: terminal.table([cells], head=("k\r",) * 4)) + _draw(lambda: terminal.print_lines(cells[:1]))
+
+    assert [sign for sign in "\x1b\r\u202e" if sign in drawn] == []
+    assert r"a\x1b[2Jb" in drawn
+    assert r"two\nlines" in drawn
+    assert "表\u3000示" in drawn
+
+
 def _draw(show) -> str:  # type: ignore[no-untyped-def]
     import contextlib
     import io

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from sudare.methods.kanon.grouping_words import describe_level
+from sudare.methods.kanon.preview import MANY_WAYS, KAnonymityPreview
 from sudare.schema import Attribute, NumberBins, TableHierarchy
 
 DRAFT = """[sudare]
@@ -40,3 +41,18 @@ def test_few_groups_of_unequal_width_are_named_one_by_one() -> None:
     age = Attribute(name="age", domain=domain, hierarchy=TableHierarchy.from_paths(paths))
 
     assert str(describe_level(age, 1)) == "[15,65), [65,95]"
+
+
+def test_groups_of_one_width_are_named_by_it_though_the_first_and_the_last_are_cut() -> None:
+    weight = Attribute(name="weight", domain=NumberBins((30, *range(40, 190, 20), 190)))
+
+    assert str(describe_level(weight, 0)) == "steps of 20"
+
+
+def test_a_preview_tells_how_to_end_a_search_of_very_many_ways() -> None:
+    def lines(nodes: int) -> str:
+        preview = KAnonymityPreview(quasi=("age",), unchanged=(), nodes=nodes, finest=9, coarsest=1)
+        return " ".join(map(str, preview.lines()))
+
+    assert "--deadline-seconds" in lines(MANY_WAYS + 1)
+    assert "--deadline-seconds" not in lines(MANY_WAYS)

@@ -43,14 +43,11 @@ def _make_readable(line: str) -> str:
     >>> len(_make_readable("a" * 10000))
     2003
     """
+    from sudare.cli.help import show_signs
+
     if len(line) > LONGEST_LINE:
         line = f"{line[:1000]}...{line[-1000:]}"  # what is wrong stands before it, what to do after it
-    return "".join(
-        character.encode("unicode_escape").decode("ascii")
-        if ord(character) < 32 or ord(character) == 127
-        else character
-        for character in line
-    )
+    return show_signs(line)
 
 
 def _run(argv: list[str] | None, interrupts: Interrupts) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from sudare.text import Text, say, text
 _CLOSING = "、。，．：；？！）」』】〕］｝ー々・"  # never first in a line
 _OPENING = "（「『【〔［｛"  # never last in a line
 _WIDE = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
+_TURNING = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})  # of the direction of writing
 _PIECE = re.compile(  # blanks, a note in brackets, a wide letter, a word; each with the punctuation around it
     rf"\s+|\[[^\]]*\]$|[{_OPENING}]*(?![{_OPENING}])[{_WIDE}][{_CLOSING}]*|[{_OPENING}]*[^\s{_WIDE}]+[{_CLOSING}]*|."
 )
@@ -26,6 +27,24 @@ def width(text: str) -> int:
     4
     """
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def show_signs(words: str, *, lines: bool = False) -> str:
+    r"""Write out signs that a terminal would obey: a value of a table must not clear or turn what a steward reads.
+
+    These are control signs and those that turn the direction of writing; `lines` keeps the ends of lines.
+
+    >>> show_signs(f"a{chr(27)}[2Jb") == r"a\x1b[2Jb", show_signs(f"two{chr(10)}lines") == r"two\nlines"
+    (True, True)
+    """
+    is_plain = words.isascii() and words.isprintable()
+    return words if is_plain else "".join(_show_sign(sign, lines=lines) for sign in words)
+
+
+def _show_sign(sign: str, *, lines: bool) -> str:
+    obeyed = unicodedata.category(sign) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(sign) in _TURNING
+    is_kept = not obeyed or (lines and sign == "\n")
+    return sign if is_kept else sign.encode("unicode_escape").decode("ascii")
 
 
 def wrapped(text: str, columns: int) -> list[str]:

@@ -11,7 +11,7 @@ import click
 
 from sudare.atomic import check_new_file, replace_file
 from sudare.cli.app import LazyGroup
-from sudare.cli.help import Worded, option
+from sudare.cli.help import Worded, option, show_signs
 from sudare.cli.terminal import json_option, print_json, progress, table
 from sudare.errors import SchemaError
 from sudare.schema.propose import answer_question, find_questions
@@ -37,7 +37,7 @@ def show(schema_file: Path, as_json: bool) -> None:
     head = (say("attribute"), say("values"), say("order"), say("role"), say("levels above"), say("missing"))
     table([_row(attribute) for attribute in schema.attributes], head=head)
     for line in _lines(schema):
-        click.echo(line)
+        click.echo(show_signs(line))
 
 
 def _row(attribute: Attribute) -> tuple[str, ...]:
@@ -229,7 +229,7 @@ def confirm(schema_file: Path, is_sure: bool) -> None:
     marked = mark_confirmed(read_text(schema_file))
     click.echo(say("{file} declares as public, whatever the table holds:", file=schema_file))
     for claim in claims:
-        click.echo(f"  {claim}")
+        click.echo(f"  {show_signs(str(claim))}")
     if not is_sure and not _ask_to_confirm(schema_file):
         raise SchemaError("{file} was not confirmed; nothing was changed", file=schema_file)
     replace_file(schema_file, marked, error=SchemaError)

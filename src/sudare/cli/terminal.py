@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sudare.cli.help import WordedOption, option, width
+from sudare.cli.help import WordedOption, option, show_signs, width
 from sudare.text import Readable, Words, text
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ def print_lines(lines: Iterable[Words | Listing]) -> None:
     """Print texts one a line, and tables with their columns lined up."""
     for line in lines:
         if isinstance(line, str | Readable):
-            click.echo(str(line))
+            click.echo(show_signs(str(line), lines=True))
         else:
             table(line.rows, head=line.head)
 
 
 def table(rows: Sequence[tuple[Words, ...]], *, head: tuple[Words, ...]) -> None:
     """Print columns that line up, wide characters counted as two; what is too wide for the terminal is broken."""
-    lines = [tuple(map(str, row)) for row in (head, *rows)]
+    lines = [tuple(show_signs(str(cell)) for cell in row) for row in (head, *rows)]
     sizes = [max(map(width, column)) for column in zip(*lines, strict=True)]
     is_plain = all(_is_plain(cell) for line in lines for cell in line)
     if not is_plain or sum(sizes) + 2 * (len(sizes) - 1) > shutil.get_terminal_size().columns:

@@ -258,7 +258,7 @@ def _guess_identifier(column: ColumnFacts) -> Guess | None:
     if column.distinct == 0:
         return _leave_out(text("it holds nothing but missing values"))
     is_long = column.rows is not None and column.rows > LEAST_ROWS
-    has_names = column.type in ("integer", "text") and column.distinct > MOST_REPEATED_NAMES
+    has_names = (column.type == "text" or _holds_whole_numbers(column)) and column.distinct > MOST_REPEATED_NAMES
     is_person = bool(_PERSON.search(column.name)) and bool(_ID.search(column.name))
     is_named = (is_person or bool(_NAMES_SOMEBODY.search(column.name))) and not _POSTAL.search(column.name)
     if has_names and is_long and column.is_unique is False and (is_named or column.is_given):
@@ -268,10 +268,15 @@ def _guess_identifier(column: ColumnFacts) -> Guess | None:
         return None
     if column.type == "text" and (known or known is None):
         return _name_identifier(known)
-    is_whole = column.type == "integer" or (column.number_format is not None and column.is_whole is True)
-    if is_whole and (column.is_given or _is_run(column) or _ID.search(column.name)):
+    if _holds_whole_numbers(column) and (column.is_given or _is_run(column) or _ID.search(column.name)):
         return _name_identifier(known)
     return None
+
+
+def _holds_whole_numbers(column: ColumnFacts) -> bool:
+    """Tell whether all numbers are whole, also where missing ones made tools write 7 as 7.0."""
+    multiple = column.grain or _read_grain(column) if column.type in ("integer", "number") else None
+    return multiple is not None and multiple.denominator == 1
 
 
 def are_given(texts: Sequence[str]) -> bool:
@@ -507,8 +512,7 @@ def _guess_text(column: ColumnFacts) -> Guess:
             hierarchy=_find_masking(column, values) or STAR,
             questions=_ask_for_others(column.name) if len(values) > MOST_CODES_SEEN else (),
         )
-    longest = max(map(len, values or column.sample), default=0)
-    if longest > LONGEST_VALUE:
+    if _holds_sentences(column):
         return _leave_out(text("it holds sentences"))
     if values is None or len(values) > MOST_IN_FILE or not _can_be_listed(values):
         return _leave_out(text("it has too many different texts to list them"))
@@ -523,6 +527,10 @@ def _guess_text(column: ColumnFacts) -> Guess:
         hierarchy=_find_masking(column, values) or STAR,
         listed=tuple(sorted(values)),
     )
+
+
+def _holds_sentences(column: ColumnFacts) -> bool:
+    return max(map(len, column.values or column.sample), default=0) > LONGEST_VALUE
 
 
 def _ask_for_others(name: str) -> tuple[tuple[Text, tuple[str, ...]], ...]:
@@ -551,10 +559,12 @@ def repeats(column: ColumnFacts) -> bool:
     """Tell whether it may name persons with several rows: many different texts or whole numbers, fewer than rows."""
     if column.present is None:
         is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
-        return is_long and column.rows is not None and 1 < column.distinct < column.rows
-    is_named = bool(_ID.search(column.name)) and not _POSTAL.search(column.name) and column.type in ("text", "integer")
+        is_short = is_long and not _holds_sentences(column)
+        return is_short and column.rows is not None and 1 < column.distinct < column.rows
+    is_name = _holds_whole_numbers(column) or (column.type == "text" and not _holds_sentences(column))
+    is_named = bool(_ID.search(column.name)) and not _POSTAL.search(column.name)
     is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
-    return column.is_unique is False and column.distinct > 20 and (is_named or is_long or column.is_given)
+    return is_name and column.is_unique is False and column.distinct > 20 and (is_named or is_long or column.is_given)
 
 
 def rank_person(column: ColumnFacts) -> int:

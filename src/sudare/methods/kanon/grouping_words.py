@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -121,13 +122,14 @@ def _find_width(grouping: Grouping) -> Fraction | None:
     if grouping.groups is not None and grouping.size <= MAX_LISTED:
         return None
     domain, starts = grouping.attribute.domain, _runs(grouping)
-    if not isinstance(domain, NumberBins) or domain.uniform is None or starts is None:
+    if not isinstance(domain, NumberBins) or starts is None:
         return None
-    sizes = np.diff([*starts.tolist(), domain.size])
-    inner = sizes[1:-1] if len(sizes) > 2 else sizes[:1]
-    is_even = len(set(inner.tolist())) == 1 and bool((sizes <= inner[0]).all())
-    is_even = is_even and (grouping.size > MAX_LISTED or len(set(sizes.tolist())) == 1)
-    return domain.uniform[1] * int(inner[0]) if is_even else None
+    ends = [domain.edges[place] for place in (*starts.tolist(), domain.size)]
+    widths = [high - low for low, high in pairwise(ends)]
+    inner = widths[1:-1] if len(widths) > 2 else widths[:1]
+    is_even = len(set(inner)) == 1 and max(widths) == inner[0]
+    is_even = is_even and (grouping.size > MAX_LISTED or len(set(widths)) == 1)
+    return inner[0] if is_even else None
 
 
 def _find_period(grouping: Grouping) -> Text | None:

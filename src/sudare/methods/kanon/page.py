@@ -19,7 +19,7 @@ from sudare.releases.columns import find_frame, number_combinations, read_labels
 from sudare.report.frames import describe_marginals, show_label
 from sudare.report.shapes import Listing, Marginal, Picture, ReportPage, Section, TruthComparison, write_number
 from sudare.report.svg import draw_bars
-from sudare.schema import Schema
+from sudare.schema import Attribute, Schema
 from sudare.schema.arrays import Codes, Integers
 from sudare.text import Text, Words, join_sentences, text
 
@@ -30,6 +30,7 @@ def describe_page(release: Release, *, title: Text, truth: TruthComparison | Non
     quasi = [name for name in release.certificate.guarantee["quasi"] if name in columns]
     classes = number_combinations([columns[name] for name in quasi])
     sizes = np.bincount(classes)
+    schema = Schema.from_dict(release.certificate.schema)
     compared = truth if isinstance(truth, ClassComparison) else None
     return ReportPage(
         kind=title,
@@ -43,7 +44,7 @@ def describe_page(release: Release, *, title: Text, truth: TruthComparison | Non
             *([] if compared is None else [_describe_risk(compared.classes), _describe_losses(compared.classes)]),
             _describe_classes(sizes),
             *_describe_levels(release, compared),
-            describe_marginals((_count_labels(name, columns[name]) for name in quasi), None),
+            describe_marginals((_count_labels(schema.attribute(name), columns[name]) for name in quasi), None),
         ],
         warnings=list(_warn_of_homogeneous_classes(release, columns, classes)),
     )
@@ -65,9 +66,13 @@ def _warn_of_homogeneous_classes(release: Release, columns: Mapping[str, Coded],
             )
 
 
-def _count_labels(name: str, column: Coded) -> Marginal:
-    counts = np.bincount(column.codes, minlength=len(column.labels)).astype(np.float64)
-    return Marginal(name=name, labels=tuple(map(show_label, column.labels.tolist())), published=counts)
+def _count_labels(attribute: Attribute, column: Coded) -> Marginal:
+    """Count rows by what is published of an attribute, in the order of its values, and other labels after them."""
+    places = {label: place for place, label in enumerate(attribute.labels(np.arange(attribute.size)).tolist())}
+    labels = column.labels.tolist()
+    order = sorted(range(len(labels)), key=lambda code: places.get(labels[code], len(places)))
+    counts = np.bincount(column.codes, minlength=len(labels))[order].astype(np.float64)
+    return Marginal(name=attribute.name, labels=tuple(show_label(labels[code]) for code in order), published=counts)
 
 
 # --- classes ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from sudare.methods.figures import ShownPreview
 from sudare.methods.kanon.steward import describe_unchanged
 from sudare.text import Text, text
 
+MANY_WAYS = 10**7  # 10^5 are searched in seconds; after seven CPU minutes a search of 2^53 went on
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KAnonymityPreview(ShownPreview):
@@ -30,6 +32,13 @@ class KAnonymityPreview(ShownPreview):
         lines = [text("quasi-identifiers: {names}", names=", ".join(self.quasi))]
         if self.nodes is not None:
             lines.append(text("ways to generalise: {nodes}", nodes=self.nodes))
+        if self.nodes is not None and self.nodes > MANY_WAYS:
+            lines.append(
+                text(
+                    "a search of so many ways may take hours: --deadline-seconds 60 ends it with the best so far, and"
+                    " says how much better another could be; with fewer quasi-identifiers (--quasi) more detail is left"
+                )
+            )
         lines.append(
             text(
                 "combinations: {finest} as declared, {coarsest} at the coarsest",
