@@ -14,6 +14,7 @@ import pytest
 
 import sudare as sd
 from sudare.asking.answers import Estimate
+from sudare.asking.cut_bins import SMOOTH_LUMPS
 from sudare.compare.distances import random_ranges
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError, SchemaError
@@ -36,7 +37,7 @@ from sudare.methods.view.fit import (
 )
 from sudare.methods.view.grow import plan_cells
 from sudare.methods.view.junction_tree import CliqueTree, Factors
-from sudare.methods.view.leaves import SMOOTH_LUMPS, cut_schema, declared_axis
+from sudare.methods.view.leaves import cut_schema, declared_axis
 from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
 from sudare.methods.view.model import sibling_bins
 from sudare.methods.view.prepared_axis import AxisSpread

@@ -18,6 +18,7 @@ from statistics import NormalDist
 import numpy as np
 
 from sudare.asking.answers import LEVEL, AnswerTable
+from sudare.asking.cut_bins import judge_cut_bins
 from sudare.asking.protocol import AttributeCells, Moments, WeightBox, bins_as_cells
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
@@ -130,20 +131,16 @@ class OpenedRecords:
         Intervals are made for a normal law, so the deviation is widened for the tails of the noise, and by half a
         record: counts are whole.
         """
-        weights, squares = np.zeros(self.schema.size), np.zeros(self.schema.size)
+        weights = np.zeros(self.schema.size)
         for box in boxes:
             weights += self._multiply({place: one.mean for place, one in box.items()})
-            squares += self._multiply({place: one.square for place, one in box.items()})
         cells = possible_cells(self.schema)
         value, variance, fourth = self._solve(weights if cells is None else weights[cells], cells)
         normal = find_quantile(LEVEL, 0.0)
         wide = find_quantile(LEVEL, fourth / variance**2) / normal if variance > 0 else 1.0
         deviation = wide * math.sqrt(variance) + (HALF_A_RECORD / normal if variance > 0 else 0.0)
-        varying = np.maximum(squares - weights**2, 0.0)
-        cut = np.flatnonzero(varying > 1e-12 * squares)
-        people = np.ones(self.schema.size)
-        people[self.published.codes[:, 0]] = np.maximum(self.published.values, 1)
-        inside = float((people[cut] ** 2 * varying[cut]).sum())
+        people = self.published.values.astype(np.float64)
+        inside = judge_cut_bins(boxes, self.published.columns(), people, self.cells)
         return Moments(value=value, noise=deviation**2, model=0.0, inside=inside)
 
     def _multiply(self, weights: Mapping[int, Reals]) -> Reals:

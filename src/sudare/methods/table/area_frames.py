@@ -9,7 +9,7 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.methods.table.linked import LinkedTable, TableGroups, find_groups
-from sudare.methods.table.margins import COUNT, DECIMALS, Margins
+from sudare.methods.table.margins import COUNT, DECIMALS, Margins, find_margin
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Coded, Frame
 from sudare.schema.arrays import Integers, Reals
@@ -81,7 +81,7 @@ def figure_groups(measured: MeasuredTable, published: Integers, groups: TableGro
     held: Reals = published[groups.leaves] * weights
     sums: Reals = np.bincount(groups.groups, weights=held, minlength=len(groups.keys)).astype(np.float64)
     counts = sums.astype(np.int64) if groups.weights is None else np.round(sums, DECIMALS)
-    return {COUNT: counts, **Margins(unbiased=estimates, margin=factors * errors).columns}
+    return {COUNT: counts, **Margins(unbiased=estimates, margin=find_margin(factors, errors)).columns}
 
 
 def _texts(texts: Sequence[str]) -> np.ndarray:

@@ -5,7 +5,7 @@
     SELECT mesh_2, SUM(count) FROM levels GROUP BY mesh_2
 
 The answers are the unbiased figures of least squares, with the exact variance of their noise. Where a condition cuts
-through a cell, its people are taken to lie evenly in it, and what that leaves open is added to the interval.
+through a bin, its people are taken to lie evenly in it, and what that leaves open is added to the interval.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
 from sudare.asking.answers import LEVEL, AnswerTable
+from sudare.asking.cut_bins import judge_cut_bins
 from sudare.asking.protocol import AttributeCells, AxisWeight, Moments, WeightBox, find_step
 from sudare.asking.syntax import refuse
 from sudare.errors import ParameterError
 from sudare.methods.table.estimates import TableFigures, read_table
 from sudare.methods.table.large_measured import LargeFigures, LargeMeasured
 from sudare.methods.table.linked import find_groups
-from sudare.methods.table.margins import COUNT
+from sudare.methods.table.margins import COUNT, find_margin
 from sudare.methods.table.measured import NORMAL_FACTOR
 from sudare.releases import Release
 from sudare.schema import MISSING_LABEL, Attribute, DateBins, NumberBins, Schema, Values
@@ -33,6 +35,7 @@ from sudare.schema.arrays import Codes, Reals
 from sudare.text import text
 
 CELLS, AREAS, LEVELS = "cells", "areas", "levels"
+NORMAL_QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 _TEXTS = re.compile(r"""('(?:[^']|'')*')""")  # of a statement: nothing inside them is a name
 _SUM = re.compile(rf"""\bSUM\s*\(\s*(?:\w+\s*\.\s*)?(?:"{COUNT}"|{COUNT})\s*\)""", re.IGNORECASE)
 _SUM_IF = re.compile(  # SUM(CASE WHEN age = '65+' THEN count ELSE 0 END): the records of a condition
@@ -177,6 +180,7 @@ class OpenedTable:
         measured = self.figures.measured
         figure = measured.squares.answer(leaves, weights)
         wide = measured.factor_of(len(leaves)) / NORMAL_FACTOR  # a cell's own noise has heavier tails than a normal
+        deviation = float(find_margin(wide * NORMAL_QUANTILE, np.array(figure.standard_error))) / NORMAL_QUANTILE
         varying = np.maximum(squares - weights**2, 0.0)
         is_cut = varying > 1e-12 * squares
         people = is_cut * (
@@ -184,12 +188,19 @@ class OpenedTable:
             if isinstance(self.figures, LargeFigures)
             else np.maximum(self.figures.published[leaves], 1)
         )
-        return Moments(
-            value=figure.estimate,
-            noise=(wide * figure.standard_error) ** 2,
-            model=0.0,
-            inside=float((people**2.0 * varying).sum()),
-        )
+        inside = float((people**2.0 * varying).sum())
+        return Moments(value=figure.estimate, noise=deviation**2, model=0.0, inside=inside + self._judge_bins(boxes))
+
+    def _judge_bins(self, boxes: Sequence[WeightBox]) -> float:
+        """The variance for what lies inside bins, by the published counts."""
+        if isinstance(self.figures, LargeFigures):
+            table = self.figures.table
+            boxes, columns, people = list(map(self._lower, boxes)), table.columns(), table.values.astype(np.float64)
+        else:
+            leaves, columns, shares = self.pieces
+            people = self.figures.published[leaves] * shares
+        read = [{attribute: _read(weight) for attribute, weight in box.items()} for box in boxes]
+        return judge_cut_bins(read, columns, people, self.cells)
 
     def _weigh(self, boxes: Sequence[WeightBox]) -> tuple[Codes, Reals, Reals]:
         """The leaves that weigh anything, their weights, and the means of squared weights inside them."""
@@ -205,7 +216,7 @@ class OpenedTable:
             for attribute, weight in box.items():
                 codes = columns[inside, attribute]
                 mean *= _mean(weight)[codes]
-                squared *= weight.square[codes] if isinstance(weight, AxisWeight) else _mean(weight)[codes] ** 2
+                squared *= _mean(weight)[codes] ** 2  # what lies inside bins is judged bin by bin
             total[inside] += mean * shares[inside]
             square[inside] += squared * shares[inside]
         kept = np.flatnonzero((total != 0) | (square != 0))
@@ -220,13 +231,13 @@ class OpenedTable:
         found: dict[int, AxisWeight] = {}
         for column, weight in box.items():
             attribute, groups = self.lifted.get(column, (column, None))
-            mean = _mean(weight)
-            square = weight.square if isinstance(weight, AxisWeight) else mean**2
+            lowered = _read(weight)
             if groups is not None:
-                mean, square = mean[groups], square[groups]
+                lowered = AxisWeight(lowered.mean[groups], lowered.square[groups])
             if attribute in found:
-                mean, square = mean * found[attribute].mean, square * found[attribute].square
-            found[attribute] = AxisWeight(mean=mean, square=square)
+                own = found[attribute]
+                lowered = AxisWeight(lowered.mean * own.mean, lowered.square * own.square)
+            found[attribute] = lowered
         return found
 
 
@@ -250,6 +261,10 @@ def _list_levels(attribute: Attribute) -> range:
     top = attribute.height
     is_one = attribute.hierarchy is not None and attribute.hierarchy.size(top) == 1
     return range(1, top + (not is_one))
+
+
+def _read(weight: AxisWeight | Reals) -> AxisWeight:
+    return weight if isinstance(weight, AxisWeight) else AxisWeight.exactly(weight)
 
 
 def _mean(weight: AxisWeight | Reals) -> Reals:

@@ -26,7 +26,7 @@ from sudare.errors import ParameterError, ReleaseError
 from sudare.methods.recheck import rebuild
 from sudare.methods.table.link_plan import read_given
 from sudare.methods.table.linked import MeasuredSums, TableSpec, find_partition, link, measured_specs
-from sudare.methods.table.margins import COUNT
+from sudare.methods.table.margins import COUNT, find_margin
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Certificate, Frame, Release
 from sudare.releases.columns import find_frame, read_codes, read_numbers
@@ -107,7 +107,7 @@ class TableFigures:
         """Give the figure of a set of leaves, or of their sum with weights."""
         held = self.measured.squares.answer(leaves, weights)
         count = self.published[leaves].sum() if weights is None else (self.published[leaves] * weights).sum()
-        margin = self.measured.factor_of(len(leaves)) * held.standard_error
+        margin = float(find_margin(self.measured.factor_of(len(leaves)), np.array(held.standard_error)))
         least = 0.0 if weights is None or bool((weights >= 0).all()) else -np.inf
         return TableFigure(
             count=round(float(count)),

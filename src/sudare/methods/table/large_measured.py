@@ -35,7 +35,7 @@ from sudare.methods.table.large import (
     share_out_large,
 )
 from sudare.methods.table.lines import OpeningPlan, plan_opening
-from sudare.methods.table.margins import Margins
+from sudare.methods.table.margins import Margins, find_margin
 from sudare.methods.table.measured import LAPLACE_FACTOR, NORMAL_FACTOR
 from sudare.noise import GaussianNoise, Rng
 from sudare.postprocess.least_squares import LeastSquares
@@ -181,7 +181,7 @@ class LargeMeasured:
         """Give the margins of single cells; one in a closed box may hold nobody, or all people of the box."""
         leaves = self.leaves(columns)
         estimates, errors = (part[-1][leaves] for part in (self.squares.estimates, self.squares.standard_errors))
-        cells, margin = self.cells_of_leaf[leaves], self.factor_of(1) * errors
+        cells, margin = self.cells_of_leaf[leaves], find_margin(self.factor_of(1), errors)
         return Margins(
             unbiased=estimates / cells, margin=np.where(cells > 1, np.maximum(estimates, 0.0) + margin, margin)
         )
@@ -212,7 +212,7 @@ class LargeMeasured:
         smallest = int(held[held > 0].min())
         return Margins(
             unbiased=estimates,
-            margin=np.hypot(self.factor_of(smallest) * errors, NORMAL_FACTOR * np.sqrt(inside)),
+            margin=np.hypot(find_margin(self.factor_of(smallest), errors), NORMAL_FACTOR * np.sqrt(inside)),
         )
 
     def weigh(self, boxes: Sequence[WeightBox | Mapping[int, Reals]]) -> tuple[Codes, Reals, Reals]:
@@ -319,7 +319,8 @@ class LargeFigures:
         held = self.measured.squares.answer(leaves, weights)
         inside = float((self.people(leaves) ** 2 * np.maximum(squares - weights**2, 0.0)).sum()) if len(leaves) else 0.0
         factor = self.measured.factor_of(len(leaves))
-        margin = float(np.hypot(factor * held.standard_error, NORMAL_FACTOR * np.sqrt(inside)))
+        noise = find_margin(factor, np.array(held.standard_error))
+        margin = float(np.hypot(noise, NORMAL_FACTOR * np.sqrt(inside)))
         return TableFigure(
             count=round(float((self.published[leaves] * weights).sum())),
             unbiased=held.estimate,

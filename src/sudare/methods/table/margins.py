@@ -10,6 +10,21 @@ from sudare.schema.arrays import Reals
 
 COUNT, UNBIASED, MARGIN = "count", "unbiased", "margin"
 DECIMALS = 2
+HALF_A_RECORD = 0.5  # counts and their noise are whole: a margin ends between two of them
+NO_ERROR = 1e-6  # of a record: a standard error up to here is rounding, and the figure is exact
+
+
+def find_margin(factor: float | Reals, errors: Reals) -> Reals:
+    """So many standard errors, and half a record: where noise is of one or two records, its law has steps.
+
+    Noise of +-1 with probability 0.16 has a standard error of 0.5; 2.05 of them are 1.03, but of 0.49 they would be
+    0.995, which holds only the 76 to 85 of 100 without noise.
+
+    >>> find_margin(2.05, np.array([0.0, 0.48, 100.0])).tolist()
+    [0.0, 1.484, 205.5]
+    """
+    margins: Reals = np.where(errors > NO_ERROR, factor * errors + HALF_A_RECORD, 0.0)
+    return margins
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,7 +19,7 @@ import numpy as np
 from sudare.counts import Counts
 from sudare.methods.budget import LARGEST_TOTAL
 from sudare.methods.table.levels import DensityRule, LeafLayout
-from sudare.methods.table.margins import Margins
+from sudare.methods.table.margins import Margins, find_margin
 from sudare.methods.table.squares import SquareLayout
 from sudare.noise import CountNoise, GaussianNoise, Rng
 from sudare.postprocess.least_squares import LeastSquares
@@ -107,7 +107,7 @@ class MeasuredTable:
         """Give the margins of single cells (m, attributes)."""
         leaves = self.layout.leaves(columns)
         errors = self.squares.standard_errors[-1][leaves]
-        return Margins(unbiased=self.squares.estimates[-1][leaves], margin=self.factor_of(1) * errors)
+        return Margins(unbiased=self.squares.estimates[-1][leaves], margin=find_margin(self.factor_of(1), errors))
 
     def group_margins(self, position: int, lift: Callable[[Codes], Codes]) -> Margins:
         """Give the margins of the groups of an attribute, all other attributes added up; `lift` finds the groups."""
@@ -116,7 +116,7 @@ class MeasuredTable:
         estimates, errors = self.squares.answer_groups(leaves, groups)
         held = np.bincount(groups)
         smallest = int(held[held > 0].min())
-        return Margins(unbiased=estimates, margin=self.factor_of(smallest) * errors)
+        return Margins(unbiased=estimates, margin=find_margin(self.factor_of(smallest), errors))
 
     def variances(self, level: int) -> Reals:
         """The variance of every noisy sum of a level."""

@@ -19,7 +19,7 @@ from sudare.errors import ParameterError, SudareError
 from sudare.methods.table.area_frames import label_groups
 from sudare.methods.table.estimates import TableFigures
 from sudare.methods.table.linked import find_groups
-from sudare.methods.table.margins import DECIMALS, MARGIN
+from sudare.methods.table.margins import DECIMALS, MARGIN, find_margin
 from sudare.releases import Frame, Release
 from sudare.releases.release import MEASUREMENTS
 from sudare.schema import Areas, Schema
@@ -97,6 +97,6 @@ def compare_years(
             BEFORE: np.round(old, DECIMALS) + 0.0,
             AFTER: np.round(new, DECIMALS) + 0.0,
             CHANGE: np.round(new - old, DECIMALS) + 0.0,
-            MARGIN: np.ceil(factor * np.hypot(old_error, new_error) * scale) / scale,
+            MARGIN: np.ceil(find_margin(factor, np.hypot(old_error, new_error)) * scale) / scale,
         }
     )

@@ -17,20 +17,15 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from sudare.asking.cut_bins import ALL_ON_ONE_SIDE, STEP_BEND, WHOLE, find_lumps
 from sudare.schema import Attribute, DateBins, NumberBins, Schema
 from sudare.schema.arrays import Booleans, Codes, Reals
 
 # (low, high, c0, c1, c2): the weight c0 + c1 x + c2 x^2 of the numbers from low on and below high; None: no end
 WeightPiece = tuple[Fraction | None, Fraction | None, float, float, float]
 
-WHOLE = 1e-11  # of a leaf: less is the rounding of floats
-ALL_ON_ONE_SIDE = (
-    0.34  # variance of a leaf that is cut: 1.96 deviations are 1.14, so 95 % reach all of it and its noise
-)
-STEP_BEND = 0.08  # mean of (high - w)(w - low) over (high - low)^2: 0 for a step, 1/6 for a slope, which is below
 SUPPOSED_SHIFT = 0.25  # of the grain: numbers supposed to be whole may lie anywhere above, half a grain on average
 COMMON_SHIFT = 0.1  # of the width of a leaf: how far off the means of all leaves may be together, by rounding
-SMOOTH_LUMPS = 0.2  # of a leaf's records: what may lie together even where neighbours are as dense
 LEAST_HEAP = 0.3  # of a leaf without a grain: what may lie where it is cut, if the question is finer than the numbers
 MOST_PLACES = 1000  # that the numbers of a leaf are rounded to
 FEW_PLACES = (0.0, 1 / 3, 1 / 2, 2 / 3, 1.0)  # of a leaf, with so few of them that a place has more than LEAST_HEAP
@@ -308,17 +303,12 @@ class LeafAxis:
         return np.zeros(self.size)
 
     def find_lumps(self, counts: Reals) -> Reals:
-        """The share of the records of every leaf that may lie at one place: those that its neighbours do not explain.
+        """The share of the records of every leaf that may lie at one place: see `asking.cut_bins`.
 
-        Where both neighbours are as dense, records are spread; where a leaf stands out, a heap may be in it. A count
-        that cuts a leaf of numbers without a grain supposes more, since they may be rounded: see `_find_heaps`.
+        A count that cuts a leaf of numbers without a grain supposes more, since they may be rounded: see `_find_heaps`.
         """
-        lumps, counted = np.ones(self.size), counts[: self.counted]
-        widths = self.stops - self.starts
-        density = counted / np.where(widths > 0, widths, 1.0)
-        beside = np.minimum(np.append(0.0, density[:-1]), np.append(density[1:], 0.0))
-        explained = np.where(counted > 0, beside * widths / np.where(counted > 0, counted, 1.0), 0.0)
-        lumps[: self.counted] = np.clip(1.0 - explained, SMOOTH_LUMPS, 1.0)
+        lumps = np.ones(self.size)
+        lumps[: self.counted] = find_lumps(counts[: self.counted], self.stops - self.starts)
         return lumps
 
     def find_heaped(self, shares: Reals) -> Reals:
