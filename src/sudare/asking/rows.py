@@ -38,11 +38,15 @@ NULL_CELL = Vector("null", np.array(0.0), np.array(True), is_constant=True)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupRow:
-    """A row of groups, whether there surely is such a group, and whether there is by the estimate."""
+    """A row of groups, whether there surely is such a group, and whether there is by the estimate.
+
+    `is_doubtful`: a condition picked it by its estimates, and the true numbers may decide otherwise.
+    """
 
     cells: tuple[Cell, ...]
     is_sure: bool = True
     is_likely: bool = True
+    is_doubtful: bool = False
 
     def extended(self, more: Iterable[Cell]) -> GroupRow:
         """The row with more cells."""
@@ -50,10 +54,10 @@ class GroupRow:
 
 
 class Decisions:
-    """Remembers that the estimates, not the true numbers, decided something."""
+    """Remembers that the estimates, not the true numbers, decided something, and whether one was close."""
 
-    def __init__(self) -> None:
-        self.were_made = False
+    def __init__(self, level: float) -> None:
+        self.level, self.were_made, self.is_close = level, False, False
 
 
 def is_null_cell(cell: Cell) -> bool:
@@ -99,6 +103,39 @@ def holds(node: Expression, cells: Sequence[Cell], decisions: Decisions) -> bool
     """Tell whether a condition is true for a row."""
     found = compute(node, cells, decisions)
     return bool(vectors.as_condition(_label(found))[0])
+
+
+def pick_rows(
+    node: Expression, rows: Sequence[GroupRow], spare: Sequence[GroupRow], decisions: Decisions
+) -> tuple[list[GroupRow], list[GroupRow]]:
+    """The rows for which a condition is true by their estimates, and those that the true numbers may pick too."""
+    picked, others = list[GroupRow](), list[GroupRow]()
+    for place, row in enumerate([*rows, *spare]):
+        decisions.is_close = False
+        is_picked = holds(node, row.cells, decisions)
+        if is_picked and place < len(rows):
+            picked.append(replace(row, is_doubtful=True) if decisions.is_close else row)
+        elif is_picked or decisions.is_close:
+            others.append(row)
+    return picked, others
+
+
+def find_ends(cell: Cell, level: float) -> tuple[float, float]:
+    """Between what a number lies: without an interval anywhere."""
+    if isinstance(cell, Vector):
+        return float(cell.data), float(cell.data)
+    found = quantities.estimate(cell, level)
+    return (found.low, found.high) if found.has_interval else (-math.inf, math.inf)
+
+
+def _is_close(sign: str, left: Cell, right: Cell, level: float) -> bool:
+    """Tell whether two numbers may compare in either way, by their intervals."""
+    (low, high), (start, stop) = find_ends(left, level), find_ends(right, level)
+    if sign in ("=", "<>"):
+        return low <= stop and start <= high and not low == high == start == stop
+    if sign in ("<", ">="):
+        return low < stop and high >= start
+    return low <= stop and high > start
 
 
 def _label(cell: Cell) -> Vector:
@@ -175,7 +212,9 @@ def _compare(sign: str, left: Cell, right: Cell, decisions: Decisions) -> Vector
     ]
     if all(side.is_number for side in sides) and math.isclose(*(float(side.data) for side in sides), rel_tol=SAME):
         sides = [sides[0], sides[0]]
-    return vectors.compare(sign, *sides)
+    found = vectors.compare(sign, *sides)
+    decisions.is_close = decisions.is_close or _is_close(sign, left, right, decisions.level)
+    return found
 
 
 def _cast(node: Cast, cell: Cell) -> Cell:
@@ -237,11 +276,10 @@ def _function(name: str, arguments: list[Cell], decisions: Decisions) -> Cell:
         factor = 10.0 ** min(max(places, -15), 15)
         return _rounded(first, lambda value: float(vectors.round_away(np.round(value * factor, 9))) / factor)
     if name in ("GREATEST", "LEAST"):
-        decisions.were_made = True
-        known = [to_quantity(argument) for argument in arguments if not is_null_cell(argument)]
-        return (max if name == "GREATEST" else min)(known, key=lambda quantity: quantity.value)
+        return _find_greatest(name, [argument for argument in arguments if not is_null_cell(argument)], decisions)
     if name == "ABS" and len(arguments) == 1:
-        return first if first.value >= 0 else quantities.scale(first, -1.0)
+        found = first if first.value >= 0 else quantities.scale(first, -1.0)
+        return replace(found, least=max(0.0, found.least))
     if name in _RISING and len(arguments) == 1:
         function, slope, least, start, stop = _RISING[name]
         if start < first.value < stop:
@@ -250,6 +288,22 @@ def _function(name: str, arguments: list[Cell], decisions: Decisions) -> Cell:
             ends = tuple(least if end <= start else math.inf if end >= stop else function(end) for end in first.fixed)
             return Quantity(value=function(first.value), fixed=(ends[0], ends[1]), reason=first.reason)
     raise refuse(text("{name} of an estimated number", name=f"{name}()"))
+
+
+def _find_greatest(name: str, cells: Sequence[Cell], decisions: Decisions) -> Quantity:
+    """The greatest or least of numbers: one of them if it surely is that, else between the ends of all."""
+    pick = max if name == "GREATEST" else min
+    ends = [find_ends(cell, 1.0 - (1.0 - decisions.level) / len(cells)) for cell in cells]
+    numbers = [to_quantity(cell) for cell in cells]
+    place = pick(range(len(cells)), key=lambda at: numbers[at].value)
+    others = [end for at, end in enumerate(ends) if at != place]
+    if all((low >= ends[place][1] if name == "LEAST" else high <= ends[place][0]) for low, high in others):
+        return numbers[place]
+    fixed = pick(low for low, _ in ends), pick(high for _, high in ends)
+    if not all(map(math.isfinite, fixed)):
+        reason = text("it is computed from numbers whose intervals are found one by one")
+        return Quantity(value=numbers[place].value, reason=reason)
+    return Quantity(value=numbers[place].value, fixed=fixed, is_day=numbers[place].is_day)
 
 
 # functions that rise: with their slope, their least value, and between what numbers they are computed

@@ -27,9 +27,11 @@ from sudare.asking.rows import (
     GroupRow,
     compute,
     compute_window,
+    find_ends,
     holds,
     is_null_cell,
     number_cell,
+    pick_rows,
     same_value,
     sort_rows,
     sort_value,
@@ -75,7 +77,10 @@ class Session:
         made = {id(answerer): Axes(answerer) for answerer in releases.values()}  # one release may have two names
         self.axes = {name.casefold(): made[id(answerer)] for name, answerer in releases.items()}
         self.given, self.early = list(given), list[Estimate]()
-        self.decisions = Decisions()
+        self.decisions = Decisions(level)
+        self.spares: dict[
+            int, list[GroupRow] | None
+        ] = {}  # of tables: rows that conditions may pick too; None: unknown
         self.notes: list[Text] = []
 
     def answer(self, query: Query) -> AnswerTable:
@@ -177,27 +182,42 @@ class Session:
         source = table.source
         if isinstance(source, list):
             rows = self._united(source, table.unions)
+            self.spares[id(table)] = self._gather_spares(source)
             keys = [[compute(how.key, row.cells, self.decisions) for how in table.order] for row in rows]
             return self._cut(table, rows, keys)
-        rows = source.rows(self.level) if isinstance(source, GroupedRecords) else self._joined(source)
+        spare: list[GroupRow] | None = []
+        if isinstance(source, GroupedRecords):
+            rows = source.rows(self.level)
+        else:
+            rows, spare = self._joined(source)
         if table.scalars:
             values = [self._scalar(scalar) for scalar in table.scalars]
-            rows = [row.extended(values) for row in rows]
+            rows, spare = ([row.extended(values) for row in some] for some in (rows, spare or ()))
         if table.having is not None:
-            rows = [row for row in rows if holds(table.having, row.cells, self.decisions)]
+            rows, spare = self._pick(table.having, rows, spare)
         rows = self._with_windows(table, rows)
+        spare = None if table.windows and spare else spare  # windows are over the rows that were picked
         if table.qualify is not None:
-            rows = [row for row in rows if holds(table.qualify, row.cells, self.decisions)]
+            rows, spare = self._pick(table.qualify, rows, spare)
         keys = [[compute(how.key, row.cells, self.decisions) for how in table.order] for row in rows]
-        shown = [
-            GroupRow(
-                tuple([compute(item, row.cells, self.decisions) for item in table.items]), row.is_sure, row.is_likely
-            )
-            for row in rows
-        ]
+        shown = [self._show_row(table, row) for row in rows]
+        is_cut = table.limit is not None or table.offset > 0
+        self.spares[id(table)] = None if spare is None or (is_cut and spare) else [
+            self._show_row(table, row) for row in spare
+        ]  # fmt: skip
         if table.distinct:
             shown, keys = _without_repeats(shown, keys)
         return self._cut(table, shown, keys)
+
+    def _show_row(self, table: GroupTable, row: GroupRow) -> GroupRow:
+        return replace(row, cells=tuple([compute(item, row.cells, self.decisions) for item in table.items]))
+
+    def _pick(
+        self, condition: Any, rows: list[GroupRow], spare: list[GroupRow] | None
+    ) -> tuple[list[GroupRow], list[GroupRow] | None]:
+        """The rows for which a condition is true, and those that may be among them; None: these are not known."""
+        picked, others = pick_rows(condition, rows, spare or (), self.decisions)
+        return picked, None if spare is None else others
 
     def _cut(self, table: GroupTable, rows: list[GroupRow], keys: list[list[Cell]]) -> list[GroupRow]:
         if table.order:
@@ -223,6 +243,10 @@ class Session:
                 rows, _ = _without_repeats(rows, [[] for _ in rows])
         return rows
 
+    def _gather_spares(self, tables: Sequence[GroupTable]) -> list[GroupRow] | None:
+        spares = [self.spares[id(table)] for table in tables]
+        return None if None in spares else [row for spare in spares for row in spare or ()]
+
     def _scalar(self, table: GroupTable) -> Cell:
         rows = self.run(table)
         if len(rows) > 1:
@@ -237,15 +261,18 @@ class Session:
 
     # --- groups of groups --------------------
 
-    def _joined(self, source: JoinedGroups) -> list[GroupRow]:
+    def _joined(self, source: JoinedGroups) -> tuple[list[GroupRow], list[GroupRow] | None]:
+        """The rows of a join, and those that the true numbers may add."""
         rows = self.run(source.tables[0][1])
         for (_, table), (kind, condition) in zip(source.tables[1:], source.joins, strict=True):
             rows = self._join(rows, self.run(table), len(table.columns), kind, condition)
+        spare = self._gather_spares([table for _, table in source.tables])
+        spare = None if spare and source.joins else spare  # nobody looked at what these would be joined to
         if source.where is not None:
-            rows = [row for row in rows if holds(source.where, row.cells, self.decisions)]
+            rows, spare = self._pick(source.where, rows, spare)
         if not source.is_aggregated:
-            return rows
-        return [row for keys in source.sets for row in self._grouped(source, keys, rows)]
+            return rows, spare
+        return [row for keys in source.sets for row in self._grouped(source, keys, rows, spare)], []
 
     def _join(
         self, left: list[GroupRow], right: list[GroupRow], width: int, kind: str, condition: Any
@@ -264,22 +291,54 @@ class Session:
             found += pairs
         return found
 
-    def _grouped(self, source: JoinedGroups, keys: tuple[int, ...], rows: list[GroupRow]) -> list[GroupRow]:
-        groups: dict[Any, list[GroupRow]] = {} if keys else {(): rows}
+    def _grouped(
+        self, source: JoinedGroups, keys: tuple[int, ...], rows: list[GroupRow], spare: list[GroupRow] | None
+    ) -> list[GroupRow]:
+        groups: dict[Any, list[GroupRow]] = {} if keys else {(): []}
+        spares: dict[Any, list[GroupRow]] = {}
         labels: dict[Any, list[Cell]] = {(): []}
-        for row in rows if keys else ():
+        for place, row in enumerate([*rows, *(spare or ())]):
             cells = [compute(source.keys[key], row.cells, self.decisions) for key in keys]
             mark = tuple(same_value(cell) for cell in cells)
-            groups.setdefault(mark, []).append(row)
+            (groups if place < len(rows) else spares).setdefault(mark, []).append(row)
             labels.setdefault(mark, cells)
         found = []
         for mark, members in groups.items():
             given = dict(zip(keys, labels[mark], strict=True))
             key_cells = [given.get(key, NULL_CELL) for key in range(len(source.keys))]
-            values = [self._aggregate(call, members) for call in source.aggregates]
+            others = None if spare is None else spares.get(mark, [])
+            values = [self._aggregate_picked(call, members, others) for call in source.aggregates]
             is_sure, is_likely = any(row.is_sure for row in members), any(row.is_likely for row in members)
             found.append(GroupRow((*key_cells, *values), is_sure or not keys, is_likely or not keys))
         return found
+
+    def _aggregate_picked(self, call: Call, rows: list[GroupRow], spare: list[GroupRow] | None) -> Cell:
+        """Add up the cells of rows that conditions picked: from what is surely among them to all that may be.
+
+        A count, a sum of what is not below 0, the largest and the least go one way with every further row.
+        """
+        if call.condition is not None:
+            rows, spare = self._pick(call.condition, rows, spare)
+            call = replace(call, condition=None)
+        found = self._aggregate(call, rows)
+        sure = [row for row in rows if not row.is_doubtful]
+        if (len(sure) == len(rows) and spare == []) or is_null_cell(found):
+            return found
+        every = [*rows, *(spare or ())]
+        is_monotone = call.name in ("COUNT", "MIN", "MAX") or (call.name == "SUM" and self._is_positive(call, every))
+        bounds = [self._aggregate(call, some) for some in (sure, every)]
+        if spare is not None and is_monotone and not any(is_null_cell(bound) for bound in bounds):
+            lows, highs = zip(*(find_ends(bound, self.level) for bound in bounds), strict=True)
+            if math.isfinite(min(lows)) and math.isfinite(max(highs)):
+                is_day = isinstance(found, Quantity) and found.is_day
+                return Quantity(value=to_quantity(found).value, fixed=(min(lows), max(highs)), is_day=is_day)
+        return Quantity(
+            value=to_quantity(found).value, reason=text("which groups are added up follows their estimates")
+        )
+
+    def _is_positive(self, call: Call, rows: Sequence[GroupRow]) -> bool:
+        cells = [compute(call.arguments[0], row.cells, self.decisions) for row in rows]
+        return all(is_null_cell(cell) or to_quantity(cell).least >= 0 for cell in cells)
 
     def _aggregate(self, call: Call, rows: Sequence[GroupRow]) -> Cell:
         """Add up the cells of rows of groups."""
