@@ -35,6 +35,19 @@ def test_a_table_is_published_and_the_second_release_is_refused_when_the_budget_
     assert not (place / "two").exists()
 
 
+def test_whoever_publishes_few_records_is_told_how_many_lie_where_nobody_is(
+    place: Path, sudare: Callable[..., object]
+) -> None:
+    lines = (place / "members.csv").read_text().splitlines(keepends=True)
+    (place / "few.csv").write_text("".join(lines[:41]))
+    few = sudare(*PUBLISH[:2], "few.csv", *PUBLISH[3:], "--out", "few")
+    many = sudare(*PUBLISH, "--out", "many")
+
+    assert "with 40 records, about" in few.out
+    assert "would lie in cells that truly hold nobody" in few.out
+    assert "hold nobody" not in many.out
+
+
 def test_what_was_published_verifies_against_files_and_ledger(place: Path, sudare: Callable[..., object]) -> None:
     sudare("ledger", "create", "m.ledger", "--epsilon", "1")
     sudare(*PUBLISH, "--out", "one", "--ledger", "m.ledger")

@@ -29,6 +29,8 @@ pytestmark = [
 PATIENCE = 240_000  # milliseconds for a page on a busy machine
 MOST_SHIFT = 0.02  # of a page that nobody touches; web.dev/articles/cls
 WIDTHS = (390, 600, 768, 1024, 1280, 1920)
+SEES_PLACE = """() => { const place = document.querySelector("nav [aria-current]")?.getBoundingClientRect();
+  return !place || (place.left >= 0 && place.right <= window.innerWidth); }"""
 FITS = "document.documentElement.scrollWidth <= window.innerWidth"
 SHIFTS = """window.shift = 0; window.shifted = [];
 new PerformanceObserver(list => { for (const each of list.getEntries()) if (!each.hadRecentInput) {
@@ -96,10 +98,11 @@ def follow_the_first_paint(route: Any) -> None:
 
 
 def look(page: Any) -> None:
-    """See that a page has no fault that axe knows, has not moved by itself, and has no bar below at any width."""
+    """See that axe knows no fault of a page, that it shows where one is, stays still, and has no bar below."""
     found = axe.Axe().run(page, options={"iframes": False})
     assert found.violations_count == 0, found.generate_report()
     assert page.evaluate("window.shift") < MOST_SHIFT, (page.url, page.evaluate("window.shifted"))
+    assert page.evaluate(SEES_PLACE), page.url
     size = page.viewport_size
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": size["height"]})

@@ -190,7 +190,7 @@ def _choose_epsilon(expected: tuple[tuple[Fraction, Expected], ...]) -> tuple[Fr
         return lowest, [text("an epsilon above 4 protects little in the worst case; use a smaller one")]
     if allowed[0][1].is_small is None:
         middle = allowed[len(allowed) // 2][0]
-        return middle, [text("give a rough number of records with --rows to see which epsilon is enough")]
+        return middle, [text("give a rough number of records (--rows) to see which epsilon is enough")]
     small = [(epsilon, error) for epsilon, error in allowed if error.is_small]
     if not small:
         return allowed[-1][0], [

@@ -513,7 +513,8 @@ def _cut_at(sign: str, form: LinearForm, mark: Fraction, place: int, axes: Axes)
     needs = axes.demand(place)
     if sign in ("=", "<>") and step is None:
         raise ParameterError(
-            "the bins of {name} do not end at whole numbers; ask for a range with BETWEEN, or for a bin by its label",
+            "{name} has no grain, so single numbers of it are not counted; ask for a range, such as BETWEEN 0 AND 0, or"
+            " for a bin by its label",
             name=axes.answerer.schema.names[place],
         )
     if sign in ("=", "<>") and step is not None:
