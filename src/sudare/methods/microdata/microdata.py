@@ -281,7 +281,8 @@ class Microdata(CurrencyMethod):
         records, cells = made.release.frames["records"].rows, made.plan.expected_error["cells"]
         headline = text("{rows} records published in {out}", rows=records, out=out)
         if cells <= THIN * records:
-            noise = foresee(made.plan.schema, made.plan.steps[1], rows=(records,)).advice()
+            chosen = Schema.from_dict(made.release.certificate.schema)
+            noise = foresee(chosen, made.plan.steps[1], rows=(records,)).advice()
             return Summary(headline=headline, rows=records, advice=[] if noise is None else [noise])
         advice = text(
             "with {cells} possible cells for {records} records, combinations of attributes are mostly noise."
