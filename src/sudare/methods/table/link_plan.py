@@ -30,6 +30,7 @@ from sudare.methods.table.linked import (
     measured_specs,
     read_tables,
 )
+from sudare.methods.table.squares import SquareLayout
 from sudare.methods.table.workload import MIX, list_questions, read_items
 from sudare.noise import CountNoise
 from sudare.postprocess.least_squares import LeastSquares
@@ -41,6 +42,9 @@ from sudare.text import Text, text
 AREAS = "areas"  # an item of a workload: the figures of all levels of areas
 TOTAL = "total"
 TRIED_SHARES = tuple(Fraction(part, 20) for part in (1, 2, 3, 4, 5, 6, 8, 10, 12, 14))
+OVER_MAP_SHARE = Fraction(
+    1, 20
+)  # of the promise, for other attributes over all places: cells are off by a twentieth more
 MOST_ASKED = 200  # areas of a level that are looked at to choose a share
 MOST_FILE = 100_000  # lines of a file of tables or totals
 
@@ -91,7 +95,19 @@ def _default_specs(workload: str, schema: Schema, layout: LeafLayout, *, without
         share = choose_area_share(workload, schema, layout, tuple(sorted(wanted)))
     else:
         wanted, share = (measured, AREAS_SHARE) if asked == {MIX} else ([], Fraction(0))
-    return tuple(TableSpec(names=(name,), share=share / len(wanted)) for name in wanted) if wanted else ()
+    found = tuple(TableSpec(names=(name,), share=share / len(wanted)) for name in wanted)
+    return (*found, *(_sum_over_map(schema, layout) if asked == {MIX} else ()))
+
+
+def _sum_over_map(schema: Schema, layout: LeafLayout) -> tuple[TableSpec, ...]:
+    """The table of the other attributes over all places of a map.
+
+    Levels of a map come before other attributes, so ages of a whole map would be sums of all of its cells.
+    """
+    if not isinstance(layout, SquareLayout) or layout.combinations == 1:
+        return ()
+    names = tuple(schema.names[position] for position in layout.others if schema.attributes[position].size > 1)
+    return (TableSpec(names=names, share=OVER_MAP_SHARE),)
 
 
 def _has_several(schema: Schema, layout: LeafLayout, name: str) -> bool:
