@@ -216,8 +216,8 @@ def _explain(path: Path, error: sqlite3.Error) -> LedgerError:
         )
     if code == IOERR:
         return LedgerError(
-            "{where} cannot be read or written: the disk reports an error; check the disk, then"
-            " restore a copy whose head a certificate names",
+            "{where} cannot be read or written: the disk reports an error, or is full; see that it has space, and"
+            " only where `sudare ledger verify` finds damage restore a copy whose head a certificate names",
             where=path,
         )
     return LedgerError("{where} is damaged; restore a copy whose head a certificate names", where=path)
