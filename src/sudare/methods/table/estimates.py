@@ -7,7 +7,7 @@
 
 `count` is what the published table says: it adds up, is never negative, and is biased where places are thin.
 `unbiased` is the estimate from all noisy sums; the true number lies between `low` and `high` in at least 95 of 100
-cases.
+cases. Where the number of records is public, no figure is told to be above it.
 """
 
 from __future__ import annotations
@@ -109,12 +109,14 @@ class TableFigures:
         count = self.published[leaves].sum() if weights is None else (self.published[leaves] * weights).sum()
         margin = float(find_margin(self.measured.factor_of(len(leaves)), np.array(held.standard_error)))
         least = 0.0 if weights is None or bool((weights >= 0).all()) else -np.inf
+        is_part = weights is None or bool((weights <= 1).all())
+        most = float(self.measured.total) if is_part and self.measured.total_variance == 0 else np.inf
         return TableFigure(
             count=round(float(count)),
             unbiased=held.estimate,
             standard_error=held.standard_error,
-            low=max(held.estimate - margin, least),
-            high=max(held.estimate + margin, least),
+            low=min(max(held.estimate - margin, least), most),
+            high=min(max(held.estimate + margin, least), most),
         )
 
     def sum(self, **labels: str | Sequence[str]) -> TableFigure:

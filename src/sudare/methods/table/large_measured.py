@@ -321,12 +321,13 @@ class LargeFigures:
         factor = self.measured.factor_of(len(leaves))
         noise = find_margin(factor, np.array(held.standard_error))
         margin = float(np.hypot(noise, NORMAL_FACTOR * np.sqrt(inside)))
+        most = float(self.measured.total) if self.measured.budget.total_noise is None else np.inf
         return TableFigure(
             count=round(float((self.published[leaves] * weights).sum())),
             unbiased=held.estimate,
             standard_error=float(np.hypot(held.standard_error, np.sqrt(inside))),
-            low=max(held.estimate - margin, 0.0),
-            high=max(held.estimate + margin, 0.0),
+            low=min(max(held.estimate - margin, 0.0), most),
+            high=min(max(held.estimate + margin, 0.0), most),
         )
 
 
