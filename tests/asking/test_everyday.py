@@ -270,7 +270,7 @@ def test_a_chart_cuts_no_number_and_an_interval_without_end_has_no_stroke_there(
     rows = (("a", _estimate(1_234_567, 0, 99_999_999)), ("b", _estimate(5, 0, math.inf)))
     drawn = draw_chart(AnswerTable(("k", "n"), rows, 0.95))
 
-    assert "1,234,567 [0.0, 99,999,999]" in drawn
+    assert "1,234,567 [0, 99,999,999]" in drawn
     assert "5.0 [0.0, ∞]" in drawn
     assert drawn.count("v8") == 3
 

@@ -57,3 +57,19 @@ def test_labels_that_are_numbers_are_computed_with(table: ExactTable, expression
 def test_codes_that_begin_with_a_nought_are_no_numbers(table: ExactTable, expression: str) -> None:
     with pytest.raises(ParameterError, match=r"number"):
         ask_statement(f"SELECT {expression} AS x FROM reviews", {"reviews": table})
+
+
+def test_the_covariance_of_one_record_is_0_and_of_a_sample_of_one_it_is_unknown() -> None:
+    ends = NumberBins.of_width(0, 4, 1)
+    schema = Schema(name="pairs", attributes=(Attribute(name="a", domain=ends), Attribute(name="b", domain=ends)))
+    counts = np.zeros((4, 4))
+    counts[2, 3] = 1.0
+    sums = "COVAR_POP(a, b), COVAR_SAMP(a, b), CORR(a, b), VAR_POP(a)"
+    [[covariance, *unknown, variance]] = ask_statement(
+        f"SELECT {sums} FROM pairs", {"pairs": ExactTable(schema, counts)}
+    ).rows
+
+    assert isinstance(covariance, Estimate)
+    assert covariance.value == pytest.approx(0.0)
+    assert unknown == [None, None]
+    assert isinstance(variance, Estimate)

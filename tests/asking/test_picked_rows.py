@@ -10,7 +10,7 @@ import pytest
 from sudare.asking.answers import Estimate
 from sudare.asking.statement import ask_statement
 from sudare.counts import Counts
-from sudare.errors import SchemaError
+from sudare.errors import ParameterError, SchemaError
 from sudare.methods.view import OpenedView, View, open_view
 from sudare.noise import SeededRng
 from sudare.schema import Attribute, DateBins, Schema, Values
@@ -55,6 +55,38 @@ def test_days_are_read_as_offices_write_them(table: ExactTable, day: str, writte
 def test_a_month_of_an_era_is_no_day(table: ExactTable) -> None:
     with pytest.raises(SchemaError, match="has no such value"):
         ask_statement("SELECT COUNT(*) FROM care WHERE 生年月日 < '昭和15年1月'", {"care": table})
+
+
+def test_fetch_first_is_limit(table: ExactTable) -> None:
+    limit, fetch, standard, one = (
+        ask_statement(f"SELECT 地区, COUNT(*) AS n FROM care GROUP BY 1 ORDER BY n DESC {end}", {"care": table}).rows
+        for end in ("LIMIT 2 OFFSET 1", "OFFSET 1 FETCH NEXT 2 ROWS ONLY", "OFFSET 1 ROW FETCH FIRST 2 ROWS ONLY",
+                    "FETCH FIRST ROW ONLY")
+    )  # fmt: skip
+
+    assert limit == fetch == standard
+    assert len(one) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("SELECT TOP 2 地区, COUNT(*) FROM care GROUP BY 1", "write LIMIT and the number at the end"),
+        ("SELECT 地区, COUNT(*) FROM care GROUP BY 1 FETCH FIRST 2 ROWS WITH TIES", "WITH TIES is not answered"),
+        ("SELECT 地区 FROM care GROUP BY 1 HAVING COUNT(*) = MAX(COUNT(*)) OVER ()", "write it after QUALIFY"),
+    ],
+)
+def test_what_other_databases_write_is_refused_with_what_to_write(table: ExactTable, statement: str, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        ask_statement(statement, {"care": table})
+
+
+def test_whole_numbers_are_written_as_such() -> None:
+    cells = make_towns(1, 0.3).sql("SELECT COUNT(*) - 1200, COUNT(*) / 365.0, COUNT(DISTINCT town) FROM care")
+    written = [str(cell) for cell in cells.rows[0]]
+
+    assert written[:2] == ["0 [0, 0]", "3.3 [3.3, 3.3]"]
+    assert "." not in written[2]
 
 
 # --- conditions on estimates --------------------

@@ -379,7 +379,7 @@ def _pair(name: str, first: Expression, second: Expression, group: RecordGroup) 
     """Covariance, correlation and regression of the first on the second, as SQL has them (y, x)."""
     numbers = _read_pair(name, first, second, group)
     records = numbers.sum()
-    if records.value < 1.5:
+    if records.value < (0.5 if name == "COVAR_POP" else 1.5):  # of one record it is 0, and all others are NULL
         return None
     my, mx = (numbers.sum(*sides).value / records.value for sides in ((numbers.ys, None), (None, numbers.xs)))
     gy, gx = (numbers.ys - my) * numbers.y_is_there, (numbers.xs - mx) * numbers.x_is_there

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 LEVEL = 0.95
+ROUNDING = 1e-9  # of a number: nearer ones are the same but for the rounding of floats
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")  # how days are written
 
 
@@ -63,13 +64,22 @@ class Estimate:
         number = getattr(self, part)
         if math.isnan(number):
             return ""
-        return write_day(number) if self.is_day else format_number(number, self._step)
+        if self.is_day:
+            return write_day(number)
+        return f"{round(number):,}" if self._is_whole else format_number(number, self._step)
 
     @property
     def _step(self) -> float:
         """What the last written digit may stand for: a twentieth of the width of the interval."""
         width = self.high - self.low
-        return width / 20 if self.has_interval and 0 < width < math.inf else 0.0
+        is_wide = self.has_interval and ROUNDING * abs(self.value) < width < math.inf
+        return width / 20 if is_wide else 0.0
+
+    @property
+    def _is_whole(self) -> bool:
+        """Tell whether the number and both of its ends are whole but for rounding, as of counted groups."""
+        numbers = self.value, self.low, self.high
+        return all(math.isfinite(one) and abs(one - round(one)) <= ROUNDING * max(1.0, abs(one)) for one in numbers)
 
     def __str__(self) -> str:
         if not self.has_interval:

@@ -140,14 +140,22 @@ class StatementParser(ExpressionParser):
         return self.select()
 
     def limits(self) -> tuple[int | None, int]:
-        """Read LIMIT and OFFSET."""
+        """Read LIMIT and OFFSET, or OFFSET and FETCH FIRST, as the standard writes them."""
         limit, offset = None, 0
         for _ in range(2):
             if self.take("LIMIT"):
                 limit = None if self.take("ALL") else self.whole_number("LIMIT")
             if self.take("OFFSET"):
                 offset = self.whole_number("OFFSET")
-                self.take("ROWS")
+                if not self.take("ROWS"):
+                    self.take("ROW")
+        if limit is None and (self.take("FETCH", "FIRST") or self.take("FETCH", "NEXT")):
+            limit = 1 if self.token.word in ("ROW", "ROWS") else self.whole_number("FETCH")
+            if not self.take("ROWS"):
+                self.expect("ROW")
+            if self.take("WITH", "TIES"):
+                raise refuse("WITH TIES", text("estimates are hardly ever equal; write ONLY"))
+            self.expect("ONLY")
         return limit, offset
 
     def whole_number(self, after: str) -> int:
@@ -165,6 +173,8 @@ class StatementParser(ExpressionParser):
             self.take("ALL")
         if distinct and self.take("ON"):
             raise refuse("DISTINCT ON")
+        if self.token.word == "TOP" and self.peek().kind == "number":
+            raise refuse("TOP", text("write LIMIT and the number at the end of the statement"))
         items = self.list_of(self.item)
         self.expect("FROM")
         table, joins = self.tables()

@@ -274,6 +274,8 @@ class SelectPlanner:
     ) -> GroupTable:
         """Put slots in the place of keys and aggregates, and plan HAVING, windows and ORDER BY."""
         having = None if self.select.having is None else self._bind(self.select.having, find)
+        if having is not None and _has_window(having):
+            raise refuse(text("a window in HAVING"), text("write it after QUALIFY"))
         qualify = None if self.select.qualify is None else self._bind(self.select.qualify, find)
         order = self._order(items, bound, find)
         slots = SlotMaker(keys, source)

@@ -41,7 +41,7 @@ _PIECES = re.compile(
       |--[^\n]*|/\*(?:(?!\*/|/\*).)*\*/|"(?:[^"]|"")[^"]*(?:""[^"]*)*" """,
     re.VERBOSE | re.DOTALL,
 )
-_AFTER_WHERE = frozenset(["GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET"])
+_AFTER_WHERE = frozenset(["GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "LIMIT", "OFFSET", "FETCH"])
 _WHOLE = frozenset(["OR", "CASE"])  # where one stands outside of parentheses, WHERE is one condition
 
 SourceKey = tuple[tuple[str, int], ...]
