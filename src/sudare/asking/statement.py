@@ -210,7 +210,8 @@ class Session:
         return self._cut(table, shown, keys)
 
     def _show_row(self, table: GroupTable, row: GroupRow) -> GroupRow:
-        return replace(row, cells=tuple([compute(item, row.cells, self.decisions) for item in table.items]))
+        cells = tuple([compute(item, row.cells, self.decisions) for item in table.items])
+        return GroupRow(cells, row.is_sure, row.is_likely, row.is_doubtful)
 
     def _pick(
         self, condition: Any, rows: list[GroupRow], spare: list[GroupRow] | None
