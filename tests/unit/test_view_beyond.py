@@ -23,6 +23,7 @@ from sudare.methods.view import budget as budget_module
 from sudare.methods.view import residual as residual_module
 from sudare.methods.view import weighted as weighted_module
 from sudare.methods.view.budget import by_size, has_signal_for_all_pairs, plan, split_budget, split_epsilon
+from sudare.methods.view.coarse import sibling_bins
 from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, widen_model
 from sudare.methods.view.fit import (
     GroupSums,
@@ -39,9 +40,11 @@ from sudare.methods.view.grow import plan_cells
 from sudare.methods.view.junction_tree import CliqueTree, Factors
 from sudare.methods.view.leaves import cut_schema, declared_axis
 from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
-from sudare.methods.view.model import sibling_bins
 from sudare.methods.view.prepared_axis import AxisSpread
 from sudare.methods.view.residual import (
+    Waves,
+    _differ_within,
+    _GroupedAxis,
     add_groups,
     does_pay,
     draw_pair_grids,
@@ -49,6 +52,7 @@ from sudare.methods.view.residual import (
     passes_gate,
     probe,
     rake,
+    shrink,
 )
 from sudare.methods.view.tables import TableView
 from sudare.methods.view.weighted import WeightedRecords
@@ -261,10 +265,95 @@ def test_few_attributes_keep_the_shares_of_pairs_however_many_records_there_are(
 
 @pytest.mark.parametrize(("signal", "groups"), [(1.0, 3), (400.0, 7), (1e6, 24)])
 def test_fewer_groups_are_measured_the_larger_the_noise(signal: float, groups: int) -> None:
-    found = group_bins([np.ones(40), np.ones(40), np.ones(2)], [True, False, True], signal)
+    found = group_bins(
+        [np.ones(40), np.ones(40), np.ones(2)], [True, False, True], signal, is_last_apart=[False, False, False]
+    )
 
     assert [int(group.max()) + 1 for group in found] == [groups, min(40, 2 * groups), 2]
     assert all(np.all(np.diff(group) >= 0) for group in found)
+
+
+def test_records_without_a_value_share_no_group() -> None:
+    apart, others = group_bins([np.ones(40), np.ones(40)], [True, True], 1.0, is_last_apart=[True, False])
+
+    assert np.count_nonzero(apart == apart[-1]) == 1 < np.count_nonzero(others == others[-1])
+    assert np.unique(apart).tolist() == list(range(4))
+
+
+@pytest.mark.parametrize(("is_listed", "is_last_apart"), [(True, False), (False, False), (False, True)])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_waves_say_all_of_a_table_but_its_margins(size: int, is_listed: bool, is_last_apart: bool) -> None:
+    contrasts = Waves.of(size, is_listed=is_listed, is_last_apart=is_last_apart).contrasts
+
+    assert contrasts.T @ contrasts == pytest.approx(np.eye(size) - 1 / size)
+
+
+LIST, NUMBERS = Waves.of(6, is_listed=True), Waves.of(24, is_listed=False)
+
+
+def test_a_trend_is_not_pulled_towards_the_model_by_the_noise_of_all_cells() -> None:
+    """There is as much of the trend as of noise in the table; pulled as a whole, half of it would be lost."""
+    generator, line = np.random.default_rng(4), np.linspace(-1.0, 1.0, 24)
+    told, true = [], []
+    for _ in range(100):
+        slopes = 1.5 * generator.normal(size=6)
+        table = 1000.0 + np.outer(slopes - slopes.mean(), line)
+        noisy = Pair(first=0, second=1, values=table + generator.normal(size=table.shape), variance=1.0)
+        told.append(shrink(noisy, np.full((6, 24), 1000.0), (LIST, NUMBERS)).table @ line)
+        true.append(table @ line)
+
+    assert np.vdot(told, true) / np.vdot(true, true) > 0.85
+
+
+def test_tables_pulled_towards_a_model_are_told_as_unsure_as_they_are() -> None:
+    """Where the model is off by as much as noise, half of its variance is left: k, and not k squared, a quarter."""
+    generator = np.random.default_rng(5)
+    errors, shaken = [], []
+    for _ in range(60):
+        true = 1000.0 + generator.normal(size=(6, 24))
+        noisy = Pair(first=0, second=1, values=true + generator.normal(size=true.shape), variance=1.0)
+        found = shrink(noisy, np.full((6, 24), 1000.0), (LIST, NUMBERS))
+        rows, columns = LIST.contrasts, NUMBERS.contrasts[-8:]  # waves that are shrunk
+        errors.append(rows @ (found.table - true) @ columns.T)
+        shaken.append(rows @ (found.shake(generator.normal(size=true.shape)) - found.table) @ columns.T)
+    ratio = np.std(shaken) / np.std(errors)
+
+    assert 0.9 < ratio < 1.4
+
+
+def test_bins_of_a_group_differ_at_random_and_change_no_sum_that_was_measured() -> None:
+    generator = np.random.default_rng(6)
+    group = np.array([0, 0, 0, 1, 1, 2])
+    first = _GroupedAxis.of(np.array([50.0, 100, 50, 200, 300, 300]), group, Waves.of(3, is_listed=True))
+    second = _GroupedAxis.of(np.full(4, 250.0), np.arange(4), Waves.of(4, is_listed=False))
+    table = np.outer([200.0, 500, 300], np.full(4, 0.25)) + 40 * generator.normal(size=(3, 4))
+    found = _differ_within(table, first, second, SeededRng(2))
+
+    assert np.abs(found[:5]).max() > 1
+    assert found[5].tolist() == pytest.approx([0.0] * 4)
+    assert np.add.reduceat(found, [0, 3, 5], axis=0) == pytest.approx(np.zeros((3, 4)), abs=1e-9)
+    assert found.sum(axis=1) == pytest.approx(np.zeros(6), abs=1e-9)
+    assert not _differ_within(table.T, second, first, SeededRng(2)).any()
+
+
+def test_whether_there_is_a_value_is_known_group_by_group() -> None:
+    """3 % of the numbers are missing, nearly all in one group: told with the largest numbers they would be in all."""
+    generator = np.random.default_rng(7)
+    group, number = generator.integers(0, 3, 30_000), generator.integers(0, 60, 30_000)
+    number[(group == 1) & (generator.random(30_000) < 0.09)] = 60
+    schema = Schema(
+        name="x",
+        attributes=(
+            Attribute(name="group", domain=Values(("a", "b", "c"))),
+            Attribute(name="number", domain=NumberBins.of_width(0, 60, 1), missing=True),
+        ),
+    )
+    source = Tabled(Counts.from_columns(schema, np.column_stack([group, number])))
+    view = open_view(View(epsilon=10).publish(source, rng=SeededRng(1)))
+    told = {row[0]: row[1].value for row in view.sql('SELECT "group", COUNT(number) FROM x GROUP BY 1').rows}
+    true = {name: int(((group == place) & (number < 60)).sum()) for place, name in enumerate("abc")}
+
+    assert all(abs(told[name] - true[name]) < 60 for name in true)
 
 
 def test_tables_are_added_up_to_their_groups() -> None:

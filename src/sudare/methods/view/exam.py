@@ -50,7 +50,8 @@ WORST_SHARE = 0.12  # of the errors, that have heavy tails
 PRIOR_SCALE, PRIOR_SPREAD = math.log(0.55), 0.35  # of the logarithm of the scale
 BLIND_SCALE, BLIND_SPREAD = math.log(1.3), 0.5  # where hardly a pair was looked at
 BEYOND_SCALE = math.log(0.95)  # where all pairs were measured: chosen, as the least, on dense, 401ksubs and happiness
-LEAST_SCALE_BEYOND = 1.1  # there: what three attributes do together is in no replicate
+LEAST_SCALE_BEYOND = 1.1  # there, of three and more attributes: what they do together is in no replicate
+LEAST_SCALE_OF_PAIRS = 0.95  # there, of two, which have a noisy table: with less, children of gss_wages held too seldom
 BOXES_LIKE_TUPLES = 3.0  # independent errors that the boxes of a tuple are worth
 SCALE_OF_ONE = 1.0  # for questions about one attribute: the law of their noise is known, and noise hid what they told
 MISFIT = 0.02  # of the errors: what no law of the family explains
@@ -259,10 +260,10 @@ def examine(
         for number, place in enumerate(EXAMINED)
     )
     usual = (PRIOR_SCALE if view.holds_threes else BEYOND_SCALE), PRIOR_SPREAD
-    least = LEAST_SCALE if view.holds_threes else LEAST_SCALE_BEYOND
+    least, of_pairs = (LEAST_SCALE,) * 2 if view.holds_threes else (LEAST_SCALE_BEYOND, LEAST_SCALE_OF_PAIRS)
     return (
         SCALE_OF_ONE,
-        max(least, judge([held, other], noise.spread, prior=usual)),
+        max(of_pairs, judge([held, other], noise.spread, prior=usual)),
         max(least, judge([other, held], noise.spread, prior=(BLIND_SCALE, BLIND_SPREAD) if blind else usual)),
     )
 

@@ -1,4 +1,4 @@
-"""Coarse bins of about equal mass, made of noisy histograms alone: pairs of attributes are measured over them."""
+"""Which pairs of attributes are measured: chosen privately, by how far their table is from what the model says."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ from sudare.methods.view.budget import (
     find_varying,
     share_joint,
     split_budget,
+)
+from sudare.methods.view.coarse import (
+    coarse_bins,
+    is_long_list,
+    is_missing_apart,
+    list_bins,
+    set_missing_apart,
+    value_order,
 )
 from sudare.methods.view.exam import plan_exam
 from sudare.methods.view.fit import (
@@ -48,6 +56,7 @@ from sudare.methods.view.junction_tree import MOST_CELLS, CliqueTree, Factors
 from sudare.methods.view.residual import (
     PROBE_SHARE,
     RakedPairs,
+    Waves,
     does_pay,
     draw_pair_grids,
     group_bins,
@@ -57,99 +66,8 @@ from sudare.methods.view.residual import (
 from sudare.noise import Rng
 from sudare.noise.uniform import draw_below
 from sudare.postprocess import find_nearest_point
-from sudare.schema import Attribute, Schema, Values
+from sudare.schema import Schema, Values
 from sudare.schema.arrays import Codes, Integers, Reals
-from sudare.schema.hierarchy import Hierarchy
-
-
-def coarse_bins(mass: Reals, order: Codes, wanted: int, *, group: Codes | None = None) -> Codes:
-    """Give every value its bin: neighbours in `order` share one of about total/wanted, a heavy value stands alone.
-
-    Values of two groups, where there are any, share none.
-
-    >>> coarse_bins(np.array([1.0, 1.0, 6.0, 1.0, 1.0]), np.arange(5), 4).tolist()
-    [0, 0, 1, 2, 2]
-    """
-    if mass.size <= wanted:
-        return np.argsort(order, kind="stable").astype(np.int64)
-    limit = max(float(mass.sum()), 1e-9) / wanted
-    bins = np.empty(mass.size, dtype=np.int64)
-    current, filled, is_alone = 0, 0.0, False
-    for position, value in enumerate(order):
-        heavy = mass[value] >= limit
-        is_apart = position > 0 and group is not None and bool(group[value] != group[order[position - 1]])
-        opens = position > 0 and (heavy or is_alone or is_apart or filled + mass[value] / 2 > limit)
-        if opens:
-            current, filled = current + 1, 0.0
-        bins[value] = current
-        filled, is_alone = filled + float(mass[value]), bool(heavy)
-    return bins
-
-
-def value_order(attribute: Attribute) -> Codes:
-    """The order in which values are put in bins: groups of the hierarchy together, else as declared."""
-    codes = np.arange(attribute.size, dtype=np.int64)
-    hierarchy = attribute.hierarchy
-    if hierarchy is None or attribute.is_ordered:
-        return codes
-    keys = [hierarchy.lift(codes, level) for level in range(1, hierarchy.height + 1)]
-    return np.lexsort((codes, *keys)).astype(np.int64)
-
-
-def is_long_list(cells: StartCells, wanted: int) -> bool:
-    """Tell whether values without order are merged by noisy frequency: neighbours in a list are not alike.
-
-    Frequent values then stand alone, in up to twice the bins, and those that noise alone could explain are merged: with
-    their siblings where a hierarchy is declared, else all of them.
-    """
-    attribute = cells.attribute
-    return isinstance(attribute.domain, Values) and not attribute.is_ordered and attribute.size > 2 * wanted
-
-
-def largest_noise(one_way: OneWay, *, is_gaussian: bool) -> float:
-    """The largest noise that so many values have, on average."""
-    many, deviation = math.log(max(2, one_way.values.size)), math.sqrt(one_way.variance)
-    return deviation * (math.sqrt(2 * many) if is_gaussian else many / math.sqrt(2))
-
-
-def sibling_bins(one_way: OneWay, hierarchy: Hierarchy, wanted: int, *, is_gaussian: bool) -> Codes:
-    """Give values their bins by noisy frequency, those that do not stand out from the noise with their siblings.
-
-    Siblings are the groups of the finest level that has no more than `wanted` of them, or of the coarsest. What the
-    rare values of a group have together is told by their sum, in which the noise of many cancels. Up to half as many
-    groups as bins are kept apart.
-    """
-    codes = np.arange(one_way.values.size, dtype=np.int64)
-    levels = [hierarchy.lift(codes, level) for level in range(1, hierarchy.height + 1)]
-    fitting = [lifted for lifted in levels if np.unique(lifted).size <= wanted]
-    group = np.unique(fitting[0] if fitting else levels[-1], return_inverse=True)[1]
-    is_rare = one_way.values <= largest_noise(one_way, is_gaussian=is_gaussian)
-    sums = np.maximum(np.bincount(group, np.where(is_rare, one_way.values, 0.0)), 0.0)
-    mean = sums / np.maximum(np.bincount(group, is_rare), 1)
-    mass = np.where(is_rare, mean[group], one_way.values)
-    order = np.lexsort((codes, *levels, is_rare, group)).astype(np.int64)
-    return coarse_bins(mass, order, wanted, group=group if group.max() < wanted // 2 else None)
-
-
-def frequency_bins(one_way: OneWay, mass: Reals, wanted: int, *, is_gaussian: bool) -> Codes:
-    """Give values their bins by noisy frequency; those that do not stand out from the noise share the last.
-
-    Of many values that hold nobody the luckiest would look frequent: bins of them would be off in every pair, and seem
-    to depend on every attribute. None passes the largest noise that so many values have, on average.
-
-    >>> one_way = OneWay(values=np.array([0.0, 90.0, 1.0, 40.0, -2.0]), variance=8.0)
-    >>> frequency_bins(one_way, np.maximum(one_way.values, 0.0), 4, is_gaussian=False).tolist()
-    [2, 0, 2, 1, 2]
-    """
-    is_rare = one_way.values <= largest_noise(one_way, is_gaussian=is_gaussian)
-    order = np.argsort(-one_way.values, kind="stable")
-    bins = coarse_bins(np.where(is_rare, 0.0, mass), order, wanted)
-    bins[is_rare] = int(bins[~is_rare].max(initial=-1)) + 1
-    return bins
-
-
-# Which pairs of attributes are measured: chosen privately, by how far their table is from what the model says.
-
 
 Ends = tuple[int, int]
 
@@ -391,7 +309,7 @@ def _add_pairs(
     beyond = _look_beyond(growth, table, shares, each, budget, rng)
     shares, raked = replace(shares, extras=shares.extras - beyond.spent), None
     if beyond.pays:
-        raked = _measure_rest(growth, beyond.groups, shares.extras + each * shares.more, budget, rng)
+        raked = _measure_rest(growth, beyond, shares.extras + each * shares.more, budget, rng)
     for _ in range(2 if shares.more and not beyond.pays else 0):
         picks = math.ceil(shares.more / 2)
         sigma = budget.deviation(shares.extras, shares.more)
@@ -414,6 +332,7 @@ class Beyond:
     pays: bool
     spent: Fraction = Fraction(0)
     groups: tuple[Codes, ...] = ()
+    waves: tuple[Waves, ...] = ()
 
 
 def _look_beyond(
@@ -431,22 +350,28 @@ def _look_beyond(
     if not passes_gate(signal, pairs=len(rest), extras=extras):
         return Beyond(pays=False)
     margins = [growth.factors.of([place])[0] for place in range(len(growth.binned.widths))]
-    ordered = [not isinstance(one.attribute.domain, Values) or one.attribute.is_ordered for one in table.cells]
-    groups = group_bins(margins, ordered, signal)
+    ordered = [not isinstance(one.attribute.domain, Values) for one in table.cells]
+    apart = [is_missing_apart(one.attribute, bins) for one, bins in zip(table.cells, growth.measured.bins, strict=True)]
+    groups = group_bins(margins, ordered, signal, is_last_apart=apart)
     grids = draw_pair_grids(rest, margins, rng=rng)
     units = probe(grids, growth.binned.table, growth.factors, groups, deviation, part=part, budget=budget, rng=rng)
     pays = does_pay(units, signal, pairs=len(rest), extras=extras)
-    return Beyond(pays=pays, spent=part, groups=groups)
+    waves = tuple(
+        Waves.of(int(group[-1]) + 1, is_listed=isinstance(one.attribute.domain, Values), is_last_apart=is_apart)
+        for one, group, is_apart in zip(table.cells, groups, apart, strict=True)
+    )
+    return Beyond(pays=pays, spent=part, groups=groups, waves=waves)
 
 
-def _measure_rest(growth: _Growth, groups: Sequence[Codes], part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
+def _measure_rest(growth: _Growth, beyond: Beyond, part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
     """Measure all pairs that no measured table holds, over groups of bins."""
+    groups = beyond.groups
     pairs = measure_pairs(growth.binned.regroup(groups), growth.unmeasured(), part, budget, rng=rng)
     seen = {end for pair in pairs for end in pair.ends}
     sums = tuple(GroupSums.of(place, group, pairs) for place, group in enumerate(groups) if place in seen)
     growth.measured = replace(growth.measured, sums=sums)
     growth.factors = fit(growth.measured, growth.tree)
-    return RakedPairs.of(growth.factors, growth.measured.pairs, pairs, groups, rng=rng)
+    return RakedPairs.of(growth.factors, growth.measured.pairs, pairs, groups, beyond.waves, rng=rng)
 
 
 MOST_CANDIDATES = 20_000  # pairs that are looked at: each costs a pass over the table
@@ -586,15 +511,8 @@ def _with_bins(measured: Measurements, table: CellTable, epsilon: float) -> Meas
     for one, one_way in zip(table.cells, measured.ones, strict=True):
         mass = find_nearest_point(one_way.values, total=total) if total > 0 else np.zeros(one.size)
         if is_long_list(one, wanted):
-            bins.append(_list_bins(one, one_way, mass, 2 * wanted, is_gaussian=measured.is_gaussian))
+            bins.append(list_bins(one, one_way, mass, 2 * wanted, is_gaussian=measured.is_gaussian))
             continue
         order = value_order(one.attribute) if one.size == one.attribute.size else np.arange(one.size)
-        bins.append(coarse_bins(mass, order, wanted))
+        bins.append(coarse_bins(mass, order, wanted, group=set_missing_apart(one, mass, wanted)))
     return replace(measured, bins=tuple(bins))
-
-
-def _list_bins(one: StartCells, one_way: OneWay, mass: Reals, wanted: int, *, is_gaussian: bool) -> Codes:
-    hierarchy = one.attribute.hierarchy
-    if hierarchy is None:
-        return frequency_bins(one_way, mass, wanted, is_gaussian=is_gaussian)
-    return sibling_bins(one_way, hierarchy, wanted, is_gaussian=is_gaussian)

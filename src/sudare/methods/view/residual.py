@@ -22,6 +22,7 @@ from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
 from sudare.methods.view.sampling import draw_bins
 from sudare.noise import Rng
+from sudare.noise.public import add_normal
 from sudare.noise.uniform import draw_below
 from sudare.schema.arrays import Codes, Integers, Reals
 
@@ -39,7 +40,7 @@ PROBED_PAIRS = 50
 PROBE_SHARE = Fraction(1, 200)  # of the amount
 RECORDS = 60_000  # drawn from the forest and weighted
 SWEEPS, LATE_SWEEPS = 12, 5  # of the estimate, and of a replicate, which starts from it
-ROUNDS, LATE_ROUNDS = 150, 15  # of the hidden classes, likewise
+ROUNDS = 150  # of the hidden classes
 TREE_SWEEPS, LATE_TREE_SWEEPS = 4, 2
 TREE_SHARE = 0.9  # of the records: their chance is taken out of answers, that of the classes' records is not
 LAST_SWEEPS, LATE_LAST_SWEEPS = 15, 8  # over single attributes alone, which are known best
@@ -47,6 +48,7 @@ FEWEST_GROUPS, MOST_GROUPS = 3, 24  # of the bins of an attribute
 GROUPS_PER_ROOT = 0.35  # of the records over the noise of a cell
 FULL_STEP, LATE_STEP = 0.8, 0.4  # of the logarithm of a ratio: tables that contradict each other are averaged
 MOST_RATIO = 5.0
+LIKE_WAVES = 2  # of a block: what all waves of a table tell about how far one is off. Of 0 and 2, on survey-20
 LEAST_SHRINKAGE = 0.02  # a table of which less is kept says nothing
 LEAST_OF_MODEL = 1e-3  # of what the forest says: no cell is made empty by noise
 
@@ -142,16 +144,79 @@ def does_pay(units: float, signal: float, *, pairs: int, extras: int) -> bool:
 Target = tuple[Codes, Reals]  # the cell of every record, and how many records each cell shall have
 
 
-def shrink(pair: Pair, model: Reals) -> Reals:
+@dataclass(frozen=True, slots=True, eq=False)
+class Waves:
+    """Contrasts of the groups of an attribute, (waves, groups), and what block each of them is in.
+
+    What attributes do together is mostly smooth along numbers and days, so these have orthonormal waves, in blocks by
+    octaves. Of listed values each differs from all by itself. So does a last group of records without a value, which is
+    no wave's.
+    """
+
+    contrasts: Reals
+    blocks: Codes
+    is_listed: bool
+
+    @classmethod
+    def of(cls, size: int, *, is_listed: bool, is_last_apart: bool = False) -> Waves:
+        """Waves of so many groups."""
+        if is_listed or size < 2:
+            return cls(np.eye(size) - 1 / size, np.arange(size), True)
+        waved = size - 1 if is_last_apart else size
+        numbers = np.arange(1, waved)
+        contrasts = np.zeros((size - 1, size))
+        angles = np.pi * numbers[:, None] * (np.arange(waved) + 0.5) / waved
+        contrasts[: numbers.size, :waved] = math.sqrt(2 / waved) * np.cos(angles)
+        blocks = np.floor(np.log2(numbers)).astype(np.int64)
+        if waved < size:
+            contrasts[-1] = np.append(np.full(waved, 1 / waved), -1.0) / math.sqrt(1 + 1 / waved)
+            blocks = np.append(blocks, blocks.max(initial=0) + 1)
+        return cls(contrasts, blocks, False)
+
+    def join(self, other: Waves) -> Codes:
+        """The block of every pair of waves; of two lists, the longer one's blocks alone."""
+        mine, others = self.blocks[:, None], other.blocks[None, :]
+        if self.is_listed and other.is_listed:
+            mine, others = (mine, 0 * others) if self.blocks.size >= other.blocks.size else (0 * mine, others)
+        joined: Codes = mine * (1 + int(others.max(initial=0))) + others
+        return joined
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shrunk:
+    """A noisy table pulled towards a model; `unsure`: what share of its noise every pair of waves may still have."""
+
+    table: Reals
+    unsure: Reals
+    waves: tuple[Waves, Waves]
+
+    def shake(self, noise: Reals) -> Reals:
+        """The table again, as unsure as it is, by noise as it was measured with."""
+        rows, columns = (waves.contrasts for waves in self.waves)
+        moved = rows.T @ (np.sqrt(self.unsure) * (rows @ noise @ columns.T)) @ columns
+        again: Reals = np.maximum(self.table + moved, LEAST_OF_MODEL * self.table)
+        return again
+
+
+def shrink(pair: Pair, model: Reals, waves: tuple[Waves, Waves]) -> Shrunk:
     """Pull a noisy table towards a model, as far as its noise explains the difference (James and Stein).
 
-    Only what is not in the margins is taken from it: those are known better.
+    Block by block: a trend, or one value, stands out of the noise of few waves, and drowns in that of all. Only what is
+    not in the margins is taken from the table: those are known better. Where a share k is kept, k of the variance of
+    the noise is left: what is kept of noise, and what is given up of what is true. The fewer waves a block has, the
+    less sure k itself is; all waves of the table together count as LIKE_WAVES of it.
     """
-    off = pair.values - model
-    off = off - off.mean(axis=0) - off.mean(axis=1)[:, None] + off.mean()
-    free = max(1, (model.shape[0] - 1) * (model.shape[1] - 1) - 2)
-    kept = 1 - pair.variance * free / max(float((off**2).sum()), 1e-9)
-    return np.maximum(model + kept * off, LEAST_OF_MODEL * model) if kept > LEAST_SHRINKAGE else model
+    rows, columns = (wave.contrasts for wave in waves)
+    off = rows @ (pair.values - model) @ columns.T
+    blocks = waves[0].join(waves[1])
+    squares, sizes = np.bincount(blocks.ravel(), (off**2).ravel()), np.bincount(blocks.ravel())
+    variance = pair.variance * float((rows[:1] ** 2).sum() * (columns[:1] ** 2).sum())
+    usual = max(variance, float((off**2).mean())) if off.size else variance
+    shares = 1 - variance * (sizes + LIKE_WAVES) / (squares + LIKE_WAVES * usual)
+    kept = np.where(shares > LEAST_SHRINKAGE, shares, 0.0)
+    unsure = np.minimum(1.0, kept + np.sqrt(2 / (sizes + LIKE_WAVES)))
+    table = model + rows.T @ (kept[blocks] * off) @ columns
+    return Shrunk(np.maximum(table, LEAST_OF_MODEL * model), unsure[blocks], waves)
 
 
 def rake(weights: Reals, targets: Sequence[Target], total: float, *, sweeps: int, step: float | None = None) -> Reals:
@@ -167,18 +232,22 @@ def rake(weights: Reals, targets: Sequence[Target], total: float, *, sweeps: int
     return weights
 
 
-def group_bins(margins: Sequence[Reals], is_ordered: Sequence[bool], signal: float) -> tuple[Codes, ...]:
+def group_bins(
+    margins: Sequence[Reals], is_ordered: Sequence[bool], signal: float, *, is_last_apart: Sequence[bool]
+) -> tuple[Codes, ...]:
     """The group of every coarse bin, attribute by attribute: neighbours of about equal mass share one.
 
     The fewer records there are over the noise of a cell, the fewer groups; twice as many for values without order,
-    whose neighbours are not alike. From public numbers alone.
+    whose neighbours are not alike. A last bin that stands apart, of records without a value, shares none. From public
+    numbers alone.
     """
     wanted = min(MOST_GROUPS, max(FEWEST_GROUPS, round(GROUPS_PER_ROOT * math.sqrt(signal))))
     groups = []
-    for mass, ordered in zip(margins, is_ordered, strict=True):
+    for mass, ordered, is_apart in zip(margins, is_ordered, is_last_apart, strict=True):
         parts = wanted if ordered else 2 * wanted
         middle = (np.cumsum(mass) - mass / 2) / max(float(mass.sum()), 1e-9)
         part = np.arange(mass.size) if mass.size <= parts else np.minimum((parts * middle).astype(np.int64), parts - 1)
+        part = np.append(part[:-1], parts) if is_apart else part
         groups.append(np.unique(part, return_inverse=True)[1].astype(np.int64))
     return tuple(groups)
 
@@ -192,10 +261,14 @@ def add_groups(table: Reals, first: Codes, second: Codes) -> Reals:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RakedFit:
-    """The weights that the tree gives the records, those that all tables give them, and what they leave of each."""
+    """The weights that the tree gives the records, those that all tables give them, and what they leave of each.
+
+    `tables`: what every pair is taken for, from what was measured.
+    """
 
     plain: Reals
     weights: Reals
+    tables: tuple[Shrunk, ...]
     left: tuple[Reals, ...]
 
     @property
@@ -214,6 +287,7 @@ class RakedPairs:
 
     pairs: tuple[Pair, ...]
     groups: tuple[Codes, ...]
+    waves: tuple[Waves, ...]
     forest: tuple[Pair, ...]
     classes: HiddenClasses
     bins: Codes
@@ -223,7 +297,14 @@ class RakedPairs:
 
     @classmethod
     def of(
-        cls, factors: Factors, forest: Sequence[Pair], pairs: Sequence[Pair], groups: Sequence[Codes], *, rng: Rng
+        cls,
+        factors: Factors,
+        forest: Sequence[Pair],
+        pairs: Sequence[Pair],
+        groups: Sequence[Codes],
+        waves: Sequence[Waves],
+        *,
+        rng: Rng,
     ) -> RakedPairs:
         """Fit the hidden classes, and draw the records that will be weighted."""
         margins = [factors.of([place])[0] for place in range(len(groups))]
@@ -235,6 +316,7 @@ class RakedPairs:
         return cls(
             pairs=tuple(pairs),
             groups=tuple(groups),
+            waves=tuple(waves),
             forest=tuple(forest),
             classes=classes,
             bins=np.concatenate([own, classes.draw(RECORDS - size, rng=rng)]),
@@ -242,8 +324,11 @@ class RakedPairs:
             widths=widths,
         )
 
-    def fit(self, factors: Factors, pairs: Sequence[Pair], *, start: RakedFit | None = None) -> RakedFit:
-        """Weight the records, and tell what their weights leave of every table; replicates start from the estimate."""
+    def fit(self, factors: Factors, *, start: RakedFit | None = None, noisy: Sequence[Reals] | None = None) -> RakedFit:
+        """Weight the records, and tell what their weights leave of every table.
+
+        A replicate starts from the estimate, and takes `noisy` for the tables of the pairs.
+        """
         total = float(factors.totals[0])
         margins = [factors.of([place])[0] for place in range(len(self.widths))]
         ones = [(self.bins[:, place], margin) for place, margin in enumerate(margins)]
@@ -254,21 +339,23 @@ class RakedPairs:
         begun = np.full(self.drawn, total / max(1, self.drawn)) if start is None else start.plain[: self.drawn]
         begun = rake(begun, own, total, sweeps=TREE_SWEEPS if start is None else LATE_TREE_SWEEPS)
         plain[: self.drawn] = rake(begun, own[: len(ones)], total, sweeps=last, step=1.0)
-        classes = self.classes
-        if start is not None:
-            sheets = _lay_out(factors, self.forest, pairs, self.groups, self.widths)
-            classes = fit_classes(classes, sheets, margins, rounds=LATE_ROUNDS)
-        trees = [add_groups(factors.joint(pair.ends)[0], *(self.groups[end] for end in pair.ends)) for pair in pairs]
-        expected = [self._expect(pair, tree, total, classes) for pair, tree in zip(pairs, trees, strict=True)]
-        targets = [(self._cells(pair.ends), table.ravel()) for pair, table in zip(pairs, expected, strict=True)]
+        trees = [self._add_groups(pair, factors) for pair in self.pairs]
+        tables = start.tables if start is not None else tuple(
+            self._expect(pair, tree, total) for pair, tree in zip(self.pairs, trees, strict=True)
+        )  # fmt: skip
+        expected = noisy if noisy is not None else [one.table for one in tables]
+        targets = [(self._cells(pair.ends), table.ravel()) for pair, table in zip(self.pairs, expected, strict=True)]
         weights = np.full(len(self.bins), total / max(1, len(self.bins))) if start is None else start.weights
         weights = rake(weights, [*targets, *forest, *ones], total, sweeps=SWEEPS if start is None else LATE_SWEEPS)
         weights = rake(weights, ones, total, sweeps=last, step=1.0)
         left = [
             self._leave(pair.ends, table, tree, weights - plain)
-            for pair, table, tree in zip(pairs, expected, trees, strict=True)
+            for pair, table, tree in zip(self.pairs, expected, trees, strict=True)
         ]
-        return RakedFit(plain=plain, weights=weights, left=tuple(left))
+        return RakedFit(plain=plain, weights=weights, tables=tables, left=tuple(left))
+
+    def _add_groups(self, pair: Pair, factors: Factors) -> Reals:
+        return add_groups(factors.joint(pair.ends)[0], *(self.groups[end] for end in pair.ends))
 
     def _leave(self, ends: Ends, expected: Reals, tree: Reals, changes: Reals) -> Reals:
         """What a table says and the records do not: no weights of records drawn from a tree agree with all tables."""
@@ -279,24 +366,28 @@ class RakedPairs:
         left: Reals = off - np.outer(rows, off.sum(axis=0))
         return left
 
-    def spread(self, left: Sequence[Reals], factors: Factors) -> dict[Ends, Reals]:
-        """Share what is left of groups out to their bins, by how many records each has."""
-        shares = []
-        for place, group in enumerate(self.groups):
-            mass = factors.of([place])[0]
-            shares.append(mass / np.maximum(np.bincount(group, mass)[group], 1e-9))
+    def spread(self, fitted: RakedFit, factors: Factors, *, rng: Rng | None = None) -> dict[Ends, Reals]:
+        """Share what is left of groups out to their bins, by how many records each has.
+
+        How the bins of a group differ was not measured: with `rng` they do so at random, as much as groups do.
+        """
+        parts = [_GroupedAxis.of(factors.of([place])[0], *own) for place, own in
+                 enumerate(zip(self.groups, self.waves, strict=True))]  # fmt: skip
         spread = {}
-        for pair, table in zip(self.pairs, left, strict=True):
-            first, second = pair.ends
-            bins = table[np.ix_(self.groups[first], self.groups[second])] * np.outer(shares[first], shares[second])
-            spread[min(pair.ends), max(pair.ends)] = bins if first < second else bins.T
+        for pair, table, one in zip(self.pairs, fitted.left, fitted.tables, strict=True):
+            first, second = (parts[end] for end in pair.ends)
+            bins = table[np.ix_(first.group, second.group)] * np.outer(first.shares, second.shares)
+            if rng is not None:
+                bins = bins + _differ_within(one.table, first, second, rng)
+                bins = bins + _differ_within(one.table.T, second, first, rng).T
+            spread[min(pair.ends), max(pair.ends)] = bins if pair.first < pair.second else bins.T
         return spread
 
-    def _expect(self, pair: Pair, tree: Reals, total: float, classes: HiddenClasses) -> Reals:
+    def _expect(self, pair: Pair, tree: Reals, total: float) -> Shrunk:
         """The table of a pair, pulled from what was measured towards the classes or the tree, whichever is nearer."""
-        hidden = total * add_groups(classes.table(pair.ends), *(self.groups[end] for end in pair.ends))
+        hidden = total * add_groups(self.classes.table(pair.ends), *(self.groups[end] for end in pair.ends))
         nearer = min((tree, hidden), key=lambda table: float(((pair.values - table) ** 2).sum()))
-        return shrink(pair, nearer)
+        return shrink(pair, nearer, (self.waves[pair.first], self.waves[pair.second]))
 
     def _fine_cells(self, ends: Ends) -> Codes:
         cells: Codes = self.bins[:, ends[0]] * self.widths[ends[1]] + self.bins[:, ends[1]]
@@ -309,13 +400,49 @@ class RakedPairs:
             self._places[ends] = first * (int(self.groups[ends[1]][-1]) + 1) + second
         return self._places[ends]
 
-    def noised(self, fitted: RakedFit, add_noise: Callable[[Reals, float], Reals]) -> list[Pair]:
-        """Measure the weighted records, with what they leave, as the table was measured."""
-        again = []
-        for pair, left in zip(self.pairs, fitted.left, strict=True):
-            table = np.bincount(self._cells(pair.ends), fitted.weights, left.size).reshape(left.shape) + left
-            again.append(replace(pair, values=add_noise(np.maximum(table, 0.0), pair.variance)))
-        return again
+    def noised(self, fitted: RakedFit, add_noise: Callable[[Reals, float], Reals]) -> list[Reals]:
+        """What the pairs may be taken for as well, as unsure as they are."""
+        return [
+            one.shake(add_noise(np.zeros_like(one.table), pair.variance))
+            for pair, one in zip(self.pairs, fitted.tables, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GroupedAxis:
+    """The group of every bin of an attribute, how many records each bin has, and its share of those of its group."""
+
+    group: Codes
+    mass: Reals
+    shares: Reals
+    waves: Waves
+
+    @classmethod
+    def of(cls, mass: Reals, group: Codes, waves: Waves) -> _GroupedAxis:
+        return cls(group, mass, mass / np.maximum(np.bincount(group, mass)[group], 1e-9), waves)
+
+
+def _differ_within(table: Reals, first: _GroupedAxis, second: _GroupedAxis, rng: Rng) -> Reals:
+    """How the bins of each group of the first attribute may differ in the second: at random, in sums of groups nothing.
+
+    As much as the listed values that stand for groups do from each other, wave by wave of the second attribute; as the
+    shortest waves of numbers do. At least as much as chance makes them.
+    """
+    if first.group.size == len(table):
+        return np.zeros((first.mass.size, second.mass.size))
+    total = max(float(table.sum()), 1e-9)
+    rows, columns = np.maximum(table.sum(axis=1), 1e-9), np.maximum(table.sum(axis=0), 1e-9)
+    expected = np.outer(rows, columns) / total
+    size = first.waves.contrasts @ ((table - expected) / np.sqrt(expected)) @ second.waves.contrasts.T
+    finest = slice(None) if first.waves.is_listed else first.waves.blocks == first.waves.blocks.max()
+    deviation = np.sqrt(np.maximum(1.0, (size[finest] ** 2).mean(axis=0)))
+    drawn = add_normal(np.zeros((first.mass.size, deviation.size)), variance=1.0, rng=rng)
+    off = np.sqrt(np.outer(first.mass, columns) / total) * ((deviation * drawn) @ second.waves.contrasts)
+    starts = np.searchsorted(first.group, np.arange(len(table)))
+    off -= first.shares[:, None] * np.add.reduceat(off, starts, axis=0)[first.group]
+    off -= np.outer(off.sum(axis=1), columns / total)  # single attributes are known better
+    spread: Reals = off[:, second.group] * second.shares
+    return spread
 
 
 def _lay_out(

@@ -167,11 +167,11 @@ def weigh_records(drawn: FittedModel, factors: Factors, *, rng: Rng) -> Weighted
     raked, widths = drawn.raked, drawn.measured.widths
     if raked is None:
         return None
-    fits = [estimate := raked.fit(factors.only(0), raked.pairs)]
+    fits = [estimate := raked.fit(factors.only(0))]
     for version in range(1, factors.versions):
         noisy = raked.noised(estimate, lambda table, variance: _add_noise(drawn.measured, table, variance, rng))
-        fits.append(raked.fit(factors.only(version), noisy, start=estimate))
-    left = [raked.spread(one.left, factors.only(version)) for version, one in enumerate(fits)]
+        fits.append(raked.fit(factors.only(version), start=estimate, noisy=noisy))
+    left = [raked.spread(one, factors.only(version), rng=rng if version else None) for version, one in enumerate(fits)]
     return WeightedRecords(
         bins=raked.bins,
         weights=estimate.weights,
