@@ -164,7 +164,7 @@ def test_on_a_terminal_flags_are_not_asked_for_again(place: Path) -> None:
     shown = asked(place, "", *words)
 
     assert "?" not in shown
-    assert "focus cells" in shown
+    assert "workload cells" in shown
 
 
 def test_a_japanese_reader_is_asked_and_told_in_japanese(place: Path) -> None:

@@ -47,17 +47,17 @@ def chosen(schema: Schema, need: str, rows: int | None = None, **more: object) -
         (MIDDLE, "records", 2_000, "view", {"algorithm": "model"}),
         (WIDE, "records", 10**6, "view", {"algorithm": "model"}),
         (WIDE, "records", None, "view", {"algorithm": "model"}),
-        (SMALL, "counts", 20_000, "table", {"focus": "cells"}),
-        (MESH, "counts", 20_000, "table", {"focus": "regions"}),
+        (SMALL, "counts", 20_000, "table", {"workload": "cells"}),
+        (MESH, "counts", 20_000, "table", {"workload": "mix"}),
         (WIDE, "counts", 20_000, "view", {"algorithm": "model"}),
-        (MESH, "region-sums", 10**6, "table", {"algorithm": "tree", "focus": "regions"}),
+        (MESH, "region-sums", 10**6, "table", {"workload": "mix"}),
         (WIDE, "region-sums", 10**6, "view", {"algorithm": "model"}),
         (MIDDLE, "region-sums", 1000, "view", {"algorithm": "model"}),
-        (MIDDLE, "region-sums", 10**6, "table", {"focus": "regions"}),
-        (SMALL, "region-sums", 30, "table", {"focus": "regions"}),
+        (MIDDLE, "region-sums", 10**6, "table", {"workload": "mix"}),
+        (SMALL, "region-sums", 30, "table", {"workload": "mix"}),
         (SMALL, "queries", 20_000, "view", {"algorithm": "model"}),
         (SMALL, "sample", 20_000, "view", {"algorithm": "model"}),
-        (IMPOSSIBLE, "queries", 20_000, "table", {"focus": "regions"}),
+        (IMPOSSIBLE, "queries", 20_000, "table", {"workload": "mix"}),
         (IMPOSSIBLE, "sample", 20_000, "microdata", {"algorithm": "auto"}),
     ],
 )
@@ -354,13 +354,14 @@ def test_what_choose_says_of_rho_is_what_previews_tell() -> None:
     note = next(note for note in told.notes if "pure epsilon is better" in str(note))
     epsilon = told.choice.parameters["epsilon"]
     pure, rho = (
-        Table(epsilon=epsilon, focus="cells", **more).preview(SMALL).regions[0][1] for more in ({}, {"delta": "1e-9"})
+        Table(epsilon=epsilon, workload="cells", **more).preview(SMALL).regions[0][1]
+        for more in ({}, {"delta": "1e-9"})
     )
     releases = int(note.values["releases"])
 
     def deviation(number: int, currency: str) -> float:
         whole = Table(epsilon=epsilon, **({"delta": "1e-9"} if currency == "rho" else {})).guarantee().amount
-        return Table(**{currency: whole / number}, focus="cells").preview(SMALL).regions[0][1]
+        return Table(**{currency: whole / number}, workload="cells").preview(SMALL).regions[0][1]
 
     assert float(note.values["loss"]) == pytest.approx(rho / pure, rel=0.05)
     assert deviation(releases, "rho") <= deviation(releases, "epsilon")

@@ -162,8 +162,8 @@ def _explain_table(schema: Schema, answers: Answers, is_first: bool) -> list[Tex
     if answers.need == "counts":
         reasons = [
             text(
-                "with {cells} cells, single cells are mostly noise by any method; focus regions keeps their sums"
-                " near the truth.",
+                "with {cells} cells, single cells are mostly noise by any method; sums are measured themselves, and"
+                " stay near the truth.",
                 cells=write_figure(schema.possible_size),
             )
         ]
@@ -177,22 +177,19 @@ def _explain_table(schema: Schema, answers: Answers, is_first: bool) -> list[Tex
         reasons = [
             text("sums are needed: a table measures them level by level, instead of adding up many noisy cells."),
         ]
-    return [*reasons, *_explain_tree(schema)]
+    return [*reasons, *_explain_margins(schema)]
 
 
 def _explain_cells(schema: Schema, answers: Answers, is_first: bool) -> list[Text]:
-    counts = text("single counts are needed: a table publishes them, and focus cells spends epsilon on the cells.")
-    return [counts, *_explain_tree(schema)]
+    counts = text("single counts are needed: a table publishes them, and workload cells spends epsilon on the cells.")
+    return [counts, *_explain_margins(schema)]
 
 
-def _explain_tree(schema: Schema) -> list[Text]:
+def _explain_margins(schema: Schema) -> list[Text]:
     grouped = [attribute.name for attribute in schema.attributes if attribute.hierarchy is not None]
-    levels = text("the declared groups of {names} become levels of its tree.", names=", ".join(grouped))
-    measured = text(
-        "algorithm tree: in the measurements of docs/explanations/table.md its error is below that of the wavelet at"
-        " every size of region."
-    )
-    return [levels, measured] if grouped else [measured]
+    levels = text("the declared groups of {names} are levels that are measured.", names=", ".join(grouped))
+    margins = text("the noisy sums are published beside the table, so every figure has a margin of error.")
+    return [levels, margins] if grouped else [margins]
 
 
 SINGLE_RECORDS = text(
@@ -202,24 +199,17 @@ SINGLE_CELLS = text("single cells: relative to their counts they are noisier tha
 
 CELLS = Candidate(
     publish="table",
-    mode={"algorithm": "tree", "focus": "cells"},
+    mode={"workload": "cells"},
     explain=_explain_cells,
     list_losses=lambda answers: [SINGLE_RECORDS],
     say_when_better=lambda answers: text("if only single cells matter"),
 )
 REGIONS = Candidate(
     publish="table",
-    mode={"algorithm": "tree", "focus": "regions"},
+    mode={"workload": "mix"},
     explain=_explain_table,
     list_losses=lambda answers: [SINGLE_RECORDS, SINGLE_CELLS],
     say_when_better=lambda answers: text("if sums must add up exactly at every level"),
-)
-BOTH = Candidate(
-    publish="table",
-    mode={"algorithm": "tree", "focus": "both"},
-    explain=_explain_table,
-    list_losses=lambda answers: [SINGLE_RECORDS, SINGLE_CELLS],
-    say_when_better=lambda answers: text("if single cells matter as much as sums"),
 )
 
 

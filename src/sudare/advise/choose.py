@@ -11,7 +11,6 @@ from typing import Any
 
 from sudare.advise.answers import Advice, Answers, Choice
 from sudare.advise.candidates import (
-    BOTH,
     CELLS,
     MICRODATA,
     REGIONS,
@@ -112,12 +111,12 @@ def _rank_candidates(schema: Schema, answers: Answers, epsilons: tuple[Fraction,
         case "counts" if is_crowded(schema, answers.rows):
             return [REGIONS, VIEW] if _has_regions(schema) else [VIEW, REGIONS]
         case "counts":
-            return [CELLS, MICRODATA, BOTH]
+            return [CELLS, MICRODATA, REGIONS]
         case "region-sums" if len(schema.attributes) <= 2:
-            return [REGIONS, BOTH]
+            return [REGIONS, CELLS]
         case "region-sums":
             is_thin = schema.possible_size > (answers.rows or USUAL_CELLS)
-            return [VIEW, REGIONS] if is_thin and not _has_regions(schema) else [REGIONS, VIEW, BOTH]
+            return [VIEW, REGIONS] if is_thin and not _has_regions(schema) else [REGIONS, VIEW, CELLS]
         case "queries":
             return [VIEW, REGIONS]
         case _:

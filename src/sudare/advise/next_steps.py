@@ -134,7 +134,7 @@ def _write_ledger(budget: Fraction, answers: Answers, names: FileNames, folder: 
 def _write_release(choice: Choice, more: list[str]) -> list[str]:
     given = {name: value for name, value in choice.parameters.items() if name != "neighbours"}
     known = find_method(choice.publish).parameters()
-    mode = [str(given[name]) for name in ("focus", "mode") if name in given]
+    mode = [str(given[name]) for name in ("workload", "mode") if name in given]
     keys = [
         f"{name} = {value if isinstance(known[name].kind, WholeNumber) else _quote(value)}"
         for name, value in given.items()
