@@ -141,6 +141,16 @@ def test_a_hidden_report_whose_place_has_no_size_in_64_bits_is_refused(at: int) 
     assert not judge_in_python(write_forged(forged))
 
 
+@pytest.mark.parametrize("metres", ["/3", "1/", "300.", ".", "1.5/2", "3e2", ""])
+def test_a_reach_that_is_no_number_is_refused_by_both(metres: str) -> None:
+    facts = make_files()["points sharp"]
+    text = write_forged(facts | {"repeat": facts["repeat"] | {"within_metres": metres}})
+    verdict = json.loads(run_node(JUDGE, [text]))[0][0]
+
+    assert not judge_in_python(text)
+    assert verdict.startswith("refused")
+
+
 def test_files_as_they_were_written_are_taken_by_both() -> None:
     files = make_files()
     texts = [json.dumps(facts) for facts in files.values()]

@@ -28,7 +28,7 @@ function fraction(up, down = 1n) {
 
 // A fraction ("1/2") or a decimal ("0.01"), never below 0: of a length below 0 no slope could be found.
 function parse(text) {
-  const [, whole, part = "", down = 1] = /^(?=.)(\d*)(?:\.(\d+)|\/([1-9]\d*))?$/.exec(text) ?? refuse("its map is none");
+  const [, whole, part = "", down = 1] = /^(?=\.?\d)(\d*)(?:\.(\d+)|\/([1-9]\d*))?$/.exec(text) ?? refuse("its map is none");
   return fraction(BigInt(whole + part), 10n ** BigInt(part.length) * BigInt(down));
 }
 
