@@ -207,7 +207,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--peers", default=os.environ.get("SUDARE_PEERS", ""), help="a Python that has dpmm")
     parser.add_argument("--methods", nargs="*", default=["mst", "aim"])
     parser.add_argument("--iterations", type=int, default=1000, help="of mirror descent, in both peers")
-    parser.add_argument("--megabytes", type=float, default=1.0, help="the largest model of AIM (its own default is 80)")
+    parser.add_argument("--megabytes", type=float, default=1.0, help="the largest model of AIM; 80 is its own default")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="keep the figures in benchmarks/results/view_peers.json")
     options = parser.parse_args(arguments)
