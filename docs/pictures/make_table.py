@@ -141,7 +141,8 @@ def growth() -> Any:
                 axis=alt.Axis(grid=False, values=[20, 30, 40, 50, 60]), scale=alt.Scale(domain=[18, 62], nice=False)),
         y=alt.Y("seconds:Q", title="CPU seconds", scale=alt.Scale(domain=[0, 1.1 * top], nice=True)),
         color=alt.Color("way:N", title=None,
-                        scale=alt.Scale(domain=["wavelet", "tree"], range=[WRONG, PUBLISHED])),
+                        scale=alt.Scale(domain=["squares", "tree", "wavelet"],
+                                        range=[PUBLISHED, WAYS["tree, both"], WRONG])),
     )  # fmt: skip
     title = alt.TitleParams(text="Time does not follow the domain",
                             subtitle="a million filled cells in 2^20 to 2^60 cells, one run")  # fmt: skip

@@ -57,7 +57,7 @@ def write(rows: dict[str, list[str]]) -> None:
         "`python -m papers.kato_view.changed TRIALS [SET ...]`: means over trials, as many as the row says. A number",
         "below 1 means less error than the first version had; its figures stand in results.md (15 trials). Workloads",
         "and bins are those of the paper. CPU seconds and the coverage of 95 % intervals: today's view / the first",
-        "version's. All rows are from commit 6872e42.",
+        "version's. All rows are from commit bdf8bef.",
         "Tables of three attributes were not run again, nor what the paper compares with, whose code did not change.",
         "Bitcoin could not be had, and DP-GAN was not built: README.md says what the paper prints of them.",
         "",
