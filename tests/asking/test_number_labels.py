@@ -7,7 +7,7 @@ import pytest
 
 from sudare.asking.answers import Estimate
 from sudare.asking.statement import ask_statement
-from sudare.errors import ParameterError
+from sudare.errors import ParameterError, SchemaError
 from sudare.schema import Attribute, NumberBins, Schema, Values
 from tests.asking.exact import ExactTable
 
@@ -17,6 +17,7 @@ SCHEMA = Schema(
         Attribute(name="score", domain=Values(("0", "1", "2.5", "5"), is_ordered=True), missing=True),
         Attribute(name="postcode", domain=Values(("012", "345"))),
         Attribute(name="age", domain=NumberBins.of_width(0, 4, 1)),
+        Attribute(name="flag", domain=Values(("0.0", "1.0"))),
     ),
 )
 SCORES = np.repeat(["0", "1", "2.5", "5", ""], [1, 2, 3, 4, 5])
@@ -24,8 +25,8 @@ SCORES = np.repeat(["0", "1", "2.5", "5", ""], [1, 2, 3, 4, 5])
 
 @pytest.fixture
 def table() -> ExactTable:
-    counts = np.zeros((5, 2, 4))
-    counts[:, 0, 1] = [1, 2, 3, 4, 5]
+    counts = np.zeros((5, 2, 4, 2))
+    counts[:, 0, 1, 1] = [1, 2, 3, 4, 5]
     return ExactTable(SCHEMA, counts)
 
 
@@ -44,6 +45,11 @@ NUMBERS = np.array([float(score) for score in SCORES if score])
         ("MAX(score)", 5),
         ("COUNT(*) FILTER (WHERE score * 2 >= 5)", 7),
         ("COVAR_POP(score, age)", 0.0),
+        ("COUNT(*) FILTER (WHERE flag = 1 AND score IS NOT NULL)", 10),
+        ("COUNT(*) FILTER (WHERE flag IN (1, 0))", 15),
+        ("SUM(CASE WHEN age >= 1 THEN score ELSE 0 END)", NUMBERS.sum()),
+        ("SUM(COALESCE(score, 100))", NUMBERS.sum() + 500),
+        ("SUM(GREATEST(score, 2))", np.maximum(NUMBERS, 2).sum() + 2 * 5),
     ],
 )
 def test_labels_that_are_numbers_are_computed_with(table: ExactTable, expression: str, expected: float) -> None:
@@ -57,6 +63,12 @@ def test_labels_that_are_numbers_are_computed_with(table: ExactTable, expression
 def test_codes_that_begin_with_a_nought_are_no_numbers(table: ExactTable, expression: str) -> None:
     with pytest.raises(ParameterError, match=r"number"):
         ask_statement(f"SELECT {expression} AS x FROM reviews", {"reviews": table})
+
+
+@pytest.mark.parametrize("condition", ["flag = 2", "postcode = 12", "score = 3"])
+def test_a_number_that_no_label_is_written_as_is_refused(table: ExactTable, condition: str) -> None:
+    with pytest.raises(SchemaError, match=r"has no such value"):
+        ask_statement(f"SELECT COUNT(*) AS x FROM reviews WHERE {condition}", {"reviews": table})
 
 
 def test_the_covariance_of_one_record_is_0_and_of_a_sample_of_one_it_is_unknown() -> None:

@@ -257,6 +257,28 @@ def test_kinds_follow_the_meaning_of_a_column() -> None:
     assert found["plan"]["missing"] == ["?"]
 
 
+def test_whole_numbers_that_missing_ones_made_decimals_are_codes_and_halves_keep_their_grain() -> None:
+    rng = random.Random(3)
+    found = draft(
+        write_table(
+            {
+                "flag": lambda row: rng.choice(["0.0", "1.0", "1.0", ""]),
+                "mixed": lambda row: rng.choice(["0", "1", "1.0"]),
+                "half": lambda row: rng.choice(["0", "0.5", "1"]),
+                "sex": lambda row: rng.choice("FM"),
+                "country": lambda row: "JP",
+            },
+            rows=2_000,
+        )
+    )
+
+    assert (found["flag"]["kind"], found["flag"]["values"]) == ("category", ["0.0", "1.0"])
+    assert found["mixed"]["kind"] == "number"  # as categories 1 and 1.0 would be two
+    assert (found["half"]["bins"], found["half"]["grain"]) == ({"start": 0, "stop": 1.5, "width": 0.5}, 0.5)
+    assert found["sex"]["role"] == "quasi"
+    assert "role" not in found["country"]  # what all have tells nobody apart
+
+
 def test_many_mesh_codes_are_known_by_all_of_them() -> None:
     def cell(row: int) -> str:
         first = "5339" if row < 24_000 else "6441"

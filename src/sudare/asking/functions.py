@@ -20,6 +20,7 @@ from sudare.asking.vectors import (
     constant,
     made,
     map_text,
+    read_labels_beside_numbers,
     round_away,
     to_days,
     write_values,
@@ -92,6 +93,7 @@ def _round(arguments: Sequence[Vector]) -> Vector:
 
 def _extreme(pick: Callable[..., Any]) -> Reading:
     def apply(arguments: Sequence[Vector]) -> Vector:
+        arguments = read_labels_beside_numbers(arguments)
         kind = common_kind(arguments)
         if kind == "text":
             raise refuse(text("an order of texts"))
@@ -106,6 +108,7 @@ def _extreme(pick: Callable[..., Any]) -> Reading:
 
 
 def _coalesce(arguments: Sequence[Vector]) -> Vector:
+    arguments = read_labels_beside_numbers(arguments)
     kind = common_kind(arguments)
     data, null = arguments[-1].data, arguments[-1].null
     for argument in reversed(arguments[:-1]):

@@ -16,6 +16,7 @@ from sudare.asking.syntax import IntervalLiteral, Literal, Matching, refuse
 from sudare.errors import ParameterError
 from sudare.schema import Attribute
 from sudare.schema.arrays import Booleans, Codes
+from sudare.schema.domain import Values
 from sudare.schema.office import read_japanese_day
 from sudare.schema.raw import to_date
 from sudare.text import Words, text
@@ -183,8 +184,7 @@ def _compare_labels(sign: str, left: Vector, attribute: Attribute, right: Vector
         return None
     if right.kind == "text" and not is_listed and _is_plain(left.kind, value):
         return None
-    label = value if isinstance(value, str) else f"{value:.0f}" if float(value).is_integer() else str(value)
-    codes = attribute.codes(label)  # SchemaError names what there is
+    codes = attribute.codes(value if isinstance(value, str) else _find_label(attribute, value))
     if sign in ("=", "<>"):
         inside = (left.codes >= codes.start) & (left.codes < codes.stop) if left.codes is not None else False
         return made("bool", np.asarray(inside if sign == "=" else ~np.asarray(inside)), _missing(left), left, right)
@@ -194,6 +194,20 @@ def _compare_labels(sign: str, left: Vector, attribute: Attribute, right: Vector
     declared = left.codes if left.codes is not None else np.zeros(0, dtype=np.int64)
     is_declared = declared < attribute.domain.size
     return made("bool", _COMPARE[sign](declared, mark) & is_declared, _missing(left) | ~is_declared, left, right)
+
+
+def _find_label(attribute: Attribute, number: float) -> str:
+    """The label that a number is written as; tools write 3 as 3.0, which serves where no other label is 3."""
+    label = f"{number:.0f}" if float(number).is_integer() else str(number)
+    if not isinstance(attribute.domain, Values):
+        return label
+    try:
+        attribute.domain.code(label)
+    except KeyError:
+        written = filter(_NUMBER_LABEL.fullmatch, attribute.domain.values)
+        alike = [other for other in written if float(other) == number]
+        label = alike[0] if len(alike) == 1 else label  # the schema names what there is
+    return label
 
 
 def _missing(vector: Vector) -> Booleans:
@@ -313,13 +327,14 @@ def is_value(operand: Vector, wanted: bool) -> Vector:
 
 def choose(branches: Sequence[tuple[Vector, Vector]], other: Vector) -> Vector:
     """CASE: the value of the first branch whose condition is true."""
-    values = [value for _, value in branches] + [other]
+    values = read_labels_beside_numbers([value for _, value in branches] + [other])
+    *chosen, other = values
     kind = common_kind(values)
     conditions = [as_condition(condition)[0] for condition, _ in branches]
     shape = np.broadcast_shapes(*(v.null.shape for v in values), *(c.shape for c in conditions))
     data = np.broadcast_to(other.data if other.kind != "null" else _blank(kind), shape)
     null = np.broadcast_to(other.null, shape)
-    for condition, (_, value) in zip(reversed(conditions), reversed(branches), strict=True):
+    for condition, value in zip(reversed(conditions), reversed(chosen), strict=True):
         data = np.where(condition, value.data if value.kind != "null" else _blank(kind), data)
         null = np.where(condition, value.null, null)
     parts = [condition for condition, _ in branches]
@@ -328,6 +343,12 @@ def choose(branches: Sequence[tuple[Vector, Vector]], other: Vector) -> Vector:
 
 def _blank(kind: str) -> NDArray[Any]:
     return np.array("", dtype=object) if kind == "text" else np.array(0.0)
+
+
+def read_labels_beside_numbers(values: Sequence[Vector]) -> list[Vector]:
+    """Read labels as numbers where other values are numbers: CASE WHEN x THEN score ELSE 0 END."""
+    has_numbers = any(value.is_number for value in values)
+    return [read_labels(value) if has_numbers else value for value in values]
 
 
 def common_kind(values: Sequence[Vector]) -> str:

@@ -326,7 +326,7 @@ def _guess_by_type(column: ColumnFacts) -> Guess:
         return _guess_date(*days, date_format=column.date_format)
     low, high = to_number(column.low), to_number(column.high)
     if column.type in ("integer", "number") and isinstance(low, Fraction) and isinstance(high, Fraction):
-        if column.type == "integer" and column.number_format is None and _are_codes(column, low, high):
+        if column.number_format is None and _are_codes(column, low, high):
             return _guess_codes(column)
         if max(abs(low), abs(high)) < LARGEST_NUMBER and (low == high or high - low > 1 / LARGEST_NUMBER):
             return _guess_amount(column, low, high)
@@ -334,9 +334,14 @@ def _guess_by_type(column: ColumnFacts) -> Guess:
 
 
 def _are_codes(column: ColumnFacts, low: Fraction, high: Fraction) -> bool:
-    """Tell whether whole numbers are codes: a short run, or few of them with many rows each."""
+    """Tell whether whole numbers are codes: a short run, or few of them with many rows each.
+
+    Missing ones make tools write flags as 0.0 and 1.0; any more such numbers are cut into bins of one.
+    """
     if not column.values:
         return False
+    if column.type == "number":
+        return {to_number(value) for value in column.values} == {0, 1} and len(column.values) == 2
     is_common = (column.present or 0) >= 10 * len(column.values)
     is_few = len(column.values) <= MOST_CODES_SEEN and high - low < SPAN_OF_CODES and is_common
     return high - low < MOST_CODES or is_few
@@ -358,7 +363,7 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     """Cut numbers: years by years, amounts with a long tail by 1, 2, 5, all else evenly."""
     multiple = column.grain or _read_grain(column)
     is_whole = multiple is not None and multiple.denominator == 1  # 2.0 too: half of a child is no bin
-    least = multiple if multiple is not None and is_whole else Fraction(0)
+    least = multiple or Fraction(0)
     written = {} if column.number_format is None else {"format": quote(column.number_format)}
     if is_whole and _YEAR.search(column.name) and low >= 1700 and high <= 2100:
         guessed = _guess_years(low, high)
@@ -406,8 +411,8 @@ def find_grain(numbers: Collection[Fraction]) -> Fraction | None:
 def _guess_number(low: Fraction, high: Fraction, *, least: Fraction) -> Guess:
     """Cut a range into at most 20 bins whose width is 1, 2 or 5 times a power of ten, ends rounded outwards.
 
-    No bin is narrower than `least`, the grain of whole numbers (0: of others). Bins of single whole numbers end one
-    beyond the largest, which would else share the closed last bin.
+    No bin is narrower than `least`, the grain (0: unknown). Bins of single numbers end one beyond the largest, which
+    would else share the closed last bin.
     """
     width = max(_round_width(high - low), least)
     first, last = low // width, -(-high // width)

@@ -257,7 +257,8 @@ def find_roles(table: TableFacts, guesses: Mapping[str, Guess]) -> dict[str, Rol
     more rows beside them, or tells nearly all rows apart by itself, is a quasi-identifier too: k-anonymity would
     publish it unchanged otherwise.
     """
-    published = [column for column in table.columns if "kind" in guesses[column.name].keys]
+    varies = [column for column in table.columns if column.distinct > 1]  # one value for all tells nobody apart
+    published = [column for column in varies if "kind" in guesses[column.name].keys]
     quasi = [column for column in published if _QUASI.search(column.name)]
     sensitive = [column for column in published if column not in quasi and _SENSITIVE.search(column.name)]
     by_name = RoleGuess(role="sensitive", reasons=(text("Sensitive, by its name: others must not learn it."),))
