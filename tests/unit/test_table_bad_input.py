@@ -32,7 +32,7 @@ values = ["F", "M"]
 ONE_CELL = '[sudare]\nschema = 1\nname = "one"\n\n[[attribute]]\nname = "sex"\nkind = "category"\nvalues = ["F"]\n'
 MESH_LINES = (
     "mesh must hold mesh codes of level 4 (9 digits) or finer, inside the declared area; run `sudare schema check`",
-    "mesh には、宣言した範囲内の、第 4 段階（9 桁）以上に細かいメッシュコードだけを入れてください",
+    "mesh には、宣言した範囲内の、レベル 4（9 桁）か、それより細かいメッシュコードだけを入れてください",
 )
 COUNT_LINES = (
     "column n must hold whole numbers, 0 or more, in every row; run `sudare schema check`",
