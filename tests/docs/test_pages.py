@@ -91,8 +91,12 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
     [
         "tutorial/first-release",
         "tutorial/five-ways",
+        "index",
         "tutorial/in-the-browser",
         "explanations/promise",
+        "explanations/threat-model",
+        "explanations/ledger",
+        "explanations/glossary",
         "how-to/certificate",
         "how-to/verify",
         "how-to/report",
@@ -129,6 +133,7 @@ def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
     "name",
     [
         "tutorial/five-ways",
+        "how-to/recipe",
         "how-to/spark",
         "how-to/persons",
         "how-to/impossible",
@@ -143,6 +148,17 @@ def test_a_page_runs_the_same_code_in_both_languages(name: str) -> None:
     english, japanese = (code(DOCS / f"{name}{end}") for end in (".md", ".ja.md"))
 
     assert english == japanese
+
+
+def test_the_glossary_names_the_same_terms_in_both_languages() -> None:
+    row = re.compile(r"^\| (.+?) \| (.+?) \| ", flags=re.MULTILINE)
+    english, japanese = (
+        row.findall((DOCS / "explanations" / name).read_text(encoding="utf-8"))
+        for name in ("glossary.md", "glossary.ja.md")
+    )
+
+    assert len(english) > 80
+    assert english == [(term, translated) for translated, term in japanese]
 
 
 def test_which_method_tells_the_same_figures_in_both_languages() -> None:
