@@ -161,6 +161,14 @@ def test_the_glossary_names_the_same_terms_in_both_languages() -> None:
     assert english == [(term, translated) for translated, term in japanese]
 
 
+@pytest.mark.parametrize(("name", "texts"), [("how-to/hierarchies", 1), ("how-to/mesh", 1)])
+def test_a_page_runs_the_same_code_but_for_texts_in_its_language(name: str, texts: int) -> None:
+    english, japanese = (code(DOCS / f"{name}{end}") for end in (".md", ".ja.md"))
+    differing = [lines for lines in zip(english, japanese, strict=True) if lines[0] != lines[1]]
+
+    assert len(differing) == texts
+
+
 def test_which_method_tells_the_same_figures_in_both_languages() -> None:
     figures = re.compile(r"\| ([\d.,]+) \| ([\d.,]+) \| ([\d.,]+) \|$", flags=re.MULTILINE)
     english, japanese = (
