@@ -23,6 +23,7 @@ from tests.docs.pages import DOCS, ROOT, blocks, name_of, pages
 READMES = (ROOT / "README.md", ROOT / "README.ja.md")
 NAV = re.compile(r"^\s+(?:- .*?: |- )(\S+\.md|\S+/)$")
 LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)")
+ANCHOR = re.compile(r"\]\((?!https?:)([^)\s#]*)#([^)\s]+)\)")
 HEADING = re.compile(r"^(#+) ", flags=re.MULTILINE)
 
 
@@ -54,6 +55,21 @@ def test_links_and_pictures_of_a_page_exist(page: Path) -> None:
     missing = [link for link in LINK.findall(prose(page)) if not (page.parent / link).exists()]
 
     assert missing == []
+
+
+@pytest.mark.parametrize("page", [*pages(), *READMES], ids=name_of)
+def test_a_link_into_a_page_names_a_heading_of_it(page: Path) -> None:
+    links = [(page.parent / name if name else page, anchor) for name, anchor in ANCHOR.findall(prose(page))]
+    missing = [anchor for goal, anchor in links if goal.suffix == ".md" and anchor not in anchors(goal)]
+
+    assert missing == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page, one for each heading, as mkdocs.yml has them made: Japanese stays."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
 def test_every_picture_is_drawn_and_shown() -> None:
