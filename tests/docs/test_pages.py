@@ -120,6 +120,7 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "how-to/choosing-epsilon",
         "how-to/choosing-k",
         "how-to/choose-a-method",
+        "how-to/view-queries",
         "explanations/which-method",
         "explanations/currencies",
         "how-to/shared-ledger",
@@ -150,6 +151,7 @@ def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
     [
         "tutorial/five-ways",
         "how-to/recipe",
+        "how-to/view-queries",
         "how-to/spark",
         "how-to/persons",
         "how-to/impossible",
