@@ -138,6 +138,7 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "how-to/view",
         "how-to/tables",
         "how-to/mesh",
+        "how-to/k-anonymity",
     ],
 )
 def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
@@ -160,6 +161,7 @@ def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
         "how-to/microdata",
         "how-to/view",
         "how-to/tables",
+        "how-to/k-anonymity",
     ],
 )
 def test_a_page_runs_the_same_code_in_both_languages(name: str) -> None:
