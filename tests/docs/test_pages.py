@@ -113,6 +113,7 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "explanations/threat-model",
         "explanations/ledger",
         "explanations/glossary",
+        "explanations/what-verify-tells",
         "how-to/certificate",
         "how-to/verify",
         "how-to/report",
