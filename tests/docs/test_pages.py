@@ -122,6 +122,7 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "how-to/choosing-k",
         "how-to/choose-a-method",
         "how-to/view-queries",
+        "reference/schema-file",
         "explanations/which-method",
         "explanations/currencies",
         "how-to/shared-ledger",
@@ -154,6 +155,7 @@ def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
         "tutorial/five-ways",
         "how-to/recipe",
         "how-to/view-queries",
+        "reference/schema-file",
         "how-to/spark",
         "how-to/persons",
         "how-to/impossible",
@@ -218,8 +220,9 @@ def pictures(page: Path) -> list[str]:
     return [link for link in LINK.findall(prose(page)) if link.endswith(".svg")]
 
 
-def test_the_reference_names_every_key_of_a_schema_file() -> None:
-    page = (DOCS / "reference" / "schema-file.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["schema-file.md", "schema-file.ja.md"])
+def test_the_reference_names_every_key_of_a_schema_file(name: str) -> None:
+    page = (DOCS / "reference" / name).read_text(encoding="utf-8")
     absent = sorted({key for key in keys(json_schema()) if not re.search(rf"`{key}`|\b{key} =|\[{key}\]", page)})
 
     assert absent == []
