@@ -143,6 +143,7 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "how-to/mesh",
         "how-to/k-anonymity",
         "how-to/keys",
+        "how-to/pipeline",
         "how-to/municipalities",
     ],
 )
@@ -188,7 +189,9 @@ def test_the_glossary_names_the_same_terms_in_both_languages() -> None:
     assert english == [(term, translated) for translated, term in japanese]
 
 
-@pytest.mark.parametrize(("name", "texts"), [("how-to/hierarchies", 1), ("how-to/mesh", 1), ("how-to/keys", 2)])
+@pytest.mark.parametrize(
+    ("name", "texts"), [("how-to/hierarchies", 1), ("how-to/mesh", 1), ("how-to/keys", 2), ("how-to/pipeline", 1)]
+)
 def test_a_page_runs_the_same_code_but_for_texts_in_its_language(name: str, texts: int) -> None:
     english, japanese = (code(DOCS / f"{name}{end}") for end in (".md", ".ja.md"))
     differing = [lines for lines in zip(english, japanese, strict=True) if lines[0] != lines[1]]
