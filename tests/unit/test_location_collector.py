@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import ParameterError, ReleaseError, SourceError
 from sudare.methods.location import density, geo, nearby
+from sudare.methods.location import flow as flow_module
 from sudare.methods.location.collector import estimate_people
 from sudare.methods.location.counting import PIECE, count_reports, read_reports
 from sudare.methods.location.density import maximise_expectation
@@ -583,6 +584,37 @@ def test_pairs_within_reach_give_the_sums_of_the_whole_matrix(kind: str) -> None
     assert near.average(np.ones(300), 1.0) == pytest.approx(np.ones(300))
     assert near.coarsen().to_reports(people) == pytest.approx(near.to_reports(people), rel=0.15)
     assert near.coarsen().to_reports(people).sum() == pytest.approx(people.sum())
+
+
+def hexagons(side: int, metres: int) -> PointPlaces:
+    rows, columns = np.divmod(np.arange(side * side), side)
+    points = np.column_stack([columns + rows % 2 / 2, rows * 0.866]) * 1000 * metres
+    return PointPlaces(points=points.astype(np.int64), names=tuple(map(str, range(side * side))))
+
+
+def test_sums_reach_the_neighbours_of_a_place_however_steep_the_law_is() -> None:
+    """8 decays of 20 m end before the second ring of hexagons, 6 before the first: all seemed to be known exactly."""
+    law = device_file(hexagons(20, 130), "1/20").mechanism
+    assert isinstance(law, Mechanism)
+    people = np.random.default_rng(1).gamma(1.0, 300, (1, 400))
+
+    near, whole = NearbyFlow.of(law), MatrixFlow.of(law)
+
+    moved = np.abs(whole.to_reports(people) - people).sum()
+    assert moved > 300
+    for flow in (near, near.coarsen()):
+        assert np.abs(flow.to_reports(people) - whole.to_reports(people)).sum() < 0.01 * moved
+
+
+def test_intervals_hold_where_places_lie_far_apart_for_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_module, "MANY_PLACES", 300)
+    made, held = device_file(hexagons(20, 130), "1/20"), []
+    for seed in range(3):
+        true = np.random.default_rng(seed).multinomial(60_000, rough_town(20, seed))
+        found = estimate_people(made, send(made, true, seed)).cells
+        held.append(np.average((found.low <= true) & (true <= found.high), weights=true))
+
+    assert np.mean(held) > 0.93, held  # .6 when only the nearest places were within reach
 
 
 def test_a_map_with_too_many_pairs_within_reach_is_refused_before_they_fill_the_memory(

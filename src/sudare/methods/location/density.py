@@ -56,6 +56,9 @@ LOWER_TAIL_DEGREES, UPPER_TAIL_DEGREES = 1.5, 2.0
 LAW_OF_U = 3.3  # the integral of that law over u / sigma: half of 3.14 above, half of 3.46 below
 EMPTY_CELLS = 0.015  # share of cells that are taken to be empty before any report
 POINTS = 80  # where the law of a cell is evaluated
+HALF_PERSON = (
+    0.5  # a law of real numbers is told as one of whole people: what lies within half a person of an end is in
+)
 SMALL = 1e-9
 ROOT_DEGREE = 8
 # of sqrt((1 - t) / 2) in Chebyshev's polynomials: its square is off by .003 at most
@@ -81,8 +84,8 @@ def fit_town(
     flow: ReportFlow, reports: Reals, *, cells: Booleans, start: Reals, tail: float, simulation: Simulation
 ) -> FittedTown:
     """Estimate people in every cell; `tail` is the share of a law beyond each end of an interval."""
+    roughness, room = choose_roughness(flow.coarsen(), reports, cells, start, simulation)
     base = find_base(flow, reports, cells, start)
-    roughness, room = choose_roughness(flow, reports, base, cells, start, simulation)
     log_ratio, rate = _find_likeliest(flow, reports, base, cells, np.log1p(roughness))
     expected = _at_least(flow.to_reports(rate[None])[0])
     gain = flow.to_cells((reports / expected)[None])[0]
@@ -102,8 +105,8 @@ def fit_town(
     shown = people if smooth is None else smooth
     return FittedTown(
         people=shown,
-        low=np.where(cells, np.minimum(low, shown), 0.0),
-        high=np.where(cells, np.maximum(high, shown), 0.0),
+        low=np.where(cells, np.maximum(np.minimum(low, shown) - HALF_PERSON, 0.0), 0.0),
+        high=np.where(cells, np.maximum(high, shown) + HALF_PERSON, 0.0),
         modelled=people,
         deviations=draws.deviations,
         roughness=roughness,
@@ -139,7 +142,7 @@ def find_base(flow: ReportFlow, reports: Reals, cells: Booleans, start: Reals) -
 
 
 def choose_roughness(
-    flow: ReportFlow, reports: Reals, base: Reals, cells: Booleans, start: Reals, simulation: Simulation
+    flow: ReportFlow, reports: Reals, cells: Booleans, start: Reals, simulation: Simulation
 ) -> tuple[float, float]:
     """Choose the roughness with which simulated towns depart from their base as much as this one does from its own.
 
@@ -147,6 +150,7 @@ def choose_roughness(
     could as well be any other: log roughness then is mostly the usual one. The second number is by how much it may be
     larger.
     """
+    base = find_base(flow, reports, cells, start)
     roughness, explained = 1.0, 0.0
     for number in range(len(ROUND_POWERS)):
         sigma = np.sqrt(np.log1p(roughness))
@@ -186,13 +190,14 @@ def find_smooth_town(
     seen = reports - held_out
     if not (seen.any() and held_out.any()):
         return None
-    base = find_base(flow, seen, cells, start)
-    rough = _find_likeliest(flow, seen, base, cells, np.log1p(roughness))[1]
-    best, chosen = _foresee(flow, rough, held_out), None
+    near = flow.coarsen()
+    base = find_base(near, seen, cells, start)
+    rough = _find_likeliest(near, seen, base, cells, np.log1p(roughness))[1]
+    best, chosen = _foresee(near, rough, held_out), None
     people, before = start, 0
     for steps in SMOOTH_STEPS:
-        people = maximise_expectation(flow, seen, people, steps=steps - before)
-        found, before = _foresee(flow, people, held_out), steps
+        people = maximise_expectation(near, seen, people, steps=steps - before)
+        found, before = _foresee(near, people, held_out), steps
         if found > best:
             best, chosen = found, steps
     return None if chosen is None else maximise_expectation(flow, reports, start, steps=chosen)

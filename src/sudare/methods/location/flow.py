@@ -10,7 +10,7 @@ Reports are numbered as in the device file. Arrays are (samples, cells) or (samp
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from sudare.methods.location.grid import PlaneGrid
 from sudare.methods.location.hidden import FULL_SLOPE, HiddenMechanism
 from sudare.methods.location.kernel import FEW_CELLS, MAX_KEPT_CELLS, distance_table
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
-from sudare.methods.location.nearby import search_nearby
+from sudare.methods.location.nearby import find_spacing, search_nearby, share_beyond
 from sudare.methods.location.posterior import find_all_norms
 from sudare.schema.arrays import Booleans, Integers, Reals
 
@@ -35,6 +35,7 @@ FAR_CELLS = 32  # beyond so many cells, and half the map, around it reports are 
 MANY_PLACES = 1_500  # beyond so many, a matrix holds pairs within reach only
 # of them, in units of 1/beta: for the estimate, and for towns drawn around it, of which only the spread is told
 REACH_DECAYS, COARSE_DECAYS = 8.0, 6.0
+LEAST_REACH, MOST_DECAYS = 3.0, 80.0  # spacings of the map that are always within reach, where 32-bit floats allow
 BLUR_REACH = 6.0  # times the same distance: how far averages reach there
 BLUR_SPACING = 1.5  # times the median distance to the nearest cell: width of averages on a map without rows
 
@@ -132,54 +133,60 @@ class MatrixFlow:
 
 @dataclass(frozen=True, eq=False)
 class NearbyFlow:
-    """A over the pairs of places within reach, a sparse matrix k that is symmetric; norms are those of the same pairs.
+    """A over the pairs of places within reach; norms are those of the same pairs.
+
+    The sparse matrix `kernel` is k without its diagonal of ones, symmetric, in 32-bit floats.
 
     A(y, x) = (1 - b) w(y) k(x, y) alpha(x) + b w(y) / sum of w
 
-    b is the share of reports from farther away, taken as those of anybody: (1 + r) exp(-r) of a plane, r the reach.
+    b is the share of reports from farther away, taken as those of anybody. It is measured around some places: if they
+    fill a plane it is (1 + r) exp(-r), r the reach, and far less where they lie several times 1/beta apart.
     """
 
     kernel: Any
     is_entered: Booleans
     weights: Reals
     blur: Any
+    beyond: float  # b
     reach: float  # in units of 1/beta
+    least: float  # the shortest reach that shows neighbours, in the same units
     _kernels: dict[int, Any] = field(default_factory=dict)
     _coarse: list[NearbyFlow] = field(default_factory=list)
 
     @classmethod
     def of(cls, law: Mechanism) -> NearbyFlow:
         """Search the pairs."""
-        from scipy.sparse import identity
+        from scipy.sparse import csr_matrix
 
-        metres = search_nearby(law.places, REACH_DECAYS / law.beta)
-        kernel = metres.copy()
-        np.exp(-law.beta * metres.data, out=kernel.data)
-        kernel = (kernel + identity(law.places.size, format="csr")).tocsr()
-        return cls(kernel, law.can_enter, law.shares, _average_nearby(metres), REACH_DECAYS)
+        least = min(LEAST_REACH * find_spacing(law.places) * law.beta, MOST_DECAYS)
+        reach = max(REACH_DECAYS, least)
+        metres = search_nearby(law.places, reach / law.beta)
+        decays = np.exp(-(law.beta * metres.data).astype(np.float32))
+        kernel = csr_matrix((decays, metres.indices, metres.indptr), metres.shape)
+        beyond = share_beyond(law.places, law.beta, law.shares, reach / law.beta)
+        return cls(kernel, law.can_enter, law.shares, _average_nearby(metres), beyond, reach, least)
 
     def coarsen(self) -> NearbyFlow:
         """Give sums over a shorter reach."""
-        if self.reach <= COARSE_DECAYS:
+        reach = max(COARSE_DECAYS, self.least)
+        if self.reach <= reach:
             return self
         if not self._coarse:
             kernel = self.kernel.copy()
-            kernel.data = np.where(kernel.data >= np.exp(-COARSE_DECAYS), kernel.data, 0.0)
+            kernel.data = np.where(kernel.data >= np.exp(-reach), kernel.data, 0.0)
             kernel.eliminate_zeros()
-            self._coarse.append(NearbyFlow(kernel, self.is_entered, self.weights, self.blur, COARSE_DECAYS))
+            near = NearbyFlow(kernel, self.is_entered, self.weights, self.blur, 0.0, reach, self.least)
+            kept = self.alpha[self.alpha > 0] / near.alpha[self.alpha > 0]  # of what lies within the longer reach
+            beyond = 1 - (1 - self.beyond) * float(kept.mean())
+            self._coarse.append(replace(near, beyond=beyond))
         return self._coarse[0]
 
     @functools.cached_property
     def alpha(self) -> Reals:
         """The norms of the places where people can be, over the pairs within reach; 0 elsewhere."""
-        sums = self.kernel @ self.weights
+        sums = self._multiply(self.weights[None], 1)[0]
         norms: Reals = np.where(self.is_entered & (sums > 0), 1 / np.maximum(sums, np.finfo(float).tiny), 0.0)
         return norms
-
-    @property
-    def beyond(self) -> float:
-        """The share of reports from farther away."""
-        return float((1 + self.reach) * np.exp(-self.reach))
 
     def to_reports(self, people: Samples) -> Samples:
         """Give A n."""
@@ -212,14 +219,21 @@ class NearbyFlow:
         return means
 
     def _multiply(self, values: Samples, power: int) -> Samples:
-        """Multiply with k, its entries to a power, in 32-bit floats: terms are above 0, and sums keep six digits."""
+        """Multiply with k, its entries to a power, in 32-bit floats: terms are above 0, and sums keep six digits.
+
+        k is symmetric, and is read by columns: sums then do not wait for each other, which takes half the time for
+        several samples.
+        """
         if power not in self._kernels:
-            raised = self.kernel.copy()
-            raised.data = (raised.data**power).astype(np.float32)
-            self._kernels[power] = raised
+            from scipy.sparse import csc_matrix
+
+            self._kernels[power] = csc_matrix(
+                (self.kernel.data**power, self.kernel.indices, self.kernel.indptr), self.kernel.shape
+            )
         right = np.ascontiguousarray(values.T, dtype=np.float32)
         product: Samples = (self._kernels[power] @ (right[:, 0] if len(values) == 1 else right)).T
-        return product.reshape(values.shape).astype(values.dtype, copy=False)
+        sums: Samples = product.reshape(values.shape) + values  # the diagonal
+        return sums.astype(values.dtype, copy=False)
 
     @staticmethod
     def _like(factors: Samples, values: Samples) -> Samples:
@@ -228,14 +242,15 @@ class NearbyFlow:
 
 def _average_nearby(metres: Any) -> Any:
     """Give the matrix of averages over near places, rows of sum 1."""
-    from scipy.sparse import diags, identity
+    from scipy.sparse import csr_matrix, diags, identity
 
     counts = np.diff(metres.indptr)
     nearest = np.minimum.reduceat(metres.data, metres.indptr[:-1][counts > 0]) if counts.any() else np.ones(1)
     spacing = float(np.median(nearest))
-    near = metres.copy()
-    near.data = np.where(metres.data <= BLUR_REACH * spacing, np.exp(-metres.data / (BLUR_SPACING * spacing)), 0.0)
-    near.eliminate_zeros()
+    kept = np.flatnonzero(metres.data <= BLUR_REACH * spacing)
+    factors = np.exp(-metres.data[kept] / (BLUR_SPACING * spacing))
+    starts = np.searchsorted(kept, metres.indptr)
+    near = csr_matrix((factors, metres.indices[kept], starts), metres.shape)
     near = (near + identity(near.shape[0], format="csr")).tocsr()
     return (diags(1 / np.asarray(near.sum(axis=1)).ravel()) @ near).tocsr()
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sudare.errors import ParameterError
-from sudare.methods.location.grid import Places, PointPlaces
+from sudare.methods.location.grid import Places, PointPlaces, distances_from
 from sudare.methods.location.roads import RoadGraph
 from sudare.schema.arrays import Integers, Reals
 
@@ -108,6 +108,7 @@ def find_nearby(places: Places, beta: float) -> NearbyPairs:
 
 
 SAMPLED_PLACES = 24  # around which places are counted before pairs are searched
+WHOLE_REACH = 2.5  # times the reach of an estimate of 8 decays: farther ones are 2e-9 of a place's own
 
 
 def require_few_pairs(places: Places, beta: float, most: int = MAX_PAIRS) -> None:
@@ -132,6 +133,37 @@ def count_pairs(places: Places, beta: float) -> int:
         _require_few_rows(places)
         counts = np.array([(places.metres(int(cell)) <= reach).sum() for cell in sample.tolist()])
     return int(counts.mean() * places.size / 2)
+
+
+def share_beyond(places: Places, beta: float, weights: Reals, reach: float) -> float:
+    """Estimate which share of the reports of a place comes from beyond reach, by some places that can be reported."""
+    able = np.flatnonzero(weights > 0)
+    sample = able[np.unique(np.linspace(0, len(able) - 1, SAMPLED_PLACES).astype(np.int64))]
+    shares = []
+    for cell in sample.tolist():
+        metres = _find_metres(places, cell, WHOLE_REACH * reach)
+        terms = weights * np.exp(-beta * metres)
+        shares.append(float(terms[metres > reach].sum() / terms.sum()))
+    return float(np.mean(shares))
+
+
+def find_spacing(places: Places) -> float:
+    """Give how far the nearest other place is, usually, in metres."""
+    if isinstance(places, RoadGraph):
+        return float(np.median([length for _, _, length in places.edges])) / 1000
+    sample = np.unique(np.linspace(0, places.size - 1, SAMPLED_PLACES).astype(np.int64))
+    rows = [distances_from(places, cell) for cell in sample.tolist()]
+    return float(np.median([row[row > 0].min() for row in rows]))
+
+
+def _find_metres(places: Places, cell: int, most: float) -> Reals:
+    """Give the distances from a cell; on roads those above `most` may be infinite."""
+    if not isinstance(places, RoadGraph):
+        return distances_from(places, cell)
+    from scipy.sparse.csgraph import dijkstra
+
+    lengths: Reals = dijkstra(places.both_ways(), indices=cell, limit=1000 * most)
+    return lengths / 1000
 
 
 def search_nearby(places: Places, reach: float) -> Any:
@@ -223,7 +255,8 @@ def _search_all_points(places: PointPlaces, reach: float) -> Rows:
     tree = cKDTree(points)
     _check_pairs(int(tree.count_neighbors(tree, reach) - places.size) // 2, places.size, MAX_FULL_PAIRS)
     pairs = tree.query_pairs(reach, output_type="ndarray").T
-    lengths = np.sqrt(((points[pairs[0]] - points[pairs[1]]) ** 2).sum(axis=1))
+    squares = sum((axis[pairs[0]] - axis[pairs[1]]) ** 2 for axis in np.ascontiguousarray(points.T))
+    lengths = np.sqrt(squares)
     upper = csr_matrix((lengths, pairs), shape=(places.size, places.size))
     yield np.diff(upper.indptr), upper.indices, upper.data
 
