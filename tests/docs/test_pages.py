@@ -72,6 +72,20 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
+@pytest.mark.parametrize("page", [page for page in pages() if page.name.endswith(".ja.md")], ids=name_of)
+def test_the_two_pages_of_a_pair_lead_to_each_other(page: Path) -> None:
+    english = page.with_name(page.name.replace(".ja.md", ".md"))
+
+    assert (page.name in LINK.findall(prose(english)), english.name in LINK.findall(prose(page))) == (True, True)
+
+
+def test_every_page_of_the_tutorial_and_of_how_to_stands_in_japanese_too() -> None:
+    folders = [page for page in pages() if page.parent.name in ("tutorial", "how-to")]
+    alone = [page for page in folders if not page.with_name(f"{page.name.partition('.')[0]}.ja.md").exists()]
+
+    assert alone == []
+
+
 def test_every_picture_is_drawn_and_shown() -> None:
     drawn = {picture.name for picture in (DOCS / "pictures").iterdir() if picture.suffix in (".svg", ".png")}
     links = [link for page in [*pages(), *READMES] for link in LINK.findall(prose(page))]
