@@ -138,6 +138,7 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "how-to/choose-a-method",
         "how-to/view-queries",
         "reference/schema-file",
+        "reference/release-format",
         "explanations/which-method",
         "explanations/currencies",
         "how-to/shared-ledger",
@@ -174,6 +175,7 @@ def test_a_page_has_the_same_parts_in_both_languages(name: str) -> None:
         "how-to/recipe",
         "how-to/view-queries",
         "reference/schema-file",
+        "reference/release-format",
         "explanations/k-anonymity",
         "how-to/spark",
         "how-to/persons",
@@ -260,8 +262,9 @@ def keys(described: Any) -> Iterator[str]:
             yield from keys(value)
 
 
-def test_the_reference_names_every_field_of_a_certificate() -> None:
-    page = (DOCS / "reference" / "release-format.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["release-format.md", "release-format.ja.md"])
+def test_the_reference_names_every_field_of_a_certificate(name: str) -> None:
+    page = (DOCS / "reference" / name).read_text(encoding="utf-8")
     absent = [field.name for field in fields(Certificate) if f"| `{field.name}` |" not in page]
 
     assert absent == []
