@@ -118,6 +118,7 @@ class Writer:
             lambda: f"AVG({self.numeric()})",
             lambda: f"{self.pick('STDDEV', 'VAR_POP', 'VARIANCE', 'STDDEV_POP')}({self.pick('age', 'pay')})",
             lambda: f"COUNT(DISTINCT {self.pick('sex', 'job', 'age', 'day')})",
+            lambda: f"COUNT(DISTINCT {self.numeric(1)})",
             lambda: f"{self.pick('MIN', 'MAX')}({self.pick('age', 'pay', 'day')})",
             lambda: f"QUANTILE_DISC({self.pick('age', 'pay')}, {self.pick('0.1', '0.5', '0.75')})",
             lambda: f"COALESCE(COUNT_IF({self.condition(1)}), 0)",
@@ -154,6 +155,7 @@ class Writer:
                 lambda: "pay > 0",
                 lambda: "age % 4",
                 lambda: "age + pay > 10",
+                lambda: f"({self.numeric(1)} + 0)",  # a bare number is grouped by its bins here
             ]
         )
 

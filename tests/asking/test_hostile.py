@@ -73,6 +73,12 @@ def test_hostile_statements_are_refused_in_one_line(statement: str, part: str) -
             7310500,
             "SELECT sex, AVG(LN(age)) AS m, SUM(12 / age) AS s FROM view WHERE age > 0 AND job <> 'none' GROUP BY 1",
         ),
+        # a function of a number by which groups are made takes every value, not the middle of a bin for all of it
+        (77, "SELECT age / 8 AS k, COUNT(*) AS n FROM view WHERE age NOT BETWEEN 0 AND 2.5 GROUP BY ALL"),
+        (77, "SELECT ABS(age) AS k, CASE WHEN age < 7 THEN age ELSE 0 END AS c, COUNT(*) AS n FROM view GROUP BY 1, 2"),
+        (77, "SELECT DISTINCT -pay AS k FROM view"),
+        (77, "SELECT sex, COUNT(DISTINCT pay * pay) AS m, COUNT(DISTINCT 2 - age) AS d FROM view GROUP BY sex"),
+        (77, "SELECT 7 AS k, sex, COUNT(*) AS n FROM view GROUP BY ROLLUP (k, sex)"),  # a constant is rolled up too
         (7310500, "SELECT AVG(LOG10(pay + 1)) AS m, SUM(age % pay) AS s FROM view WHERE pay BETWEEN 1 AND 3"),
     ],
 )

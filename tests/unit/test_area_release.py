@@ -363,6 +363,41 @@ def test_counts_of_a_condition_are_summed_as_analysts_write_them() -> None:
     assert [row[1] for row in written.rows] == [row[1] for row in plain.rows]
 
 
+@pytest.mark.parametrize("given", [{"epsilon": 1}, {"rho": "1/20"}])
+def test_shares_of_areas_have_intervals_as_narrow_as_their_counts_and_hold(given: dict[str, Any]) -> None:
+    counts, held, widths = people(), 0, list[float]()
+    true = np.bincount(TOWN[counts.columns()[:, 0] * SIDE + counts.columns()[:, 1]], weights=counts.values) / 6000
+    for seed in range(12):
+        rows = open_table(publish(seed, counts, **given)).sql(
+            "SELECT town, SUM(count) * 1.0 / SUM(SUM(count)) OVER () AS share FROM areas GROUP BY town"
+        )
+        for name, share in rows.rows:
+            held += share.low <= true[int(name[1:])] <= share.high
+            widths.append(share.high - share.low)
+
+    assert 0.88 <= held / len(widths) <= 1
+    assert max(widths) < 0.05  # half a record is 1/12,000 of all of them; taken as half of 1 these were 0.5 to 1
+
+
+def test_a_mean_over_cells_is_as_sure_as_its_people() -> None:
+    counts = people()
+    women = counts.values[counts.columns()[:, 2] == 0].sum() / counts.values.sum()
+    answer = open_table(publish(1, counts, epsilon=1)).sql(
+        "SELECT AVG(CASE WHEN sex = 'F' THEN 1 ELSE 0 END) FROM cells"
+    )
+    share = answer.rows[0][0]
+
+    assert share.low <= women <= share.high
+    assert share.high - share.low < 0.05
+
+
+def test_columns_are_named_as_they_were_written() -> None:
+    opened = open_table(publish(epsilon=1))
+
+    assert opened.sql("SELECT SUM(count) / 2 FROM cells").columns == ("SUM(count) / 2",)
+    assert opened.sql("SELECT SUM(count) / COUNT(*) FROM cells").columns == ("COUNT(*) / COUNT(*)",)
+
+
 def test_a_level_of_areas_that_is_asked_from_cells_is_refused_with_what_to_write() -> None:
     with pytest.raises(ParameterError, match="town is a level of areas, and no column of the cells; ask FROM areas"):
         open_table(publish(epsilon=1)).sql("SELECT SUM(count) FROM cells WHERE town = 't3'")

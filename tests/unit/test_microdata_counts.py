@@ -196,6 +196,18 @@ def test_intervals_of_sql_over_records_cover_the_truth_and_half_the_noise_would_
     assert np.mean(means) >= 0.9
 
 
+def test_shares_over_records_are_as_sure_as_their_counts() -> None:
+    records = opened(towns(), 3, epsilon="1")
+    rows = records.sql(
+        "SELECT sex, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM records GROUP BY sex"
+    ).rows
+
+    for _, number, share in rows:
+        assert isinstance(number, Estimate)
+        assert isinstance(share, Estimate)
+        assert share.high - share.low == pytest.approx((number.high - number.low) / 8000, rel=0.1)
+
+
 def test_one_command_asks_every_release_that_was_measured(tmp_path: Path) -> None:
     records = Microdata(epsilon="5").publish(Tabled(towns()))
     records.save(tmp_path / "records")

@@ -14,7 +14,7 @@ import numpy as np
 
 from sudare.asking.answers import answer
 from sudare.asking.axes import MOST_UNITS, Axes, kept_numbers
-from sudare.asking.distinct import count_distinct, find_mode
+from sudare.asking.distinct import count_distinct, find_mode, find_same_values
 from sudare.asking.evaluate import PointGrid, attributes_of, demand, evaluate, has_singular, linear
 from sudare.asking.functionals import Functional, MaskBox, PointBox, find_boxes, look_up, meet, tensor_parts, times
 from sudare.asking.ordered import OrderedValues, order_values
@@ -112,8 +112,10 @@ def demand_aggregate(call: Call, axes: Axes) -> None:
     if argument is None or isinstance(argument, Star):
         return
     if call.name in ("COUNT", "COUNT_IF", "COUNTIF", "APPROX_COUNT_DISTINCT", "MODE"):
-        if not isinstance(argument, AttributeColumn):
-            demand(argument, axes)
+        is_listed = call.distinct or call.name in ("APPROX_COUNT_DISTINCT", "MODE")
+        told = find_same_values(argument) if is_listed and call.name != "MODE" else argument
+        if not isinstance(told, AttributeColumn):
+            demand(argument, axes, is_listed=is_listed)
         return
     is_ordered = call.name in ("MIN", "MAX") or call.name in QUANTILES
     places = attributes_of(argument) if is_ordered else ()

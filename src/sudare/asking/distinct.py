@@ -10,7 +10,7 @@ import numpy as np
 
 from sudare.asking.answers import answer
 from sudare.asking.axes import Axes
-from sudare.asking.evaluate import PointGrid, attributes_of, evaluate, is_counted
+from sudare.asking.evaluate import PointGrid, attributes_of, evaluate, is_counted, linear
 from sudare.asking.functionals import Functional, tensor_parts, times
 from sudare.asking.quantities import Quantity
 from sudare.asking.syntax import AttributeColumn, Call, Expression, refuse
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from sudare.asking.aggregates import RecordGroup
 
 MOST_DISTINCT = 4096
+
+
+def find_same_values(expression: Expression) -> Expression:
+    """The column that has as many values as an expression: x has as many as x * 2 + 1; else the expression itself."""
+    form = linear(expression)
+    if form is None or form.attribute is None or form.slope == 0:
+        return expression
+    return AttributeColumn(form.attribute)
 
 
 def classes_of(expression: Expression, axes: Axes, name: str) -> list[tuple[Any, list[Any], float]]:
@@ -66,7 +74,7 @@ def count_distinct(call: Call, expression: Expression, group: RecordGroup) -> Qu
     """
     if len(call.arguments) > 1:
         raise refuse(text("COUNT of several columns"))
-    classes = classes_of(expression, group.axes, call.name)
+    classes = classes_of(find_same_values(expression), group.axes, call.name)
     level = 1.0 - (1.0 - group.level) / max(1, len(classes))
     low = value = high = 0.0
     for _, parts, size in classes:

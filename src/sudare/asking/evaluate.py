@@ -272,11 +272,16 @@ def _combine(sign: str, parts: Sequence[LinearForm]) -> LinearForm | None:
     return LinearForm(left.attribute, left.slope * factor, left.shift * factor)
 
 
-def demand(node: Expression, axes: Axes, *, is_summed: bool = False) -> None:
-    """Note where the bins of attributes must be cut so that an expression can be computed point by point."""
+def demand(node: Expression, axes: Axes, *, is_summed: bool = False, is_listed: bool = False) -> None:
+    """Note where the bins of attributes must be cut so that an expression can be computed point by point.
+
+    `is_listed`: each of its values is told by itself, so that none may stand for others beside it.
+    """
     if isinstance(node, AttributeColumn):
         if is_summed:
             axes.demand(node.attribute).is_summed = True
+        if is_listed and is_counted(axes.answerer.schema.attributes[node.attribute]):
+            axes.demand(node.attribute).every_value = True
     elif isinstance(node, Operation) and node.sign in MIRRORED:
         _demand_comparison(node.sign, node.operands[0], node.operands[1], axes)
     elif isinstance(node, Operation) and node.sign == "SAME":
@@ -289,7 +294,7 @@ def demand(node: Expression, axes: Axes, *, is_summed: bool = False) -> None:
     elif (singular := _find_singular(node)) is not None:
         _demand_zero(singular, axes, is_root=isinstance(node, Call) and node.name == "SQRT")
         for child in children(node):
-            demand(child, axes, is_summed=is_summed)
+            demand(child, axes, is_summed=is_summed, is_listed=is_listed)
     elif is_summed and isinstance(node, Call) and node.name == "ABS" and len(node.arguments) == 1:
         if linear(node.arguments[0]) is not None:
             _demand_comparison("<", node.arguments[0], Literal("number", Fraction(0)), axes)  # where it turns
@@ -297,12 +302,12 @@ def demand(node: Expression, axes: Axes, *, is_summed: bool = False) -> None:
     elif isinstance(node, CaseWhen):
         for condition, value in node.branches:
             demand(condition, axes)
-            demand(value, axes, is_summed=is_summed)
-        demand(node.other, axes, is_summed=is_summed)
+            demand(value, axes, is_summed=is_summed, is_listed=is_listed)
+        demand(node.other, axes, is_summed=is_summed, is_listed=is_listed)
     else:
         logical = isinstance(node, Operation) and node.sign in ("AND", "OR", "NOT", "IS_NULL", "IS_TRUE", "IS_FALSE")
         for child in children(node):
-            demand(child, axes, is_summed=is_summed and not logical)
+            demand(child, axes, is_summed=is_summed and not logical, is_listed=is_listed and not logical)
 
 
 def _has_steps(node: Expression) -> bool:

@@ -58,7 +58,7 @@ class GroupedRecords:
         """Note what the points of attributes must be for the keys."""
         for key in self.keys:
             if not isinstance(key, AttributeColumn):
-                demand(key, self.axes)
+                demand(key, self.axes, is_listed=True)
 
     def demand_aggregates(self) -> None:
         """Note what the points of attributes must be for the aggregates."""
@@ -159,7 +159,8 @@ def _make_classes(keys: Sequence[Expression], axes: Axes) -> list[KeyClass]:
     places = tuple(sorted({place for key in keys for place in attributes_of(key)}))
     if not places:
         return [([evaluate(key, None) for key in keys], [{}])]
-    grid = PointGrid(axes, places)
+    is_large = any(axes.points(place).size > MOST_ROWS for place in places)  # then only what WHERE leaves is told apart
+    grid = PointGrid(axes, places, is_limited=is_large)
     numbered, labels = [], []
     for key in keys:
         numbers, cells = _number_values(key, grid)
@@ -193,7 +194,15 @@ def _number_values(key: Expression, grid: PointGrid) -> tuple[Any, list[Cell]]:
     null = np.broadcast_to(vector.null, data.shape)
     values = sorted(set(data[~null].tolist()))
     if len(values) > MOST_ROWS:
-        raise refuse(text("a key of so many values"))
+        raise refuse(
+            text("a key of so many values"),
+            text(
+                "it takes {number}, and an answer has at most {most} rows; group by ranges, as in"
+                " FLOOR(x / 1000) * 1000, or by the column itself for its bins",
+                number=len(values),
+                most=MOST_ROWS,
+            ),
+        )
     index = {value: number for number, value in enumerate(values)}
     flat = [
         len(values) if missing else index[value]

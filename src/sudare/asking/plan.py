@@ -285,7 +285,7 @@ class SelectPlanner:
         for part in parts:
             slots.collect(part)
         slots.number(len(self.scalars))
-        table.items = [slots.place(expression) for expression in bound]
+        table.items = [slots.place_item(expression) for expression in bound]
         table.having = None if having is None else slots.place(having)
         table.qualify = None if qualify is None else slots.place(qualify)
         table.order = tuple(Ordering(slots.place(how.key), how.descending, how.nulls_first) for how in order)

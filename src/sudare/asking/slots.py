@@ -102,6 +102,12 @@ class SlotMaker:
             raise AssertionError("a call stays one")
         return placed.arguments, placed.distinct, placed.condition, placed.order, placed.window
 
+    def place_item(self, node: Expression) -> Expression:
+        """A column of SELECT with slots in it; a constant may be a key, which is NULL where ROLLUP leaves it out."""
+        if isinstance(node, Literal) and node in self.keys:
+            return Slot(self.keys.index(node))
+        return self.place(node)
+
     def place(self, node: Expression) -> Expression:
         """The expression with slots in it."""
         if isinstance(node, ScalarSlot):

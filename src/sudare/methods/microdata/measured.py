@@ -138,7 +138,7 @@ class OpenedRecords:
         value, variance, fourth = self._solve(weights if cells is None else weights[cells], cells)
         normal = find_quantile(LEVEL, 0.0)
         wide = find_quantile(LEVEL, fourth / variance**2) / normal if variance > 0 else 1.0
-        deviation = wide * math.sqrt(variance) + (HALF_A_RECORD / normal if variance > 0 else 0.0)
+        deviation = wide * math.sqrt(variance) + (_find_half_a_record(weights) / normal if variance > 0 else 0.0)
         people = self.published.values.astype(np.float64)
         inside = judge_cut_bins(boxes, self.published.columns(), people, self.cells)
         return Moments(value=value, noise=deviation**2, model=0.0, inside=inside)
@@ -155,7 +155,7 @@ class OpenedRecords:
         own = weights if cells is None else weights[cells]
         value, variance, fourth = self._solve(own.astype(np.float64), cells)
         reach = find_quantile(level, fourth / variance**2 if variance > 0 else 0.0) * math.sqrt(variance)
-        reach += HALF_A_RECORD if variance > 0 else 0.0
+        reach += _find_half_a_record(weights) if variance > 0 else 0.0
         published = round(float(self.published.values @ weights[self.published.codes[:, 0]]))
         low, high = (min(max(end, 0.0), self._most) for end in (value - reach, value + reach))
         error = math.sqrt(variance)
@@ -205,6 +205,11 @@ class OpenedRecords:
         loads = rest + (trust * (mean - pull))[owner]  # of the noise of every cell in the value
         excess = LAPLACE_EXCESS if isinstance(self.budget.cells_noise, GeometricNoise) else 0.0
         return value, max(spread, 0.0), excess * cell_variance**2 * float((loads**4).sum())
+
+
+def _find_half_a_record(weights: Reals) -> float:
+    """Half of the largest step that a sum with weights can make: of a share of 40,000 it is 1/80,000."""
+    return HALF_A_RECORD * float(np.abs(weights).max(initial=0.0))
 
 
 def find_quantile(level: float, excess: float) -> float:

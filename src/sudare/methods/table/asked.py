@@ -36,6 +36,7 @@ from sudare.text import text
 
 CELLS, AREAS, LEVELS = "cells", "areas", "levels"
 NORMAL_QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
+_RECORDS = "COUNT(*)"  # what SUM(count) is asked as
 _TEXTS = re.compile(r"""('(?:[^']|'')*')""")  # of a statement: nothing inside them is a name
 _SUM = re.compile(rf"""\bSUM\s*\(\s*(?:\w+\s*\.\s*)?(?:"{COUNT}"|{COUNT})\s*\)""", re.IGNORECASE)
 _SUM_IF = re.compile(  # SUM(CASE WHEN age = '65+' THEN count ELSE 0 END): the records of a condition
@@ -105,7 +106,9 @@ class OpenedTable:
         from sudare.asking.statement import ask_statement
 
         try:
-            return ask_statement(self._count_records(statement), self._find_sources(statement), level=level)
+            counted = self._count_records(statement)
+            answer = ask_statement(counted, self._find_sources(statement), level=level)
+            return answer if _RECORDS in statement.upper() else _name_as_written(answer)
         except ParameterError as error:
             if str(error.text.values.get("name", "")).casefold() == COUNT:
                 raise _refuse_count() from error
@@ -151,7 +154,7 @@ class OpenedTable:
         if COUNT in {name.casefold() for name in self.schema.names}:
             return statement
         parts = _TEXTS.split(_SUM_IF.sub(r"SUM(CASE WHEN\1THEN 1 ELSE 0 END)", statement))
-        return "".join(part if place % 2 else _SUM.sub("COUNT(*)", part) for place, part in enumerate(parts))
+        return "".join(part if place % 2 else _SUM.sub(_RECORDS, part) for place, part in enumerate(parts))
 
     @property
     def public_total(self) -> int | None:
@@ -180,7 +183,8 @@ class OpenedTable:
         measured = self.figures.measured
         figure = measured.squares.answer(leaves, weights)
         wide = measured.factor_of(len(leaves)) / NORMAL_FACTOR  # a cell's own noise has heavier tails than a normal
-        deviation = float(find_margin(wide * NORMAL_QUANTILE, np.array(figure.standard_error))) / NORMAL_QUANTILE
+        error = np.array(figure.standard_error)
+        deviation = float(find_margin(wide * NORMAL_QUANTILE, error, weights=weights)) / NORMAL_QUANTILE
         varying = np.maximum(squares - weights**2, 0.0)
         is_cut = varying > 1e-12 * squares
         people = is_cut * (
@@ -239,6 +243,11 @@ class OpenedTable:
                 lowered = AxisWeight(lowered.mean * own.mean, lowered.square * own.square)
             found[attribute] = lowered
         return found
+
+
+def _name_as_written(answer: AnswerTable) -> AnswerTable:
+    """Columns of a statement with SUM(count), which was asked as COUNT(*), by the name that they were written with."""
+    return replace(answer, columns=tuple([name.replace(_RECORDS, f"SUM({COUNT})") for name in answer.columns]))
 
 
 def _refuse_count() -> ParameterError:

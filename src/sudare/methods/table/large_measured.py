@@ -319,7 +319,7 @@ class LargeFigures:
         held = self.measured.squares.answer(leaves, weights)
         inside = float((self.people(leaves) ** 2 * np.maximum(squares - weights**2, 0.0)).sum()) if len(leaves) else 0.0
         factor = self.measured.factor_of(len(leaves))
-        noise = find_margin(factor, np.array(held.standard_error))
+        noise = find_margin(factor, np.array(held.standard_error), weights=weights)
         margin = float(np.hypot(noise, NORMAL_FACTOR * np.sqrt(inside)))
         most = float(self.measured.total) if self.measured.budget.total_noise is None else np.inf
         return TableFigure(
