@@ -237,6 +237,14 @@ def test_true_rows_ask_for_k_anonymity_in_a_recoding_that_the_schema_takes(hiera
     assert any("--criteria l=2,disease" in str(note) for note in told.notes)
 
 
+def test_advice_on_a_name_with_blanks_can_be_pasted() -> None:
+    income = Attribute(name="net income", domain=Values(values=("a", "b")), role="sensitive")
+    schema = Schema(name="q", attributes=(*quasi(True).attributes, income))
+    told = advise_kanon(schema, Answers(need="records", truthful=True, rows=1000))
+
+    assert any("--criteria 'l=2,net income'" in str(note) for note in told.notes)
+
+
 def test_without_roles_all_but_sensitive_attributes_are_quasi_identifiers() -> None:
     told = advise_kanon(SMALL, Answers(need="records", truthful=True))
 

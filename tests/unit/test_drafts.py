@@ -374,3 +374,64 @@ def test_numbers_that_were_given_and_not_measured_are_no_attributes() -> None:
     assert "# ? Does db030 name persons, each with several rows?" in proposed
     assert found["rb030"]["role"] == "identifier"
     assert found["income"]["kind"] == found["paid"]["kind"] == "number"
+
+
+def test_names_of_people_are_left_out_and_codes_of_places_are_no_persons() -> None:
+    """A small office has few names, each several times; 氏名 was drafted as a category to be published."""
+    columns = {
+        "氏名": lambda row: f"佐藤 {row % 30}郎",
+        "郵便番号": lambda row: f"100-{row * 7 % 997:04d}",
+        "住所": lambda row: f"東町{row * 7 % 991}番地",
+        "telephone": lambda row: ("yes", "no")[row % 2],
+    }
+    proposed = sources.propose_schema(write_table(columns, rows=3_000)).toml
+
+    assert "氏名 is left out, and will not be published: by its name it tells who somebody is" in proposed
+    assert "name persons" not in proposed
+    assert 'values = ["no", "yes"]' in proposed
+
+
+def test_words_among_numbers_and_days_are_missing_ones_and_told() -> None:
+    """One such word made a list of texts of the column, which was left out as having too many."""
+    columns = {
+        "sales": lambda row: "Ｘ" if row % 40 == 3 else f"{row * 31 % 5_003 / 10:,.1f}",
+        "wage": lambda row: "withheld" if row == 24_000 else "none" if row % 9 == 0 else str(100 * (row % 700)),
+        "退職日": lambda row: "在職中" if row % 3 else f"令和{row % 5 + 1}年{row % 12 + 1}月1日",
+        "district": lambda row: "AL" if row % 50 == 0 else str(row % 12),
+        "town code": lambda row: "none" if row % 50 == 0 else str(100 + row % 90),
+    }
+    path = write_table({name: columns[name] for name in ("sales", "退職日", "district", "town code")})
+    found = draft(path)
+    late = sources.propose_schema(write_table({"wage": columns["wage"]}, path="late.csv")).toml
+
+    assert [found["sales"].get("missing"), found["退職日"].get("missing")] == [["Ｘ"], ["在職中"]]
+    assert found["sales"]["grain"] == 0.1
+    assert "AL" in found["district"]["values"]
+    assert "none" in found["town code"]["values"]
+    assert "# Read as missing among numbers: Ｘ." in sources.propose_schema(path).toml
+    assert 'kind = "category"' in late  # a word that no row of the sample has is not guessed at
+
+
+def test_a_group_that_is_named_in_its_first_row_only_is_no_identifier() -> None:
+    columns = {
+        "district": lambda row: f"{'NESW'[row // 200 % 4]} district" if row % 200 == 0 else "",
+        "age": lambda row: row % 90,
+    }
+    path = write_table(columns, rows=2_000)
+
+    assert draft(path)["district"]["kind"] == "category"
+    assert "# Most rows are blank. Where a blank means the same as above" in sources.propose_schema(path).toml
+
+
+def test_classes_of_a_number_are_put_in_order() -> None:
+    columns = {
+        "class": lambda row: ("100+", "under 20", "20-29", "30-99")[row % 4],
+        "学年": lambda row: f"{row % 6 + 1}年",
+        "plot": lambda row: f"plot {row % 5}",
+        "fee": lambda row: f"{100 * (row % 30)}円",
+    }
+    found = draft(write_table(columns, rows=3_000))
+
+    assert found["class"]["values"] == ["under 20", "20-29", "30-99", "100+"]
+    assert [found["class"]["kind"], found["学年"]["kind"], found["plot"]["kind"]] == ["ordered", "ordered", "category"]
+    assert found["fee"]["kind"] == "number"

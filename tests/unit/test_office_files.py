@@ -95,6 +95,19 @@ def test_merged_names_are_joined_and_merged_rows_are_filled() -> None:
     assert notes == ["book.xlsx: cells merged over several rows were filled with their value: lines 3-4"]
 
 
+def test_names_of_three_lines_are_read_where_merged_cells_tell_their_depth() -> None:
+    """Without the cells merged downwards a line of words below names may be a row, and stays one."""
+    merged = [(0, 0, 2, 0, "番号"), (0, 1, 0, 3, "税"), (1, 1, 1, 2, "給与"), (0, 4, 2, 4, "備考")]
+    names = [[None] * 5, [None, None, None, "年金"], [None, "収入", "所得", "収入", None]]
+    path = write_book([*names, *[[n, 5, 4, 3, "x"] for n in range(9)]], merged=merged)
+    titles, rows, _ = read(path)
+    words = read(write_book([["a", "b"], ["x", "y"], ["x", "z"], ["y", "z"]]))
+
+    assert titles == ["番号", "税_給与_収入", "税_給与_所得", "税_年金_収入", "備考"]
+    assert len(rows) == 9
+    assert len(words[1]) == 3
+
+
 def test_a_line_of_units_is_told_and_names_stay_as_they_are_written() -> None:
     names, rows, notes = read(write_book([["ＩＤ", "金額", "割合"], [None, "(円)", "(%)"], ["a", 5, 1], ["b", 6, 2]]))
 
@@ -136,6 +149,15 @@ def test_several_sheets_are_not_lost_without_a_word() -> None:
     book.close()
 
     assert "has several sheets (北, 南); name the one to read, as in two.xlsx#北" in refusal("two.xlsx")
+
+
+def test_the_sheet_that_is_named_as_an_example_is_the_longest_and_no_cover() -> None:
+    book = xlsxwriter.Workbook("covered.xlsx")
+    book.add_worksheet("表紙").write(3, 3, "加入者調べ")
+    book.add_worksheet("一覧").write_column(0, 0, ["a", *range(9)])
+    book.close()
+
+    assert "as in covered.xlsx#一覧" in refusal("covered.xlsx")
 
 
 def test_a_value_in_a_column_without_a_name_is_refused() -> None:
@@ -226,13 +248,13 @@ def test_a_text_file_with_title_and_total_in_shift_jis_is_read() -> None:
 
 def test_sums_of_groups_between_the_rows_are_no_rows_and_are_told() -> None:
     rows = [["番号", "地区", "日数"], ["K1", "北", 3], ["K2", "北", 4], ["北地区　小計", None, 7], ["K3", "南", 5],
-            ["南地区計", None, 5], ["K4 total", "南", 1], ["時計", None, 2]]  # fmt: skip
+            ["南地区計", None, 5], ["K4 total", "南", 1], ["時計", None, 2], ["職員数計", None, "9人"]]  # fmt: skip
     book = read(write_book(rows))
     Path("sums.csv").write_text("id,area,days\nK1,N,3\nNorth subtotal,,3\nK2,S,4\nSouth total,,4\n", encoding="utf-8")
     text = read("sums.csv")
 
     assert [row[0] for row in book[1]] == ["K1", "K2", "K3", "K4 total", "時計"]
-    assert any("lines 4, 6" in note for note in book[2])
+    assert any("lines 4, 6, 9" in note for note in book[2])
     assert [row[0] for row in text[1]] == ["K1", "K2"]
     assert any("lines 3, 5" in note for note in text[2])
 

@@ -5,6 +5,7 @@ The rules are those of docs/how-to/choose-a-method.md, in its order.
 
 from __future__ import annotations
 
+import shlex
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -336,8 +337,9 @@ def _note_kanon(schema: Schema, parameters: Parameters) -> list[Text]:
         )
     for attribute in schema.attributes:
         if attribute.role == "sensitive":
-            sensitive = "{name} is sensitive: add l-diversity with --criteria l=2,{name}"
-            notes.append(text(sensitive, name=attribute.name))
+            sensitive = "{name} is sensitive: add l-diversity with --criteria {criterion}"
+            criterion = shlex.quote(f"l=2,{attribute.name}")
+            notes.append(text(sensitive, name=attribute.name, criterion=criterion))
     return notes
 
 

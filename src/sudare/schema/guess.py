@@ -6,7 +6,6 @@ confirmed, holds for the table it was drawn from. What fits no kind is left out,
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -16,8 +15,18 @@ from fractions import Fraction
 from typing import Literal
 
 from sudare.forms.kinds import quote
+from sudare.schema.column_texts import (
+    LEADING_ZERO,
+    LEAST_ROWS,
+    MESH_CODE,
+    PLAIN_INTEGER,
+    SHARE_OF_CODES,
+    find_grain,
+    is_in_japan,
+    order_classes,
+)
 from sudare.schema.hierarchy_rules import PREFECTURES, find_region
-from sudare.schema.mesh import DIGITS, MESH_TEXT
+from sudare.schema.mesh import DIGITS
 from sudare.schema.office import read_japanese_day, read_number_format
 from sudare.schema.raw import to_date, to_number, write_decimal
 from sudare.text import Text, Words, text
@@ -29,16 +38,11 @@ MOST_REPEATED_NAMES = 20  # different values of a column called id; fewer are co
 MOST_CODES = 10  # a run of integers this short is a code, not a measurement
 MOST_CODES_SEEN = 12  # different whole numbers that are codes if each has many rows
 SPAN_OF_CODES = 50
-LEAST_ROWS = 50  # a column of fewer rows may be unique by chance
-LEAST_BY_CHANCE = (
-    20  # repeated numbers, or gaps, that measured numbers would have: where there are none, they were given
-)
 MOST_BINS = 20  # that a proposed cut has; more are hard to correct by hand
 MOST_DAYS = 62  # that are cut into single days
 MOST_MONTHS = 36  # that days are cut into; a longer span of days is cut into years
 TAIL_OF_CROWDED = 3  # the same where more than half of the rows would share the first of even bins
 LONG_TAIL = 8  # times the 95% point: a largest number beyond it is a long tail, cut by 1, 2, 5; chosen on 20 tables
-SHARE_OF_CODES = 0.95  # of the texts of a column that must be mesh codes; the rest are slips and marks
 LARGEST_NUMBER = Fraction(10**18)  # numbers beyond it, and spans below its inverse, are no measurements
 LONGEST_VALUE = 80  # characters; longer texts are sentences
 DAYS_OF_EXCEL = (20_000, 60_000)  # 1954-10-03 to 2064-04-08, as Excel counts days
@@ -47,13 +51,16 @@ MARKS = (
     *("－", "―", "—", "−", "ー", "不詳", "無回答", "#N/A", "n/a", "."),  # dashes as offices type them
 )
 
-_MESH = re.compile(MESH_TEXT)
-_PLAIN_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _ID = re.compile(
     r"(^|[_ .-])(id|no|nr|num|number|key|uuid|guid|index|idx|rownames|code)$|^(id|no|rownames)([_ .-]|$)|番号|^x$"
     r"|^unnamed|^column 1$|Id$|ID$|^p?id_?(no|num|number)$",
 )
 _NAMES_SOMEBODY = re.compile(r"(^|[_ .-])(id|uuid|guid|ssn)$|Id$|ID$|番号$")
+_NAMES_DIRECTLY = re.compile(
+    r"氏名|姓名|(ふり|フリ|カナ|かな)(がな|ガナ|氏名)|電話|メール|口座番号"
+    r"|(^|[_ .-])(e-?mail|phone|telephone|surname|(first|last|full|given|family|maiden)[_ .-]?name)([_ .-]|$)",
+    re.IGNORECASE,
+)
 _PERSON = re.compile(
     r"patient|customer|client|user|member|student|subject|person|respondent|household|name|患者|顧客|会員|住民|氏名|利用者",
     re.IGNORECASE,
@@ -64,32 +71,9 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 _POSTAL = re.compile(r"zip|postal|post_?code|郵便", re.IGNORECASE)
+_ADDRESS = re.compile(r"(^|[_ .-])(address|street)([_ .-]|$)|住所|所在地|番地", re.IGNORECASE)
 _DAY = re.compile(r"(^|[_ .-])(date|day)([_ .-]|$)|日$|日付", re.IGNORECASE)
 _PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
-
-
-GRAINS = tuple(
-    Fraction(step)
-    for step in (
-        "1000000",
-        "100000",
-        "10000",
-        "1000",
-        "100",
-        "10",
-        "1",
-        "0.5",
-        "0.25",
-        "0.1",
-        "0.05",
-        "0.01",
-        "0.005",
-        "0.001",
-    )
-)
-LEAST_OF_TENS = (
-    20  # different numbers, before tens, hundreds, thousands are taken for their grain: few may be so by chance
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +85,9 @@ class ColumnFacts:
     rows, `middle` and `tail` the numbers that half and a twentieth of the rows reach. `distinct` does not count missing
     values; where `values` is None it may be a lower bound. `marks` stand for missing values. `mesh` is what mesh codes
     were seen: digits, first-level codes, rows of anything else. `grain` is what the numbers of all rows were seen to
-    be multiples of. `is_given` tells whole numbers that no measurement gives (`are_given`). `unreadable` names a type
-    that cannot be read.
+    be multiples of. `is_given` tells whole numbers that no measurement gives (`are_given`). `words` are marks
+    among its numbers that other columns do not have (`find_words`). `is_headed` tells that the first rows name
+    something new now and then, and leave the rows below blank. `unreadable` names a type that cannot be read.
     """
 
     name: str
@@ -126,6 +111,8 @@ class ColumnFacts:
     mesh: tuple[int, tuple[str, ...], int] | None = None
     grain: Fraction | None = None
     is_given: bool = False
+    words: tuple[str, ...] = ()
+    is_headed: bool = False
     unreadable: str | None = None
 
 
@@ -152,8 +139,20 @@ def guess(column: ColumnFacts) -> Guess:
     guessed = _guess_mesh(column) or _guess_identifier(column) or _guess_by_type(column)
     if "kind" in guessed.keys and (column.has_missing or marks):
         missing = write_list(marks) if marks else "true"
-        return replace(guessed, keys=guessed.keys | {"missing": missing})
+        comments = (*_explain_blanks(column), *guessed.comments)
+        return replace(guessed, keys=guessed.keys | {"missing": missing}, comments=comments)
     return guessed
+
+
+def _explain_blanks(column: ColumnFacts) -> tuple[Words, ...]:
+    """Say what is read as missing, and may mean something else."""
+    if column.words:
+        words = ", ".join(column.words)
+        note = text("Read as missing among numbers: {words}. Where it means a number, write that number.", words=words)
+        return (note,)
+    if column.is_headed:
+        return (text("Most rows are blank. Where a blank means the same as above, fill the cells, and draft again."),)
+    return ()
 
 
 def _leave_out(reason: Text) -> Guess:
@@ -190,11 +189,11 @@ def find_type(column: ColumnFacts) -> ColumnFacts:
     if column.date_format is not None:
         japanese = [day for text in texts if (day := read_japanese_day(text)) is not None]
         return replace(column, type="date", low=min(japanese), high=max(japanese))
-    if all(_PLAIN_INTEGER.fullmatch(text) for text in texts):
+    if all(PLAIN_INTEGER.fullmatch(text) for text in texts):
         wholes = [int(text) for text in texts]
         return replace(column, type="integer", low=min(wholes), high=max(wholes))
     decimals = [number for text in texts if (number := to_number(text)) is not None]
-    if len(decimals) == len(texts) and not any(re.match(r"\s*[+-]?0[0-9]", text) for text in texts):
+    if len(decimals) == len(texts) and not any(map(LEADING_ZERO.match, texts)):
         return replace(column, type="number", low=min(decimals), high=max(decimals))
     days = [day for text in texts if (day := to_date(text)) is not None]
     if len(days) == len(texts):
@@ -218,7 +217,7 @@ def _guess_mesh(column: ColumnFacts) -> Guess | None:
     """See JIS mesh codes: nearly all texts have one length, are codes, and lie in Japan."""
     if column.mesh is not None:
         digits, area, others = column.mesh
-        is_mesh = digits in DIGITS and area and all(map(_is_in_japan, area))
+        is_mesh = digits in DIGITS and area and all(map(is_in_japan, area))
         if not is_mesh or others > (1 - SHARE_OF_CODES) * (column.present or 1):
             return None
         return _write_mesh(digits, area, has_others=others > 0)
@@ -226,20 +225,10 @@ def _guess_mesh(column: ColumnFacts) -> Guess | None:
     if column.type not in ("text", "integer") or not texts:
         return None
     length = Counter(len(text) for text in texts).most_common(1)[0][0]
-    codes = [text for text in texts if len(text) == length and _MESH.fullmatch(text) and _is_in_japan(text)]
+    codes = [text for text in texts if len(text) == length and MESH_CODE.fullmatch(text) and is_in_japan(text)]
     if len(codes) < SHARE_OF_CODES * len(texts):
         return None
     return _write_mesh(length, sorted({code[:4] for code in codes}), has_others=len(codes) < len(texts))
-
-
-def are_mesh_codes(texts: Collection[str], digits: int) -> bool:
-    """Tell whether nearly all texts are mesh codes of so many digits that lie in Japan.
-
-    >>> are_mesh_codes(["53394526", "53394527"], 8), are_mesh_codes(["99999999"], 8)
-    (True, False)
-    """
-    codes = [text for text in texts if len(text) == digits and _MESH.fullmatch(text) and _is_in_japan(text)]
-    return len(codes) >= SHARE_OF_CODES * len(texts)
 
 
 def _write_mesh(digits: int, area: Sequence[str], *, has_others: bool) -> Guess:
@@ -250,14 +239,12 @@ def _write_mesh(digits: int, area: Sequence[str], *, has_others: bool) -> Guess:
     return Guess(keys=keys, comments=(comment,))
 
 
-def _is_in_japan(code: str) -> bool:
-    return 30 <= int(code[:2]) <= 68 and 22 <= int(code[2:4]) <= 53
-
-
 def _guess_identifier(column: ColumnFacts) -> Guess | None:
     if column.distinct == 0:
         return _leave_out(text("it holds nothing but missing values"))
-    is_long = column.rows is not None and column.rows > LEAST_ROWS
+    if column.type == "text" and column.distinct > MOST_CODES_SEEN and _NAMES_DIRECTLY.search(column.name):
+        return _leave_out(text("by its name it tells who somebody is"))
+    is_long = (column.present if column.present is not None else column.rows or 0) > LEAST_ROWS
     has_names = (column.type == "text" or _holds_whole_numbers(column)) and column.distinct > MOST_REPEATED_NAMES
     is_person = bool(_PERSON.search(column.name)) and bool(_ID.search(column.name))
     is_named = (is_person or bool(_NAMES_SOMEBODY.search(column.name))) and not _POSTAL.search(column.name)
@@ -277,24 +264,6 @@ def _holds_whole_numbers(column: ColumnFacts) -> bool:
     """Tell whether all numbers are whole, also where missing ones made tools write 7 as 7.0."""
     multiple = column.grain or _read_grain(column) if column.type in ("integer", "number") else None
     return multiple is not None and multiple.denominator == 1
-
-
-def are_given(texts: Sequence[str]) -> bool:
-    """Tell whole numbers that were given to rows, persons or households from measured ones, by the rows of a sample.
-
-    Numbers spread over a span of s leave s exp(-n/s) of it out in n rows, and n(n - 1)/2s pairs of rows share one, or
-    more of both if they are spread unevenly. Where there should be many and there is none, somebody counted.
-
-    >>> are_given([str(5 * row + 1) for row in range(500)]), are_given([str(n // 2) for n in range(900)])
-    (True, True)
-    """
-    if len(texts) <= LEAST_ROWS or not all(map(_PLAIN_INTEGER.fullmatch, texts)):
-        return False
-    numbers = {int(text) for text in texts}
-    rows, span = len(texts), max(numbers) - min(numbers) + 1
-    if len(numbers) == rows:
-        return rows * (rows - 1) > 2 * LEAST_BY_CHANCE * span
-    return len(numbers) == span and span * math.exp(-rows / span) > LEAST_BY_CHANCE
 
 
 def _is_run(column: ColumnFacts) -> bool:
@@ -328,6 +297,8 @@ def _guess_by_type(column: ColumnFacts) -> Guess:
     if column.type in ("integer", "number") and isinstance(low, Fraction) and isinstance(high, Fraction):
         if column.number_format is None and _are_codes(column, low, high):
             return _guess_codes(column)
+        if column.number_format is not None and _is_whole_run(column, low, high):
+            return _guess_text(column)
         if max(abs(low), abs(high)) < LARGEST_NUMBER and (low == high or high - low > 1 / LARGEST_NUMBER):
             return _guess_amount(column, low, high)
     return _guess_text(column)
@@ -347,16 +318,25 @@ def _are_codes(column: ColumnFacts, low: Fraction, high: Fraction) -> bool:
     return high - low < MOST_CODES or is_few
 
 
+def _is_whole_run(column: ColumnFacts, low: Fraction, high: Fraction) -> bool:
+    """Tell whether numbers with a unit (3年, 2級) are a short run of whole ones, each written in one way."""
+    classes = order_classes(column.values or ())
+    return classes is not None and column.is_whole is True and high - low < MOST_CODES
+
+
 STAR = '{ builtin = "star" }'
 
 
 def _guess_codes(column: ColumnFacts) -> Guess:
     values = sorted(column.values or (), key=lambda text: to_number(text) or 0)
-    is_ordered = len(values) > 2
+    if len(values) > 2:
+        return _write_ordered(values)
+    return Guess(keys={"kind": '"category"', "values": write_list(values)}, hierarchy=STAR)
+
+
+def _write_ordered(values: Sequence[str]) -> Guess:
     groups = "{ groups = [2, 4] }" if len(values) > 4 else "{ groups = [2] }"
-    kind = '"ordered"' if is_ordered else '"category"'
-    hierarchy = groups if is_ordered else STAR
-    return Guess(keys={"kind": kind, "values": write_list(values)}, hierarchy=hierarchy)
+    return Guess(keys={"kind": '"ordered"', "values": write_list(values)}, hierarchy=groups)
 
 
 def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
@@ -396,16 +376,6 @@ def _read_grain(column: ColumnFacts) -> Fraction | None:
     numbers = [number for number in known if isinstance(number, Fraction)]
     grain = find_grain(numbers) if numbers and len(numbers) == len(known) else None
     return grain or (Fraction(1) if column.type == "integer" or column.is_whole is True else None)
-
-
-def find_grain(numbers: Collection[Fraction]) -> Fraction | None:
-    """The largest usual step that all of these different numbers are multiples of.
-
-    >>> str(find_grain([Fraction("18.5"), Fraction("24.9")])), find_grain([Fraction(1, 3)])
-    ('1/10', None)
-    """
-    steps = [step for step in GRAINS if step <= 1 or len(numbers) >= LEAST_OF_TENS]
-    return next((step for step in steps if all((number / step).denominator == 1 for number in numbers)), None)
 
 
 def _guess_number(low: Fraction, high: Fraction, *, least: Fraction) -> Guess:
@@ -511,11 +481,14 @@ def _guess_text(column: ColumnFacts) -> Guess:
     if values and all(find_region(value) for value in values) and len(values) > 2:
         keys = {"kind": '"category"', "hierarchy": '{ builtin = "jp-prefecture" }'}
         return Guess(keys=keys if set(values) <= set(PREFECTURES) else keys | {"values": write_list(sorted(values))})
+    questions = _ask_for_others(column.name) if values and len(values) > MOST_CODES_SEEN else ()
+    if values and (classes := order_classes(values)):
+        return replace(_write_ordered(classes), questions=questions)
     if values and len(values) <= MOST_LISTED:
         return Guess(
             keys={"kind": '"category"', "values": write_list(sorted(values))},
             hierarchy=_find_masking(column, values) or STAR,
-            questions=_ask_for_others(column.name) if len(values) > MOST_CODES_SEEN else (),
+            questions=questions,
         )
     if _holds_sentences(column):
         return _leave_out(text("it holds sentences"))
@@ -567,7 +540,8 @@ def repeats(column: ColumnFacts) -> bool:
         is_short = is_long and not _holds_sentences(column)
         return is_short and column.rows is not None and 1 < column.distinct < column.rows
     is_name = _holds_whole_numbers(column) or (column.type == "text" and not _holds_sentences(column))
-    is_named = bool(_ID.search(column.name)) and not _POSTAL.search(column.name)
+    is_name &= not _POSTAL.search(column.name) and not _ADDRESS.search(column.name)
+    is_named = bool(_ID.search(column.name))
     is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
     return is_name and column.is_unique is False and column.distinct > 20 and (is_named or is_long or column.is_given)
 
@@ -584,3 +558,8 @@ def write_list(texts: Sequence[str]) -> str:
     '["a", "b"]'
     """
     return f"[{', '.join(map(quote, texts))}]"
+
+
+def is_code_name(name: str) -> bool:
+    """Tell whether a column is named as codes or numbers of things: what stands in it is no amount."""
+    return bool(_CODE.search(name) or _ID.search(name))

@@ -114,13 +114,14 @@ def _choose_sheet(book: Any, path: Path, sheet: str | None) -> str:
                 "{file} has no sheet {sheet}; it has {names}", file=path, sheet=sheet, names=", ".join(names)
             )
         return sheet
-    filled = [name for name in names if len(names) == 1 or book.get_sheet_by_name(name).height]
+    heights = {name: book.get_sheet_by_name(name).height for name in names} if len(names) > 1 else {names[0]: 1}
+    filled = [name for name in names if heights[name]]
     if len(filled) > 1:
         raise SourceError(
             "{file} has several sheets ({names}); name the one to read, as in {file}#{first}",
             file=path,
             names=", ".join(filled),
-            first=filled[0],
+            first=max(filled, key=heights.__getitem__),
         )
     return filled[0] if filled else names[0]
 

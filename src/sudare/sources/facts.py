@@ -14,11 +14,13 @@ from datetime import datetime
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
+from operator import ne
 from typing import Any, Literal
 
 from sqlglot import exp
 
-from sudare.schema.guess import are_given, are_mesh_codes, find_grain, find_type
+from sudare.schema.column_texts import are_given, are_mesh_codes, find_grain, find_words
+from sudare.schema.guess import find_type, is_code_name
 from sudare.schema.mesh import MESH_TEXT
 from sudare.schema.office import find_number_format, read_japanese_day, read_number_format
 from sudare.schema.propose import MARKS, ColumnFacts, TableFacts
@@ -49,6 +51,7 @@ _FEW = 2_000  # different values in the sample: so many are counted one by one o
 _MOST_VALUES = 5_000  # that a draft may list; the rest are told as too many
 _MOST_READ = 100_000  # different texts that are read one by one as numbers or days
 _MOST_ROWS_COMPARED = 2_000_000  # rows of a column that is looked at for repeated values: more take too long
+_HEADED = 5  # rows a value on average, of a column that names a group in its first row
 _LEAST_EXPECTED = 20  # rows that chance would put into a combination, before an empty one is asked about
 _MOST_QUESTIONS = 3  # about combinations that may be impossible
 _MOST_SETS = 24  # columns whose values are counted in one query; engines know up to 31
@@ -77,11 +80,23 @@ class ColumnSketch:
     counts: dict[str, int] | None = None  # rows of each value, if there are few
     formats: tuple[str | None, str | None] = (None, None)  # of numbers, of days: as offices write them
     grain: Fraction | None = None  # of the numbers of the sample; all rows are asked whether they have it too
+    words: tuple[str, ...] = ()  # among the numbers of the sample, which mark missing ones as well
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The texts that are read as missing."""
+        return (*MARKS, *self.words)
+
+    @property
+    def present(self) -> list[str]:
+        """The rows of the sample that are not missing."""
+        missing = {"", *self.marks}
+        return [value for value in self.sample if value not in missing]
 
     @property
     def sample_values(self) -> set[str]:
         """The different values of the sample that are no marks of missing ones."""
-        return set(self.sample) - set(MARKS) - {""}
+        return set(self.present)
 
     @property
     def is_few(self) -> bool:
@@ -100,6 +115,8 @@ def describe_table(engine: Engine) -> TableFacts:
         _refuse_rows_as_names([column.name for column in columns], samples, engine)
     sketches = [ColumnSketch(column=column, sample=sample) for column, sample in zip(columns, samples, strict=True)]
     for sketch in sketches:
+        if sketch.column.family == "text" and not is_code_name(sketch.column.name):
+            sketch.words = find_words(sketch.present)
         sketch.formats = _find_formats(sketch)
         sketch.grain = _find_grain(sketch)
     rows = _measure(engine, sketches)
@@ -183,12 +200,12 @@ def _list_figures(sketch: ColumnSketch) -> dict[str, Expression]:
     column = sketch.column
     if column.family == "other":
         return {}
-    value = partial(_null_if_missing, column)
+    value = partial(_null_if_missing, sketch)
     figures: dict[str, Expression] = {"present": exp.Count(this=value())}
     if column.family == "text":
         if sketch.is_few:
             return {}  # all is told by the counts of its values
-        figures["marked"] = exp.Count(this=choose([(is_in(raw_column(column.column_id), MARKS), literal(1))]))
+        figures["marked"] = exp.Count(this=choose([(is_in(raw_column(column.column_id), sketch.marks), literal(1))]))
         for name, reading in _read_texts(sketch).items():
             figures |= {f"{name}s": exp.Count(this=reading)} | _measure_range(name, reading)
             if name == "number" and sketch.grain is not None:
@@ -203,11 +220,11 @@ def _list_figures(sketch: ColumnSketch) -> dict[str, Expression]:
     return figures
 
 
-def _null_if_missing(column: Column) -> Expression:
-    value = raw_column(column.column_id)
-    if column.family == "text":
-        return choose([(exp.not_(is_in(value, ("", *MARKS))), value.copy())])
-    if column.family == "float":
+def _null_if_missing(sketch: ColumnSketch) -> Expression:
+    value = raw_column(sketch.column.column_id)
+    if sketch.column.family == "text":
+        return choose([(exp.not_(is_in(value, ("", *sketch.marks))), value.copy())])
+    if sketch.column.family == "float":
         return choose([(exp.not_(is_nan(value)), value.copy())])
     return value
 
@@ -271,8 +288,9 @@ def _conclude(engine: Engine, sketch: ColumnSketch, rows: int) -> ColumnFacts:
     facts = _conclude_counted(sketch, rows) if sketch.counts is not None else _conclude_measured(engine, sketch, rows)
     facts = replace(facts, rows=rows, sample=facts.sample or tuple(sorted(sketch.sample_values))[:_FEW])
     if facts.type == "integer":
-        present = [text for text in sketch.sample if text and text not in MARKS]
-        facts = replace(facts, is_given=are_given(present))
+        facts = replace(facts, is_given=are_given(sketch.present))
+    if facts.type == "text":
+        facts = replace(facts, is_headed=_is_headed(sketch.sample))
     if facts.type not in ("integer", "number"):
         return facts
     numbers = _sort_numbers(sketch, facts.number_format)
@@ -283,7 +301,7 @@ def _conclude_counted(sketch: ColumnSketch, rows: int) -> ColumnFacts:
     """Conclude from the rows of every value: exact, whatever the texts look like."""
     counts, column = dict(sketch.counts or {}), sketch.column
     missing = counts.pop("", 0)
-    marks = {text: counts.pop(text) for text in MARKS if text in counts}
+    marks = {text: counts.pop(text) for text in sketch.marks if text in counts}
     values = tuple(counts)
     present = rows - missing - sum(marks.values())
     number_format, date_format = sketch.formats
@@ -302,6 +320,7 @@ def _conclude_counted(sketch: ColumnSketch, rows: int) -> ColumnFacts:
         high=high.date() if isinstance(high, datetime) else high,
         has_missing=missing > 0,
         marks=tuple(marks),
+        words=sketch.words,
         is_unique=len(values) == present,
         present=present,
         is_whole=sketch.figures.get("wholes") == present if column.family == "float" else None,
@@ -323,7 +342,8 @@ def _conclude_measured(engine: Engine, sketch: ColumnSketch, rows: int) -> Colum
         low=low.date() if isinstance(low, datetime) else low,
         high=high.date() if isinstance(high, datetime) else high,
         has_missing=present + marked < rows,
-        marks=_find_marks(engine, column) if marked else (),
+        marks=_find_marks(engine, sketch) if marked else (),
+        words=sketch.words,
         present=present,
         is_unique=_find_unique(engine, sketch, present),
         is_whole=figures.get("wholes") == present if column.family == "float" else None,
@@ -343,20 +363,20 @@ def _find_type(column: Column, figures: dict[str, Any]) -> tuple[ValueType, Any,
     return "text", None, None
 
 
-def _find_marks(engine: Engine, column: Column) -> tuple[str, ...]:
-    value = raw_column(column.column_id)
-    query = query_rows([], [column.column_id]).select(value.as_("v")).where(is_in(value.copy(), MARKS)).distinct()
+def _find_marks(engine: Engine, sketch: ColumnSketch) -> tuple[str, ...]:
+    value = raw_column(sketch.column.column_id)
+    query = query_rows([], [sketch.column.column_id]).select(value.as_("v"))
+    query = query.where(is_in(value.copy(), sketch.marks)).distinct()
     return tuple(sorted(str(mark) for (mark,) in engine.stream(query)))
 
 
 def _find_unique(engine: Engine, sketch: ColumnSketch, present: int) -> bool | None:
     """Tell whether no value repeats; None if there are too many rows to know."""
-    texts = [text for text in sketch.sample if text and text not in MARKS]
-    if len(set(texts)) < len(texts):
+    if len(sketch.sample_values) < len(sketch.present):
         return False
     if present > _MOST_ROWS_COMPARED:
         return None
-    value = _null_if_missing(sketch.column)
+    value = _null_if_missing(sketch)
     query = query_rows([], [sketch.column.column_id]).select(exp.Count(this=exp.Distinct(expressions=[value])).as_("n"))
     return int(next(engine.stream(query))[0]) == present
 
@@ -376,6 +396,17 @@ def _find_mesh(engine: Engine, sketch: ColumnSketch, present: int) -> tuple[int,
     heads = dict(engine.stream(query.group_by("h")))
     codes = tuple(sorted(str(code) for code in heads if code is not None))
     return digits, codes, present - sum(int(number) for code, number in heads.items() if code is not None)
+
+
+def _is_headed(sample: Sequence[str]) -> bool:
+    """Tell a column that names a group in its first row only: the first row has a value, few others, all new ones."""
+    present = [value for value in sample if value]
+    return (
+        len(present) > 1
+        and bool(sample[0])
+        and _HEADED * len(present) <= len(sample)
+        and all(map(ne, present, present[1:]))
+    )
 
 
 def _sort_numbers(sketch: ColumnSketch, number_format: str | None) -> list[tuple[Fraction, int]]:

@@ -27,7 +27,8 @@ SUMS = re.compile(
 """The first words of lines that add up others."""
 
 NAMED_SUMS = re.compile(
-    r".+(小計|合計|総計|(地区|[都道府県市区町村年月課係部店])計|\s(sub-?)?totals?)([:(].*)?", re.IGNORECASE
+    r".+(小計|合計|総計|累計|数計|男女計|(地区|[都道府県市区町村年月課係部店])計|\s(sub-?)?totals?)([:(].*)?",
+    re.IGNORECASE,
 )
 """The first words of lines that add up others and name them (北地区 小計); such a line leaves some column blank."""
 
@@ -36,6 +37,7 @@ _UNIT = re.compile(
 )
 _NUMBER = re.compile(r"[¥\\$△▲-]?[0-9][0-9,. /:%年月日-]*[円人%]?")
 _SAMPLE_ROWS = 200  # in which the names are sought: titles and notes are shorter
+_MOST_LINES_OF_NAMES = 5  # that cells merged downwards may tell
 _FILLED = 0.6  # of the columns that a line of names fills, chosen on made-up sheets
 _MOST_LINES_TOLD = 20  # lines that one message lists
 
@@ -209,8 +211,13 @@ def _end_of_names(sample: Sequence[Cells], spread: Sequence[Cells], line: int, m
     """Give the first line below the names: a second line of names belongs to them, a line of units is left out."""
     if line + 2 >= len(sample):
         return line + 1
+    deepest = max((bottom for top, _, bottom, _ in merged if top == line), default=line)
+    if line < deepest < min(line + _MOST_LINES_OF_NAMES, len(sample) - 1) and _are_words(
+        sample[line + 1 : deepest + 1]
+    ):
+        return deepest + 1
     words = [cell for cell in sample[line + 1] if not is_blank(cell)]
-    if not words or not all(isinstance(word, str) and is_word(word) for word in words):
+    if not words or not _are_words([words]):
         return line + 1
     is_under_merged = any(top == line and right > left for top, left, _, right in merged)
     fills_holes = any(is_blank(upper) and not is_blank(lower)
@@ -219,6 +226,12 @@ def _end_of_names(sample: Sequence[Cells], spread: Sequence[Cells], line: int, m
         return line + 1
     below = {tidy_name(cell) for row in sample[line + 2 :] for cell in row if not is_blank(cell)}
     return line + 1 if all(tidy_name(word) in below for word in words) else line + 2
+
+
+def _are_words(lines: Sequence[Cells]) -> bool:
+    """Tell whether lines hold words and blanks only."""
+    cells = [cell for line in lines for cell in line if not is_blank(cell)]
+    return all(isinstance(cell, str) and is_word(cell) for cell in cells)
 
 
 def _name_columns(sample: Sequence[Cells], spread: Sequence[Cells], line: int, first: int) -> Head:

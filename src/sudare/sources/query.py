@@ -37,9 +37,9 @@ def query_rows(
     for stage in zip_longest(*(sql_code.stages for sql_code in sql_codes), fillvalue={}):
         derived = [value.copy().as_(name) for derivations in stage for name, value in derivations.items()]
         rows = exp.select(exp.Star(), *derived).from_(rows.subquery(RAW))
-    query = exp.Select().from_(rows.subquery(RAW))
+    query = exp.Select().from_(rows.subquery(RAW))  # grows in place: a copy for each join would cost their square
     for join in (join for sql_code in sql_codes for join in sql_code.joins):
-        query = query.join(join.lookup.name, on=_is_key(join), join_type="left")
+        query.join(join.lookup.name, on=_is_key(join), join_type="left", copy=False)
     return _without_dropped_rows(query) if has_dropped_rows else query
 
 

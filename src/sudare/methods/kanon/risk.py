@@ -6,6 +6,7 @@ All of it is computed from the true table and stays with the steward.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,8 +104,9 @@ class HomogeneousClasses:
         """Say it without a value of the table."""
         return text(
             "in {classes} classes ({share} of the rows) all rows have the same {name}: it becomes known of"
-            " everyone who is known to be in such a class; to prevent that, ask for --criteria l=2,{name}",
+            " everyone who is known to be in such a class; to prevent that, ask for --criteria {criterion}",
             name=self.attribute,
+            criterion=shlex.quote(f"l=2,{self.attribute}"),
             classes=self.classes,
             share=f"{self.share:.1%}",
         )
