@@ -103,6 +103,14 @@ def test_a_right_method_keeps_its_promise_on_36_million_cells(method: Any) -> No
     assert max(result.worst for result in found) > 0.5
 
 
+@pytest.mark.parametrize("method", [View(epsilon=20), View(rho=10)], ids=["epsilon", "rho"])
+def test_a_right_view_keeps_its_promise_where_it_cuts_bins_into_leaves(method: Any) -> None:
+    found = verdicts(method, schema=FINE, pairs=10)
+
+    assert all(result.holds for result in found)
+    assert max(result.worst for result in found) > 0.9
+
+
 def test_every_unit_relation_and_choice_is_tried() -> None:
     found = list(replay_kind(Table, pairs=1))
 
