@@ -125,6 +125,7 @@ def test_the_two_readmes_show_the_same_commands_and_pictures() -> None:
         "tutorial/in-the-browser",
         "explanations/promise",
         "explanations/threat-model",
+        "explanations/known-limits",
         "explanations/ledger",
         "explanations/glossary",
         "explanations/what-verify-tells",
