@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from sudare.methods.location.device import short_identity
 from sudare.methods.location.device_file import DeviceFile, RepeatUse
 from sudare.methods.location.estimate_files import has_pictures, make_blocks, read_prior, read_regions, write_estimate
 from sudare.methods.location.flow import MatrixFlow, NearbyFlow, make_flow
-from sudare.methods.location.grid import Places, PlaneGrid, PointPlaces
+from sudare.methods.location.grid import ElasticGrid, Places, PlaneGrid, PointPlaces
 from sudare.methods.location.hidden import HiddenMechanism
 from sudare.methods.location.mechanism import FULL_WEIGHT, Mechanism
 from sudare.methods.location.roads import RoadGraph
@@ -576,14 +577,14 @@ def test_pairs_within_reach_give_the_sums_of_the_whole_matrix(kind: str) -> None
 
     near, whole = NearbyFlow.of(law), MatrixFlow.of(law)
 
-    assert near.to_reports(people) == pytest.approx(whole.to_reports(people), rel=0.03, abs=0.01)
+    assert near.to_reports(people) == pytest.approx(whole.to_reports(people), rel=0.05, abs=0.01)
     assert near.to_cells(reports) == pytest.approx(whole.to_cells(reports), rel=0.005)
     assert near.to_reports(people).sum() == pytest.approx(people.sum())
-    assert near.square_to_reports(people[0]) == pytest.approx(whole.square_to_reports(people[0]), rel=0.01, abs=0.01)
-    assert near.square_to_cells(reports[0]) == pytest.approx(whole.square_to_cells(reports[0]), rel=0.01)
+    assert near.square_to_reports(people[0]) == pytest.approx(whole.square_to_reports(people[0]), rel=0.02, abs=0.01)
+    assert near.square_to_cells(reports[0]) == pytest.approx(whole.square_to_cells(reports[0]), rel=0.02)
     assert near.average(np.ones(300), 1.0) == pytest.approx(np.ones(300))
-    assert near.coarsen().to_reports(people) == pytest.approx(near.to_reports(people), rel=0.15)
-    assert near.coarsen().to_reports(people).sum() == pytest.approx(people.sum())
+    chosen = np.array([7, 0, 299])
+    assert near.expect(people[0], chosen) == pytest.approx(whole.to_reports(people)[0, chosen], rel=0.03)
 
 
 def hexagons(side: int, metres: int) -> PointPlaces:
@@ -602,8 +603,50 @@ def test_sums_reach_the_neighbours_of_a_place_however_steep_the_law_is() -> None
 
     moved = np.abs(whole.to_reports(people) - people).sum()
     assert moved > 300
-    for flow in (near, near.coarsen()):
-        assert np.abs(flow.to_reports(people) - whole.to_reports(people)).sum() < 0.01 * moved
+    assert np.abs(near.to_reports(people) - whole.to_reports(people)).sum() < 0.01 * moved
+
+
+@pytest.mark.parametrize("kind", ["points", "roads", "levels"])
+def test_tiles_far_away_count_nearly_as_their_places_do(kind: str) -> None:
+    """An empty half of a map gets its reports from afar: of anybody they would be several times as many or few."""
+    side, people = 30, np.zeros((1, 900))
+    names = tuple(map(str, range(900)))
+    ways = [(k, k + 1, 60_000) for k in range(900) if k % 30 < 29] + [(k, k + 30, 70_000) for k in range(870)]
+    levels = np.where(np.arange(900) % 97, 1000, 300)
+    square60 = PlaneGrid(rows=side, columns=side, cell_height_metres=60, cell_width_metres=60)
+    places: Places = {
+        "points": hexagons(side, 60),
+        "roads": RoadGraph(names=names, edges=tuple(ways)),
+        "levels": ElasticGrid(grid=square60, levels=levels),
+    }[kind]
+    people[0, :450] = np.random.default_rng(4).gamma(0.5, 450, 450)
+    law = device_file(places, "1/100").mechanism
+    assert isinstance(law, Mechanism)
+
+    near, whole = NearbyFlow.of(law), MatrixFlow.of(law).to_reports(people)[0]
+    errors = [flow.to_reports(people)[0] - whole for flow in (near, replace(near, far=0 * near.far))]
+    with_tiles, without = (np.sqrt((error**2 / np.maximum(whole, 1)).mean()) for error in errors)
+
+    assert len(set(near.tile_of)) < 150
+    assert with_tiles < 0.3  # of what chance does to a count
+    assert with_tiles < 0.7 * without
+
+
+def test_places_far_from_all_that_can_be_reported_still_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a lake all reports come from the shore, farther away than sums reach."""
+    monkeypatch.setattr(flow_module, "MANY_PLACES", 300)
+    places = hexagons(25, 130)
+    rows, columns = np.divmod(np.arange(625), 25)
+    weights = np.where(np.hypot(rows - 12, columns - 12) < 10, 0, FULL_WEIGHT)
+    law = replace(device_file(places, "1/80", weights=weights).mechanism, inputs=np.ones(625, dtype=np.bool_))
+    made = replace(device_file(places, "1/80"), mechanism=law)
+    true = np.random.default_rng(1).multinomial(30_000, np.full(625, 1 / 625))
+
+    flow, found = make_flow(law), estimate_people(made, send(made, true, 2)).cells
+
+    assert flow.to_reports(true[None] * 1.0).sum() == pytest.approx(30_000)
+    assert np.isfinite(found.high).all()
+    assert np.average((found.low <= true) & (true <= found.high), weights=true) > 0.9
 
 
 def test_intervals_hold_where_places_lie_far_apart_for_the_law(monkeypatch: pytest.MonkeyPatch) -> None:

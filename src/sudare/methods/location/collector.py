@@ -33,6 +33,7 @@ LEVELS = {
 BLUR = 2.5  # times what steps without a model change in a region: about the blur that is left at a sharp edge
 NARROWEST = 0.5  # people: a region is a whole number of people, and its interval is not told finer than that
 FREE_STEPS = 50  # of expectation maximisation without a model
+MAX_SUSPECTS = 500  # numbers of reports that are looked at more closely
 IMPOSSIBLE_DEVIATIONS, IMPOSSIBLE_EXCESS = 7.0, 30.0  # standard deviations, and reports, beyond what people could cause
 
 
@@ -153,12 +154,19 @@ def find_impossible(flow: ReportFlow, reports: Reals, people: Reals) -> tuple[in
     Neighbouring reports have nearly the same chance from every place, so a single number that comes often by itself was
     forged, or sent many times. A forger who draws by the law, for a place of his choice, cannot be told from a person.
     """
-    expected = flow.to_reports(people[None])[0]
+    suspects = _find_excess(reports, flow.to_reports(people[None])[0])[:MAX_SUSPECTS]
+    if not len(suspects):
+        return ()
+    return tuple(suspects[_find_excess(reports[suspects], flow.expect(people, suspects))].tolist())
+
+
+def _find_excess(reports: Reals, expected: Reals) -> Integers:
+    """Find numbers that came far more often than expected, the greatest excess first."""
     excess = reports - np.maximum(expected, 0.0)
     found = np.flatnonzero(
         (excess > IMPOSSIBLE_EXCESS) & (excess > IMPOSSIBLE_DEVIATIONS * np.sqrt(np.maximum(expected, 1.0)))
     )
-    return tuple(found[np.argsort(-excess[found], kind="stable")].tolist())
+    return found[np.argsort(-excess[found], kind="stable")]
 
 
 def _check_counts(device_file: DeviceFile, reports: Integers) -> Integers:

@@ -56,9 +56,7 @@ LOWER_TAIL_DEGREES, UPPER_TAIL_DEGREES = 1.5, 2.0
 LAW_OF_U = 3.3  # the integral of that law over u / sigma: half of 3.14 above, half of 3.46 below
 EMPTY_CELLS = 0.015  # share of cells that are taken to be empty before any report
 POINTS = 80  # where the law of a cell is evaluated
-HALF_PERSON = (
-    0.5  # a law of real numbers is told as one of whole people: what lies within half a person of an end is in
-)
+HALF_PERSON = 0.5  # people are whole: what lies within half a person of an end of a law of real numbers is in
 SMALL = 1e-9
 ROOT_DEGREE = 8
 # of sqrt((1 - t) / 2) in Chebyshev's polynomials: its square is off by .003 at most
@@ -84,8 +82,8 @@ def fit_town(
     flow: ReportFlow, reports: Reals, *, cells: Booleans, start: Reals, tail: float, simulation: Simulation
 ) -> FittedTown:
     """Estimate people in every cell; `tail` is the share of a law beyond each end of an interval."""
-    roughness, room = choose_roughness(flow.coarsen(), reports, cells, start, simulation)
     base = find_base(flow, reports, cells, start)
+    roughness, room = choose_roughness(flow, reports, base, cells, start, simulation)
     log_ratio, rate = _find_likeliest(flow, reports, base, cells, np.log1p(roughness))
     expected = _at_least(flow.to_reports(rate[None])[0])
     gain = flow.to_cells((reports / expected)[None])[0]
@@ -142,7 +140,7 @@ def find_base(flow: ReportFlow, reports: Reals, cells: Booleans, start: Reals) -
 
 
 def choose_roughness(
-    flow: ReportFlow, reports: Reals, cells: Booleans, start: Reals, simulation: Simulation
+    flow: ReportFlow, reports: Reals, base: Reals, cells: Booleans, start: Reals, simulation: Simulation
 ) -> tuple[float, float]:
     """Choose the roughness with which simulated towns depart from their base as much as this one does from its own.
 
@@ -150,7 +148,6 @@ def choose_roughness(
     could as well be any other: log roughness then is mostly the usual one. The second number is by how much it may be
     larger.
     """
-    base = find_base(flow, reports, cells, start)
     roughness, explained = 1.0, 0.0
     for number in range(len(ROUND_POWERS)):
         sigma = np.sqrt(np.log1p(roughness))
@@ -190,14 +187,13 @@ def find_smooth_town(
     seen = reports - held_out
     if not (seen.any() and held_out.any()):
         return None
-    near = flow.coarsen()
-    base = find_base(near, seen, cells, start)
-    rough = _find_likeliest(near, seen, base, cells, np.log1p(roughness))[1]
-    best, chosen = _foresee(near, rough, held_out), None
+    base = find_base(flow, seen, cells, start)
+    rough = _find_likeliest(flow, seen, base, cells, np.log1p(roughness))[1]
+    best, chosen = _foresee(flow, rough, held_out), None
     people, before = start, 0
     for steps in SMOOTH_STEPS:
-        people = maximise_expectation(near, seen, people, steps=steps - before)
-        found, before = _foresee(near, people, held_out), steps
+        people = maximise_expectation(flow, seen, people, steps=steps - before)
+        found, before = _foresee(flow, people, held_out), steps
         if found > best:
             best, chosen = found, steps
     return None if chosen is None else maximise_expectation(flow, reports, start, steps=chosen)
@@ -274,7 +270,7 @@ def _draw_around(flow: ReportFlow, rate: Reals, variance: Reals, expected: Reals
     People are known better than rates where reports hardly blur: who sent a report is drawn by its own law, so that
     given the rates a cell has rate * A'(reports / expected) people on average and `split` around it.
     """
-    shape, flow = (DRAWS, len(rate)), flow.coarsen()
+    shape = DRAWS, len(rate)
     rates = (simulation.normal(shape) * np.sqrt(variance)).astype(np.float32)
     noise = (simulation.normal((DRAWS, len(expected))) * np.sqrt(expected)).astype(np.float32)
     solved = _solve(flow, expected, variance, flow.to_reports(rates) + noise, tolerance=1e-2, most=45)
@@ -310,7 +306,6 @@ def _draw_senders(flow: ReportFlow, rate: Reals, expected: Reals, simulation: Si
 
 def _solve(flow: ReportFlow, noise: Reals, variance: Reals, right: Samples, *, tolerance: float, most: int) -> Samples:
     """Solve (diag(noise) + A diag(variance) A') x = right for every row, by conjugate gradients in 32-bit floats."""
-    flow = flow.coarsen()
     inverse = (1 / (noise + np.maximum(flow.square_to_reports(variance), 0.0))).astype(np.float32)
     rough_noise, rough_variance, residual = (values.astype(np.float32) for values in (noise, variance, right))
     solved = np.zeros_like(residual)
@@ -397,7 +392,7 @@ class CellLaw:
 
     def find_ends(self, tail: Reals) -> tuple[Reals, Reals]:
         """Give the number that a share `tail` of cells is below, and the one that such a share of people is above."""
-        share = np.maximum(LOWER_SHARE * tail - self.empty, 0.0) / (1 - self.empty)
+        share = np.maximum(LOWER_SHARE * tail - self.empty, 0.0) / np.maximum(1 - self.empty, SMALL)
         low = np.where(share > 0, np.exp(self._find_quantile(self.chances, share)), 0.0)
         by_people = self.chances * np.exp(self.logarithms - self.logarithms[:, -1:])
         by_people /= np.maximum(by_people.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)

@@ -34,6 +34,7 @@ RINGS = 11  # beyond reach, each a 20th of it wide; the last one has no end
 CHUNK = 2**23  # pairs in one block of a sum
 TILE_SHARE, WIDE_TILE_SHARE = 0.35, 1.0  # radius of a tile, as a share of reach; wide where the rest is not bounded
 POINT_BLOCK = 2_000  # points that are searched at once
+GOLDEN_RATIO = 0.6180339887498949  # multiples of it, modulo 1, put places into an order without a pattern
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,7 +109,6 @@ def find_nearby(places: Places, beta: float) -> NearbyPairs:
 
 
 SAMPLED_PLACES = 24  # around which places are counted before pairs are searched
-WHOLE_REACH = 2.5  # times the reach of an estimate of 8 decays: farther ones are 2e-9 of a place's own
 
 
 def require_few_pairs(places: Places, beta: float, most: int = MAX_PAIRS) -> None:
@@ -135,18 +135,6 @@ def count_pairs(places: Places, beta: float) -> int:
     return int(counts.mean() * places.size / 2)
 
 
-def share_beyond(places: Places, beta: float, weights: Reals, reach: float) -> float:
-    """Estimate which share of the reports of a place comes from beyond reach, by some places that can be reported."""
-    able = np.flatnonzero(weights > 0)
-    sample = able[np.unique(np.linspace(0, len(able) - 1, SAMPLED_PLACES).astype(np.int64))]
-    shares = []
-    for cell in sample.tolist():
-        metres = _find_metres(places, cell, WHOLE_REACH * reach)
-        terms = weights * np.exp(-beta * metres)
-        shares.append(float(terms[metres > reach].sum() / terms.sum()))
-    return float(np.mean(shares))
-
-
 def find_spacing(places: Places) -> float:
     """Give how far the nearest other place is, usually, in metres."""
     if isinstance(places, RoadGraph):
@@ -156,8 +144,8 @@ def find_spacing(places: Places) -> float:
     return float(np.median([row[row > 0].min() for row in rows]))
 
 
-def _find_metres(places: Places, cell: int, most: float) -> Reals:
-    """Give the distances from a cell; on roads those above `most` may be infinite."""
+def find_metres(places: Places, cell: int, most: float) -> Reals:
+    """Give the distances from a cell; on roads those above `most` are infinite."""
     if not isinstance(places, RoadGraph):
         return distances_from(places, cell)
     from scipy.sparse.csgraph import dijkstra
@@ -179,6 +167,65 @@ def search_nearby(places: Places, reach: float) -> Any:
     return near.make_symmetric()
 
 
+def gather_tiles(metres: Any, radius: float) -> tuple[Integers, Integers]:
+    """Give the middles of tiles, no two within `radius` of each other, and for every place the tile it is in.
+
+    Each place is in the tile of the nearest middle. `metres` holds the distances up to radius at least, both ways.
+    """
+    size = metres.shape[0]
+    tile_of, nearest = np.full(size, -1), np.full(size, np.inf)
+    middles: list[int] = []
+    for place in np.argsort(np.arange(size) * GOLDEN_RATIO % 1).tolist():  # rows in turn would make a lattice
+        if tile_of[place] >= 0:
+            continue
+        row = slice(metres.indptr[place], metres.indptr[place + 1])
+        others, lengths = metres.indices[row], metres.data[row]
+        is_closer = (lengths <= radius) & (lengths < nearest[others])
+        nearest[others[is_closer]], nearest[place] = lengths[is_closer], 0.0
+        tile_of[others[is_closer]] = tile_of[place] = len(middles)
+        middles.append(place)
+    return np.array(middles), tile_of
+
+
+def search_between(places: Places, chosen: Integers, reach: float) -> Any:
+    """Give the distances between these places, up to so many metres, as a sparse matrix, both ways."""
+    from scipy.sparse import csr_matrix, vstack
+
+    if isinstance(places, RoadGraph):
+        return _search_roads_between(places, chosen, reach)
+    if isinstance(places, PointPlaces):
+        rows = list(_search_all_points(places.points[chosen], reach))
+        upper = csr_matrix((rows[0][2], rows[0][1], np.concatenate([[0], np.cumsum(rows[0][0])])), (len(chosen),) * 2)
+        return (upper + upper.T).tocsr()
+    parts = []
+    for cell in chosen.tolist():
+        metres = places.metres(cell)[chosen]
+        parts.append(csr_matrix(np.where(metres <= reach, metres, 0.0)))
+    return vstack(parts, format="csr")
+
+
+def _search_roads_between(roads: RoadGraph, chosen: Integers, reach: float) -> Any:
+    """Search tile by tile, as all pairs are."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import dijkstra
+
+    matrix, limit, size = roads.both_ways(), int(reach * 1000), len(chosen)
+    number, is_open, found = np.full(roads.size, -1), np.zeros(roads.size, dtype=np.bool_), []
+    number[chosen], is_open[chosen] = np.arange(size), True
+    for middle in chosen.tolist():
+        if not is_open[middle]:
+            continue
+        from_middle = dijkstra(matrix, indices=middle, limit=2 * limit)
+        tile, around = np.flatnonzero(is_open & (from_middle <= limit)), np.flatnonzero(np.isfinite(from_middle))
+        is_open[tile] = False
+        others = np.flatnonzero(number[around] >= 0)
+        lengths = dijkstra(matrix[around][:, around], indices=np.searchsorted(around, tile), limit=limit)[:, others]
+        rows, columns = np.nonzero((lengths > 0) & (lengths <= limit))
+        found.append((number[tile][rows], number[around[others]][columns], lengths[rows, columns] / 1000))
+    at, to, metres = (np.concatenate(part) for part in zip(*found, strict=True))
+    return coo_matrix((metres, (at, to)), shape=(size, size)).tocsr()
+
+
 @functools.lru_cache(maxsize=1)
 def _kept_pairs(places: Any) -> list[NearbyPairs]:
     return []
@@ -190,7 +237,7 @@ def _search(places: Places, reach: float, *, is_bounded: bool = True) -> NearbyP
         return _search_roads(places, reach, is_bounded=is_bounded)
     rows: Rows
     if isinstance(places, PointPlaces):
-        rows = _search_points(places, reach) if is_bounded else _search_all_points(places, reach)
+        rows = _search_points(places, reach) if is_bounded else _search_all_points(places.points, reach)
     else:
         rows = _search_rows(places, reach)
     counts, others, lengths = _gather(rows, places.size)
@@ -246,18 +293,18 @@ def _search_points(places: PointPlaces, reach: float) -> Rows:
         yield counts, found["j"][order], found["v"][order]
 
 
-def _search_all_points(places: PointPlaces, reach: float) -> Rows:
+def _search_all_points(millimetres: Integers, reach: float) -> Rows:
     """Search all points at once, which takes half the time and more memory; lengths may differ in the last digit."""
     from scipy.sparse import csr_matrix
     from scipy.spatial import cKDTree
 
-    points = places.points.astype(np.float64) / 1000
+    points, size = millimetres.astype(np.float64) / 1000, len(millimetres)
     tree = cKDTree(points)
-    _check_pairs(int(tree.count_neighbors(tree, reach) - places.size) // 2, places.size, MAX_FULL_PAIRS)
+    _check_pairs(int(tree.count_neighbors(tree, reach) - size) // 2, size, MAX_FULL_PAIRS)
     pairs = tree.query_pairs(reach, output_type="ndarray").T
     squares = sum((axis[pairs[0]] - axis[pairs[1]]) ** 2 for axis in np.ascontiguousarray(points.T))
     lengths = np.sqrt(squares)
-    upper = csr_matrix((lengths, pairs), shape=(places.size, places.size))
+    upper = csr_matrix((lengths, pairs), shape=(size, size))
     yield np.diff(upper.indptr), upper.indices, upper.data
 
 
