@@ -99,11 +99,6 @@ class KeyPlaces:
         """
         return self.line_at(self.offset_of(trail))
 
-    def text_of_line(self, line: int) -> str:
-        """Give a line without its end."""
-        end = self._starts[line] - 1 if line < len(self._starts) else len(self.text)
-        return self.text[self._starts[line - 1] : end]
-
 
 def parse(text: str) -> tuple[dict[str, Any], KeyPlaces]:
     """Give the values of a text, decimals exact, and the place of everything; SyntaxStop where it is not TOML.

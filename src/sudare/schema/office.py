@@ -105,15 +105,6 @@ def read_number_format(example: str) -> NumberFormat:
     return NumberFormat(prefix=match["prefix"].strip(), group=group, point=point, suffix=match["suffix"])
 
 
-def read_office_number(value: object, example: str) -> Fraction | float | None:
-    """Read a raw number written as the example shows; what is no text is read as it is.
-
-    >>> read_office_number("1,234円", "1,234円"), read_office_number(7, "1,234円")
-    (Fraction(1234, 1), Fraction(7, 1))
-    """
-    return read_number_format(example).read(value) if isinstance(value, str) else to_number(value)
-
-
 _LEADING_ZERO = re.compile(r"0[0-9]+")
 _CURRENCY = re.compile(r"[¥\\$€£₩]|US\$|円|")
 _UNIT = re.compile(

@@ -85,11 +85,6 @@ def matches_pattern(text: Expression, pattern: str) -> Expression:
     return exp.RegexpLike(this=text, expression=exp.Literal.string(f"^({pattern})$"))
 
 
-def contains_pattern(text: Expression, pattern: str) -> Expression:
-    """Tell whether a pattern occurs somewhere in a text."""
-    return exp.RegexpLike(this=text, expression=exp.Literal.string(pattern))
-
-
 def is_null(value: Expression) -> Expression:
     """Tell whether there is no value."""
     return exp.Is(this=value, expression=exp.null())

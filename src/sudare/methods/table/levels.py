@@ -245,7 +245,7 @@ def read_shares(written: tuple[str, ...], layout: LeafLayout) -> LevelShares:
     if not is_fit or (number > 1 and len(parts[0]) > 1):
         raise ParameterError(
             "shares ({written}) must be {levels} positive numbers that add up to 1, from the largest sums to the cells;"
-            " below the first level of a map there may be three or six, from thin to dense squares, as 1/4|1/8|1/50",
+            " below the first level of a map there may be 3, 6 or 12, from thin to dense squares, as 1/4|1/8|1/50",
             written=", ".join(written),
             levels=levels,
         )

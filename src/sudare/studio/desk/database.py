@@ -220,11 +220,6 @@ def _explained() -> Iterator[None]:
         raise RequestError("the database keeps no desk; make one with `sudare desk create`") from None
 
 
-def is_server(address: str) -> bool:
-    """Tell an address of a server from a path."""
-    return address.startswith(("postgresql://", "postgres://"))
-
-
 def check_address(address: str) -> str:
     """Check an address; one with a password is refused, since it is kept in the folder of the desk.
 
