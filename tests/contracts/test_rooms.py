@@ -16,6 +16,7 @@ import sudare
 from sudare.noise import Rng
 
 SOURCE = Path(sudare.__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
 
 # A room may import itself and the rooms of earlier lines; rooms on one line do not see each other.
 ORDER = (
@@ -298,6 +299,21 @@ def _logic_at_the_front_door(door: Path) -> list[str]:
         if not (is_name or is_lookup or is_typing):
             found.append(f"__init__.py:{node.lineno}: the front door holds names, no logic")
     return found
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/explanations/rooms.md"])
+def test_pages_tell_the_rooms_in_the_order_of_their_imports(page: str) -> None:
+    told = re.search(r"Imports point one way: `(.*?)`", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = [tuple(line.split(", ")) for line in re.sub(r"\s+", " ", told[1]).split(" <- ")] if told else []
+
+    assert lines == [line for line in ORDER if line[0] not in ("scratch", "atomic", "__main__")]
+
+
+def test_the_page_of_rooms_has_a_row_for_each() -> None:
+    page = (ROOT / "docs/explanations/rooms.md").read_text(encoding="utf-8")
+    rooms = {room for line in ORDER for room in line} - {"errors", "scratch", "atomic", "app", "__main__"}
+
+    assert sorted(room for room in rooms if not re.search(rf"^\|.*`{room}/`", page, flags=re.MULTILINE)) == []
 
 
 def test_imports_point_one_way_and_every_wall_stands() -> None:
