@@ -43,7 +43,7 @@ def _fit_curvature(centre: Reals, raw: Reals, weight: Reals) -> float:
 
 GRID_STEP = 0.5  # of the prior, in standard deviations of the noise
 LARGEST_SHRUNK = 24.0  # standard deviations of the noise: larger values are kept as they are
-EM_ROUNDS = 80
+EM_ROUNDS = 80  # in which the prior is learned
 VALUES_PER_STEP = 8  # values are rounded to this part of a grid step
 DENSITY_POINTS = 2**13  # at which the density of the noise is tabulated
 

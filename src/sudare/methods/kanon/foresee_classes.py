@@ -22,7 +22,7 @@ from sudare.methods.kanon.pairs import MAX_CLASSES, PairCounts
 from sudare.methods.kanon.request import RequestOption
 from sudare.schema.arrays import Reals
 
-FIT_ROUNDS = 12
+FIT_ROUNDS = 12  # of iterative proportional fitting, at most; it ends before where FIT_TOLERANCE is reached
 FIT_TOLERANCE = 0.05  # rows by which a fitted table may miss its count
 LEAST_MEAN = 1e-6  # rows of a class below which it is taken to be empty
 LEAST_BREAKING = 1e-4  # classes

@@ -57,7 +57,7 @@ LAW_OF_U = 3.3  # the integral of that law over u / sigma: half of 3.14 above, h
 EMPTY_CELLS = 0.015  # share of cells that are taken to be empty before any report
 POINTS = 80  # where the law of a cell is evaluated
 HALF_PERSON = 0.5  # people are whole: what lies within half a person of an end of a law of real numbers is in
-SMALL = 1e-9
+SMALL = 1e-9  # people: nothing is divided by less
 ROOT_DEGREE = 8
 # of sqrt((1 - t) / 2) in Chebyshev's polynomials: its square is off by .003 at most
 _ANGLES = np.pi * (np.arange(ROOT_DEGREE + 1) + 0.5) / (ROOT_DEGREE + 1)

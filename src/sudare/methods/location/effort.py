@@ -1,7 +1,7 @@
 """How long a map takes to make, told before the work: from its cells, its pairs within reach and the mode.
 
 CPU seconds of one thread for each cell (planes) or pair (other maps), measured on maps of 225 to a million cells of
-100 m at 0.004 to 0.02 per metre (docs/explanations/location.md). Times go with the square of the cells where a whole
+100 m at 0.004 to 0.02 per metre (docs/measurements/location.md). Times go with the square of the cells where a whole
 table of distances is used. A guess of seconds, so that it is told as a word.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sudare.methods.location.capped_large import MAX_OTHER_CELLS
 from sudare.methods.location.grid import Places, PlaneGrid
 from sudare.methods.location.kernel import MAX_DENSE_CELLS
+from sudare.methods.location.near import MAX_PROGRAMME_CELLS
 from sudare.methods.location.nearby import count_pairs
 from sudare.text import Text, text
 
@@ -22,7 +23,6 @@ PER_CELL = {"grid": 1e-5, "weighted": 1e-5, "sharp": 1e-4, "fair": 1e-3, "near":
 PER_PAIR = {"grid": 3e-7, "weighted": 3e-7, "sharp": 4e-6, "fair": 1.5e-5, "near": 2e-6, "capped": 1.5e-5}
 PER_PAIR_BY_WEIGHTS = 2.5e-6  # of fair with a prior on the largest maps, which has weights alone
 PER_PROGRAMME = 3e-6  # for each cell cubed: near and fair with a prior on small maps
-PROGRAMME_CELLS = 260
 SHORT, LONG = 30.0, 120.0  # seconds below which nothing is said, and from which minutes are told
 
 
@@ -30,7 +30,7 @@ def estimate_seconds(method: Location) -> float:
     """Estimate the CPU seconds of making and measuring a map, to within a factor of about three."""
     places = method.places
     mode = "capped" if method.mode == "fair" and method.prior is not None else method.mode
-    if mode in ("near", "capped") and places.size <= PROGRAMME_CELLS:
+    if mode in ("near", "capped") and places.size <= MAX_PROGRAMME_CELLS:
         return PER_PROGRAMME * places.size**3
     if isinstance(places, PlaneGrid):
         are_named = mode == "sharp" and method.inputs == "all" and method.weights is not None  # reports of the sea

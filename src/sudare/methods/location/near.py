@@ -35,7 +35,7 @@ from sudare.methods.location.tight import certify_epsilon
 from sudare.methods.location.weights import build_sharp_for_inputs
 from sudare.schema.arrays import Booleans, Integers, Reals
 
-MAX_PROGRAMME_CELLS = 260
+MAX_PROGRAMME_CELLS = 260  # the programme takes seconds in proportion to their cube (PER_PROGRAMME of `effort`)
 MAX_ROUNDS = 14  # of solving and pricing
 MAX_POINTS = 8  # cones that are joined to one shape
 MIN_GAIN = 4e-4  # share of the expected distance below which a round is the last

@@ -63,7 +63,7 @@ class Stage:
         return sums
 
 
-LONG_ROW = 48
+LONG_ROW = 48  # children of a group, without order: so many are explained by a prior that is learned from them
 
 
 def stages(schema: Schema) -> list[Stage]:

@@ -39,7 +39,7 @@ DrawTable = Callable[[Counts, Rng], Counts]
 
 MOST_ROWS = 10**12
 CELLS = 20_000  # filled cells of the made-up table, at most
-CENTRES = 50
+CENTRES = 50  # places around which the filled cells of the made-up table lie
 SPREAD = 64  # a cluster is about so small a part of every attribute
 
 

@@ -134,9 +134,9 @@ def combine(first: OneWay, second: OneWay) -> OneWay:
 # Everything here is post-processing: it sees noisy numbers only.
 
 
-SWEEPS = 20
+SWEEPS = 20  # over all measured tables
 FULL_SWEEPS = 10  # with whole steps; then steps shrink, which averages tables that contradict each other
-LAST_STEP = 0.13
+LAST_STEP = 0.13  # of a whole one, in the last sweep
 LEAST_SHARE_OF_INDEPENDENCE = 1e-3  # of what independence would give
 MARGIN_ROUNDS = 12
 NEAREST_ROUNDS = 15

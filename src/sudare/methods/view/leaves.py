@@ -36,7 +36,7 @@ SHIFT_DEVIATION = 0.2  # of the grain: 95 % reach from whole numbers to numbers 
 MOST_FINE_CELLS = 100_100  # of one attribute: what a source is asked to tell apart
 MOST_FINE_CELLS_TOGETHER = 400_000
 MOST_FINE_CELLS_OF_REALS = 4_000  # numbers without a grain: engines compare them with every edge
-FEWEST_FINE_CELLS = 256
+FEWEST_FINE_CELLS = 256  # of one attribute, however many there are
 
 
 @dataclass(frozen=True, slots=True, eq=False)
