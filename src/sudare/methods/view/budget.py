@@ -40,6 +40,9 @@ LEAST_SIGNAL_BEYOND = 800  # records over the noise of a cell of theirs, from wh
 EXTRAS_IF_CLEAR = Fraction(3, 2)  # of the forest's pairs: where groups of attributes depend on each other, more are off
 MOST_PAIRS_BEYOND = 5_000
 LEAST_STRENGTH = Fraction(1, 10**6)
+POWER_OF_LENGTH = Fraction(
+    9, 20
+)  # of a histogram's share; of 1/3 and this, on Adult, its numbers, traffic, electricity
 FEWEST_BINS = 4
 MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would fit into a clique
 LONG_TABLE = 600  # cells: a longer table of a pair takes no more than MOST_WEIGHT_OF_LONG or a usual one
@@ -361,15 +364,19 @@ def bins_wanted(records: float, epsilon: float, attributes: int) -> int:
 def by_size(
     amount: Fraction, sizes: Sequence[int], *, steps: Literal[1, 3] = 3, currency: Currency = EPSILON
 ) -> list[Fraction]:
-    """Split an amount of pure epsilon in proportion to the cube root of tables' sizes; of rho with the same weights.
+    """Split an amount of pure epsilon in proportion to a power of tables' sizes; of rho with the same weights.
 
-    The noise of a range grows with the root of how many values it takes, so the cube root makes the squares of all
-    noise least. It is rounded to `steps` in a doubling, so that few laws of noise are needed.
+    The noise of a range grows with the root of how many values it takes, so the cube root, which tables of pairs have,
+    makes the squares of all noise least. If long attributes are asked about more often, as when all ranges count alike,
+    they need more: histograms have the power POWER_OF_LENGTH. It is rounded to `steps` in a doubling, so that few laws
+    of noise are needed.
 
-    >>> by_size(Fraction(1), [1, 8, 8])
+    >>> by_size(Fraction(1), [1, 8, 8], steps=1)
     [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
+    >>> by_size(Fraction(1), [1, 100])
+    [Fraction(1, 9), Fraction(8, 9)]
     """
-    weights = [_root(size, steps) for size in sizes]
+    weights = [_weigh_size(size, steps) for size in sizes]
     if steps == 3:
         weights = _weigh_lists(weights, sizes)
     else:
@@ -391,9 +398,10 @@ def _weigh_lists(weights: Sequence[Weight], sizes: Sequence[int], *, least: int 
     ]
 
 
-def _root(size: int, steps: Literal[1, 3]) -> Fraction:
-    """About the cube root: 1, 5/4, 8/5, 2, ... or, in whole doublings, 1, 2, 4."""
+def _weigh_size(size: int, steps: Literal[1, 3]) -> Fraction:
+    """About the power of the size: 1, 5/4, 8/5, 2, ... or, in whole doublings, 1, 2, 4."""
     doublings = round(max(0, (size * size - 1).bit_length()) / 2)  # about log2(size)
     if steps == 1:
         return Fraction(2) ** round(doublings / 3)
-    return Fraction(2) ** (doublings // 3) * (1, Fraction(5, 4), Fraction(8, 5))[doublings % 3]
+    thirds = round(3 * POWER_OF_LENGTH * doublings)
+    return Fraction(2) ** (thirds // 3) * (1, Fraction(5, 4), Fraction(8, 5))[thirds % 3]
