@@ -88,6 +88,16 @@ def test_missing_numbers_stay_missing(tmp_path: Path) -> None:
     assert found[2] == 3
 
 
+def test_a_run_over_midnight_does_not_tell_how_long_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sudare.privacy.spend.read_clock", lambda: "2026-01-31T23:59:59.900000Z")
+    schema = sd.Schema(name="pets", attributes=(sd.Attribute(name="pet", domain=sd.Values(("cat", "dog"))),))
+    (tmp_path / "pets.csv").write_text("pet\ncat\ndog\n")
+    with sd.open(tmp_path / "pets.csv", schema) as source:
+        told = sd.Microdata(epsilon=1).publish(source).certificate
+
+    assert (told.created, [spend["time"] for spend in told.spends]) == ("2026-01-31", ["2026-01-31"])
+
+
 @pytest.mark.parametrize("file_format", ["parquet", "csv"])
 def test_a_release_tells_days_and_no_times(tmp_path: Path, file_format: str) -> None:
     """Neither a text nor the times of files tell when in the day it was made, so nobody learns how long it took."""

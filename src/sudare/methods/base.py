@@ -366,7 +366,7 @@ class Method(metaclass=Renaming):
             expected_error=dict(plan.expected_error),
             measures=dict(payload.measures),
             versions=versions(self.name),
-            created=datetime.datetime.now(datetime.UTC).date().isoformat(),
+            created=_tell_made_day(spends),
             private=private,
             ledger_head=spends[-1].head if spends else None,
         )
@@ -463,6 +463,14 @@ def _check_plan(plan: Plan) -> None:
     """Refuse a plan that promises differential privacy and does not pay for it, or pays for something else."""
     if isinstance(plan.promise, DifferentialPrivacy) != bool(plan.parts):
         raise ParameterError("a plan must spend for differential privacy, and for nothing else; please report it")
+
+
+def _tell_made_day(spends: Sequence[Spend]) -> str:
+    """Tell the day of the spend, which is before the draw: today's would tell of a run over midnight how long it took.
+
+    Where nothing is spent it is today, UTC.
+    """
+    return spends[-1].time[:10] if spends else datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def _final_plan(plan: Plan, payload: Payload) -> Plan:
