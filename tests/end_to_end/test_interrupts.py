@@ -156,15 +156,19 @@ def test_an_interrupt_after_any_change_of_the_file_system_leaves_a_whole_release
     assert sudare("ledger", "verify", "members.ledger").code == 0
 
 
-def test_a_real_signal_from_outside_ends_with_the_line_or_after_the_work(place: Path, ready: set[str]) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_real_signal_from_outside_ends_with_the_line_or_after_the_work(
+    place: Path, ready: set[str], number: signal.Signals, code: int
+) -> None:
+    """`timeout`, systemd and Kubernetes send SIGTERM; the rows that a publish keeps beside its output stayed there."""
     (place / "spill").mkdir()
     publishing = start([*ENTRIES["module"], *PUBLISH, "--spill-directory", "spill"], cwd=place)
     while publishing.poll() is None and not any((place / "spill").iterdir()):  # until the table is being opened
         time.sleep(0.001)
-    publishing.send_signal(signal.SIGINT)
+    publishing.send_signal(number)
     _, err = publishing.communicate()
     is_whole = (place / "release" / "certificate.json").exists()
 
-    assert (publishing.returncode, err.strip()) == ((0, "") if is_whole else (1, LINE))
+    assert (publishing.returncode, err.strip()) == ((0, "") if is_whole else (code, LINE))
     assert {path.name for path in place.iterdir()} == {*ready, "spill", *(["release"] if is_whole else [])}
     assert list((place / "spill").iterdir()) == []

@@ -18,18 +18,41 @@ def main(argv: list[str] | None = None) -> int:
     sudare ...
     0
     """
+    is_told_to_end = [False]
     if argv is None:  # a process of ours: threads that wait by spinning double the CPU time of linear algebra or worse
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    interrupts: Interrupts | None = None
     try:
         from sudare.cli.interrupt import Interrupts
 
         with Interrupts(is_last=argv is None) as interrupts:
+            if argv is None:
+                _follow_at_exit(is_told_to_end)
             line, code = _run(argv, interrupts)
     except KeyboardInterrupt:
         line, code = _interrupted(), 1
     if line:
         print(f"sudare: {_make_readable(line)}", file=sys.stderr)  # noqa: T201
+    if argv is None and code and interrupts is not None:
+        is_told_to_end[0] = interrupts.is_told_to_end
     return code
+
+
+def _follow_at_exit(is_told_to_end: list[bool]) -> None:
+    """Have the last act at exit, behind what removes files, be the one that ends the process as it was told to."""
+    import atexit
+
+    atexit.register(_end_by_signal_if, is_told_to_end)
+
+
+def _end_by_signal_if(is_told: list[bool]) -> None:
+    """End as a process ends that was told to (SIGTERM): services and schedulers look at how it ended."""
+    if is_told[0]:
+        import signal
+
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.raise_signal(signal.SIGTERM)  # Interrupts gave it back to the system
 
 
 LONGEST_LINE = 3000  # characters of a refusal; a longer one quotes something endless

@@ -1,5 +1,8 @@
 """Ctrl-C ends a command with one line and exit code 1, wherever it strikes.
 
+A request to end (SIGTERM, as `timeout`, systemd and Kubernetes send it) is taken as one, so that no file with rows is
+left; then the process ends by that signal, as whoever sent it expects.
+
 Python calls a handler between two steps of the main thread, and KeyboardInterrupt is raised right there. That fails
 
 - while a module loads: a half-loaded native module aborts the process, or raises an error of its own;
@@ -45,6 +48,7 @@ class Interrupts:
 
     def __init__(self, *, is_last: bool = False) -> None:
         self.noted = False
+        self.is_told_to_end = False  # by SIGTERM
         self.last_line = "sudare: interrupted"  # shown when pressed again
         self._is_last = is_last  # the process ends afterwards: nothing is left that an interrupt could stop
         self._is_open = self._is_raised = False
@@ -63,6 +67,9 @@ class Interrupts:
             self._is_open = False
             return self
         sys.unraisablehook = self._handle_unraisable
+        self._ends_by_default = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        if self._ends_by_default:  # else somebody handles it, or a parent asked to ignore it
+            signal.signal(signal.SIGTERM, self._handle_end)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -70,7 +77,13 @@ class Interrupts:
             with self._closing:
                 self._is_open = False
                 signal.signal(signal.SIGINT, signal.SIG_IGN if self._is_last else self._handler_before)
+                if self._ends_by_default:
+                    signal.signal(signal.SIGTERM, signal.SIG_DFL)
             sys.unraisablehook = self._hook_before
+
+    def _handle_end(self, number: int, frame: FrameType | None) -> None:
+        self.is_told_to_end = True
+        self._handle(number, frame)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._is_second_look:
