@@ -175,6 +175,18 @@ def test_an_empty_or_broken_parquet_file_is_refused(tmp_path: Path) -> None:
     assert "damaged" in refusal(path)
 
 
+def test_bytes_that_are_no_text_are_told_as_such(tmp_path: Path) -> None:
+    """A Parquet file with a column of bytes was called damaged, a text with a byte 0 one of another encoding."""
+    parquet, text = tmp_path / "a.parquet", tmp_path / "a.csv"
+    pq.write_table(pa.table({"sex": ["F"] * 9, "photo": [b"\xff\xd8"] * 9}), parquet)
+    text.write_bytes(b"sex,age\nF,3\nM,\0\n")
+
+    with pytest.raises(SourceError, match=r"a column of .* holds bytes that are no text in UTF-8"):
+        sources.propose_schema(parquet)
+    with pytest.raises(SourceError, match=r"line 3 of .* holds a byte 0"):
+        sources.propose_schema(text)
+
+
 def test_an_unknown_column_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "a.csv", ROWS, head=("sex", "years", "name"))
     told = refusal(path)

@@ -19,6 +19,7 @@ import sudare as sd
 from sudare.errors import ParameterError, ReleaseError
 from sudare.releases import Certificate, Coded, Frame, Release
 from sudare.releases.certificate import describe_error, write_chapters
+from sudare.releases.frame import check_names
 from sudare.verify.checks import verify_release
 
 LABELS = np.array(["[0,5)", "東京,都", 'a "b"', None], dtype=object)
@@ -263,6 +264,11 @@ def test_a_directory_named_like_a_pattern_is_read_itself(tmp_path: Path) -> None
 def test_names_that_differ_in_case_only_are_refused() -> None:
     with pytest.raises(ReleaseError, match="differ in case only"):
         Frame({"a": np.arange(2), "A": np.arange(2)})
+
+
+def test_an_attribute_that_is_called_as_a_column_of_the_method_is_told_so() -> None:
+    with pytest.raises(ReleaseError, match="two columns of the release would be called count"):
+        check_names(["sex", "count", "count"])
 
 
 def test_columns_of_different_lengths_are_refused() -> None:

@@ -45,7 +45,12 @@ def check_names(names: Sequence[str]) -> None:
     """
     seen: dict[str, str] = {}
     for name in names:
-        if (folded := name.casefold()) in seen:
+        if seen.get(folded := name.casefold()) == name:
+            raise ReleaseError(
+                "two columns of the release would be called {name}: the method writes one itself; rename the attribute",
+                name=name,
+            )
+        if folded in seen:
             raise ReleaseError(
                 "columns {first} and {second} differ in case only, which the file cannot hold; rename one",
                 first=seen[folded],

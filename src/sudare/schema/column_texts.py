@@ -23,6 +23,7 @@ MOST_WORDS = 3  # different words among the numbers of a column that are marks o
 LEAST_NUMBERS = 20  # different numbers beside them: words among fewer are values as these are
 LONGEST_WORD = 20  # characters of such a word
 SHARE_OF_CODES = 0.95  # of the texts of a column that must be mesh codes; the rest are slips and marks
+MISSING_CODES = frozenset(-int(digit * length) for digit in "789" for length in (2, 3, 4, 5))  # of surveys
 MOST_CLASSES = 30  # different texts that are taken for classes in order, such as 20-29
 GRAINS = tuple(
     Fraction(step)
@@ -90,6 +91,22 @@ def find_words(texts: Sequence[str]) -> tuple[str, ...]:
     return words if is_read else ()
 
 
+def find_missing_codes(texts: Sequence[str]) -> tuple[str, ...]:
+    """Find the codes of surveys for missing answers (-99), by the rows of a sample.
+
+    They are the only numbers below 0, and each has several rows, so that no measurement gives them.
+
+    >>> find_missing_codes(["3", "-99", "41", "-99", "7"]), find_missing_codes(["3", "-99", "-99", "-5"])
+    (('-99',), ())
+    """
+    counts = Counter(texts)
+    numbers = {text: to_number(text) for text in counts if text.startswith("-")}
+    codes = tuple(sorted(text for text, number in numbers.items() if number in MISSING_CODES and counts[text] > 1))
+    others = [text for text in counts if text not in numbers]
+    is_read = len(others) > 1 and all(to_number(text) is not None for text in others)
+    return codes if codes and len(codes) == len(numbers) and len(codes) <= MOST_WORDS and is_read else ()
+
+
 def are_mesh_codes(texts: Collection[str], digits: int) -> bool:
     """Tell whether nearly all texts are mesh codes of so many digits that lie in Japan.
 
@@ -114,6 +131,27 @@ def find_grain(numbers: Collection[Fraction]) -> Fraction | None:
     steps = [step for step in GRAINS if step <= 1 or len(numbers) >= LEAST_OF_TENS]
     return next((step for step in steps if all((number / step).denominator == 1 for number in numbers)), None)
 
+
+SCALES = (
+    ("strongly disagree", "disagree", "somewhat disagree", "slightly disagree", "neutral", "neither agree nor disagree",
+     "slightly agree", "somewhat agree", "agree", "strongly agree"),
+    ("never", "rarely", "seldom", "sometimes", "occasionally", "often", "usually", "always"),
+    ("very low", "low", "medium", "moderate", "middle", "high", "very high"),
+    ("very poor", "poor", "bad", "fair", "average", "good", "very good", "excellent", "outstanding"),
+    ("none", "mild", "moderate", "severe", "very severe"),
+    ("xs", "s", "m", "l", "xl", "xxl"),
+    ("small", "medium", "large"),
+    ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
+    ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+     "december"),
+    ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
+    ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+    ("月", "火", "水", "木", "金", "土", "日"),
+    ("低い", "やや低い", "普通", "ふつう", "やや高い", "高い"),
+    ("不満", "やや不満", "どちらともいえない", "普通", "ふつう", "やや満足", "満足"),
+    ("そう思わない", "あまりそう思わない", "どちらともいえない", "ややそう思う", "そう思う"),
+)  # fmt: skip
+"""Words that people put in one order; a column may use some of a line."""
 
 _FIGURE = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _CODE_TEXT = re.compile(r"[0-9]+|[^0-9]*[^\W0-9][^0-9]*[0-9]+")  # of a place, a group: its number is a name
@@ -141,6 +179,19 @@ def order_classes(texts: Collection[str]) -> tuple[str, ...] | None:
     if None in places.values() or len(set(places.values())) < len(places):
         return None
     return tuple(sorted(places, key=lambda text: places[text] or (0, 0)))
+
+
+def order_words(texts: Collection[str]) -> tuple[str, ...] | None:
+    """Put words of a usual scale into its order; None if they are of none, or fewer than three.
+
+    >>> order_words(["Very_High", "Low", "High"]), order_words(["tea", "milk", "jam"])
+    (('Low', 'High', 'Very_High'), None)
+    """
+    words = {text: re.sub(r"[\s_-]+", " ", fold(text).casefold()) for text in texts}
+    for scale in SCALES:
+        if len(words) >= 3 and set(words.values()) <= set(scale) and len(set(words.values())) == len(words):
+            return tuple(sorted(words, key=lambda text: scale.index(words[text])))
+    return None
 
 
 def _place_class(folded: str) -> tuple[float, float] | None:

@@ -24,6 +24,7 @@ from sudare.schema.column_texts import (
     find_grain,
     is_in_japan,
     order_classes,
+    order_words,
 )
 from sudare.schema.hierarchy_rules import PREFECTURES, find_region
 from sudare.schema.mesh import DIGITS
@@ -38,6 +39,9 @@ MOST_REPEATED_NAMES = 20  # different values of a column called id; fewer are co
 MOST_CODES = 10  # a run of integers this short is a code, not a measurement
 MOST_CODES_SEEN = 12  # different whole numbers that are codes if each has many rows
 SPAN_OF_CODES = 50
+ROWS_OF_A_CODE = 10  # that each of few different numbers has on average, or at least where their span is wider
+LEAST_ATOM = 0.1  # of the rows, that have 0 as the least number, before it has a bin of its own
+GRAINS_OF_ATOM = 5  # that the first bin must be wide, for that
 MOST_BINS = 20  # that a proposed cut has; more are hard to correct by hand
 MOST_DAYS = 62  # that are cut into single days
 MOST_MONTHS = 36  # that days are cut into; a longer span of days is cut into years
@@ -51,11 +55,15 @@ MARKS = (
     *("－", "―", "—", "−", "ー", "不詳", "無回答", "#N/A", "n/a", "."),  # dashes as offices type them
 )
 
+_OF_SOMEBODY = (  # names of a person's or household's number, written in one word
+    r"^(p|pers|person|h|hh|household|case|resp|subj|subject|stud|student|user|member|patient|cust|client|emp|acct)id$"
+    r"|(^|[_ .-])account([_ .-]?(no|nr|num|number))?$"
+)
 _ID = re.compile(
     r"(^|[_ .-])(id|no|nr|num|number|key|uuid|guid|index|idx|rownames|code)$|^(id|no|rownames)([_ .-]|$)|番号|^x$"
-    r"|^unnamed|^column 1$|Id$|ID$|^p?id_?(no|num|number)$",
+    r"|^unnamed|^column 1$|Id$|ID$|^p?id_?(no|num|number)$|" + _OF_SOMEBODY
 )
-_NAMES_SOMEBODY = re.compile(r"(^|[_ .-])(id|uuid|guid|ssn)$|Id$|ID$|番号$")
+_NAMES_SOMEBODY = re.compile(r"(^|[_ .-])(id|uuid|guid|ssn)$|Id$|ID$|番号$|" + _OF_SOMEBODY)
 _NAMES_DIRECTLY = re.compile(
     r"氏名|姓名|(ふり|フリ|カナ|かな)(がな|ガナ|氏名)|電話|メール|口座番号"
     r"|(^|[_ .-])(e-?mail|phone|telephone|surname|(first|last|full|given|family|maiden)[_ .-]?name)([_ .-]|$)",
@@ -87,7 +95,8 @@ class ColumnFacts:
     were seen: digits, first-level codes, rows of anything else. `grain` is what the numbers of all rows were seen to
     be multiples of. `is_given` tells whole numbers that no measurement gives (`are_given`). `words` are marks
     among its numbers that other columns do not have (`find_words`). `is_headed` tells that the first rows name
-    something new now and then, and leave the rows below blank. `unreadable` names a type that cannot be read.
+    something new now and then, and leave the rows below blank. `share_of_low` is the share of the sampled numbers that
+    are the least one. `unreadable` names a type that cannot be read.
     """
 
     name: str
@@ -113,6 +122,7 @@ class ColumnFacts:
     is_given: bool = False
     words: tuple[str, ...] = ()
     is_headed: bool = False
+    share_of_low: float = 0.0
     unreadable: str | None = None
 
 
@@ -120,7 +130,8 @@ class ColumnFacts:
 class Guess:
     """The keys of an attribute, written as TOML, and remarks for the steward.
 
-    Without keys the column is left out: undeclared, so never read and never published. `listed` are values for a file.
+    Without keys the column is left out: undeclared, so never read and never published. `listed` are values for a file,
+    `edges` the ends of bins.
     """
 
     keys: dict[str, str]
@@ -128,6 +139,7 @@ class Guess:
     hierarchy: str | None = None  # that fits the kind, if the column is a quasi-identifier
     listed: tuple[str, ...] = ()
     questions: tuple[tuple[Text, tuple[str, ...]], ...] = field(default=())
+    edges: tuple[Fraction, ...] = ()
 
 
 def guess(column: ColumnFacts) -> Guess:
@@ -146,10 +158,11 @@ def guess(column: ColumnFacts) -> Guess:
 
 def _explain_blanks(column: ColumnFacts) -> tuple[Words, ...]:
     """Say what is read as missing, and may mean something else."""
-    if column.words:
-        words = ", ".join(column.words)
-        note = text("Read as missing among numbers: {words}. Where it means a number, write that number.", words=words)
-        return (note,)
+    words = ", ".join(column.words)
+    if words.startswith("-"):
+        return (text("Read as missing, as survey codes are: {words}. Where it is a number, declare it.", words=words),)
+    if words:
+        return (text("Read as missing among numbers: {words}. Where it means a number, write it.", words=words),)
     if column.is_headed:
         return (text("Most rows are blank. Where a blank means the same as above, fill the cells, and draft again."),)
     return ()
@@ -293,6 +306,8 @@ def _guess_by_type(column: ColumnFacts) -> Guess:
         return Guess(keys={"kind": '"category"', "values": '["false", "true"]'}, hierarchy=STAR)
     if column.type == "date" and (days := _find_days(column)):
         return _guess_date(*days, date_format=column.date_format)
+    if column.values and len(column.values) == 1 and (column.present or 0) > LEAST_ROWS:
+        return _guess_text(column)  # what all have needs no bins
     low, high = to_number(column.low), to_number(column.high)
     if column.type in ("integer", "number") and isinstance(low, Fraction) and isinstance(high, Fraction):
         if column.number_format is None and _are_codes(column, low, high):
@@ -313,9 +328,11 @@ def _are_codes(column: ColumnFacts, low: Fraction, high: Fraction) -> bool:
         return False
     if column.type == "number":
         return {to_number(value) for value in column.values} == {0, 1} and len(column.values) == 2
-    is_common = (column.present or 0) >= 10 * len(column.values)
-    is_few = len(column.values) <= MOST_CODES_SEEN and high - low < SPAN_OF_CODES and is_common
-    return high - low < MOST_CODES or is_few
+    if high - low < MOST_CODES:
+        return True
+    is_near = high - low < SPAN_OF_CODES and (column.present or 0) >= ROWS_OF_A_CODE * len(column.values)
+    rarest = min((column.counts or {}).values(), default=0)  # far from the others, a rare number is one person's
+    return len(column.values) <= MOST_CODES_SEEN and (is_near or rarest >= ROWS_OF_A_CODE)
 
 
 def _is_whole_run(column: ColumnFacts, low: Fraction, high: Fraction) -> bool:
@@ -358,7 +375,18 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
         note = text("Looks like a coordinate: others may know where somebody is. A mesh serves maps better.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
     grain = {"grain": "0" if multiple is None else write_decimal(multiple)}
+    if multiple is not None and low == 0 and column.share_of_low >= LEAST_ATOM:
+        guessed = _part_zero(guessed, multiple)
     return replace(guessed, keys=guessed.keys | grain | written)
+
+
+def _part_zero(guessed: Guess, grain: Fraction) -> Guess:
+    """Give 0 a bin of its own where it is the least number and many rows have it: no income is not a small one."""
+    after = [edge for edge in guessed.edges if edge > grain]
+    if not after or after[0] < GRAINS_OF_ATOM * grain:
+        return guessed
+    keys = {key: value for key, value in guessed.keys.items() if key not in ("bins", "edges")}
+    return replace(guessed, keys=keys | {"edges": _write_edges([Fraction(0), grain, *after])})
 
 
 def _is_long_tailed(column: ColumnFacts, low: Fraction, high: Fraction, least: Fraction) -> bool:
@@ -394,6 +422,7 @@ def _guess_number(low: Fraction, high: Fraction, *, least: Fraction) -> Guess:
         keys={"kind": '"number"', "bins": _write_bins(start, stop, width)},
         comments=(comment,),
         hierarchy=_write_intervals(start, stop, width),
+        edges=tuple(start + width * step for step in range(int((stop - start) / width) + 1)),
     )
 
 
@@ -436,8 +465,12 @@ def _guess_long_tail(high: Fraction, tail: Fraction, *, is_whole: bool) -> Guess
             if edges[-1] < high and (not is_whole or edge >= 1):
                 edges.append(edge)
     comment = text("A few numbers are far larger than the others: bins grow by 1, 2, 5.")
-    written = "[" + ", ".join(map(write_decimal, edges)) + "]"
-    return Guess(keys={"kind": '"number"', "edges": written}, comments=(comment,), hierarchy="{ groups = [3, 6] }")
+    keys = {"kind": '"number"', "edges": _write_edges(edges)}
+    return Guess(keys=keys, comments=(comment,), hierarchy="{ groups = [3, 6] }", edges=tuple(edges))
+
+
+def _write_edges(edges: Sequence[Fraction]) -> str:
+    return f"[{', '.join(map(write_decimal, edges))}]"
 
 
 def _round_width(span: Fraction) -> Fraction:
@@ -482,7 +515,7 @@ def _guess_text(column: ColumnFacts) -> Guess:
         keys = {"kind": '"category"', "hierarchy": '{ builtin = "jp-prefecture" }'}
         return Guess(keys=keys if set(values) <= set(PREFECTURES) else keys | {"values": write_list(sorted(values))})
     questions = _ask_for_others(column.name) if values and len(values) > MOST_CODES_SEEN else ()
-    if values and (classes := order_classes(values)):
+    if values and (classes := order_classes(values) or order_words(values)):
         return replace(_write_ordered(classes), questions=questions)
     if values and len(values) <= MOST_LISTED:
         return Guess(

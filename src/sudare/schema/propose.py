@@ -228,8 +228,9 @@ def _write_impossible(table: TableFacts, guesses: Mapping[str, Guess]) -> list[s
 
 _QUASI = re.compile(
     r"(^|[_ .-])(age|sex|gender|race|ethnic\w*|birth\w*|dob|zip\w*|postal\w*|city|town|county|state|region|country|"
-    r"nation\w*|marital\w*|marry|married|marriage\w*|education|educ|school\w*|occup\w*|job|profession|religion|children|"
+    r"nation\w*|marital\w*|marry|married|marriage\w*|education|educ|school\w*|occup\w*|profession|religion|children|"
     r"kids|language|latitude|longitude|lat|lon|native)([_ .-]|$)"
+    r"|(^|[_ .-])job([_ .-](title|type|code|class|role|category|city))?$"
     r"|年齢|性別|生年|住所|郵便|市区町村|都道府県|職業|学歴|婚姻|国籍|配偶|地域|居住|年代|年令",
     re.IGNORECASE,
 )

@@ -248,6 +248,11 @@ class DuckEngine:
                 line=line.group(1) if line else "?",
                 file=self._find_file(text),
             )
+        if "nvalid string encoding" in text:
+            return SourceError(
+                "a column of {data} holds bytes that are no text in UTF-8; write it as text, or leave it out",
+                data=self.name,
+            )
         if self._scan.kind == "parquet" or "arquet" in text:
             return SourceError("{data} is damaged, or is not a Parquet file; make or copy it again", data=self.name)
         return SourceError(

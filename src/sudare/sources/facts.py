@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sudare.schema.column_texts import are_given, are_mesh_codes, find_grain, find_words
+from sudare.schema.column_texts import are_given, are_mesh_codes, find_grain, find_missing_codes, find_words
 from sudare.schema.guess import find_type, is_code_name
 from sudare.schema.mesh import MESH_TEXT
 from sudare.schema.office import find_number_format, read_japanese_day, read_number_format
@@ -117,6 +117,7 @@ def describe_table(engine: Engine) -> TableFacts:
     for sketch in sketches:
         if sketch.column.family == "text" and not is_code_name(sketch.column.name):
             sketch.words = find_words(sketch.present)
+        sketch.words = sketch.words or find_missing_codes(sketch.present)
         sketch.formats = _find_formats(sketch)
         sketch.grain = _find_grain(sketch)
     rows = _measure(engine, sketches)
@@ -212,6 +213,9 @@ def _list_figures(sketch: ColumnSketch) -> dict[str, Expression]:
                 figures["grained"] = _count_multiples(reading, sketch.grain)
     elif column.family != "boolean":
         figures |= _measure_range("own", value())
+        if sketch.words:
+            codes = is_in(raw_column(column.column_id), [to_number(word) for word in sketch.words])
+            figures["marked"] = exp.Count(this=choose([(codes, literal(1))]))
         if sketch.grain is not None:
             figures["grained"] = _count_multiples(value(), sketch.grain)
         if column.family == "float":
@@ -224,14 +228,15 @@ def _null_if_missing(sketch: ColumnSketch) -> Expression:
     value = raw_column(sketch.column.column_id)
     if sketch.column.family == "text":
         return choose([(exp.not_(is_in(value, ("", *sketch.marks))), value.copy())])
-    if sketch.column.family == "float":
-        return choose([(exp.not_(is_nan(value)), value.copy())])
-    return value
+    conditions = [exp.not_(is_nan(value))] if sketch.column.family == "float" else []
+    if sketch.words:
+        conditions.append(exp.not_(is_in(value, [to_number(word) for word in sketch.words])))
+    return choose([(all_of(*conditions), value.copy())]) if conditions else value
 
 
 def _read_texts(sketch: ColumnSketch) -> dict[str, Expression]:
     """Read a text as each type that the sample allows; NULL where it cannot be."""
-    value = partial(raw_column, sketch.column.column_id)
+    value = partial(_null_if_missing, sketch) if sketch.words else partial(raw_column, sketch.column.column_id)
     texts = sketch.sample_values
     readings: dict[str, Expression] = {}
     if all(to_number(text) is not None for text in texts):
@@ -294,7 +299,10 @@ def _conclude(engine: Engine, sketch: ColumnSketch, rows: int) -> ColumnFacts:
     if facts.type not in ("integer", "number"):
         return facts
     numbers = _sort_numbers(sketch, facts.number_format)
-    return replace(facts, middle=_find_reached(numbers, 1 / 2), tail=_find_reached(numbers, 1 / 20))
+    low_rows = sum(rows for number, rows in numbers if number == to_number(facts.low))
+    share_of_low = low_rows / max(1, sum(rows for _, rows in numbers))
+    middle, tail = (_find_reached(numbers, share) for share in (1 / 2, 1 / 20))
+    return replace(facts, middle=middle, tail=tail, share_of_low=share_of_low)
 
 
 def _conclude_counted(sketch: ColumnSketch, rows: int) -> ColumnFacts:
@@ -364,6 +372,8 @@ def _find_type(column: Column, figures: dict[str, Any]) -> tuple[ValueType, Any,
 
 
 def _find_marks(engine: Engine, sketch: ColumnSketch) -> tuple[str, ...]:
+    if sketch.column.family != "text":
+        return sketch.words
     value = raw_column(sketch.column.column_id)
     query = query_rows([], [sketch.column.column_id]).select(value.as_("v"))
     query = query.where(is_in(value.copy(), sketch.marks)).distinct()
@@ -412,7 +422,8 @@ def _is_headed(sample: Sequence[str]) -> bool:
 def _sort_numbers(sketch: ColumnSketch, number_format: str | None) -> list[tuple[Fraction, int]]:
     """Give numbers with their rows, in order: of all rows where they were counted, else of the sample."""
     read = to_number if number_format is None else read_number_format(number_format).read
-    read_counts = [(read(text), rows) for text, rows in (sketch.counts or Counter(sketch.sample)).items()]
+    counts = sketch.counts or Counter(sketch.sample)
+    read_counts = [(read(text), rows) for text, rows in counts.items() if text not in sketch.words]
     return sorted((number, rows) for number, rows in read_counts if isinstance(number, Fraction))
 
 

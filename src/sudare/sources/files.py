@@ -201,6 +201,12 @@ def find_encoding(path: Path, encoding: str | None = None) -> str:
         if fault.is_convincing:
             break
     # The encoding that went furthest is the likeliest, so its line is the one to look at.
+    if all(fault.is_zero for fault in faults.values()):
+        raise SourceError(
+            "line {line} of {file} holds a byte 0, which no text does; take it out, or name the encoding (utf-16)",
+            line=max(fault.line for fault in faults.values()),
+            file=path,
+        )
     raise SourceError(
         "line {line} of {file} cannot be read as {tried}; name the encoding of the file, such as euc-jp",
         line=max(fault.line for fault in faults.values()),
@@ -216,10 +222,13 @@ def _read_mark(path: Path) -> tuple[str, ...] | None:
 
 
 class EncodingFault(NamedTuple):
-    """The line of the first byte that does not fit, and whether what came before shows that the encoding is right."""
+    """The line of the first byte that does not fit, whether what came before shows that the encoding is right, and
+    whether that byte is 0.
+    """
 
     line: int
     is_convincing: bool
+    is_zero: bool = False
 
 
 def _find_fault(path: Path, name: str) -> EncodingFault | None:
@@ -228,7 +237,7 @@ def _find_fault(path: Path, name: str) -> EncodingFault | None:
     before, is_plain, foreign = 0, True, 0
     for chunk in _refuse_long_lines(path):
         if b"\0" in chunk and not name.startswith(("utf-16", "utf-32")):  # UTF-16 without its mark, or no text at all
-            return EncodingFault(_find_line(path, before + chunk.index(b"\0"), "latin-1"), False)
+            return EncodingFault(_find_line(path, before + chunk.index(b"\0"), "latin-1"), False, is_zero=True)
         if not (is_plain and chunk.isascii() and name in TRIED_ENCODINGS):
             try:
                 text = decoder.decode(chunk)
