@@ -1200,6 +1200,7 @@ export function told(deviceFile, { cell }) {
 
 /** The chance of every cell to be told from one cell, in floats: to show a person where their report may fall. */
 export function lawOf(sampler, cell) {
+  checkCell(sampler, cell);
   const row = sampler.rowOf(cell);
   const total = row.terms.reduce((sum, term) => sum + term, 0);
   const law = new Float64Array(sampler.size);

@@ -43,6 +43,11 @@ for (const [form, sudare] of Object.entries(forms)) {
     });
   }
 
+  test(`${form}: a cell that is none has no law`, () => {
+    const device = sudare.openDevice(maps.plane, { store: memoryStore() });
+    for (const cell of [-1, 2.5, 1e6, undefined]) assert.throws(() => device.law(cell), /^Error: the cell is outside the map/);
+  });
+
   test(`${form}: many calls at once draw one place once`, async () => {
     const device = sudare.openDevice(maps.plane, { store: memoryStore() });
     const reports = await Promise.all(Array.from({ length: 20 }, () => device.report(3, "2026-11-16")));
