@@ -375,8 +375,24 @@ def write_report(
     reading = allow_temporary_rows(reading, beside=out)
     compared = None if truth is None else compare_release(release, truth, schema_file, reading)
     with refuse_damage(directory):
+        _check_figures(release.certificate)
         page = render_report(release, directory, truth=compared)
     write_page(out, page)
+
+
+def _check_figures(certificate: Certificate) -> None:
+    """Refuse to show a promise, spends or an error that do not follow from parameters and schema."""
+    from sudare.methods.recheck import recheck_plan
+
+    if not certificate.spends:
+        return  # only methods that spend for a promise of differential privacy have a plan to compare with
+    for claim in recheck_plan(method_of(certificate), certificate):
+        if not claim.passed:
+            raise ReleaseError(
+                "{name}: {detail}; do not use the release, get it again from who made it (`sudare verify` tells more)",
+                name=claim.name,
+                detail=claim.detail,
+            )
 
 
 @contextlib.contextmanager

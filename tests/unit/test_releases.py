@@ -29,7 +29,12 @@ def certificate(**changed: object) -> Certificate:
     facts = {
         "method": "microdata",
         "parameters": {"epsilon": "1/2"},
-        "guarantee": {"epsilon": "1/2", "statement": {"en": "promise", "ja": "約束"}},
+        "guarantee": {
+            "epsilon": "1/2",
+            "neighbours": "replace",
+            "unit": {"kind": "row"},
+            "statement": {"en": "promise", "ja": "約束"},
+        },
         "neighbours": "replace",
         "unit": {"kind": "row"},
         "spends": ({"purpose": "noise in every cell", "epsilon": "1/2", "cost": "1/2"},),

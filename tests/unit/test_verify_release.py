@@ -14,15 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sudare as sd
+from sudare.app import write_report
 from sudare.errors import ReleaseError
 from sudare.methods.location.device_file import DeviceFile
 from sudare.methods.location.grid import PlaneGrid
-from sudare.releases import Certificate
+from sudare.releases import Certificate, Coded, Frame, consistency
 from sudare.releases.claims import CheckedClaim
 from sudare.releases.files import CERTIFICATE, CERTIFICATE_PAGES, digest
+from sudare.releases.parquet import write_frame
 from sudare.text import use_language
 from sudare.verify.checks import sign_release, verify_release
 from tests.golden.test_seeded_releases import OF_MAPS, OF_TABLES, SEED, SeededRng, Tables
@@ -517,3 +520,71 @@ def test_a_certificate_that_says_what_cannot_be_fails_and_is_no_fault(entry: str
     (place / CERTIFICATE).write_text(json.dumps({**read(place), entry: value}), encoding="utf-8")
 
     assert failed(verify_release(place)) != []
+
+
+# --- what is read at all ----------------------------------------------------------------------------------------------
+
+READ_LIES = set(LIES) - {_flatter_the_error, _add_a_parameter, _drop_a_value}  # these take the plan to be found
+
+
+@pytest.mark.parametrize(
+    ("name", "lie"),
+    [(name, lie) for lie in LIES for name in ("microdata", "table", "view") if name == "microdata" or lie in READ_LIES],
+    ids=lambda given: getattr(given, "__name__", given),
+)
+def test_a_release_is_not_read_whose_certificate_contradicts_itself_or_its_signature(
+    name: str, lie: Callable[[dict[str, Any]], None], take: Take
+) -> None:
+    entries = read(place := take(name))
+    lie(entries)
+    forge(place, entries)
+
+    with pytest.raises(ReleaseError, match="changed after it was signed"):
+        sd.Release.load(place)
+    (place / "signature.json").unlink()
+    if lie not in READ_LIES:
+        assert sd.Release.load(place).certificate.method == name
+        return
+    with pytest.raises(ReleaseError, match="contradicts itself"):
+        sd.Release.load(place)
+
+
+def test_a_promise_whose_figures_agree_in_a_smaller_epsilon_is_held_against_what_was_spent(take: Take) -> None:
+    entries = read(place := take("microdata"))
+    entries["guarantee"] = sd.Guarantee(epsilon="1/10", neighbours="replace", unit=sd.Unit()).to_dict()
+    entries["parameters"]["epsilon"] = "1/10"
+    forge(place, entries)
+    (place / "signature.json").unlink()
+
+    with pytest.raises(ReleaseError, match="the spends do not add up to the promise"):
+        sd.Release.load(place)
+
+
+def test_a_report_shows_no_error_that_does_not_follow_from_the_promise(take: Take, tmp_path: Path) -> None:
+    entries = read(place := take("microdata"))
+    _flatter_the_error(entries)
+    forge(place, entries)
+    (place / "signature.json").unlink()
+
+    with pytest.raises(ReleaseError, match="expected error: these figures are not those"):
+        write_report(place, tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [(10**5, "unpacks to 5000 rows, some 1 GB, and this machine reads up to 0 GB"), (10**12, "has 2 cells")],
+)
+def test_a_table_that_unpacks_to_more_than_it_can_hold_is_not_read(
+    memory: int, message: str, tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "table"
+    with tables.open("people", "people.csv") as source:
+        sd.Table(epsilon=1, by=("sex",), algorithm="tree").publish(source).save(place)
+    many = Frame({"sex": Coded(np.zeros(5000, dtype=np.int64), np.array(["f"], dtype=object)), "count": np.ones(5000)})
+    write_frame(many, place / "cells.parquet", file_format="parquet")
+    forge(place, read(place))
+    monkeypatch.setattr(consistency, "find_memory", lambda: memory)
+
+    with pytest.raises(ReleaseError, match=message):
+        sd.Release.load(place)

@@ -6,7 +6,6 @@ brings nothing of its own. Nothing of a certificate is believed here: it is read
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +22,7 @@ from sudare.privacy import DifferentialPrivacy
 from sudare.releases import Certificate, Coded
 from sudare.releases.claims import CheckedClaim
 from sudare.releases.columns import read_labels
+from sudare.releases.consistency import is_of_this_version
 from sudare.releases.parquet import read_columns, read_groups
 from sudare.schema import Attribute, DateBins, NumberBins, Schema
 from sudare.text import Text, text
@@ -174,11 +174,6 @@ def is_close(found: Any, expected: Any) -> bool:
     if isinstance(found, list) and isinstance(expected, list):
         return len(found) == len(expected) and all(map(is_close, found, expected))
     return bool(found == expected)
-
-
-def is_of_this_version(certificate: Certificate) -> bool:
-    """Tell whether the version that is running says it made the release."""
-    return certificate.versions.get("sudare") == importlib.metadata.version("sudare")
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

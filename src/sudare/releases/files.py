@@ -50,7 +50,12 @@ def read_signature(directory: Path) -> Signature | None:
 
 def verify_files(directory: Path) -> Certificate:
     """Check every file of a saved release against its certificate, and return the certificate."""
-    certificate, _ = read_certificate(directory)
+    return read_verified(directory)[0]
+
+
+def read_verified(directory: Path) -> tuple[Certificate, bytes]:
+    """Check every file of a saved release against its certificate; the certificate, and the bytes that are signed."""
+    certificate, content = read_certificate(directory)
     for name in certificate.payload:
         if name != Path(name).name or name in ("", ".", "..", CERTIFICATE, SIGNATURE) or "\\" in name or "\0" in name:
             raise ReleaseError(
@@ -74,7 +79,7 @@ def verify_files(directory: Path) -> Certificate:
                 " again",
                 file=directory / name,
             )
-    return certificate
+    return certificate, content
 
 
 DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)

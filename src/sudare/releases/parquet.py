@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -49,14 +49,32 @@ def read_frame(path: Path) -> Frame:
     return read_frames([path])[path.stem]
 
 
-def read_frames(paths: Sequence[Path]) -> dict[str, Frame]:
-    """Read published tables by the stems of their names, with one engine: starting one costs more than a small file."""
+TableSize = tuple[Path, int, int, int]  # of a file its rows, its columns, and how many of these are texts
+
+
+def read_frames(
+    paths: Sequence[Path], *, check: Callable[[Iterable[TableSize]], None] = lambda _: None
+) -> dict[str, Frame]:
+    """Read published tables by the stems of their names, with one engine: starting one costs more than a small file.
+
+    `check` sees the sizes of the Parquet files before anything else is read of them.
+    """
     frames, current = {}, Path()
     with _open_engine(lambda: current) as engine:
         for current in paths:
+            if current.suffix == ".parquet":
+                check([_read_size(engine, current)])
             columns = engine.execute(f"SELECT * FROM {_scan(current)}").fetchnumpy()
             frames[current.stem] = Frame({name: _read_column(values) for name, values in columns.items()})
     return frames
+
+
+def _read_size(engine: duckdb.DuckDBPyConnection, path: Path) -> TableSize:
+    """How large a Parquet file says it is: a small file may unpack to any number of rows."""
+    name = _quote_text(_escape_pattern(path))
+    rows = engine.execute(f"SELECT num_rows FROM parquet_file_metadata({name})").fetchall()
+    kinds = engine.execute(f"SELECT type FROM parquet_schema({name}) WHERE type IS NOT NULL").fetchall()
+    return path, sum(int(count) for (count,) in rows), len(kinds), sum(kind == "BYTE_ARRAY" for (kind,) in kinds)
 
 
 def read_groups(path: Path, names: Sequence[str]) -> tuple[Frame, NDArray[np.int64]]:

@@ -17,7 +17,8 @@ from sudare.atomic import new_directory, replace_file
 from sudare.errors import ParameterError, ReleaseError
 from sudare.privacy.signatures import SIGNATURE, SigningKey
 from sudare.releases.certificate import Certificate
-from sudare.releases.files import CERTIFICATE, CERTIFICATE_PAGES, digest, verify_files
+from sudare.releases.consistency import check_certificate, check_signature, check_sizes
+from sudare.releases.files import CERTIFICATE, CERTIFICATE_PAGES, digest, read_signature, read_verified
 from sudare.releases.frame import Frame
 from sudare.releases.parquet import Format, read_frames, write_frame
 from sudare.text import text
@@ -174,11 +175,23 @@ class Release:
 
     @classmethod
     def load(cls, directory: str | Path) -> Release:
-        """Read a release; files that changed, are missing or were added are refused."""
+        """Read a release; files that changed, are missing or were added are refused.
+
+        So is a certificate that contradicts itself or is not what was signed, and what unpacks to more than it can
+        hold. `sudare verify` works out far more.
+        """
         folder = Path(directory)
-        certificate = verify_files(folder)
-        payload = [folder / name for name in certificate.payload if name not in CERTIFICATE_PAGES]
-        frames = read_frames([file for file in payload if file.suffix[1:] in FORMATS])
+        certificate, content = read_verified(folder)
+        check_signature(content, read_signature(folder))
+        check_certificate(certificate)
+        return cls.read(folder, certificate)
+
+    @classmethod
+    def read(cls, directory: Path, certificate: Certificate) -> Release:
+        """Read the tables of a release whose files were checked, and nothing that cannot be in it."""
+        payload = [directory / name for name in certificate.payload if name not in CERTIFICATE_PAGES]
+        tables = [file for file in payload if file.suffix[1:] in FORMATS]
+        frames = read_frames(tables, check=partial(check_sizes, certificate))
         files = {file.name: partial(shutil.copyfile, file) for file in payload if file.suffix[1:] not in FORMATS}
         return cls(frames, certificate, files)
 

@@ -16,11 +16,11 @@ from typing import Any
 from sudare.errors import SchemaError
 from sudare.methods.kanon.explain import STANDS_FOR, write_values
 from sudare.methods.kanon.recode import MAX_KNOWN_CODES
-from sudare.methods.recheck import is_of_this_version
 from sudare.privacy.promise import ClassGuarantee
 from sudare.releases import Certificate
 from sudare.releases.claims import CheckedClaim
 from sudare.releases.columns import read_labels
+from sudare.releases.consistency import is_of_this_version
 from sudare.releases.parquet import read_groups
 from sudare.schema import Attribute, Schema
 from sudare.schema.domain import find_bins

@@ -33,7 +33,7 @@ SAME_VARIANCE = 1e-6  # relative: a variance is a difference of large numbers
 
 def recheck_view(certificate: Certificate, directory: Path) -> list[CheckedClaim]:
     """Compare what is stored with what schema and model say."""
-    release = Release.load(directory)
+    release = Release.read(directory, certificate)
     view = view_of(release)
     if isinstance(view, BlockView):
         return [_recheck_values(release.frames, view), _recheck_blocks(view), _recheck_measures(certificate, ())]
