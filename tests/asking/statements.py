@@ -188,6 +188,7 @@ class Writer:
                 self.united,
                 self.compared,
                 self.joined,
+                self.moved,
             ]
         )
 
@@ -232,6 +233,17 @@ class Writer:
                 f"{inner} HAVING COUNT(*) / (SELECT COUNT(*) FROM view) > 0.2",
             ]
         )
+
+    def moved(self) -> str:
+        """A window over groups, with a frame of rows or a function of places."""
+        frames = ["1 PRECEDING", "BETWEEN 2 PRECEDING AND CURRENT ROW", "BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING"]
+        frame = self.pick("", *(f"ROWS {frame}" for frame in [*frames, "BETWEEN 1 PRECEDING AND 1 FOLLOWING"]))
+        added = self.pick("SUM(n)", "AVG(n)", "MAX(n)", "COUNT(*)", "FIRST_VALUE(n)", "LAST_VALUE(n)")
+        placed = self.pick("NTILE(3)", "PERCENT_RANK()", "CUME_DIST()", "LAG(n, 2, 0)", "LEAD(n)")
+        window = "PARTITION BY job ORDER BY b"
+        call = self.pick(f"{added} OVER ({window} {frame})", f"{placed} OVER ({window})")
+        inner = f"SELECT FLOOR(age / 5) AS b, job, COUNT(*) AS n FROM view WHERE {self.condition(1)} GROUP BY ALL"
+        return f"SELECT b, job, {call} AS r FROM ({inner}) AS t"
 
     def joined(self) -> str:
         kind = self.pick("JOIN", "LEFT JOIN")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from sudare.asking.answers import Estimate
+from sudare.asking.parser import split_statements
 from sudare.asking.statement import ask_statement
 from sudare.errors import SudareError
 from sudare.schema import Attribute, Schema, Values
 from tests.asking.compare import compare, open_records
 from tests.asking.exact import ExactTable, make_records
+
+HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -23,6 +29,26 @@ from tests.asking.exact import ExactTable, make_records
         ("SELECT COUNT(*) FROM view TABLESAMPLE 10%", "TABLESAMPLE"),
         ("SELECT COUNT(*) FROM view WHERE age BETWEEN SYMMETRIC 9 AND 2", "BETWEEN SYMMETRIC"),
         ("SELECT COUNT(*) FROM view; DROP TABLE view", "DROP (character 28)"),
+        ("DESCRIBE view", "`sudare report` lists the columns"),
+        ("PIVOT view ON sex USING COUNT(*)", "COUNT(*) FILTER (WHERE a = 'x') for each new column"),
+        ("SELECT sex, COUNT(*) FROM view GROUP BY sex WITH ROLLUP", "write GROUP BY ROLLUP (a, b)"),
+        ("SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM view", "write one quantile for a column"),
+        ("SELECT `sex`, COUNT(*) FROM view GROUP BY 1", "names stand in double quotes, not in backticks"),
+        ("SELECT COUNT(*) FROM view WHERE job ~ 'n.*'", "write x LIKE '%a%' OR"),
+        ("SELECT COUNT(*) FROM view WHERE job SIMILAR TO 'n.*'", "write x LIKE '%a%' OR"),
+        ("SELECT COUNT(*) FROM view WHERE REGEXP_MATCHES(job, 'n')", "write x LIKE '%a%' OR"),
+        ("SELECT TO_CHAR(day, 'YYYY'), COUNT(*) FROM view GROUP BY 1", "STRFTIME(day, '%Y-%m')"),
+        ("SELECT COUNT(*) FROM view WHERE EXISTS (SELECT 1)", "write x IN (SELECT x FROM"),
+        ("SELECT job FROM view INTERSECT SELECT job FROM view", "write both conditions in one WHERE"),
+        ("SELECT * EXCLUDE (nobody) FROM view", "there is no column nobody"),
+        ("SELECT COUNT(* EXCLUDE (sex)) FROM view", "COUNT(*) of some columns"),
+        ("SELECT * EXCEPT (sex) FROM view", "write * EXCLUDE (a, b)"),
+        ("SELECT COUNT(*) FROM view WHERE (sex, job) IN (('F', 'none', 1))", "as many values as columns"),
+        ("SELECT COUNT(*) FROM view WHERE (sex, job) = ('F', 'none')", "write the conditions one by one with AND"),
+        ("SELECT sex, SUM(COUNT(*)) OVER (ORDER BY sex ROWS 1.5 PRECEDING) FROM view GROUP BY 1", "a whole number"),
+        ("SELECT sex, SUM(COUNT(*)) OVER (ORDER BY sex RANGE 1 PRECEDING) FROM view GROUP BY 1", "write ROWS BETWEEN"),
+        ("SELECT sex, NTILE(0) OVER (ORDER BY sex) FROM view GROUP BY sex", "a whole number above 0"),
+        ("SELECT sex, LAG(COUNT(*), 1.5) OVER (ORDER BY sex) FROM view GROUP BY sex", "that is not written out"),
         ("SELECT AVERAGE(age) FROM view", "AVERAGE() is not answered: it is not known here; AVG() is"),
         ("SELECT job, AVERAGE(age) FROM view GROUP BY job", "AVERAGE() is not answered"),
         ("SELECT COUNT(*) FROM view WHERE sex = F", "A value stands in single quotes: 'F'"),
@@ -114,3 +140,32 @@ def test_noisy_sums_without_a_model_are_told_as_such() -> None:
 
     assert "model" not in str(told)
     assert "where a condition cuts a cell" in str(told)
+
+
+@pytest.mark.parametrize("statement", split_statements((HERE / "duckdb.sql").read_text(encoding="utf-8")))
+def test_what_analysts_write_of_duckdb_is_answered_as_there(statement: str) -> None:
+    table, records = make_records(77, empty=0.85)
+
+    assert compare(statement, table, open_records(records)) == "same"
+
+
+def test_a_quotient_of_numbers_whose_intervals_are_found_otherwise_reaches_over_their_corners() -> None:
+    table, _ = make_records(77, empty=0.85)
+    table.deviation = 3.0
+    answer = ask_statement(
+        "SELECT COUNT(DISTINCT day) AS d, COUNT(*) AS n, COUNT(*) / COUNT(DISTINCT day) AS a, MEDIAN(age) AS m,"
+        " MEDIAN(age) * 2 / COUNT(*) AS b, COUNT(*) / QUANTILE_CONT(pay, 0.6) AS z FROM view",
+        {"view": table},
+    )
+    days, number, mean, median, ratio, by_zero = answer.rows[0]
+    assert all(isinstance(cell, Estimate) for cell in answer.rows[0])
+
+    assert (mean.low, mean.high) == pytest.approx((number.low / days.high, number.high / days.low))
+    assert (ratio.low, ratio.high) == pytest.approx((2 * median.low / number.high, 2 * median.high / number.low))
+    assert not by_zero.has_interval  # that quantile of pay may be 0
+
+
+def test_a_divisor_that_is_surely_not_0_decides_nothing() -> None:
+    table, _ = make_records(77, empty=0.85)
+
+    assert ask_statement("SELECT SUM(pay) / NULLIF(COUNT(*), 0) AS n FROM view", {"view": table}).notes == ()

@@ -6,12 +6,14 @@ Signs bind as in DuckDB: OR, AND, NOT, IS, comparisons, IN/BETWEEN/LIKE, ||, + a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar
 
 from sudare.asking.syntax import (
     DEEPEST,
     MOST_OPERATORS,
+    SIGNS,
     Call,
     CaseWhen,
     Cast,
@@ -38,6 +40,7 @@ T = TypeVar("T")
 
 MOST_DIGITS = 100  # of a number in a statement; more cannot be computed with as floats
 NULL = Literal("null", None)
+EXISTS_INSTEAD = text("write x IN (SELECT x FROM ... GROUP BY x), or join the groups")
 RESERVED = frozenset([
     "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "UNION", "INTERSECT", "EXCEPT", "ON",
     "USING", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "AND", "OR", "NOT", "IN", "IS",
@@ -173,9 +176,27 @@ class ExpressionParser:
             self.place += 2
         else:
             return None
-        if self.token.word in ("EXCLUDE", "REPLACE", "EXCEPT", "RENAME"):
-            raise refuse(f"* {self.token.word}")
+        if self.take("EXCLUDE"):
+            star = replace(star, excluded=tuple(self.bracketed(self.name)))
+        if self.take("REPLACE"):
+            star = replace(star, replaced=tuple(self.bracketed(self.replacement)))
+        if self.token.word == "RENAME" or (self.token.word == "EXCEPT" and self.peek().value == "("):
+            raise refuse(f"* {self.token.word}", text("write * EXCLUDE (a, b), or * REPLACE (a + 1 AS a)"))
         return star
+
+    def bracketed(self, read: Callable[[], T]) -> list[T]:
+        """Read one thing, or several in parentheses."""
+        if not self.take_sign("("):
+            return [read()]
+        found = self.list_of(read)
+        self.expect_sign(")")
+        return found
+
+    def replacement(self) -> tuple[str, Expression]:
+        """Read an expression and the column that it takes the place of."""
+        expression = self.expression()
+        self.expect("AS")
+        return self.name(), expression
 
     def order_by(self) -> tuple[tuple[Ordering, ...], str]:
         """Read the keys of ORDER BY."""
@@ -266,7 +287,7 @@ class ExpressionParser:
             elif self.token.word in ("LIKE", "ILIKE"):
                 found = self.matching(left)
             elif turned and self.token.word in ("GLOB", "SIMILAR"):
-                raise refuse(self.token.word)
+                raise refuse(self.token.word, SIGNS["~"])
             else:
                 self.place = start
                 break
@@ -277,7 +298,9 @@ class ExpressionParser:
         if self.token.word == "NOTNULL":
             self.place += 1
             return Operation("NOT", (Operation("IS_NULL", (left,)),))
-        if self.token.word in ("GLOB", "SIMILAR", "COLLATE"):
+        if self.token.word in ("GLOB", "SIMILAR"):
+            raise refuse(self.token.word, SIGNS["~"])
+        if self.token.word == "COLLATE":
             raise refuse(self.token.word)
         return left
 
@@ -410,10 +433,24 @@ class ExpressionParser:
             inner: Expression = ScalarQuery(self.query())
         else:
             inner = self.expression()
-            if self.is_sign(","):
-                raise refuse(text("a list in parentheses"), text("write the conditions one by one with AND"))
+            if self.take_sign(","):
+                return self.row_membership([inner, *self.list_of(self.expression)])
         self.expect_sign(")")
         return inner
+
+    def row_membership(self, columns: list[Expression]) -> Expression:
+        """Read (a, b) IN ((1, 2), (3, 4)): rows are equal where all of their values are, NULL and NULL too."""
+        self.expect_sign(")")
+        turned = self.take("NOT")
+        if not self.take("IN") or self.peek().value != "(":
+            raise refuse(text("a list in parentheses"), text("write the conditions one by one with AND"))
+        found = []
+        for values in self.bracketed(lambda: self.bracketed(self.expression)):
+            if len(values) != len(columns):
+                raise refuse(text("a list in parentheses"), text("the rows of IN have as many values as columns"))
+            found.append(Operation("AND", tuple(Operation("SAME", pair) for pair in zip(columns, values, strict=True))))
+        either = found[0] if len(found) == 1 else Operation("OR", tuple(found))
+        return Operation("NOT", (either,)) if turned else either
 
     def worded(self, token: Token) -> Expression:
         """Read what begins with a word."""
@@ -433,7 +470,7 @@ class ExpressionParser:
             self.place += 1
             return self.interval()
         if word in ("EXISTS", "ARRAY", "ROW", "STRUCT", "MAP", "LAMBDA") and after.value in ("(", "["):
-            raise refuse(word)
+            raise refuse(word, EXISTS_INSTEAD if word == "EXISTS" else None)
         if after.kind == "sign" and after.value == "(" and (word in ("LEFT", "RIGHT") or word not in RESERVED):
             return self.nested(self.call)
         if word == "CURRENT_DATE":
@@ -507,6 +544,8 @@ class ExpressionParser:
             arguments = self.substring_arguments()
         elif not self.is_sign(")"):
             arguments = [star] if (star := self.star()) else self.list_of(self.expression)
+            if star is not None and not star.is_plain:
+                raise refuse(text("{name} of some columns", name=f"{name}(*)"))
         order = self.order_by()[0] if self.take("ORDER", "BY") else ()
         if order:
             raise refuse(text("ORDER BY inside {name}", name=name))
@@ -546,10 +585,40 @@ class ExpressionParser:
             raise refuse(text("a named window"))
         partition = tuple(self.list_of(self.expression)) if self.take("PARTITION", "BY") else ()
         order, _ = self.order_by() if self.take("ORDER", "BY") else ((), "")
-        if self.token.word in ("ROWS", "RANGE", "GROUPS"):
-            raise refuse(text("a frame of rows in OVER ({word})", word=self.token.word))
+        rows = self.frame() if self.take("ROWS") else None
+        if self.token.word in ("RANGE", "GROUPS", "EXCLUDE"):
+            raise refuse(
+                text("a frame of rows in OVER ({word})", word=self.token.word),
+                text("write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"),
+            )
         self.expect_sign(")")
-        return WindowFrame(partition, order)
+        return WindowFrame(partition, order, rows)
+
+    def frame(self) -> tuple[int | None, int | None]:
+        """Read what follows ROWS: from which row to which, counted from the row itself."""
+        if not self.take("BETWEEN"):
+            return self.frame_end(-1), 0
+        start = self.frame_end(-1)
+        self.expect("AND")
+        return start, self.frame_end(1)
+
+    def frame_end(self, side: int) -> int | None:
+        """Read one end of a frame; None: the first row as a start, the last row as an end."""
+        if self.take("CURRENT", "ROW"):
+            return 0
+        if self.take("UNBOUNDED", "PRECEDING" if side < 0 else "FOLLOWING"):
+            return None
+        token = self.next()
+        word = self.next().word
+        if token.kind != "number" or not token.value.isdigit() or len(token.value) > 6:
+            raise refuse(
+                text("a frame of rows in OVER ({word})", word="ROWS"),
+                text("it begins and ends with a whole number, UNBOUNDED or CURRENT ROW"),
+            )
+        if word not in ("PRECEDING", "FOLLOWING"):
+            self.place -= 1
+            raise self.unexpected("PRECEDING")
+        return int(token.value) * (-1 if word == "PRECEDING" else 1)
 
 
 def read_number(written: str) -> Literal:

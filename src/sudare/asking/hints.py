@@ -12,6 +12,30 @@ from sudare.schema import Schema, Values
 from sudare.schema.raw import list_some
 from sudare.text import text
 
+INSTEAD = {  # functions that people ask for and that are not answered: what answers the same question
+    **dict.fromkeys(
+        ("REGEXP_MATCHES", "REGEXP_LIKE", "REGEXP_FULL_MATCH", "REGEXP_EXTRACT", "REGEXP_REPLACE", "REGEXP"),
+        text("write x LIKE '%a%' OR x LIKE '%b%', STARTS_WITH, CONTAINS or IN"),
+    ),
+    **dict.fromkeys(("TO_CHAR", "DATE_FORMAT"), text("write STRFTIME(day, '%Y-%m')")),
+    **dict.fromkeys(("TIME_BUCKET", "MAKE_DATE", "DATE_FROM_PARTS"), text("write DATE_TRUNC('month', day), or 'week'")),
+    **dict.fromkeys(
+        ("ARG_MAX", "ARG_MIN", "MAX_BY", "MIN_BY"), text("write ORDER BY the number DESC LIMIT 1, over groups")
+    ),
+    **dict.fromkeys(
+        ("STRING_AGG", "LISTAGG", "GROUP_CONCAT", "LIST", "ARRAY_AGG", "HISTOGRAM"),
+        text("an answer has no lists; each value is a row of its own with GROUP BY"),
+    ),
+    **dict.fromkeys(
+        ("ANY_VALUE", "FIRST", "LAST", "ARBITRARY"),
+        text("a release has no single records; MIN, MAX and MODE are answered"),
+    ),
+    **dict.fromkeys(("BOOL_OR", "BOOL_AND", "EVERY"), text("compare COUNT_IF(...) with 0 or with COUNT(*)")),
+    **dict.fromkeys(("NOW", "TODAY", "GETDATE"), text("the answer would change from day to day; write the day")),
+    **dict.fromkeys(
+        ("MAD", "SKEWNESS", "KURTOSIS", "ENTROPY"), text("its interval is not known here; --records answers it without")
+    ),
+}
 OTHERS = ("IF", "IFF", "GROUPING")  # calls that are neither in FUNCTIONS nor aggregates
 
 
@@ -23,6 +47,8 @@ def check_function(name: str, columns: Sequence[str]) -> None:
     if written:
         why = text("if the column is meant, write its name in double quotes: {example}", example=f'"{written[0]}"')
         raise refuse(f"{name}()", why)
+    if name in INSTEAD:
+        raise refuse(f"{name}()", INSTEAD[name])
     near = _find_near(name, [*sorted(AGGREGATES), *FUNCTIONS])
     if near:
         raise refuse(f"{name}()", text("it is not known here; {near} is", near=f"{near}()"))

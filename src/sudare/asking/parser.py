@@ -15,6 +15,7 @@ from sudare.asking.syntax import (
     Query,
     Select,
     SelectItem,
+    Star,
     TableJoin,
     TableName,
     Token,
@@ -24,6 +25,16 @@ from sudare.asking.syntax import (
 from sudare.text import text
 
 MOST_CUBE_KEYS = 8
+OTHER_STATEMENTS = {
+    **dict.fromkeys(
+        ("DESCRIBE", "SHOW", "SUMMARIZE"),
+        text("`sudare report` lists the columns, their values and how many have them"),
+    ),
+    **dict.fromkeys(
+        ("PIVOT", "UNPIVOT"),
+        text("group by both columns, or write COUNT(*) FILTER (WHERE a = 'x') for each new column"),
+    ),
+}
 UNFORESEEN_TABLES = frozenset(
     ["RIGHT", "FULL", "NATURAL", "LATERAL", "ASOF", "POSITIONAL", "SEMI", "ANTI", "TABLESAMPLE", "PIVOT", "UNPIVOT"]
 )
@@ -80,7 +91,7 @@ class StatementParser(ExpressionParser):
         if not (self.token.word in ("SELECT", "WITH", "FROM") or self.is_sign("(")):
             if self.token.kind == "end":
                 raise self.unexpected("SELECT")
-            raise refuse(text("a statement that is no SELECT"))
+            raise refuse(text("a statement that is no SELECT"), OTHER_STATEMENTS.get(self.token.word))
         query = self.query()
         self.take_sign(";")
         if self.token.word in ("SELECT", "WITH"):
@@ -100,7 +111,7 @@ class StatementParser(ExpressionParser):
         unions: list[bool] = []
         while self.token.word in ("UNION", "INTERSECT", "EXCEPT"):
             if not self.take("UNION"):
-                raise refuse(self.token.word)
+                raise refuse(self.token.word, text("write both conditions in one WHERE, or join the groups"))
             unions.append(self.take("ALL"))
             if not unions[-1]:
                 self.take("DISTINCT")
@@ -166,7 +177,10 @@ class StatementParser(ExpressionParser):
         return int(token.value)
 
     def select(self) -> Select:
-        """Read one SELECT."""
+        """Read one SELECT; its FROM may stand before it."""
+        early = self.tables() if self.take("FROM") else None
+        if early is not None and self.token.word != "SELECT":
+            return self.clauses([SelectItem(Star(), "", "*")], early, distinct=False)
         self.expect("SELECT")
         distinct = self.take("DISTINCT")
         if not distinct:
@@ -176,8 +190,16 @@ class StatementParser(ExpressionParser):
         if self.token.word == "TOP" and self.peek().kind == "number":
             raise refuse("TOP", text("write LIMIT and the number at the end of the statement"))
         items = self.list_of(self.item)
-        self.expect("FROM")
-        table, joins = self.tables()
+        if early is None:
+            self.expect("FROM")
+            early = self.tables()
+        return self.clauses(items, early, distinct=distinct)
+
+    def clauses(
+        self, items: list[SelectItem], source: tuple[TableName | DerivedTable, tuple[TableJoin, ...]], *, distinct: bool
+    ) -> Select:
+        """Read what follows FROM."""
+        table, joins = source
         where = self.expression() if self.take("WHERE") else None
         grouping = self.grouping() if self.take("GROUP", "BY") else None
         having = self.expression() if self.take("HAVING") else None
@@ -253,6 +275,8 @@ class StatementParser(ExpressionParser):
         if self.take("ALL"):
             return GroupBy((), is_all=True)
         parts = self.list_of(self.grouping_part)
+        if self.token.word == "WITH" and self.peek().word in ("ROLLUP", "CUBE"):
+            raise refuse(f"WITH {self.peek().word}", text("write GROUP BY {word} (a, b)", word=self.peek().word))
         sets = [tuple(itertools.chain.from_iterable(chosen)) for chosen in itertools.product(*parts)]
         if len(sets) > 2**MOST_CUBE_KEYS:
             raise refuse(text("CUBE of so many keys"))

@@ -448,10 +448,25 @@ def _expand(items: Sequence[SelectItem], columns: Sequence[str], tables: Sequenc
                 raise ParameterError(
                     "there is no table {name}; ask FROM {known}", name=item.expression.table, known=tables[0]
                 )
-            found += [SelectItem(Name(column), column, column) for column in columns]
+            found += _list_columns(item.expression, [("", column) for column in columns])
         else:
             found.append(item)
     return found
+
+
+def _list_columns(star: Star, names: Sequence[tuple[str, str]]) -> list[SelectItem]:
+    """The columns that a star stands for: without those it leaves out, and with others in the place of some."""
+    left_out = {name.casefold() for name in star.excluded}
+    placed = {name.casefold(): expression for name, expression in star.replaced}
+    known = {column.casefold() for _, column in names}
+    for name in (*star.excluded, *(name for name, _ in star.replaced)):
+        if name.casefold() not in known:
+            raise refuse_column(name, [column for _, column in names], None)
+    return [
+        SelectItem(placed.get(column.casefold(), Name(column, table)), "" if table else column, column)
+        for table, column in names
+        if column.casefold() not in left_out
+    ]
 
 
 def _expand_groups(items: Sequence[SelectItem], names: Sequence[tuple[str, str]]) -> list[SelectItem]:
@@ -459,11 +474,8 @@ def _expand_groups(items: Sequence[SelectItem], names: Sequence[tuple[str, str]]
     for item in items:
         if isinstance(item.expression, Star):
             wanted = item.expression.table.casefold()
-            found += [
-                SelectItem(Name(column, alias), "", column)
-                for alias, column in names
-                if not wanted or alias.casefold() == wanted
-            ]
+            shown = [(alias, column) for alias, column in names if not wanted or alias.casefold() == wanted]
+            found += _list_columns(item.expression, shown)
         else:
             found.append(item)
     return found

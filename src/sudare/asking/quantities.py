@@ -42,8 +42,8 @@ class Quantity:
 
     `ratio` are numerator and denominator where it is a fixed multiple (`scale`) of such a ratio. `fixed` is an interval
     that was found otherwise; the interval of a sum of such and other numbers (`addends`) is the sum of their intervals:
-    wider than needed, never too narrow. `divisors` are what it was divided by: where one may be 0, derivatives say
-    nothing. `reason` says why there is no interval.
+    wider than needed, never too narrow. So is that of `factors`: the sign * or /, and two such numbers. `divisors` are
+    what it was divided by: where one may be 0, derivatives say nothing. `reason` says why there is no interval.
     """
 
     value: float
@@ -54,6 +54,7 @@ class Quantity:
     scale: float = 1.0
     fixed: tuple[float, float] | None = None
     addends: tuple[Quantity, ...] = ()
+    factors: tuple[str, Quantity, Quantity] | None = None
     divisors: tuple[Quantity, ...] = ()
     reason: Text | None = None
     is_day: bool = False
@@ -67,7 +68,7 @@ class Quantity:
     @property
     def has_derivatives(self) -> bool:
         """Tell whether its error follows from those of sums; otherwise its interval was found otherwise."""
-        return self.fixed is None and not self.addends
+        return self.fixed is None and not self.addends and self.factors is None
 
     @property
     def is_linear(self) -> bool:
@@ -95,15 +96,19 @@ def add(left: Quantity, right: Quantity, turn: float = 1.0) -> Quantity:
         return replace(difference, least=max(0.0, difference.least))
     if turn < 0:
         right = scale(right, -1.0)
-    if right.is_exact and left.ratio is None and not left.addends:
+    if right.is_exact and _can_shift(left):
         return _shift(left, right.value)
-    if left.is_exact and right.ratio is None and not right.addends:
+    if left.is_exact and _can_shift(right):
         return _shift(right, left.value)
     value = left.value + right.value
     bounds = left.least + right.least, left.most + right.most
     if not (left.has_derivatives and right.has_derivatives) and not (left.reason or right.reason):
         return Quantity(value=value, addends=(left, right), least=bounds[0], most=bounds[1])
     return _join(value, left, right, 1.0, 1.0, bounds)
+
+
+def _can_shift(quantity: Quantity) -> bool:
+    return quantity.ratio is None and not quantity.addends and quantity.factors is None
 
 
 def _is_range(left: Quantity, right: Quantity) -> bool:
@@ -135,6 +140,9 @@ def scale(quantity: Quantity, factor: float) -> Quantity:
         scale=quantity.scale * factor,
         fixed=fixed,
         addends=tuple(scale(addend, factor) for addend in quantity.addends),
+        factors=None
+        if quantity.factors is None
+        else (quantity.factors[0], scale(quantity.factors[1], factor), quantity.factors[2]),
         extreme=None,
     )
 
@@ -151,6 +159,8 @@ def multiply(left: Quantity, right: Quantity) -> Quantity:
         return scale(right, left.value)
     corners = [_times(a, b) for a in (left.least, left.most) for b in (right.least, right.most)]
     value = left.value * right.value
+    if _is_found_otherwise(left, right):
+        return Quantity(value=value, factors=("*", left, right), least=min(corners), most=max(corners))
     return _join(value, left, right, right.value, left.value, (min(corners), max(corners)))
 
 
@@ -163,12 +173,19 @@ def divide(left: Quantity, right: Quantity) -> Quantity | None:
     value = left.value / right.value
     is_positive = left.least >= 0 and right.least >= 0
     bounds = (0.0, math.inf) if is_positive else (-math.inf, math.inf)
+    if _is_found_otherwise(left, right):
+        return Quantity(value=value, factors=("/", left, right), least=bounds[0], most=bounds[1])
     found = _join(value, left, right, 1.0 / right.value, -value / right.value, bounds)
     if left.is_linear and right.is_linear and left.parts:
         both = LinearSum(left.value, left.parts), LinearSum(right.value, right.parts)
         most = _find_greatest_ratio(left, right) if is_positive else bounds[1]
         return replace(found, ratio=both, scale=1.0, most=most)
     return replace(found, divisors=(*found.divisors, right))
+
+
+def _is_found_otherwise(left: Quantity, right: Quantity) -> bool:
+    """Tell whether an interval of one of both was found otherwise than by derivatives, and both have one."""
+    return not (left.has_derivatives and right.has_derivatives) and not (left.reason or right.reason)
 
 
 def _find_greatest_ratio(left: Quantity, right: Quantity) -> float:
@@ -252,6 +269,8 @@ def estimate(quantity: Quantity, level: float) -> Estimate:
         )  # fmt: skip
     if quantity.addends:
         return _add_intervals(quantity, value, level)
+    if quantity.factors is not None:
+        return _multiply_intervals(quantity, value, level)
     moments = moments_of(quantity.parts)
     found = answer(
         moments.scaled(quantity.value, 1.0),
@@ -276,6 +295,21 @@ def _add_intervals(quantity: Quantity, value: float, level: float) -> Estimate:
         return _without(value, level, reasons[0], quantity.is_day)
     ends = sum(addend.low for addend in found), sum(addend.high for addend in found)
     return estimate(Quantity(value=value, fixed=ends, least=quantity.least, most=quantity.most), level)
+
+
+def _multiply_intervals(quantity: Quantity, value: float, level: float) -> Estimate:
+    """The corners of both intervals; to first order both errors go together, which is never too narrow."""
+    sign, *numbers = quantity.factors or ("*", quantity, quantity)
+    found = [estimate(number, level) for number in numbers]
+    reasons = [one.reason for one in found if one.reason is not None]
+    left, right = ((one.low, one.high) for one in found)
+    if not reasons and sign == "/" and right[0] <= 0 <= right[1]:
+        reasons = [DIVISOR_MAY_BE_0]
+    if reasons:
+        return _without(value, level, reasons[0], quantity.is_day)
+    ends = [_times(a, b if sign == "*" else 1 / b) for a in left for b in right]
+    fixed = Quantity(value=value, fixed=(min(ends), max(ends)), least=quantity.least, most=quantity.most)
+    return estimate(fixed, level)
 
 
 def _without(value: float, level: float, reason: Text, is_day: bool = False) -> Estimate:

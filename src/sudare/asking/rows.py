@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from sudare.asking.syntax import (
     Operation,
     Ordering,
     Slot,
+    WindowFrame,
     refuse,
 )
 from sudare.asking.vectors import Vector
@@ -244,11 +246,20 @@ def _call(node: Call, cells: Sequence[Cell], decisions: Decisions) -> Cell:
     if not any(isinstance(argument, Quantity) for argument in arguments):
         return call_function(node.name, [_label(argument) for argument in arguments])
     if node.name == "NULLIF" and len(arguments) == 2:
-        equal = _compare("=", arguments[0], arguments[1], decisions)
-        return NULL_CELL if bool(vectors.as_condition(equal)[0]) else arguments[0]
+        return NULL_CELL if _are_equal(arguments[0], arguments[1], decisions) else arguments[0]
     if any(is_null_cell(argument) for argument in arguments) and node.name not in ("GREATEST", "LEAST"):
         return NULL_CELL
     return _function(node.name, arguments, decisions)
+
+
+def _are_equal(left: Cell, right: Cell, decisions: Decisions) -> bool:
+    """Tell whether two cells are equal; where their intervals are apart, no estimate decides it."""
+    before = decisions.were_made, decisions.is_close
+    decisions.is_close = False
+    equal = bool(vectors.as_condition(_compare("=", left, right, decisions))[0])
+    if not decisions.is_close:
+        decisions.were_made, decisions.is_close = before
+    return equal
 
 
 _ROUNDING: dict[str, Callable[[float], float]] = {
@@ -431,16 +442,77 @@ def _in_partition(
             number = {"RANK": last + 1, "DENSE_RANK": dense, "ROW_NUMBER": place + 1}[name]
             ranks.append(number_cell(number))
         return ranks
-    if name in ("LAG", "LEAD") and len(call.arguments) == 1 and call.condition is None:
-        step = -1 if name == "LAG" else 1
+    if name in ("PERCENT_RANK", "CUME_DIST", "NTILE"):
+        return _share_out(call, peers)
+    if name in ("LAG", "LEAD") and call.condition is None:
+        return _look_beside(call, rows, decisions)
+    frames = _find_frames(call.window, peers)
+    if name in ("FIRST_VALUE", "LAST_VALUE") and len(call.arguments) == 1 and call.condition is None:
         values = [compute(call.arguments[0], row.cells, decisions) for row in rows]
-        return [values[place + step] if 0 <= place + step < size else NULL_CELL for place in range(size)]
+        shown = [(stop - 1 if name == "LAST_VALUE" else start, start < stop) for start, stop in frames]
+        return [values[place] if is_filled else NULL_CELL for place, is_filled in shown]
     if name in RANKS:
         raise refuse(f"{name}() OVER")
     plain = replace(call, window=None)
+    if call.window is not None and call.window.rows is not None:
+        known = {frame: aggregate(plain, rows[slice(*frame)]) for frame in dict.fromkeys(frames)}
+        return [known[frame] for frame in frames]
     if call.window is not None and not call.window.order:
         whole = aggregate(plain, rows)
         return [whole] * size
     ends = sorted(set(peers))
     cells = {end: aggregate(plain, rows[:end]) for end in ends}
     return [cells[end] for end in peers]
+
+
+def _find_frames(window: WindowFrame | None, peers: Sequence[int]) -> list[tuple[int, int]]:
+    """For every row in order the rows of its window: those that ROWS names, else all up to it and its equals."""
+    size = len(peers)
+    if window is None or window.rows is None:
+        return [(0, size if window is None or not window.order else end) for end in peers]
+    first, last = window.rows
+    starts = [0 if first is None else min(max(place + first, 0), size) for place in range(size)]
+    stops = [size if last is None else min(max(place + last + 1, 0), size) for place in range(size)]
+    return [(start, max(start, stop)) for start, stop in zip(starts, stops, strict=True)]
+
+
+def _share_out(call: Call, peers: Sequence[int]) -> list[Cell]:
+    """PERCENT_RANK, CUME_DIST and NTILE: the share of rows before, up to and with a row, and the part it is in."""
+    size = len(peers)
+    if call.name == "CUME_DIST":
+        return [number_cell(end / size, "number") for end in peers]
+    if call.name == "PERCENT_RANK":
+        starts = [0]
+        for place in range(1, size):
+            starts.append(place if peers[place - 1] == place else starts[-1])
+        return [number_cell(start / max(size - 1, 1), "number") for start in starts]
+    parts = _read_whole(call.arguments[0]) if len(call.arguments) == 1 else 0
+    if parts < 1:
+        raise refuse("NTILE() OVER", text("write how many parts, as a whole number above 0"))
+    whole, more = divmod(size, parts)
+    edge = more * (whole + 1)  # the first parts have a row more
+    return [
+        number_cell(place // (whole + 1) + 1 if place < edge else more + (place - edge) // max(whole, 1) + 1)
+        for place in range(size)
+    ]
+
+
+def _look_beside(call: Call, rows: Sequence[GroupRow], decisions: Decisions) -> list[Cell]:
+    """LAG and LEAD: the value some rows before or after, and what is named for rows that have none."""
+    if not 1 <= len(call.arguments) <= 3:
+        raise refuse(f"{call.name}() OVER")
+    step = 1 if len(call.arguments) == 1 else _read_whole(call.arguments[1])
+    step = -step if call.name == "LAG" else step
+    values = [compute(call.arguments[0], row.cells, decisions) for row in rows]
+    others = [
+        NULL_CELL if len(call.arguments) < 3 else compute(call.arguments[2], row.cells, decisions) for row in rows
+    ]
+    size = len(rows)
+    return [values[place + step] if 0 <= place + step < size else others[place] for place in range(size)]
+
+
+def _read_whole(node: Expression) -> int:
+    """A whole number that is written out."""
+    if not isinstance(node, Literal) or node.kind != "integer" or not isinstance(node.value, Fraction):
+        raise refuse(text("a number of rows that is not written out"))
+    return int(node.value)

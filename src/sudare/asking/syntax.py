@@ -26,6 +26,16 @@ _TOKENS = re.compile(
 )
 
 
+SIGNS = {  # that other engines know, and what to write instead
+    "`": text("names stand in double quotes, not in backticks"),
+    "[": text(
+        "there are no lists, and names stand in double quotes; write one quantile for a column, and SUBSTR(x, 1, 7)"
+        " for x[1:7]"
+    ),
+    "~": text("write x LIKE '%a%' OR x LIKE '%b%', STARTS_WITH, CONTAINS or IN"),
+}
+
+
 class Token(NamedTuple):
     """A word, a sign, a number or a text of a statement. `kind`: name, quoted, number, string, sign or end.
 
@@ -72,6 +82,8 @@ def split_words(statement: str) -> list[Token]:
 def _refuse_sign(statement: str, place: int) -> ParameterError:
     """The refusal of a sign that is no SQL; inside or at the end of a name it is told how to write the name."""
     what = text("the sign {sign}", sign=_show(statement[place]))
+    if statement[place] in SIGNS:
+        return refuse(what, SIGNS[statement[place]])
     name = re.search(r"[^\W\d]\w*$", statement[:place])
     if name is None or not statement[place].isprintable():
         return refuse(what)
@@ -124,9 +136,16 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """The star of COUNT(*) or SELECT *, perhaps of a named table."""
+    """The star of COUNT(*) or SELECT *, perhaps of a named table; without some columns, or others in their place."""
 
     table: str = ""
+    excluded: tuple[str, ...] = ()
+    replaced: tuple[tuple[str, Expression], ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether it stands for all columns as they are."""
+        return not self.excluded and not self.replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +203,11 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class WindowFrame:
-    """OVER (PARTITION BY ... ORDER BY ...)."""
+    """OVER (PARTITION BY ... ORDER BY ...). `rows`: from which row to which, counted from its own; None: no end."""
 
     partition: tuple[Expression, ...]
     order: tuple[Ordering, ...]
+    rows: tuple[int | None, int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +378,8 @@ def rebuild(node: Expression, change: Callable[[Expression], Expression]) -> Exp
     if isinstance(node, Call):
         window = node.window
         if window is not None:
-            window = WindowFrame(tuple(change(key) for key in window.partition), _rebuild_order(window.order, change))
+            keys = tuple(change(key) for key in window.partition)
+            window = WindowFrame(keys, _rebuild_order(window.order, change), window.rows)
         return Call(
             node.name,
             tuple(change(argument) for argument in node.arguments),
