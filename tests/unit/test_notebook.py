@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 
 import sudare as sd
+from sudare.asking.answers import AnswerTable, Estimate
 from sudare.noise import SeededRng
 from sudare.releases import Coded, Frame
 from sudare.sources.base import OUTSIDE, Findings, Misfit
 from sudare.testing import Tabled
 from sudare.testing.subject import even_table, schema_of
-from sudare.text import use_language
+from sudare.text import text, use_language
 from sudare.text.cards import MOST_ROWS, card
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
@@ -123,6 +125,19 @@ def test_an_estimate_and_a_table_of_answers_show_intervals() -> None:
 
     assert str(estimate) in words(estimate._repr_html_())
     assert "interval of level 0.95" in words(answers._repr_html_())
+
+
+def test_days_with_their_intervals_stand_in_one_line() -> None:
+    first = Estimate(
+        value=738611, low=738600, high=738630, level=0.95, noise_deviation=1, model_deviation=0, is_day=True
+    )
+    unsure = Estimate(
+        value=1, low=math.nan, high=math.nan, level=0.95, noise_deviation=1, model_deviation=0, reason=text("too few")
+    )
+    shown = AnswerTable(("day", "n"), ((first, unsure),), 0.95)._repr_html_()
+
+    assert f"white-space:nowrap'>{first}<" in shown
+    assert "no interval: too few" in words(shown)
 
 
 def test_a_draft_of_a_schema_is_shown_saved_and_confirmed_only_on_request(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sudare.asking.protocol import Moments
 from sudare.releases import Coded, Frame
 from sudare.text import Text, Words, text
-from sudare.text.cards import card, figure
+from sudare.text.cards import OneLine, card, figure
 
 if TYPE_CHECKING:
     import pandas
@@ -160,6 +160,11 @@ class AnswerTable:
         cells = (cell for row in self.rows for cell in row if isinstance(cell, Estimate))
         return list(dict.fromkeys(cell.reason for cell in cells if cell.reason is not None))
 
+    @property
+    def remarks(self) -> list[Text]:
+        """What must be known about the answer: its notes, and why numbers have no interval."""
+        return [*self.notes, *(text("no interval: {reason}", reason=reason) for reason in self.reasons)]
+
     def describe_intervals(self) -> Text | None:
         """What the intervals allow for; None if there are none."""
         if not any(isinstance(cell, Estimate) and cell.has_interval for row in self.rows for cell in row):
@@ -185,7 +190,7 @@ class AnswerTable:
             "low": parts["low"],
             "high": parts["high"],
             "level": self.level,
-            "notes": [str(note) for note in (*self.notes, *self.reasons)],
+            "notes": [str(note) for note in self.remarks],
         }
 
     def is_estimated(self, place: int) -> bool:
@@ -242,7 +247,7 @@ class AnswerTable:
             piece for name, stop in zip(self.columns, stops, strict=True) for piece in ((name, "") if stop else (name,))
         ]
         title = text("interval of level {level}", level=self.level)
-        return card(title, columns=heads, rows=rows, notes=(*self.notes, *self.reasons))
+        return card(title, columns=heads, rows=rows, notes=self.remarks)
 
     def _scale(self, place: int) -> tuple[float, float] | None:
         """Where the lines of a column start and stop; None without intervals."""
@@ -278,7 +283,7 @@ def find_span(estimates: Sequence[Estimate]) -> tuple[float, float]:
 
 
 def _draw_cell(cell: AnswerCell, scale: tuple[float, float] | None) -> tuple[object, ...]:
-    shown: object = "" if cell is None else str(cell).replace(" ", "\u00a0") if isinstance(cell, Estimate) else cell
+    shown: object = "" if cell is None else OneLine(cell) if isinstance(cell, Estimate) else cell
     if scale is None:
         return (shown,)
     if not isinstance(cell, Estimate) or not cell.has_interval:

@@ -6,7 +6,8 @@ import itertools
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sudare.asking.expressions import RESERVED, ExpressionParser
+from sudare.asking.expressions import ExpressionParser
+from sudare.asking.reader import RESERVED
 from sudare.asking.syntax import (
     DerivedTable,
     Expression,

@@ -223,10 +223,8 @@ def _print_answer(answer: AnswerTable) -> None:
 
 
 def _print_notes(answer: AnswerTable) -> None:
-    for note in answer.notes:
-        click.echo(str(note))
-    for reason in answer.reasons:
-        click.echo(say("no interval: {reason}", reason=reason))
+    for remark in answer.remarks:
+        click.echo(str(remark))
 
 
 # `sudare sample DIR -n N`: records from a view.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sudare.asking.answers import AnswerTable, Estimate, find_span, show_cell
 from sudare.errors import ParameterError
 from sudare.report.svg import escape, fit_text, measure_text, write_text
-from sudare.text import Words, text
+from sudare.text import text
 
 MOST_BARS = 200
 BARS, MOST_NAMES, ROW = 300, 330, 24  # units of a drawing: for the longest bar, for names beside bars at most, of a row
@@ -207,8 +207,7 @@ def write_markdown(answer: AnswerTable) -> str:
         _markdown_row(["---:" if answer.is_estimated(place) else "---" for place in range(len(answer.columns))])
     )
     lines += [_markdown_row([show_cell(cell) for cell in row]) for row in answer.rows]
-    notes: list[Words] = [*answer.notes, *answer.reasons]
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes)]).rstrip() + "\n"
+    return "\n".join([*lines, "", *(f"- {note}" for note in answer.remarks)]).rstrip() + "\n"
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

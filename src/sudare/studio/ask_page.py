@@ -95,7 +95,7 @@ def _show_answer(answer: AnswerTable | None, schema: Schema) -> dict[str, Any]:
         "columns": answer.columns,
         "rows": [_write_row(row) for row in rows],
         "most": _find_most(rows),
-        "notes": [str(note) for note in (*answer.notes, *answer.reasons, *_warn_wide(answer))],
+        "notes": [str(note) for note in (*answer.remarks, *_warn_wide(answer))],
         "tiles": draw_tiles(answer, schema),
         "more": len(answer.rows) - len(rows),
     }

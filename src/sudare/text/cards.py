@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from sudare.text import text
 
-__all__ = ["Markup", "Preformatted", "bar", "card", "figure"]
+__all__ = ["Markup", "OneLine", "Preformatted", "bar", "card", "figure"]
 
 MOST_ROWS = 60  # of one table on a screen; the rest is counted, not shown
 _CARD = (
@@ -58,6 +58,12 @@ class Markup(str):
 
 class Preformatted(str):
     """Text whose lines and blanks are kept."""
+
+    __slots__ = ()
+
+
+class OneLine(str):
+    """Text that is never broken: a browser breaks a day after every hyphen."""
 
     __slots__ = ()
 
@@ -115,7 +121,7 @@ def _table(columns: Sequence[object], rows: list[Sequence[object]]) -> str:
 
 def _style(cell: object) -> str:
     is_short = not isinstance(cell, Markup | Preformatted) and len(str(cell)) <= _SHORT
-    return f"{_CELL};white-space:nowrap" if is_short else _CELL
+    return f"{_CELL};white-space:nowrap" if is_short or isinstance(cell, OneLine) else _CELL
 
 
 def _escape(cell: object) -> str:
