@@ -73,7 +73,9 @@ def count_distinct(call: Call, expression: Expression, group: RecordGroup) -> Qu
     Of a cell with several values at least one occurs where there are records, and at most as many as there are records.
     """
     if len(call.arguments) > 1:
-        raise refuse(text("COUNT of several columns"))
+        raise refuse(
+            text("COUNT of several columns"), text("write SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM view)")
+        )
     classes = classes_of(find_same_values(expression), group.axes, call.name)
     level = 1.0 - (1.0 - group.level) / max(1, len(classes))
     low = value = high = 0.0

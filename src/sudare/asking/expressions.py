@@ -333,7 +333,13 @@ class ExpressionParser(TokenReader):
         self.expect_sign(")")
         turned = self.take("NOT")
         if not self.take("IN") or self.peek().value != "(":
-            raise refuse(text("a list in parentheses"), text("write the conditions one by one with AND"))
+            raise refuse(
+                text("a list in parentheses"),
+                text(
+                    "write the conditions one by one with AND; pairs of values are counted by SELECT COUNT(*) FROM"
+                    " (SELECT DISTINCT a, b FROM view)"
+                ),
+            )
         found = []
         for values in self.bracketed(lambda: self.bracketed(self.expression)):
             if len(values) != len(columns):

@@ -23,7 +23,7 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.errors import ParameterError, ReleaseError
-from sudare.methods.recheck import rebuild
+from sudare.methods.recheck import read_parameters
 from sudare.methods.table.link_plan import read_given
 from sudare.methods.table.linked import MeasuredSums, TableSpec, find_partition, link, measured_specs
 from sudare.methods.table.margins import COUNT, find_margin
@@ -170,9 +170,9 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable |
     from sudare.methods.table.large_measured import read_large
     from sudare.methods.table.table import Table  # the method knows its noise from its parameters
 
-    method, plan = rebuild(Table, certificate)
-    if not isinstance(method, Table):
-        raise ReleaseError("the release is not a table")
+    method, schema = Table(**read_parameters(Table, certificate)), Schema.from_dict(certificate.schema)
+    neighbours: Any = certificate.neighbours or None
+    plan = method.plan_noise(schema, neighbours=neighbours)
     if method.is_large(plan.facts) and set(frame.columns) == {"level", "node", "noisy", "open"}:
         return read_large(plan.facts, plan.steps, {name: _read_whole(frame, name) for name in frame.columns})
     layout = method.layout_of(plan.facts)

@@ -286,16 +286,16 @@ class Table(CurrencyMethod):
                 raise ParameterError(
                     "areas of {names} need these attributes in the table; publish them too", names=names
                 )
+        plan = self.plan_noise(chosen, neighbours=neighbours)
+        error = self._foresee(chosen, plan.steps).to_dict()
+        return dataclasses.replace(plan, expected_error=error, decided=self._decided(chosen))
+
+    def plan_noise(self, schema: Schema, *, neighbours: Neighbours | None = None) -> Plan:
+        """Plan promise and noise alone: what a reader of the noisy sums needs, without foreseeing any error."""
+        chosen = self._chosen(schema)
         budget = self._budget(chosen, neighbours)
-        return Plan(
-            promise=budget.guarantee,
-            schema=chosen,
-            parts=budget.parts,
-            expected_error=self._foresee(chosen, budget).to_dict(),
-            decided=self._decided(chosen),
-            counted=chosen.names,
-            steps=budget,
-        )
+        made = partial(Plan, promise=budget.guarantee, parts=budget.parts, steps=budget)
+        return made(schema=chosen, counted=chosen.names, expected_error={})
 
     def preview(
         self,
