@@ -121,9 +121,12 @@ def test_the_draws_of_a_table_cost_its_promise(
     if draws[0].size == 1:  # the number of crowded records, which one replaced row changes by 1 at most
         amount -= cost(draws.pop(0), cells=1, rows=1)
     costs = [cost(draw, cells=2, rows=1) for draw in draws]
-    if algorithm == "squares" and focus != "cells":  # below the first squares a draw for every class of their density
-        levels = len(method.plan(counts.schema).expected_error["levels"]) - 1
-        top, below = costs[0], np.array(costs[1:], dtype=object).reshape(levels, -1)
+    if algorithm == "squares" and focus != "cells":  # below the deciding squares a draw for every class of density
+        plan = method.plan(counts.schema)
+        rule = method.rule_of(plan.facts, plan.steps)
+        assert rule is not None
+        first, levels = rule.level + 1, len(plan.expected_error["levels"])
+        top, below = sum(costs[:first]), np.array(costs[first:], dtype=object).reshape(levels - first, -1)
         assert below.shape[1] > 1
         assert all(0.9999 * amount < top + path <= amount for path in below.sum(axis=0))
     else:

@@ -277,6 +277,8 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, _describe_densities(value)
                 if "thin_map" in value:
                     yield key, _describe_thin_map(value)
+                if "few" in value:
+                    yield key, _describe_few(value)
             case "levels" if any("sigma_squared" in level for level in value):
                 yield key, _describe_gaussian_levels(value)
             case "levels" if len(value) == 1:
@@ -332,6 +334,14 @@ def _describe_thin_map(errors: Mapping[str, Any]) -> Text:
         " are thinnest: {errors}.",
         bound=f"{errors['thin_map_below']:g}",
         errors=", ".join(f"{cells}: {error:.1f}" for cells, error in errors["thin_map"].items()),
+    )
+
+
+def _describe_few(errors: Mapping[str, Any]) -> Text:
+    return text(
+        "If the whole map holds fewer than {bound} records, nearly all was spent on large squares; then: {errors}.",
+        bound=errors["few_below"],
+        errors=", ".join(f"{cells}: {error:.1f}" for cells, error in errors["few"].items()),
     )
 
 

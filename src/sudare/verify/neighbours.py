@@ -22,7 +22,7 @@ from sudare.schema import Areas, Attribute, Impossible, NumberBins, Schema, Tabl
 Item = TypeVar("Item")
 
 # (cells that are filled, of which some coincide; the most records of one of them)
-SHAPES = ((0, 1), (0, 1), (1, 1), (1, 10**5), (3, 40), (3, 10**4), (30, 1), (30, 1000), (300, 1), (300, 40))
+SHAPES = ((0, 1), (0, 1), (1, 1), (1, 10**5), (3, 40), (3, 10**4), (30, 1), (30, 1000), (300, 1), (300, 4), (300, 40))
 MOST_TRIES = 1000  # cells that are proposed until one is possible
 UNITS = (Unit(), *(Unit(kind="person", column="person", max_rows=rows) for rows in (2, 5)))
 
@@ -66,16 +66,16 @@ def _make_attribute(dice: Dice, name: str) -> Attribute:
     return Attribute(name=name, domain=Values(values), hierarchy=TableHierarchy.from_paths(paths))
 
 
-def make_map_schema(unit: Unit) -> Schema:
+def make_map_schema(unit: Unit, columns: int = 100) -> Schema:
     """Make a schema of two lines of values: a map, squares of which a table measures; it can be thin."""
-    sides = enumerate((11, 64))
+    sides = enumerate((11, columns))
     attributes = tuple(Attribute(name=f"a{at}", domain=NumberBins.of_width(0, size, 1)) for at, size in sides)
     return Schema(name="replayed", unit=unit, attributes=attributes)
 
 
 def make_area_schema(unit: Unit) -> Schema:
     """Make a map with two divisions of areas that overlap; one of them splits cells."""
-    plain = make_map_schema(unit)
+    plain = make_map_schema(unit, columns=64)
     size = plain.size
     towns = Areas(
         attributes=plain.names,

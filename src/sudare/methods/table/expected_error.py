@@ -151,7 +151,8 @@ BAD_SHARE = 0.5  # of the published cells: from here on advice is given
 class DensityErrors:
     """Errors of regions, as in a preview, where squares are thin and where they are dense; by records in a cell.
 
-    `thin_map` are those of the thinnest squares of a map that holds less than `thin_map_below` on the whole.
+    `thin_map` are those of the thinnest squares of a map that holds less than `thin_map_below` on the whole, `few`
+    those of a map of fewer than `few_below` records.
     """
 
     thin_below: float
@@ -160,9 +161,17 @@ class DensityErrors:
     dense: tuple[tuple[int, float], ...]
     thin_map_below: float = 0.0
     thin_map: tuple[tuple[int, float], ...] = ()
+    few_below: int = 0
+    few: tuple[tuple[int, float], ...] = ()
 
     def lines(self) -> list[Text]:
-        """Tell it in two lines, and a third where the whole map may be thin."""
+        """Tell it in two lines, a third where the whole map may be thin, and a fourth where it may have few records."""
+        few = text(
+            "on a map of fewer than {bound} records, where large squares are measured well: {errors} (standard"
+            " deviation by number of cells)",
+            bound=self.few_below,
+            errors=_list_errors(self.few),
+        )
         thin_map = text(
             "on a map of less than {bound} records a cell on the whole, where cells are hardly measured: {errors}"
             " (standard deviation by number of cells)",
@@ -181,6 +190,7 @@ class DensityErrors:
                 errors=_list_errors(self.dense),
             ),
             *([thin_map] if self.thin_map else []),
+            *([few] if self.few else []),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,6 +204,9 @@ class DensityErrors:
         if self.thin_map:
             told["thin_map_below"] = self.thin_map_below
             told["thin_map"] = {str(size): round(error, 3) for size, error in self.thin_map}
+        if self.few:
+            told["few_below"] = self.few_below
+            told["few"] = {str(size): round(error, 3) for size, error in self.few}
         return told
 
 
@@ -327,6 +340,8 @@ def foresee_levels(
             dense=dense,
             thin_map_below=rule.thin_map,
             thin_map=errors_of((*above, *rule.noises[classes])) if rule.thin_bounds else (),
+            few_below=math.ceil(rule.few_records * int((held[rule.level] > 0).sum())),
+            few=errors_of(rule.few_noises) if rule.few_noises else (),
         )
     return TablePreview(
         cells=layout.schema.possible_size,

@@ -18,6 +18,8 @@ import numpy as np
 from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget, plan
 from sudare.methods.table.squares import (
+    FEW_CELLS_SHARE,
+    FEW_SHARE,
     LARGE_MAP_THIN,
     LEAST_SHARE,
     MIDDLE,
@@ -59,8 +61,11 @@ MOST_THIN_EPSILON, MOST_THIN_RHO = Fraction(1, 4), Fraction(1, 32)
 CROWDED_SHARE, CROWD, LEAST_CROWDED = Fraction(1, 100), 3.0, 6
 THIN_MAP_OF_POINTS = 0.2
 MOST_POINTS_EPSILON, MOST_POINTS_RHO = Fraction(1), Fraction(1, 2)
+# A thin map has few records if the squares that decide hold less than this on average, in deviations of plain noise.
+# Chosen with `squares.FEW_SHARE`.
+FEW_RECORDS = 4.0
 FAINT = 20  # a level with less than one part in so many of what a larger one has is as good as not measured
-BETWEEN_CLASSES = "|"
+BETWEEN_CLASSES, BEFORE_FEW = "|", ":"
 
 
 class LeafLayout(Protocol):
@@ -200,11 +205,12 @@ class LevelShares:
     """The shares of all levels in pure epsilon: the same everywhere, or those of thin, middle and dense squares.
 
     Where they are divided by density, the classes share their first levels, the last of which decides. `has_crowded`
-    tells that the first is that of the number of crowded records.
+    tells that the first is that of the number of crowded records. `few` are those of a map with few records.
     """
 
     by_class: tuple[tuple[Fraction, ...], ...]
     has_crowded: bool = False
+    few: tuple[Fraction, ...] = ()
 
     @property
     def middle(self) -> tuple[Fraction, ...]:
@@ -220,28 +226,33 @@ class LevelShares:
     def write(self) -> tuple[str, ...]:
         """Write the share of every level; those of thin, middle and dense squares with strokes between.
 
-        >>> LevelShares(by_class=((Fraction(1, 2), Fraction(1, 2)),)).write()
-        ('1/2', '1/2')
+        That of a map with few records stands behind a colon.
+
+        >>> half = (Fraction(1, 2), Fraction(1, 2))
+        >>> LevelShares(by_class=(half,)).write(), LevelShares(by_class=(half,), few=half).write()
+        (('1/2', '1/2'), ('1/2:1/2', '1/2:1/2'))
         """
         levels = zip(*self.by_class, strict=True)
-        return tuple(
-            BETWEEN_CLASSES.join(map(str, shares if len(set(shares)) > 1 else shares[:1])) for shares in levels
-        )
+        written = [BETWEEN_CLASSES.join(map(str, shares if len(set(shares)) > 1 else shares[:1])) for shares in levels]
+        return tuple(map(BEFORE_FEW.join, zip(written, map(str, self.few), strict=True)) if self.few else written)
 
 
 def read_shares(written: tuple[str, ...], layout: LeafLayout) -> LevelShares:
     """Read shares of levels: positive numbers that add up to 1; on a map also three for a level, by class."""
     levels = len(layout.sizes)
+    split = [level.split(BEFORE_FEW) for level in written]
     try:
-        parts = [tuple(Fraction(part) for part in level.split(BETWEEN_CLASSES)) for level in written]
+        parts = [tuple(Fraction(part) for part in level[0].split(BETWEEN_CLASSES)) for level in split]
+        few = tuple(Fraction(part) for level in split for part in level[1:])
     except (ValueError, ZeroDivisionError):
-        parts = []
+        parts, few = [], ()
     known = {1, *DENSITY_BOUNDS} if isinstance(layout, SquareLayout) else {1}
     sizes = {len(part) for part in parts}
     is_fit = len(parts) == levels and sizes <= known and len(sizes - {1}) <= 1
     number = max(sizes, default=1)
     by_class = tuple(tuple(part[place % len(part)] for part in parts) for place in range(number)) if is_fit else ()
-    is_fit &= all(sum(shares) == 1 and min(shares) > 0 for shares in by_class)
+    is_fit &= all(sum(shares) == 1 and min(shares) > 0 for shares in (*by_class, *([few] if few else [])))
+    is_fit &= not few or (number in THIN_CLASSES and [len(level) for level in split] == [2] * levels)
     if not is_fit or (number > 1 and len(parts[0]) > 1):
         raise ParameterError(
             "shares ({written}) must be {levels} positive numbers that add up to 1, from the largest sums to the cells;"
@@ -249,7 +260,7 @@ def read_shares(written: tuple[str, ...], layout: LeafLayout) -> LevelShares:
             written=", ".join(written),
             levels=levels,
         )
-    return LevelShares(by_class=by_class)
+    return LevelShares(by_class=by_class, few=few)
 
 
 def divide_by_density(layout: LeafLayout, shares: tuple[Fraction, ...]) -> LevelShares:
@@ -272,12 +283,25 @@ def divide_by_density(layout: LeafLayout, shares: tuple[Fraction, ...]) -> Level
 
 
 def _divide_thin_maps(layout: SquareLayout) -> LevelShares:
-    """The classes of maps that are not thin, then those of thin maps."""
+    """The classes of maps that are not thin, then those of thin maps, and the shares of maps with few records."""
     usual, deciding = lay_out(layout.schema, layout.usual_sides), layout.deciding_side
     divided = divide_by_density(usual, usual.weights).by_class
     spread = tuple(spread_shares(own, usual.sides, layout.sides, deciding) for own in divided)
     thin = zip(spread, THIN_SIDES[deciding], strict=True)
-    return LevelShares(by_class=(*spread, *(own if side is None else _lead(layout, own, side) for own, side in thin)))
+    by_class = (*spread, *(own if side is None else _lead(layout, own, side) for own, side in thin))
+    return LevelShares(by_class=by_class, few=_lead_few(layout))
+
+
+def _lead_few(layout: SquareLayout) -> tuple[Fraction, ...]:
+    """Give the deciding squares and those of twice their side nearly all; () where there are no such larger squares."""
+    side = layout.deciding_side
+    if 2 * side not in layout.map_sides:
+        return ()
+    own = {side: FEW_SHARE, 1: FEW_CELLS_SHARE}
+    own[2 * side] = 1 - sum(own.values()) - LEAST_SHARE * (len(layout.map_sides) - 3)
+    others = layout.weights[len(layout.map_sides) :]
+    given = [own.get(side, LEAST_SHARE) * (1 - sum(others)) for side in layout.map_sides]
+    return (*given, *others)
 
 
 def _lead(layout: SquareLayout, shares: tuple[Fraction, ...], side: int) -> tuple[Fraction, ...]:
@@ -306,7 +330,8 @@ class DensityRule:
     classes cost the same, so that the promise does not depend on what is decided. A map with less than `thin_map`
     records a cell on the whole, which its total tells, has classes of its own, by `thin_bounds`, after the others. Of
     class c, levels are as good as not measured from the `faint[c]`-th below `level` on. With a `crowded_noise` the
-    records beyond `crowd` of one cell of the map are counted first, and must be few in a thin map.
+    records beyond `crowd` of one cell of the map are counted first, and must be few in a thin map. A thin map with less
+    than `few_records` in a square of the level on average has `few_noises` for all its levels, wherever people are.
     """
 
     level: int
@@ -317,6 +342,14 @@ class DensityRule:
     thin_bounds: tuple[float, ...] = ()
     crowded_noise: CountNoise | None = None
     crowd: int = 0
+    few_records: float = 0.0
+    few_noises: tuple[CountNoise, ...] = ()
+    few_faint: int = 0
+
+    def is_few(self, total: int, cells: Codes, crowded: int) -> bool:
+        """Tell whether a map has few records, by the same numbers as `is_thin`."""
+        bound = self.few_records * int((cells > 0).sum())
+        return bool(self.few_noises) and total < bound and self.is_thin(total, cells, crowded)
 
     def is_thin(self, total: int, cells: Codes, crowded: int) -> bool:
         """Tell whether a map is thin, by its total, which is public or noisy, the possible cells of its squares, and
@@ -352,7 +385,7 @@ def add_crowded(shares: LevelShares, promise: DifferentialPrivacy) -> LevelShare
     if is_strong or len(shares.by_class) not in THIN_CLASSES:
         return shares
     by_class = tuple((CROWDED_SHARE, *(share * (1 - CROWDED_SHARE) for share in own)) for own in shares.by_class)
-    return LevelShares(by_class=by_class, has_crowded=True)
+    return LevelShares(by_class=by_class, has_crowded=True, few=shares.few)
 
 
 def find_density_rule(shares: LevelShares, budget: CountBudget) -> DensityRule | None:
@@ -380,6 +413,8 @@ def find_density_rule(shares: LevelShares, budget: CountBudget) -> DensityRule |
         else tuple(rest * part for part in currency.reshare(whole_weights(own[level + 1 :])))
         for place, own in enumerate(by_class)
     ]
+    few, levels = shares.few, sum((first, *every)[-len(shares.few) :], Fraction(0))
+    few_parts = [levels * part for part in currency.reshare(whole_weights(few))] if few else []
     return DensityRule(
         level=level,
         bounds=bounds,
@@ -389,6 +424,9 @@ def find_density_rule(shares: LevelShares, budget: CountBudget) -> DensityRule |
         thin_bounds=thin_bounds if is_divided else (),
         crowded_noise=choose_noise(first, currency, cells=1, rows=budget.rows) if shares.has_crowded else None,
         crowd=max(1, round(CROWD * plain)),
+        few_records=float(f"{FEW_RECORDS * plain:.2g}") if few else 0.0,
+        few_noises=tuple(map(budget.noise, few_parts)),
+        few_faint=_find_faint(few),
     )
 
 

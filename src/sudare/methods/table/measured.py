@@ -56,7 +56,8 @@ class MeasuredTable:
 
         The noise of many sums is nearly normal; that of a single cell keeps the tails of its own law.
         """
-        heavy = 0.0 if isinstance(self.noises[-1], GaussianNoise) else LAPLACE_FACTOR - NORMAL_FACTOR
+        noise = self.noises_by_class(len(self.noises) - 1)[0] if self.is_few else self.noises[-1]
+        heavy = 0.0 if isinstance(noise, GaussianNoise) else LAPLACE_FACTOR - NORMAL_FACTOR
         return NORMAL_FACTOR + heavy / max(1, cells)
 
     @cached_property
@@ -85,12 +86,22 @@ class MeasuredTable:
         rule, cells = self.rule, self.layout.possible_cells
         return rule is not None and rule.is_thin(self.total, cells[rule.level], self.crowded)
 
+    @cached_property
+    def is_few(self) -> bool:
+        """Tell whether the map has so few records that only its large squares are measured well."""
+        rule, cells = self.rule, self.layout.possible_cells
+        return rule is not None and rule.is_few(self.total, cells[rule.level], self.crowded)
+
     def is_faint(self, level: int, number: int) -> bool:
         """Tell whether squares of a level are as good as not measured in a class."""
+        if self.rule is not None and self.is_few:
+            return level >= self.rule.few_faint
         return self.rule is not None and self.rule.is_faint(level, number)
 
     def noises_by_class(self, level: int) -> tuple[CountNoise, ...]:
         """The noises of a level, one for every class."""
+        if self.rule is not None and self.is_few:
+            return (self.rule.few_noises[level],)
         if self.rule is None or level <= self.rule.level:
             return (self.noises[level],)
         return tuple(noises[level - self.rule.level - 1] for noises in self.rule.noises)
@@ -99,7 +110,7 @@ class MeasuredTable:
         """The place in `noises_by_class` of every node of a level, or of some of them."""
         if nodes is None:
             nodes = np.arange(self.layout.sizes[level])
-        if self.rule is None or level <= self.rule.level or self.classes is None:
+        if self.rule is None or level <= self.rule.level or self.is_few or self.classes is None:
             return np.zeros(len(nodes), dtype=np.int64)
         return self.classes[nodes // (self.layout.sizes[level] // self.layout.sizes[self.rule.level])]
 

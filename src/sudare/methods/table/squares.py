@@ -46,7 +46,7 @@ SMALL_MAPS = {
 # A map with a longer side has squares of 4, 16, 64, ... cells. Its shares are the least that keep squares of 16 cells
 # and more below the paper's wavelet (each halving of the side costs about 8 % of the promise); the parts were chosen on
 # a census of 512 x 512 cells with seed 5 and rivers of 300 x 700 with seed 904.
-LARGE_MAP_SIDES, LARGE_MAP_SHARE = (16, 4, 1), Fraction(33, 200)
+LARGE_MAP_SIDES, LARGE_MAP_SHARE = (16, 4, 1), Fraction(167, 1000)
 LARGE_MAP_PARTS = tuple(Fraction(part, 100) for part in (95, 80, 60, 45, 30, 2))
 # Squares of 16 cells have more where those of 64 are thin: of what is left below these, by density; None: as above.
 # Chosen on that census, a coast with seed 772 and Europe's places (`benchmarks.table_real`), all of 512 x 512 cells.
@@ -56,7 +56,12 @@ LARGE_MAP_THIN = (Fraction(3, 4), Fraction(3, 5), Fraction(9, 20), Fraction(3, 1
 # Cells keep a little, so that each has an unbiased figure. On other maps the sides in between have the least share.
 # Chosen on places of Europe and Asia and on US postal codes at epsilon 1/10, of large maps on places of Mexico and Asia
 # in 512 and 320 cells (`benchmarks.table_real`).
-SIDES_BETWEEN = {64: (8,), 32: (16, 4), 20: (10,)}
+# Squares of twice the deciding side are for maps with few records (`levels.FEW_RECORDS`), which have nearly all in
+# these two sides: smaller squares would hold less than their noise. Their shares, and those of cells, are the best of
+# seven for 200 to 8,000 places of France, Italy, Spain, Romania, Poland and the US (samples, epsilon 1/10, 160 x 160
+# cells of a mesh and 256 x 256 in x and y).
+SIDES_BETWEEN = {64: (128, 8), 32: (64, 16, 4), 20: (40, 10)}
+FEW_SHARE, FEW_CELLS_SHARE = Fraction(37, 100), Fraction(1, 100)  # of the deciding side and of cells; twice it has most
 THIN_SIDES: dict[int, tuple[int | None, ...]] = {
     64: (16, 16, 8, 4, None, None),
     32: (16, 16, 8, 4, None, None),
@@ -328,7 +333,7 @@ def find_mix_sides(schema: Schema) -> tuple[int, ...]:
 
     >>> x, y = (Attribute(name=name, domain=NumberBins.of_width(0, 160, 1)) for name in "xy")
     >>> find_mix_sides(Schema(name="map", attributes=(x, y)))
-    (128, 32, 16, 8, 4, 1)
+    (128, 64, 32, 16, 8, 4, 1)
     """
     usual = find_map_sides(schema) or find_mesh_sides(schema)
     is_small = len(find_space(schema)) == 2 and find_longest(schema) < LEAST_BETWEEN
@@ -337,7 +342,13 @@ def find_mix_sides(schema: Schema) -> tuple[int, ...]:
     layout = lay_out(schema, usual)
     if layout.map_sides != usual:  # so small that levels are left out
         return usual
-    return tuple(sorted({*usual, *SIDES_BETWEEN.get(layout.deciding_side, ())}, reverse=True))
+    more = SIDES_BETWEEN.get(layout.deciding_side, ())
+    return tuple(sorted({*usual, *(side for side in more if _tells_cells_apart(side, layout))}, reverse=True))
+
+
+def _tells_cells_apart(side: int, layout: SquareLayout) -> bool:
+    """Tell whether a map has several squares of a side: one would only measure the total."""
+    return any(line.min() // side < line.max() // side for line in (layout.rows, layout.columns_east))
 
 
 def find_mesh_sides(schema: Schema) -> tuple[int, ...]:

@@ -535,7 +535,7 @@ class Table(CurrencyMethod):
         shares, specs = self._shares(schema), self.specs_of(schema)
         if shares is None or not (specs or schema.areas):
             return shares and add_crowded(shares, self.guarantee())
-        return LevelShares(by_class=tuple(join_shares(own, specs) for own in shares.by_class))
+        return LevelShares(by_class=tuple(join_shares(own, specs) for own in shares.by_class), few=shares.few)
 
     def table_noises_of(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
         """The noise of the further tables that are measured."""
@@ -562,7 +562,7 @@ class Table(CurrencyMethod):
 
     def _all_noises(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
         rule = self.rule_of(schema, budget)
-        dense = [noise for own in (rule.noises if rule else ()) for noise in own]
+        dense = [noise for own in ((*rule.noises, rule.few_noises) if rule else ()) for noise in own]
         return (*self.table_noises_of(schema, budget), *self.noises_of(schema, budget), *dense)
 
     def _chosen(self, schema: Schema) -> Schema:
