@@ -39,13 +39,7 @@ HUGE = Schema(
     attributes=tuple(Attribute(name=name, domain=NumberBins.of_width(0, 6000, 1)) for name in ("x", "y")),
 )
 MAP = neighbours.make_map_schema(Unit())
-FINE = Schema(
-    name="fine",
-    attributes=(
-        Attribute(name="x", domain=NumberBins.of_width(0, 1000, 10)),
-        Attribute(name="y", domain=NumberBins.of_width(0, 3, 1)),
-    ),
-)
+FINE = neighbours.make_fine_schema(Unit())
 HOLED = Schema(
     name="holed",
     attributes=tuple(Attribute(name=name, domain=NumberBins.of_width(0, 5, 1)) for name in ("x", "y")),
@@ -118,6 +112,14 @@ def test_every_unit_relation_and_choice_is_tried() -> None:
         (relation, unit.max_rows) for relation in ("replace", "add-remove") for unit in neighbours.UNITS
     }
     assert {tuple(result.choices.values()) for result in found} >= {("tree", "cells"), ("wavelet", "regions")}
+
+
+@pytest.mark.parametrize("currency", ["epsilon", "rho"])
+def test_verify_cuts_bins_of_views_and_finds_halved_noise_there(monkeypatch: pytest.MonkeyPatch, currency: str) -> None:
+    monkeypatch.setattr(view_model, "grow_leaves", twice_the_part(view_model.grow_leaves))
+    results = [result for result in replay_kind(View, pairs=1) if result.choices["algorithm"] == "model"]
+
+    assert any(result.worst > 1 for result in results if result.currency == currency)
 
 
 # --- planted faults ---------------------------------------------------------------------------------------------------

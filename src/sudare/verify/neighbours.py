@@ -23,6 +23,7 @@ Item = TypeVar("Item")
 
 # (cells that are filled, of which some coincide; the most records of one of them)
 SHAPES = ((0, 1), (0, 1), (1, 1), (1, 10**5), (3, 40), (3, 10**4), (30, 1), (30, 1000), (300, 1), (300, 4), (300, 40))
+CROWDED = ((300, 1000),)  # so many people in most bins that they stand out of all noise
 MOST_TRIES = 1000  # cells that are proposed until one is possible
 UNITS = (Unit(), *(Unit(kind="person", column="person", max_rows=rows) for rows in (2, 5)))
 
@@ -106,6 +107,13 @@ def make_huge_schema(dice: Dice, unit: Unit) -> Schema:
     return Schema(name="replayed", unit=unit, attributes=attributes)
 
 
+def make_fine_schema(unit: Unit) -> Schema:
+    """Make a schema with long bins of whole numbers, which views cut where many people are."""
+    x, y = NumberBins.of_width(0, 1000, 10), NumberBins.of_width(0, 3, 1)
+    attributes = (Attribute(name="a0", domain=x), Attribute(name="a1", domain=y))
+    return Schema(name="replayed", unit=unit, attributes=attributes)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TablePair:
     """Two neighbouring tables."""
@@ -118,9 +126,11 @@ class TablePair:
         return TablePair(first=_pad(self.first, self.second), second=_pad(self.second, self.first))
 
 
-def make_pair(dice: Dice, schema: Schema, relation: Neighbours) -> TablePair:
-    """Draw a table and a neighbour of it."""
-    base = _make_base(dice, schema)
+def make_pair(
+    dice: Dice, schema: Schema, relation: Neighbours, *, shapes: Sequence[tuple[int, int]] = SHAPES
+) -> TablePair:
+    """Draw a table of one of the shapes and a neighbour of it."""
+    base = _make_base(dice, schema, dice.choose(shapes))
     one, other = _make_unit(dice, schema, base), _make_unit(dice, schema, base)
     if relation == "replace":
         sides = [_with_rows(base, one), _with_rows(base, other)]
@@ -132,9 +142,9 @@ def make_pair(dice: Dice, schema: Schema, relation: Neighbours) -> TablePair:
     return TablePair(first=first, second=second)
 
 
-def _make_base(dice: Dice, schema: Schema) -> dict[tuple[int, ...], int]:
+def _make_base(dice: Dice, schema: Schema, shape: tuple[int, int]) -> dict[tuple[int, ...], int]:
     base: dict[tuple[int, ...], int] = {}
-    cells, heaviest = dice.choose(SHAPES)
+    cells, heaviest = shape
     for _ in range(cells):
         cell = _make_cell(dice, schema)
         base[cell] = base.get(cell, 0) + 1 + dice.number(heaviest)

@@ -28,10 +28,13 @@ from sudare.privacy.currency import EPSILON
 from sudare.schema import Schema, Unit
 from sudare.text import Text, text
 from sudare.verify.neighbours import (
+    CROWDED,
+    SHAPES,
     UNITS,
     Dice,
     TablePair,
     make_area_schema,
+    make_fine_schema,
     make_huge_schema,
     make_map_schema,
     make_pair,
@@ -47,6 +50,7 @@ HUGE_PAIRS = (
     1  # of huge ones, which take longer: the relations in turn from currency to currency, the units from form to form
 )
 MAP_PAIRS = 2  # of maps, likewise; the second with areas
+FINE_PAIRS = 1  # of crowded tables of rows with long bins, at the largest amount: there views cut bins
 SEED = 14
 
 
@@ -116,7 +120,7 @@ def replay_kind(
                     return kind(**{currency: amount}, **choices)
 
                 trial = _Trial(make, AMOUNTS[currency], relation, unit, schema, choices, currency)
-                yield trial.run(pairs, seed, huge=huge)
+                yield trial.run(pairs, seed, huge=huge, fine=_count_fine(schema, unit))
 
 
 def replay_method(
@@ -128,7 +132,11 @@ def replay_method(
             continue
         for unit in UNITS if schema is None else (schema.unit,):
             trial = _Trial(lambda _: method, ("",), relation, unit, schema, {}, "")
-            yield trial.run(pairs, seed, huge=HUGE_PAIRS * (schema is None))
+            yield trial.run(pairs, seed, huge=HUGE_PAIRS * (schema is None), fine=_count_fine(schema, unit))
+
+
+def _count_fine(schema: Schema | None, unit: Unit) -> int:
+    return FINE_PAIRS * (schema is None and unit == UNITS[0])
 
 
 def list_choices(kind: type[Method], *, given: Mapping[str, Any] | None = None) -> Iterator[dict[str, str]]:
@@ -178,19 +186,22 @@ class _Trial:
     choices: Mapping[str, str]
     currency: str
 
-    def run(self, pairs: int, seed: int, *, huge: int = 0) -> ReplayResult:
+    def run(self, pairs: int, seed: int, *, huge: int = 0, fine: int = 0) -> ReplayResult:
         """Try pairs until one breaks the promise."""
         dice = Dice(seed)
         worst, tried, currency, name = Fraction(0), 0, self.currency, ""
         problem: Text | None = None
-        for number in range(pairs + huge + (MAP_PAIRS if huge else 0)):
-            method = self.make(dice.choose(self.amounts))
+        others = pairs + huge + (MAP_PAIRS if huge else 0)
+        for number in range(others + fine):
+            is_fine = number >= others
+            method = self.make(self.amounts[-1] if is_fine else dice.choose(self.amounts))
             name = method.name
-            schema = self._schema(dice, number - pairs)
+            schema = make_fine_schema(self.unit) if is_fine else self._schema(dice, number - pairs)
             plan = plan_run(method, schema, self.relation)
             if plan is None:
                 continue
-            pair = make_pair(dice, plan.finer or plan.facts, self.relation)
+            shapes = CROWDED if is_fine else SHAPES
+            pair = make_pair(dice, plan.finer or plan.facts, self.relation, shapes=shapes)
             loss, problem = replay_tables(method, plan, pair, dice)
             tried, currency = tried + 1, plan.promise.currency.name
             worst = max(worst, loss)
