@@ -251,7 +251,9 @@ def test_a_run_that_is_interrupted_leaves_whole_releases_and_can_be_run_again(
 ) -> None:
     recipe(HEAD.replace('"2"', '"9"') + RECORDS + AGES + VIEW)
     run = started(place)
-    while not (place / "releases" / "records").exists() and run.poll() is None:
+    while (
+        not (place / "releases" / "records" / "certificate.json").exists() and run.poll() is None
+    ):  # not the name tried
         time.sleep(0.01)
     run.send_signal(signal.SIGINT)
     _, err = run.communicate()

@@ -796,3 +796,23 @@ def test_an_exam_whose_noise_is_too_large_is_refused_before_anything_is_spent(
 
     with pytest.raises(ParameterError, match="raise"):
         View(**promise).plan(schema)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("promise", [{"epsilon": 1}, {"rho": Fraction(1, 2)}])
+def test_an_attribute_of_one_value_costs_the_others_next_to_nothing(promise: dict[str, Any]) -> None:
+    """Detects the share of before, with which the others were 10 % farther off in pure epsilon."""
+    plain, more = schema_of(2, 20, 12), schema_of(2, 20, 12, 1)
+    before, now = (View(**promise).preview(schema).value_standard_deviation for schema in (plain, more))
+
+    assert set(now) == set(before)  # how many have the only value is the number of records
+    assert all(now[name] < 1.01 * before[name] for name in before)
+
+
+def test_everybody_has_the_only_value_of_an_attribute() -> None:
+    generator = np.random.default_rng(4)
+    table = Counts.from_columns(schema_of(4, 1), np.column_stack([generator.integers(0, 4, 500), np.zeros(500, int)]))
+    view = open_view(View(epsilon=1).publish(Tabled(table), rng=SeededRng(3)))
+    found = view.count(**{table.schema.names[1]: str(table.schema.attributes[1].labels([0])[0])})
+
+    assert found.value == 500
+    assert 494 < found.low < found.high < 506  # half as far again before

@@ -40,9 +40,9 @@ LEAST_SIGNAL_BEYOND = 800  # records over the noise of a cell of theirs, from wh
 EXTRAS_IF_CLEAR = Fraction(3, 2)  # of the forest's pairs: where groups of attributes depend on each other, more are off
 MOST_PAIRS_BEYOND = 5_000
 LEAST_STRENGTH = Fraction(1, 10**6)
-POWER_OF_LENGTH = Fraction(
-    9, 20
-)  # of a histogram's share; of 1/3 and this, on Adult, its numbers, traffic, electricity
+# Of a histogram's size, by which its share goes: of 1/3 and this, chosen on Adult, its numbers, traffic, electricity.
+POWER_OF_LENGTH = Fraction(9, 20)
+ONE_VALUE_WEIGHT = Fraction(1, 20)  # in place of a power, where everybody has the only value
 FEWEST_BINS = 4
 MOST_BINS = 24  # of an attribute: with more, hardly a third attribute would fit into a clique
 LONG_TABLE = 600  # cells: a longer table of a pair takes no more than MOST_WEIGHT_OF_LONG or a usual one
@@ -369,12 +369,12 @@ def by_size(
     The noise of a range grows with the root of how many values it takes, so the cube root, which tables of pairs have,
     makes the squares of all noise least. If long attributes are asked about more often, as when all ranges count alike,
     they need more: histograms have the power POWER_OF_LENGTH. It is rounded to `steps` in a doubling, so that few laws
-    of noise are needed.
+    of noise are needed. A histogram of one value gets next to nothing.
 
     >>> by_size(Fraction(1), [1, 8, 8], steps=1)
     [Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)]
-    >>> by_size(Fraction(1), [1, 100])
-    [Fraction(1, 9), Fraction(8, 9)]
+    >>> by_size(Fraction(1), [2, 100]), by_size(Fraction(1), [1, 2])
+    ([Fraction(5, 37), Fraction(32, 37)], [Fraction(1, 26), Fraction(25, 26)])
     """
     weights = [_weigh_size(size, steps) for size in sizes]
     if steps == 3:
@@ -400,6 +400,8 @@ def _weigh_lists(weights: Sequence[Weight], sizes: Sequence[int], *, least: int 
 
 def _weigh_size(size: int, steps: Literal[1, 3]) -> Fraction:
     """About the power of the size: 1, 5/4, 8/5, 2, ... or, in whole doublings, 1, 2, 4."""
+    if size == 1 and steps == 3:
+        return ONE_VALUE_WEIGHT
     doublings = round(max(0, (size * size - 1).bit_length()) / 2)  # about log2(size)
     if steps == 1:
         return Fraction(2) ** round(doublings / 3)

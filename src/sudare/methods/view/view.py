@@ -63,7 +63,8 @@ LEAST_SHARE = 5000  # a pair of d attributes gets more than 1/(5000 d) of epsilo
 class ViewPreview(ShownPreview):
     """The noise of what is measured, before anything is fitted.
 
-    `value_standard_deviation`: of a value of each attribute as if the product were published (blocks: None).
+    `value_standard_deviation`: of a value of each attribute that has several, as if the product were published (blocks:
+    None).
     `rows` and what follows from it are filled in when an estimate of the number of records was given.
     """
 
@@ -140,7 +141,12 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
     varying = find_varying(schema.sizes)
     shares = split_budget(algorithm, budget, records=float(rows or 0), sizes=varying)
     each = by_size(shares.ones, schema.sizes, currency=budget.currency)
-    deviations = {name: math.sqrt(budget.noise(share).variance) for name, share in zip(schema.names, each, strict=True)}
+    some_vary = max(schema.sizes) > 1  # how many have the only value of an attribute is the number of records
+    deviations = {
+        name: math.sqrt(budget.noise(share).variance)
+        for name, size, share in zip(schema.names, schema.sizes, each, strict=True)
+        if size > 1 or not some_vary
+    }
     if rows is None:
         return ViewPreview(cells=cells, attributes=attributes, value_standard_deviation=deviations)
     return ViewPreview(
@@ -272,7 +278,8 @@ class View(CurrencyMethod):
             off = write_figure(found.block_standard_deviation)
             return Expected(words=text("a block is off by at least {deviation}", deviation=off),
                             figures=found.to_dict())  # fmt: skip
-        sizes = {attribute.name: attribute.size for attribute in self.select(schema).attributes}
+        sizes = {attribute.name: attribute.size for attribute in self.select(schema).attributes
+                 if attribute.name in found.value_standard_deviation}  # fmt: skip
         name = sorted(sizes, key=lambda one: (sizes[one], one))[len(sizes) // 2]
         deviation = write_figure(found.value_standard_deviation[name])
         words = text("a value of {name} is off by {deviation}", name=name, deviation=deviation)
