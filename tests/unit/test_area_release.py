@@ -338,7 +338,33 @@ def test_sql_knows_areas_and_levels(tmp_path: Path) -> None:
     }
     one = opened.sql("SELECT COUNT(*) FROM areas WHERE town = 't3'").rows[0][0]
     at = frame["area"] == "t3"
-    assert (one.high - one.low) / 2 == pytest.approx(frame["margin"][at][0], rel=0.15)
+    assert (one.high - one.low) / 2 == pytest.approx(frame["margin"][at][0], abs=0.02)
+
+
+@pytest.mark.parametrize("amount", [{"epsilon": 4}, {"rho": "1/2"}], ids=str)
+def test_intervals_in_sql_are_the_margins_of_the_files(amount: dict[str, Any]) -> None:
+    """Of areas that were measured, whose noise has its own tails, and of those that are added up."""
+    release = publish(**amount, tables=("town=1/4", "school*sex=1/8"))
+    opened, frame = open_table(release), release.frames["areas"].decode()
+    for level in ("town", "school", "province"):
+        told = dict(opened.sql(f"SELECT {level}, SUM(count) FROM areas GROUP BY {level}").rows)
+        for name, unbiased, margin in zip(frame["area"], frame["unbiased"], frame["margin"], strict=True):
+            if name in told and unbiased > margin:
+                assert told[name].value - told[name].low == pytest.approx(margin, abs=0.02)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_no_written_margin_reaches_above_a_number_of_records_that_is_public(neighbours: Any, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"epsilon": "1/100", "neighbours": neighbours, "tables": ("town=1/4", "town*sex")}
+    release = publish(counts=people(rows=100), **given)
+    release.save(tmp_path / "out", even_if_not_private=True)
+    reach = [
+        np.max(frame["unbiased"] + frame["margin"] - np.maximum(100, 2 * frame["unbiased"]), initial=-100)
+        for frame in (release.frames[name].decode() for name in ("cells", "areas", "table_1"))
+    ]
+
+    assert (max(reach) <= 0.001) == (neighbours == "replace")
+    assert failed(tmp_path / "out") == []
 
 
 def test_a_level_is_a_table_by_its_own_name() -> None:

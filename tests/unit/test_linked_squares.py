@@ -51,6 +51,27 @@ def solve_densely(rows: list[tuple[np.ndarray, float, float]]) -> tuple[np.ndarr
     return (inverse @ right)[:size], inverse[:size, :size]
 
 
+def test_an_exact_sum_has_no_error_where_the_noise_of_its_cells_is_very_large() -> None:
+    """Rounding leaves much of such noise; a sum that is not exact keeps its error."""
+    dice, parents = np.random.default_rng(3), np.repeat(np.arange(32), 200)
+    tree = LeastSquares(
+        parents=[np.zeros(32, dtype=np.int64), parents],
+        noisy=[np.full(32, 2800.0), np.full(6400, 7.0)],
+        variances=[np.full(32, 2000.0), dice.uniform(1e9, 9e9, 6400)],
+        total=90_000.0,
+        total_variance=0.0,
+    )
+    half = np.flatnonzero(parents < 16)
+    rows = np.zeros(len(half), dtype=np.int64)
+    linked = LinkedSquares(tree=tree, rows=rows, leaves=half, noisy=np.array([36_089.0]), variances=np.zeros(1))
+
+    assert linked.answer(half).standard_error == 0
+    assert linked.answer(half, np.ones(len(half))).standard_error == 0
+    assert linked.answer(half[:3000]).standard_error == pytest.approx(np.sqrt(2000 * 15 / 16), rel=0.01)
+    assert linked.is_measured(half)
+    assert not linked.is_measured(half[1:])
+
+
 @pytest.mark.parametrize("total_variance", [0.0, 9.0])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_figures_and_errors_are_those_of_the_normal_equations(seed: int, total_variance: float) -> None:

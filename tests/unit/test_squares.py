@@ -349,6 +349,18 @@ def test_a_table_answers_sql_with_intervals(tmp_path: Path) -> None:
     assert figure.low == pytest.approx(told["low"][0][0], rel=0.01)
 
 
+@pytest.mark.parametrize("schema", [SCHEMAS["mesh"], SCHEMAS["land"], grid(2048, 2048)], ids=lambda one: str(one.size))
+def test_written_margins_of_a_thin_map_end_at_the_number_of_records(schema: Schema) -> None:
+    counts = fill(schema, cells=3)
+    records = float(counts.values.sum())
+    frames = Table(epsilon="1/1000").publish(_Given(counts), rng=SeededRng(2)).frames
+    for frame in [frames[name].decode() for name in ("cells", "rollups") if name in frames]:
+        ends = np.maximum(frame["unbiased"], records - frame["unbiased"])
+
+        assert np.all(frame["margin"] <= ends + 0.001)
+        assert np.any(frame["margin"] >= ends - 0.001)
+
+
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_no_figure_is_told_above_a_number_of_records_that_is_public(neighbours: Any) -> None:
     counts = fill(grid(64, 64), cells=100)

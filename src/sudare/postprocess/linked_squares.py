@@ -32,6 +32,7 @@ MOST_FACTORED = 3000  # sums across the tree up to which S is factored: 72 MB of
 MOST_PAIRS = 2_000_000  # of sums and questions that are worked out at a time
 MOST_WORK = 2e10  # multiplications for the errors of a list of questions; beyond it they are bounded
 RESIDUE = 1e-9  # of a variance: what rounding leaves of it where exact sums take all of it
+LEAST = 1e-4  # of the least noise: a whole sum that is not exact has at least a fortieth of its variance or so
 ROUNDS, NEAR = 500, 1e-10  # of conjugate gradients, and the part of the first residue at which they stop
 
 
@@ -156,7 +157,16 @@ class LinkedSquares:
         for start in range(0, size, chunk):
             gained[start : start + chunk] = self._explain(asked[start : start + chunk])
         left = before - gained
-        return estimates, np.sqrt(np.where(left > RESIDUE * before, left, 0.0))
+        rounding = RESIDUE * before
+        if weights is None or bool((weights == 1).all()):  # thin squares with very large noise leave more
+            rounding = np.maximum(rounding, LEAST * self._least_variance)
+        return estimates, np.sqrt(np.where(left > rounding, left, 0.0))
+
+    @cached_property
+    def _least_variance(self) -> float:
+        """The smallest variance of any noisy sum; 0 where all are exact."""
+        held = np.concatenate([self.variances, *map(np.asarray, self.tree.variances)])
+        return float(held[held > 0].min(initial=np.inf)) if (held > 0).any() else 0.0
 
     def _explain(self, asked: Any) -> Reals:
         """How much the further sums take from the variances of questions."""
@@ -166,6 +176,15 @@ class LinkedSquares:
         scaled = solve_triangular(self._factor[0], shared, lower=True, overwrite_b=True)
         found: Reals = (scaled**2).sum(axis=0)
         return found
+
+    def is_measured(self, leaves: Codes) -> bool:
+        """Tell whether a sum of cells, in ascending order, is one of the further sums."""
+        return hash(leaves.astype(np.int64).tobytes()) in self._measured_sums
+
+    @cached_property
+    def _measured_sums(self) -> frozenset[int]:
+        """The further sums by the hashes of their cells, since the cells of many are many."""
+        return frozenset(hash(self.sums.indices[low:high].tobytes()) for _, low, high in _rows_of(self.sums))
 
     def _bound(self, asked: Any, before: Reals) -> Reals:
         """Bound variances by the tree alone, joined with a sum that was measured as it is asked."""

@@ -81,7 +81,8 @@ def figure_groups(measured: MeasuredTable, published: Integers, groups: TableGro
     held: Reals = published[groups.leaves] * weights
     sums: Reals = np.bincount(groups.groups, weights=held, minlength=len(groups.keys)).astype(np.float64)
     counts = sums.astype(np.int64) if groups.weights is None else np.round(sums, DECIMALS)
-    return {COUNT: counts, **Margins(unbiased=estimates, margin=find_margin(factors, errors)).columns}
+    margins = Margins.within(measured.public_total, unbiased=estimates, margin=find_margin(factors, errors))
+    return {COUNT: counts, **margins.columns}
 
 
 def _texts(texts: Sequence[str]) -> np.ndarray:

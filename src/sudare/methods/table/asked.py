@@ -28,7 +28,6 @@ from sudare.methods.table.estimates import TableFigures, read_table
 from sudare.methods.table.large_measured import LargeFigures, LargeMeasured
 from sudare.methods.table.linked import find_groups
 from sudare.methods.table.margins import COUNT, find_margin
-from sudare.methods.table.measured import NORMAL_FACTOR
 from sudare.releases import Release
 from sudare.schema import MISSING_LABEL, Attribute, DateBins, NumberBins, Schema, Values
 from sudare.schema.arrays import Codes, Reals
@@ -159,11 +158,8 @@ class OpenedTable:
     @property
     def public_total(self) -> int | None:
         """How many records there are, where everybody knows it: no figure is told to be above it."""
-        if isinstance(self.figures, LargeFigures):
-            large = self.figures.measured
-            return large.total if large.budget.total_noise is None else None
         measured = self.figures.measured
-        return measured.total if measured.total_variance == 0 else None
+        return measured.total if np.isfinite(measured.public_total) else None
 
     def cells(self, attribute: int) -> AttributeCells:
         """The values of an attribute; bins have their edges."""
@@ -182,9 +178,9 @@ class OpenedTable:
             return Moments(value=0.0, noise=0.0, model=0.0)
         measured = self.figures.measured
         figure = measured.squares.answer(leaves, weights)
-        wide = measured.factor_of(len(leaves)) / NORMAL_FACTOR  # a cell's own noise has heavier tails than a normal
+        factor = measured.factor_for(leaves, weights)  # at the usual level, intervals are the margins of the files
         error = np.array(figure.standard_error)
-        deviation = float(find_margin(wide * NORMAL_QUANTILE, error, weights=weights)) / NORMAL_QUANTILE
+        deviation = float(find_margin(factor, error, weights=weights)) / NORMAL_QUANTILE
         varying = np.maximum(squares - weights**2, 0.0)
         is_cut = varying > 1e-12 * squares
         people = is_cut * (

@@ -107,11 +107,11 @@ class TableFigures:
         """Give the figure of a set of leaves, or of their sum with weights."""
         held = self.measured.squares.answer(leaves, weights)
         count = self.published[leaves].sum() if weights is None else (self.published[leaves] * weights).sum()
-        factor = self.measured.factor_of(len(leaves))
+        factor = self.measured.factor_for(leaves, weights)
         margin = float(find_margin(factor, np.array(held.standard_error), weights=weights))
         least = 0.0 if weights is None or bool((weights >= 0).all()) else -np.inf
         is_part = weights is None or bool((weights <= 1).all())
-        most = float(self.measured.total) if is_part and self.measured.total_variance == 0 else np.inf
+        most = self.measured.public_total if is_part else np.inf
         return TableFigure(
             count=round(float(count)),
             unbiased=held.estimate,

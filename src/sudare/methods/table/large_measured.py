@@ -78,6 +78,15 @@ class LargeMeasured:
         heavy = 0.0 if isinstance(self.budget.cells_noise, GaussianNoise) else LAPLACE_FACTOR - NORMAL_FACTOR
         return NORMAL_FACTOR + heavy / max(1, cells)
 
+    def factor_for(self, leaves: Codes, weights: Reals | None = None) -> float:
+        """Standard errors that hold at least 95 of 100 sums of these leaves."""
+        return self.factor_of(len(leaves))
+
+    @property
+    def public_total(self) -> float:
+        """The number of records where everybody knows it, which no figure is told to be above; infinite elsewhere."""
+        return float(self.total) if self.budget.total_noise is None else np.inf
+
     @cached_property
     def _nodes(self) -> list[_Nodes]:
         found = []
@@ -182,9 +191,8 @@ class LargeMeasured:
         leaves = self.leaves(columns)
         estimates, errors = (part[-1][leaves] for part in (self.squares.estimates, self.squares.standard_errors))
         cells, margin = self.cells_of_leaf[leaves], find_margin(self.factor_of(1), errors)
-        return Margins(
-            unbiased=estimates / cells, margin=np.where(cells > 1, np.maximum(estimates, 0.0) + margin, margin)
-        )
+        margin = np.where(cells > 1, np.maximum(estimates, 0.0) + margin, margin)
+        return Margins.within(self.public_total, unbiased=estimates / cells, margin=margin)
 
     def group_margins(self, position: int, lift: Callable[[Codes], Codes]) -> Margins:
         """Give the margins of the groups of an attribute, all other attributes added up; `lift` finds the groups.
@@ -210,10 +218,8 @@ class LargeMeasured:
         inside = np.bincount(owner[cut], weights=spread, minlength=len(estimates))
         held = np.bincount(owner, minlength=1)
         smallest = int(held[held > 0].min())
-        return Margins(
-            unbiased=estimates,
-            margin=np.hypot(find_margin(self.factor_of(smallest), errors), NORMAL_FACTOR * np.sqrt(inside)),
-        )
+        margin = np.hypot(find_margin(self.factor_of(smallest), errors), NORMAL_FACTOR * np.sqrt(inside))
+        return Margins.within(self.public_total, unbiased=estimates, margin=margin)
 
     def weigh(self, boxes: Sequence[WeightBox | Mapping[int, Reals]]) -> tuple[Codes, Reals, Reals]:
         """The leaves that weigh anything, their mean weights, and the means of squared weights inside them."""
@@ -318,10 +324,10 @@ class LargeFigures:
         """Give the figure of a sum of leaves with mean weights, and the means of squared weights inside them."""
         held = self.measured.squares.answer(leaves, weights)
         inside = float((self.people(leaves) ** 2 * np.maximum(squares - weights**2, 0.0)).sum()) if len(leaves) else 0.0
-        factor = self.measured.factor_of(len(leaves))
+        factor = self.measured.factor_for(leaves, weights)
         noise = find_margin(factor, np.array(held.standard_error), weights=weights)
         margin = float(np.hypot(noise, NORMAL_FACTOR * np.sqrt(inside)))
-        most = float(self.measured.total) if self.measured.budget.total_noise is None else np.inf
+        most = self.measured.public_total
         return TableFigure(
             count=round(float((self.published[leaves] * weights).sum())),
             unbiased=held.estimate,

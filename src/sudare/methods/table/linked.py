@@ -225,6 +225,12 @@ class LinkedTable(MeasuredTable):
         """The groups of a further table that is measured."""
         return find_partition(self.facts, self.layout, spec.names)
 
+    def factor_for(self, leaves: Codes, weights: Reals | None = None) -> float:
+        """Standard errors that hold at least 95 of 100 sums; one that was measured has the tails of its own noise."""
+        is_whole = weights is None or bool((weights == 1).all())
+        is_own = is_whole and isinstance(self.squares, LinkedSquares) and self.squares.is_measured(leaves)
+        return self.factor_of(1 if is_own else len(leaves))
+
     @cached_property
     def squares(self) -> LinkedSquares | LeastSquares:  # type: ignore[override]
         """Least squares over all levels and all further tables."""

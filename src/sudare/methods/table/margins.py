@@ -30,6 +30,17 @@ def find_margin(factor: float | Reals, errors: Reals, *, weights: Reals | None =
     return margins
 
 
+def round_up(margins: Reals) -> Reals:
+    """Round margins up to the decimals that are written; those that have no more stay as they are.
+
+    >>> round_up(np.array([1.101, 1.1, 12345.67, 0.29])).tolist()
+    [1.11, 1.1, 12345.67, 0.29]
+    """
+    scale = 10.0**DECIMALS
+    nearest: Reals = np.round(margins, DECIMALS)
+    return np.where(np.isclose(nearest, margins, rtol=1e-12, atol=0.0), nearest, np.ceil(margins * scale) / scale)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Margins:
     """Unbiased figures with their margins, as columns."""
@@ -37,8 +48,21 @@ class Margins:
     unbiased: Reals
     margin: Reals
 
+    @classmethod
+    def within(cls, most: float, *, unbiased: Reals, margin: Reals) -> Margins:
+        """Margins that reach no further than from 0 to `most`, the public number of records; infinite where it is none.
+
+        The truth lies between the two, so a margin that ends at the farther of them always holds.
+
+        >>> wide = np.array([5212.0, 5212.0, 5212.0, 3.0])
+        >>> Margins.within(250, unbiased=np.array([40.0, 240.0, -30.0, 40.0]), margin=wide).margin.tolist()
+        [210.0, 240.0, 280.0, 3.0]
+        """
+        figures: Reals = unbiased.round(DECIMALS)
+        ends: Reals = np.maximum(figures, most - figures).round(DECIMALS)
+        return cls(unbiased=unbiased, margin=np.minimum(margin, ends))
+
     @property
     def columns(self) -> dict[str, Reals]:
         """By name; margins are rounded up."""
-        scale = 10.0**DECIMALS
-        return {UNBIASED: np.round(self.unbiased, DECIMALS) + 0.0, MARGIN: np.ceil(self.margin * scale) / scale}
+        return {UNBIASED: np.round(self.unbiased, DECIMALS) + 0.0, MARGIN: round_up(self.margin)}

@@ -51,6 +51,11 @@ class MeasuredTable:
         estimate = round(self.squares.root.estimate) if self.total_variance else self.total
         return min(max(0, estimate), LARGEST_TOTAL)
 
+    @property
+    def public_total(self) -> float:
+        """The number of records where everybody knows it, which no figure is told to be above; infinite elsewhere."""
+        return float(self.total) if self.total_variance == 0 else np.inf
+
     def factor_of(self, cells: int) -> float:
         """Standard errors that hold at least 95 of 100 sums over so many cells.
 
@@ -59,6 +64,10 @@ class MeasuredTable:
         noise = self.noises_by_class(len(self.noises) - 1)[0] if self.is_few else self.noises[-1]
         heavy = 0.0 if isinstance(noise, GaussianNoise) else LAPLACE_FACTOR - NORMAL_FACTOR
         return NORMAL_FACTOR + heavy / max(1, cells)
+
+    def factor_for(self, leaves: Codes, weights: Reals | None = None) -> float:
+        """Standard errors that hold at least 95 of 100 sums of these cells."""
+        return self.factor_of(len(leaves))
 
     @cached_property
     def squares(self) -> LeastSquares:
@@ -118,16 +127,18 @@ class MeasuredTable:
         """Give the margins of single cells (m, attributes)."""
         leaves = self.layout.leaves(columns)
         errors = self.squares.standard_errors[-1][leaves]
-        return Margins(unbiased=self.squares.estimates[-1][leaves], margin=find_margin(self.factor_of(1), errors))
+        estimates, margin = self.squares.estimates[-1][leaves], find_margin(self.factor_of(1), errors)
+        return Margins.within(self.public_total, unbiased=estimates, margin=margin)
 
     def group_margins(self, position: int, lift: Callable[[Codes], Codes]) -> Margins:
         """Give the margins of the groups of an attribute, all other attributes added up; `lift` finds the groups."""
         leaves = np.flatnonzero(self.layout.is_possible)
         groups = lift(self.layout.columns(leaves)[:, position])
         estimates, errors = self.squares.answer_groups(leaves, groups)
-        held = np.bincount(groups)
-        smallest = int(held[held > 0].min())
-        return Margins(unbiased=estimates, margin=find_margin(self.factor_of(smallest), errors))
+        sizes, size = np.unique(np.bincount(groups), return_inverse=True)
+        factors = np.array([self.factor_of(int(cells)) for cells in sizes])[size]
+        margin = find_margin(factors, errors)
+        return Margins.within(self.public_total, unbiased=estimates, margin=margin)
 
     def variances(self, level: int) -> Reals:
         """The variance of every noisy sum of a level."""
