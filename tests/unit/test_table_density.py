@@ -17,10 +17,14 @@ from sudare.methods.table import Table
 from sudare.methods.table import table as table_module
 from sudare.methods.table.frames import list_measurements
 from sudare.methods.table.measured import MeasuredTable
+from sudare.methods.table.page import describe_page
 from sudare.methods.table.squares import SquareLayout, find_level_sides, map_levels
 from sudare.methods.table.table import draw_levels
 from sudare.noise import GeometricNoise, SeededRng
+from sudare.report.shapes import Listing, write_number
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema, Unit, Values
+from sudare.testing import Tabled
+from sudare.text import text
 from sudare.verify.neighbours import make_map_schema
 from sudare.verify.replay import replay_method
 
@@ -214,6 +218,22 @@ def test_a_map_with_few_records_is_read_back_from_its_release() -> None:
 
     assert drawn.is_few
     assert rule == drawn.rule
+
+
+@pytest.mark.parametrize(
+    ("counts", "name"), [(few_records(96), "few"), (thin_map(96), "thin_map")], ids=["few", "thin"]
+)
+def test_a_report_draws_the_expected_errors_of_its_own_map(counts: Counts, name: str) -> None:
+    """Those of other maps are several times smaller."""
+    release = Table(epsilon="1/10").publish(Tabled(counts), rng=SeededRng(2))
+    told = release.certificate.expected_error
+    errors = told["region_standard_deviation_by_density"][name]
+    sections = describe_page(release, title=text("a table")).sections
+    listings = [part for section in sections for part in section.parts if isinstance(part, Listing)]
+    rows = next(part.rows for part in listings if "error of the sum" in str(part.title))
+
+    assert [row[1:] for row in rows] == [(write_number(float(size)), write_number(errors[size])) for size in errors]
+    assert errors["64"] > 2 * told["region_standard_deviation"]["64"]
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])

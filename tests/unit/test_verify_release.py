@@ -376,6 +376,8 @@ def _edit(file: Path, old: str, new: str) -> None:
         ("table", "cells.csv", "\nF,", "\nX,", "labels"),
         ("kanon", "records.csv", "cold", "warm", "labels"),
         ("map", "map.geojson", '"count":', '"count":1', "maps"),
+        ("map", "map.geojson", '"margin":', '"margin":1', "maps"),
+        ("map", "map.geojson", '"unbiased":', '"unbiased":1000000, "other":', "maps"),
     ],
 )
 def test_a_changed_value_is_found(

@@ -100,7 +100,8 @@ footer{margin-top:3rem;color:var(--quiet);font-size:.84rem}
 .mark{flex-basis:4.5rem}.card{padding:.9rem .8rem}
 main{padding:1rem .8rem 3rem}h1{font-size:1.35rem}figure{padding:.7rem .6rem}
 .secret h2::after{float:none;display:table;margin-top:.3rem}}
-@media print{:root{--paper:#fff;--card:#fff;--ink:#000;--quiet:#444;--rule:#bbb;--bar:#2f8f83;--truth:#c2410c;
+@media print{.listing{overflow-x:visible}td{overflow-wrap:anywhere}
+:root{--paper:#fff;--card:#fff;--ink:#000;--quiet:#444;--rule:#bbb;--bar:#2f8f83;--truth:#c2410c;
 --reach:#12444a;--link:#1d6f66;--sea:#eee;--other:#c08a4e;--land:#e6e1d3;--park:#cfdcc0;--water:#d3e3ea;--slat:#c9b98f;--rod:#8f7a4d;--warn:#9a3412;--warnpaper:#fff;--lost:#ccc}
 html{color-scheme:light;font-size:12.5px}body{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 main{max-width:none;padding:0}figure,tr,.facts div,.card{break-inside:avoid}nav{display:none}h2,h3{break-after:avoid}

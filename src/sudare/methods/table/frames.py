@@ -136,10 +136,15 @@ def map_files(
     if on_map is None:
         return {}
     cells, codes, people = on_map
-    columns: dict[str, Any] = {COUNT: people}
-    if measured is not None:
-        places = [isinstance(each.domain, MeshCells) for each in table.schema.attributes]
-        margins = measured.group_margins(places.index(True), lambda mesh: mesh)
-        columns |= {name: values[codes] for name, values in margins.columns.items()}
+    columns = {COUNT: people, **find_map_margins(table, codes, measured)}
     given: dict[str, Any] = {"cells": cells, "codes": codes, "columns": columns}
     return {"map.geojson": partial(write_geojson, **given), "map.parquet": partial(write_geoparquet, **given)}
+
+
+def find_map_margins(table: Counts, codes: Codes, measured: MeasuredTable | LargeMeasured | None) -> dict[str, Reals]:
+    """Find the margins of mesh cells, all other attributes added up, as columns; none where nothing was measured."""
+    if measured is None:
+        return {}
+    places = [isinstance(each.domain, MeshCells) for each in table.schema.attributes]
+    margins = measured.group_margins(places.index(True), lambda mesh: mesh)
+    return {name: values[codes] for name, values in margins.columns.items()}

@@ -8,9 +8,12 @@ from functools import partial
 from sudare.methods.table.area_files import draw_areas, find_mesh_areas, is_drawn
 from sudare.methods.table.area_frames import AREAS, TABLE
 from sudare.methods.table.compare import RegionComparison
+from sudare.methods.table.estimates import read_measurements
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
+from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Frame, Release
 from sudare.releases.columns import find_frame, read_numbers
+from sudare.releases.release import MEASUREMENTS
 from sudare.report.frames import describe_records, describe_schema_size
 from sudare.report.shapes import Listing, Picture, ReportPage, Section, TruthComparison, write_number
 from sudare.report.svg import draw_lines, write_line_legend
@@ -48,10 +51,10 @@ def _describe_sections(release: Release, schema: Schema, truth: TruthComparison 
 
 def _describe_regions(release: Release, truth: TruthComparison | None) -> Iterator[Section]:
     """Draw the error of sums over so many cells: the expected one, and the one that came out."""
-    expected = release.certificate.expected_error.get("region_standard_deviation", {})
+    name, expected = _choose_expected(release)
     blocks = truth.blocks if isinstance(truth, RegionComparison) else {}
     series: dict[Words, list[tuple[float, float]]] = {
-        text("expected before post-processing"): [(float(cells), float(error)) for cells, error in expected.items()]
+        name: [(float(cells), float(error)) for cells, error in expected.items()]
     }
     if blocks:
         series[text("as published")] = [(float(cells), error) for cells, error in blocks.items()]
@@ -68,6 +71,19 @@ def _describe_regions(release: Release, truth: TruthComparison | None) -> Iterat
     )
     parts = (Picture(title=text("error of sums over regions"), draw=partial(_draw_series, series)), listing)
     yield Section(title=text("Sums over regions"), parts=parts, is_secret=bool(blocks))
+
+
+def _choose_expected(release: Release) -> tuple[Text, Mapping[str, float]]:
+    """Choose the expected errors that are those of this map: a thin one, or one with few records, has others."""
+    told, usual = release.certificate.expected_error, text("expected before post-processing")
+    densities = told.get("region_standard_deviation_by_density", {})
+    if densities and MEASUREMENTS in release.frames:
+        measured = read_measurements(release.certificate, release.frames[MEASUREMENTS])
+        if isinstance(measured, MeasuredTable) and measured.is_few and "few" in densities:
+            return usual, densities["few"]
+        if isinstance(measured, MeasuredTable) and measured.is_thin and "thin_map" in densities:
+            return text("expected where squares are thinnest"), densities["thin_map"]
+    return usual, told.get("region_standard_deviation", {})
 
 
 def _draw_series(series: Mapping[Words, Sequence[tuple[float, float]]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from sudare.errors import ReleaseError
 from sudare.forms.jsontext import read_json
 from sudare.methods.recheck import find_table
 from sudare.methods.table.estimates import read_measurements
-from sudare.methods.table.frames import count_on_map, frames
+from sudare.methods.table.frames import count_on_map, find_map_margins, frames
 from sudare.methods.table.large_measured import LargeMeasured
 from sudare.methods.table.link_recheck import recheck_linked
 from sudare.methods.table.linked import LinkedTable
@@ -24,7 +25,7 @@ from sudare.releases.files import read_plain
 from sudare.releases.parquet import read_frame
 from sudare.releases.release import MEASUREMENTS
 from sudare.schema import MeshCells, Schema
-from sudare.schema.arrays import Codes, Integers
+from sudare.schema.arrays import Codes, Integers, Reals
 from sudare.text import Text, text
 
 GEOJSON, GEOPARQUET = "map.geojson", "map.parquet"
@@ -46,7 +47,8 @@ def recheck_sums(certificate: Certificate, directory: Path) -> list[CheckedClaim
     if "rollups" in expected:
         claims.append(_compare_rollups(read_frame(find_table(certificate, directory, "rollups")), expected["rollups"]))
     if (on_map := count_on_map(table)) is not None:
-        claims.append(_compare_maps(on_map, certificate, directory))
+        margins = find_map_margins(table, on_map[1], measured)
+        claims.append(_compare_maps(on_map, margins, certificate, directory))
     if isinstance(measured, LinkedTable):
         claims += recheck_linked(certificate, directory, table, measured, expected)
     return claims
@@ -111,12 +113,17 @@ def _list_sums(frame: Frame) -> list[tuple[str, ...]]:
     return sorted(zip(*(map(str, column.labels[column.codes].tolist()) for column in columns), strict=True))
 
 
-def _compare_maps(on_map: tuple[MeshCells, Codes, Integers], certificate: Certificate, directory: Path) -> CheckedClaim:
+def _compare_maps(
+    on_map: tuple[MeshCells, Codes, Integers], margins: Mapping[str, Reals], certificate: Certificate, directory: Path
+) -> CheckedClaim:
     """Compare the numbers on the maps; pictures are drawn of the same numbers and were not read."""
     cells, codes, people = on_map
-    expected = dict(zip(map(str, cells.labels(codes).tolist()), people.tolist(), strict=True))
+    columns = {COUNT: people, **margins}
+    rows = np.column_stack([column.astype(np.float64) for column in columns.values()])
+    expected = dict(zip(map(str, cells.labels(codes).tolist()), rows.tolist(), strict=True))
     passed = {GEOJSON, GEOPARQUET} <= set(certificate.payload) and all(
-        found == expected for found in (_read_geojson(directory / GEOJSON), _read_geoparquet(directory / GEOPARQUET))
+        _is_same_map(read(directory / file, tuple(columns)), expected)
+        for file, read in ((GEOJSON, _read_geojson), (GEOPARQUET, _read_geoparquet))
     )
     detail = (
         text("the numbers on the maps are sums of the cells; the picture was not read")
@@ -126,13 +133,24 @@ def _compare_maps(on_map: tuple[MeshCells, Codes, Integers], certificate: Certif
     return CheckedClaim(name=text("maps"), passed=passed, detail=detail)
 
 
-def _read_geojson(file: Path) -> dict[str, int]:
+def _is_same_map(found: Mapping[str, Sequence[float]], expected: Mapping[str, Sequence[float]]) -> bool:
+    """Tell whether both have the same cells, counts to the digit, and margins but for rounding."""
+    if found.keys() != expected.keys():
+        return False
+    first, second = (
+        np.array([rows[cell] for cell in expected]).reshape(len(expected), -1) for rows in (found, expected)
+    )
+    return np.array_equal(first[:, :1], second[:, :1]) and np.allclose(first, second, rtol=1e-6, atol=0.02)
+
+
+def _read_geojson(file: Path, names: Sequence[str]) -> dict[str, Sequence[float]]:
     content = read_json(read_plain(file))
-    return {str(feature["properties"]["mesh"]): feature["properties"][COUNT] for feature in content["features"]}
+    shown = [feature["properties"] for feature in content["features"]]
+    return {str(figures["mesh"]): [float(figures[name]) for name in names] for figures in shown}
 
 
-def _read_geoparquet(file: Path) -> dict[str, int]:
+def _read_geoparquet(file: Path, names: Sequence[str]) -> dict[str, Sequence[float]]:
     columns = read_frame(file).columns
-    labels, counts = read_labels(columns["mesh"]), read_numbers(columns[COUNT])
-    codes = labels.labels[labels.codes].tolist()
-    return {str(code): int(count) for code, count in zip(codes, counts.tolist(), strict=True)}
+    labels = read_labels(columns["mesh"])
+    codes, rows = labels.labels[labels.codes].tolist(), np.column_stack([read_numbers(columns[name]) for name in names])
+    return {str(code): figures for code, figures in zip(codes, rows.astype(np.float64).tolist(), strict=True)}
