@@ -21,6 +21,7 @@ from sudare.methods.table.page import describe_page
 from sudare.methods.table.squares import SquareLayout, find_level_sides, map_levels
 from sudare.methods.table.table import draw_levels
 from sudare.noise import GeometricNoise, SeededRng
+from sudare.releases.certificate import write_chapters
 from sudare.report.shapes import Listing, write_number
 from sudare.schema import Attribute, MeshCells, NumberBins, Schema, Unit, Values
 from sudare.testing import Tabled
@@ -234,6 +235,16 @@ def test_a_report_draws_the_expected_errors_of_its_own_map(counts: Counts, name:
 
     assert [row[1:] for row in rows] == [(write_number(float(size)), write_number(errors[size])) for size in errors]
     assert errors["64"] > 2 * told["region_standard_deviation"]["64"]
+
+
+def test_the_certificate_tells_the_errors_of_every_kind_of_map() -> None:
+    release = Table(epsilon="1/10").publish(Tabled(few_records(128)), rng=SeededRng(2))
+    told = release.certificate.expected_error["region_standard_deviation_by_density"]
+    lines = [str(line) for _, lines in write_chapters(release.certificate) for line in lines]
+
+    for kind in ("thin", "dense", "thin_map", "few"):
+        errors = ", ".join(f"{cells}: {error:.1f}" for cells, error in told[kind].items())
+        assert any(errors in line for line in lines), kind
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])

@@ -192,11 +192,18 @@ def describe_error(figures: Mapping[str, Any]) -> list[Words]:
     """Say what error to expect; a figure of a later version, for which there is no sentence, by its name."""
     if not figures:
         return [text("No noise was added: the published values are true, but coarser.")]
-    sentences = {**dict(_describe_noise(figures)), **dict(_describe_view(figures)), **dict(_describe_reports(figures))}
-    lines = {
-        key: sentences.get(key, f"{key}: {json.dumps(value, ensure_ascii=False)}") for key, value in figures.items()
-    }
-    return [line for key, line in lines.items() if key not in IN_OTHER_SENTENCES]
+    sentences: dict[str, list[Text]] = {}
+    for describe in (_describe_noise, _describe_view, _describe_reports):
+        told: dict[str, list[Text]] = {}
+        for key, sentence in describe(figures):  # several of one key, such as those of thin maps and of few records
+            told.setdefault(key, []).append(sentence)
+        sentences |= told
+    return [
+        line
+        for key, value in figures.items()
+        for line in sentences.get(key, [f"{key}: {json.dumps(value, ensure_ascii=False)}"])
+        if key not in IN_OTHER_SENTENCES
+    ]
 
 
 def _describe_coarseness(certificate: Certificate) -> list[Words]:

@@ -128,7 +128,7 @@ def draw_lines(series: Mapping[Words, Sequence[tuple[float, float]]], *, across:
     points = [point for curve in series.values() for point in curve if point[0] > 0 and point[1] > 0]
     if not points:
         return ""
-    left, tall, right = 50, 180, 26
+    left, tall, right = 60, 180, 26
     (x0, x1), (y0, y1) = (_decades([point[axis] for point in points]) for axis in (0, 1))
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
