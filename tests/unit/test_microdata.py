@@ -225,7 +225,9 @@ def test_advice_is_given_when_noise_would_fill_the_table() -> None:
 
 
 def test_noise_in_a_domain_beyond_all_bounds_is_foreseen_to_drown_the_records() -> None:
-    foreseen = [expected_error(cells=10**power, scale=2.5, rows=100_000).empty_share for power in (6, 12, 20, 40)]
+    foreseen = [
+        expected_error(cells=10**power, scale=2.5, rows=100_000).empty_share for power in (6, 12, 20, 40, 135, 290)
+    ]
 
     assert foreseen == sorted(foreseen)
     assert foreseen[-1] > 0.95

@@ -15,7 +15,7 @@ from sudare.noise import SeededRng, geometric_noise, geometric_tail
 from sudare.noise.counting import GeometricNoise
 from sudare.noise.geometric import one_sided_noise
 from sudare.noise.machine import TableMachine
-from sudare.noise.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum
+from sudare.noise.zeros import Stratum, StratumCount, count_in_stratum, draw_in_stratum, expect_in_stratum
 
 TWO = Fraction(2)
 
@@ -101,3 +101,16 @@ def test_strata_that_make_no_sense_are_refused() -> None:
         Stratum(noise=GeometricNoise(scale=TWO), above=3, at_most=3)
     with pytest.raises(ParameterError, match="must not cross 0"):
         draw_in_stratum(1, Stratum(noise=GeometricNoise(scale=TWO), above=-4, at_most=3), SeededRng(1))
+
+
+@pytest.mark.parametrize("power", [18, 67, 229, 290])
+def test_a_draw_over_any_number_of_cells_is_one_draw(power: int) -> None:
+    """Detects shares worked out to 256 bits: of 10^229 cells each draw took 10^77, and no draw ended."""
+    trials = 10**power
+    level = math.floor(float(TWO) * math.log(trials)) - 4  # e^2 or so lie above
+    stratum = Stratum(noise=GeometricNoise(scale=TWO), above=level)
+    draws = [count_in_stratum(trials, stratum, SeededRng(seed)) for seed in range(200)]
+    expected = expect_in_stratum(trials, stratum)
+
+    assert 1 < expected < 20
+    assert abs(np.mean(draws) - expected) < 4 * math.sqrt(expected / len(draws))

@@ -95,7 +95,8 @@ def expect_in_stratum(trials: int, stratum: Stratum) -> float:
     >>> round(expect_in_stratum(10**6, Stratum(noise=GeometricNoise(scale=Fraction(1)), above=0)))
     268941
     """
-    return float(Fraction(trials * stratum.share(COARSE_BITS).high, 1 << COARSE_BITS))
+    bits = _bits_for(trials)
+    return float(Fraction(trials * stratum.share(bits).high, 1 << bits))
 
 
 def draw_in_stratum(size: int, stratum: Stratum, rng: Rng) -> Integers:
@@ -290,5 +291,10 @@ def _cumulative(law: StratumCount, bits: int, size: int) -> tuple[Enclosure, ...
 
 def _trials_per_draw(trials: int, stratum: Stratum) -> int:
     """Take so many that a draw has about MEAN_PER_DRAW successes; any number gives the same law."""
-    share = stratum.share(COARSE_BITS)
-    return max(1, min(trials, (MEAN_PER_DRAW << COARSE_BITS) // max(share.high, 1)))
+    bits = _bits_for(trials)
+    return max(1, min(trials, (MEAN_PER_DRAW << bits) // max(stratum.share(bits).high, 1)))
+
+
+def _bits_for(trials: int) -> int:
+    """How fine a share is worked out: one in so many trials must be told from none."""
+    return COARSE_BITS + trials.bit_length()

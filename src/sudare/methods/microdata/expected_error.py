@@ -24,6 +24,7 @@ from sudare.text import Text, text
 BINS_PER_DECADE = 40
 SMALL = 2.0  # scale of noise up to which its steps are summed one by one; beyond it, it is as good as smooth
 STEPS = np.arange(-200.0, 201.0)
+MOST_TOLD_APART = 10**60  # cells; with more, every record lies where nobody is as well, and floats lose the sums
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +55,7 @@ def expected_error(*, cells: int, scale: float, rows: int, is_gaussian: bool = F
     """
     if rows == 0:
         return ExpectedError(rows=0, l2=0.0, empty_share=0.0, relative_l2=0.0)
+    cells = min(cells, MOST_TOLD_APART)
     values, weights = long_tail(cells, rows)
     reach = scale * (math.log(cells) + 10)  # hardly any of so many cells has more noise
     low, high = -reach, float(values.max()) + reach
