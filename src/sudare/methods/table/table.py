@@ -294,8 +294,8 @@ class Table(CurrencyMethod):
         """Plan promise and noise alone: what a reader of the noisy sums needs, without foreseeing any error."""
         chosen = self._chosen(schema)
         budget = self._budget(chosen, neighbours)
-        made = partial(Plan, promise=budget.guarantee, parts=budget.parts, steps=budget)
-        return made(schema=chosen, counted=chosen.names, expected_error={})
+        return Plan(promise=budget.guarantee, schema=chosen, parts=budget.parts, expected_error={},
+                    counted=chosen.names, steps=budget)  # fmt: skip
 
     def preview(
         self,
