@@ -464,6 +464,23 @@ def test_a_release_continues_an_earlier_one_and_the_change_has_a_margin(tmp_path
     assert failed(tmp_path / "second") == []
 
 
+def test_a_change_is_no_larger_than_the_public_numbers_of_records_allow() -> None:
+    """Of 60 records that become 90 at most 60 can be gone and 90 be new anywhere; the noise is of hundreds."""
+    first, second = publish(1, people(rows=60), epsilon="1/20"), publish(2, people(rows=90), epsilon="1/20")
+    found = compare_years(first, second, level="town").decode()
+    ends = np.maximum(found["change"] + 60, 90 - found["change"])
+
+    assert (found["margin"] <= ends + 0.005).all()
+    assert (found["margin"] == ends.round(2)).any()
+
+
+def test_a_change_has_its_full_margin_where_no_number_of_records_is_public() -> None:
+    first, second = (publish(seed, people(rows=60), epsilon="1/20", neighbours="add-remove") for seed in (1, 2))
+    found = compare_years(first, second, level="town").decode()
+
+    assert (found["margin"] > 150).all()
+
+
 def test_a_release_over_other_cells_does_not_continue(tmp_path: Path) -> None:
     publish(epsilon=1).save(tmp_path / "first", even_if_not_private=True)
     with pytest.raises(ParameterError, match="other attributes, values or another unit"):

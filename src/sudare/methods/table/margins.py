@@ -49,17 +49,18 @@ class Margins:
     margin: Reals
 
     @classmethod
-    def within(cls, most: float, *, unbiased: Reals, margin: Reals) -> Margins:
-        """Margins that reach no further than from 0 to `most`, the public number of records; infinite where it is none.
+    def within(cls, most: float, *, unbiased: Reals, margin: Reals, least: float = 0.0) -> Margins:
+        """Margins that reach no further than from `least` to `most`, such as 0 and the public number of records.
 
-        The truth lies between the two, so a margin that ends at the farther of them always holds.
+        The truth lies between the two, so a margin that ends at the farther of them always holds. Where `most` is
+        infinite nothing is cut.
 
         >>> wide = np.array([5212.0, 5212.0, 5212.0, 3.0])
         >>> Margins.within(250, unbiased=np.array([40.0, 240.0, -30.0, 40.0]), margin=wide).margin.tolist()
         [210.0, 240.0, 280.0, 3.0]
         """
         figures: Reals = unbiased.round(DECIMALS)
-        ends: Reals = np.maximum(figures, most - figures).round(DECIMALS)
+        ends: Reals = np.maximum(figures - least, most - figures).round(DECIMALS)
         return cls(unbiased=unbiased, margin=np.minimum(margin, ends))
 
     @property
