@@ -7,6 +7,8 @@
     machine      draws from any law, exactly, by a table of 65,536 cells that is refined where it must be
     geometric    integer noise for counts: the noise of pure epsilon
     gaussian     integer noise for counts: the noise of concentrated privacy
+    normal       standard normal numbers as exact reals, whose bits are drawn as needed
+    matrix       noise for the tables of all pairs of attributes at once, of pure epsilon
     counting     either of them as a value, and the better one for a step that may cost rho
     exponential  the choice of one candidate by score
     rows         the same draws for many rows at once, each with a law of its own
@@ -18,7 +20,8 @@
 
 No other room draws; a test of the rooms refuses it. No float decides about a private number: parameters are exact
 rationals, probabilities are enclosed by integers, and a draw that the bits at hand cannot decide asks for more bits.
-Proofs: proofs/geometric.md, gaussian.md, exponential.md, randomness.md, rows.md, zeros.md, location-sampling.md.
+Proofs: proofs/geometric.md, gaussian.md, exponential.md, randomness.md, rows.md, zeros.md, matrix.md,
+location-sampling.md.
 """
 
 from sudare.noise.counting import CountNoise, GaussianNoise, GeometricNoise
@@ -27,6 +30,7 @@ from sudare.noise.gaussian import add_gaussian, gaussian_noise, gaussian_tail, g
 from sudare.noise.geometric import add_geometric, geometric, geometric_noise, geometric_tail, geometric_variance
 from sudare.noise.laws import DiscreteGaussian, TwoSidedGeometric
 from sudare.noise.machine import TableMachine
+from sudare.noise.matrix import MatrixNoise, add_matrix
 from sudare.noise.rng import Rng, SeededRng, SystemRng, system_rng
 
 __all__ = [
@@ -34,6 +38,7 @@ __all__ = [
     "DiscreteGaussian",
     "GaussianNoise",
     "GeometricNoise",
+    "MatrixNoise",
     "Rng",
     "SeededRng",
     "SystemRng",
@@ -41,6 +46,7 @@ __all__ = [
     "TwoSidedGeometric",
     "add_gaussian",
     "add_geometric",
+    "add_matrix",
     "bernoulli_exp",
     "exponential",
     "gaussian_noise",

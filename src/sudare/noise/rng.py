@@ -361,7 +361,7 @@ class LazyUniform:
                 return True
             if self.word >= high:
                 return False
-            self._refine()
+            self.refine(2 * self.bits)
 
     def is_below_exp(self, x: Fraction) -> bool:
         """Tell whether U < exp(-x), x >= 0: yes with probability exp(-x), exactly.
@@ -377,6 +377,8 @@ class LazyUniform:
 
         return self.is_below(enclose_exp)
 
-    def _refine(self) -> None:
-        self.word = self.word << self.bits | self._rng.bits(self.bits)
-        self.bits *= 2
+    def refine(self, bits: int) -> None:
+        """Draw bits until at least so many are known, doubling them."""
+        while self.bits < bits:
+            self.word = self.word << self.bits | self._rng.bits(self.bits)
+            self.bits *= 2
