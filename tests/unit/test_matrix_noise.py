@@ -288,8 +288,17 @@ def test_what_is_no_noise_is_refused(sizes: tuple[int, ...], epsilon: Fraction) 
     ("sizes", "epsilon"), [((302, 302), Fraction(1)), ((2, 2), Fraction(1, 10**15)), ((2, 2), Fraction(10**9))]
 )
 def test_noise_that_takes_too_long_or_leaves_64_bits_is_refused(sizes: tuple[int, ...], epsilon: Fraction) -> None:
+    noise = MatrixNoise(sizes=sizes, epsilon=epsilon)
+
+    assert not noise.can_draw(10.0)
     with pytest.raises(ParameterError):
-        MatrixNoise(sizes=sizes, epsilon=epsilon).check()
+        noise.check()
+
+
+def test_noise_for_more_records_than_fit_says_so_beforehand() -> None:
+    noise = MatrixNoise(sizes=(2, 2), epsilon=Fraction(1))
+
+    assert [noise.can_draw(records) for records in (0.0, 2.0**39, 2.0**40, math.inf)] == [True, True, False, False]
 
 
 def test_a_matrix_that_does_not_fit_is_refused_without_its_values() -> None:

@@ -99,6 +99,15 @@ class MatrixNoise:
                 "epsilon ({epsilon}) is too small or too large for the noise of pairs", epsilon=self.epsilon
             )
 
+    def can_draw(self, records: float) -> bool:
+        """Tell whether the noise can be drawn, and added to the tables of about so many records with room to spare.
+
+        >>> MatrixNoise(sizes=(2, 2), epsilon=Fraction(1)).can_draw(1e9)
+        True
+        """
+        is_known = self.dimension <= LARGEST_DIMENSION and LEAST_UNIT <= self.unit <= LARGEST_UNIT
+        return is_known and records <= LARGEST_COUNT / 2
+
     def add(self, products: Integers, *, rng: Rng) -> Reals:
         """Add the noise to the sum of e e^T over all records: a matrix of whole numbers, of as many rows as groups.
 
