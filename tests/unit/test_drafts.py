@@ -514,3 +514,65 @@ def test_numbers_of_persons_in_one_word_are_no_amounts() -> None:
 
     assert "pid is left out, and will not be published: its values seem to name persons or things" in proposed
     assert "account is left out, and will not be published: its values seem to name persons or things" in proposed
+
+
+GIVEN = ("Anna", "Ben", "Chidi", "Dewi", "Eva", "Finn", "Guo", "Hiba", "Igor", "Jun")
+FAMILY = ("Smith", "Okafor", "Brown", "Lindqvist", "Wilson")
+JAPANESE = ("佐藤", "福島", "田中", "井川", "城戸", "大山", "森下", "高橋")
+
+
+@pytest.mark.parametrize(
+    ("column", "make", "is_kept"),
+    [
+        ("name", lambda row: f"{GIVEN[row % 10]} {FAMILY[row // 10 % 5]}", False),
+        ("name", lambda row: GIVEN[row % 10], False),
+        ("名前", lambda row: f"{JAPANESE[row % 8]}{'蓮葵翔健'[row // 8 % 4]}", False),
+        ("担当者", lambda row: JAPANESE[row % 8], False),
+        ("name", lambda row: f"Okafor {row % 300}", False),  # nobody common, but few rows each
+        ("name", lambda row: f"Red shirt {row % 40}", True),
+        ("名前", lambda row: f"緑茶{'甘苦濃淡'[row % 4]}{row % 10}", True),
+        ("商品名", lambda row: f"佐藤の味噌{row % 40}" if row % 40 == 1 else f"味噌{row % 40}", True),
+        ("店名", lambda row: f"{JAPANESE[row % 8]}商店", True),
+    ],
+)
+def test_a_column_called_name_is_decided_by_its_values(
+    column: str, make: Callable[[int], object], is_kept: bool
+) -> None:
+    found = draft(write_table({column: make, "sex": lambda row: "FM"[row % 2]}, 2_000))
+
+    assert (column in found) == is_kept
+
+
+def test_names_in_a_short_table_are_left_out_and_unlikely_ones_are_told() -> None:
+    few = draft(write_table({"name": lambda row: f"{GIVEN[row % 10]} {row}", "sex": lambda row: "FM"[row % 2]}, 30))
+    table = write_table({"name": lambda row: f"plot {'abcdefghijkl'[row % 12]}", "x": lambda row: row % 4}, 2_000)
+
+    assert "name" not in few
+    assert "# Where these are names of people, take this attribute out." in sources.propose_schema(table).toml
+
+
+SECOND = 1_577_836_800  # 2020-01-01
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_times_counted_from_1970_are_drafted_as_days(suffix: str) -> None:
+    columns: dict[str, Callable[[int], object]] = {
+        "when": lambda row: SECOND + row * 1_000,
+        "login_ms": lambda row: (SECOND + row * 997) * 1_000,
+        "created_at": lambda row: SECOND + row * 1_000 + 0.5,
+        "total": lambda row: 1_100_000 * row,
+        "customer_id": lambda row: SECOND + row // 2,
+    }
+    path = write_table(columns, 20_000)
+    if suffix == "parquet":
+        duckdb.sql(f"COPY (FROM '{path}') TO 't.parquet'")
+    found = draft(Path(f"t.{suffix}"))
+
+    assert {name: found[name].get("format") for name in ("when", "login_ms", "created_at")} == {
+        "when": "unix-seconds",
+        "login_ms": "unix-milliseconds",
+        "created_at": "unix-seconds",
+    }
+    assert found["when"]["bins"] == {"start": "2020-01-01", "stop": "2020-08-31", "width": "1 month"}
+    assert found["total"]["kind"] == "number"
+    assert "customer_id" not in found

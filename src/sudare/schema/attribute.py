@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from sudare.errors import DomainError, HierarchyError, ParameterError, SchemaError
 from sudare.schema.arrays import Codes, Labels
+from sudare.schema.bins import count_from_1970
 from sudare.schema.domain import DateBins, Domain, NumberBins, Values, find_bins
 from sudare.schema.hierarchy import Hierarchy, MeshHierarchy
 from sudare.schema.mesh import MeshCells
@@ -88,6 +90,13 @@ class Attribute:
         return self.size - 1 if self.missing else None
 
     @property
+    def ticks(self) -> NumberBins | None:
+        """Give the bins of days as numbers, where the data count them from 1970."""
+        if not isinstance(self.domain, DateBins) or self.date_format is None:
+            return None
+        return count_from_1970(self.domain, self.date_format)
+
+    @property
     def branches(self) -> tuple[str, ...]:
         """Label the codes behind the declared values."""
         return (OTHER_LABEL,) * (self.outside == "other") + (MISSING_LABEL,) * self.missing
@@ -162,8 +171,9 @@ class Attribute:
             code = self.missing_code
         else:
             value = self.read_formatted(value)
-            code = self.domain.encode(value)
-            if code is None and self.outside == "clamp" and (bins := find_bins(self.domain)):
+            domain = self.domain if self.ticks is None or isinstance(value, date) else self.ticks
+            code = domain.encode(value)
+            if code is None and self.outside == "clamp" and (bins := find_bins(domain)):
                 code = bins.clamp(value)
         if code is None:
             code = self.other_code
@@ -181,6 +191,8 @@ class Attribute:
             return read_number_format(self.number_format).read(value)
         if self.date_format == JAPANESE and isinstance(value, str):
             return read_japanese_day(value)
+        if self.ticks is not None:
+            return value
         if self.date_format not in (None, JAPANESE) and isinstance(value, str | int):
             return to_date(value, self.date_format)
         return value
@@ -277,7 +289,7 @@ def _check_choices(attribute: Attribute) -> None:
     if attribute.date_format is not None:
         if not isinstance(attribute.domain, DateBins):
             raise SchemaError("format is for numbers and dates only; take it out")
-        if attribute.date_format != JAPANESE:
+        if attribute.date_format != JAPANESE and attribute.ticks is None:
             check_date_format(attribute.date_format)
     if attribute.number_format is not None:
         if not isinstance(attribute.domain, NumberBins):

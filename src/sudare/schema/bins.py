@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -380,3 +380,32 @@ def _read_period(label: str) -> tuple[int, int]:
     elif day := to_date(label):
         return day.toordinal(), day.toordinal() + 1
     raise KeyError(label)
+
+
+# Moments counted from 1970: the same days as numbers.
+
+_TICKS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
+_COUNTED = re.compile(rf"unix-({'|'.join(_TICKS)})(?:([+-])([01][0-9]):([0-5][0-9]))?")
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+_BEFORE_MIDNIGHT = Fraction(1, 10**6)  # of a tick; the last bin of numbers is closed, that of days ends before midnight
+
+
+@lru_cache(maxsize=64)
+def count_from_1970(bins: DateBins, date_format: str) -> NumberBins | None:
+    """Give the same bins in seconds, or parts of a second, since 1970; days begin at midnight of the time zone.
+
+    None if the format says that days are written otherwise.
+
+    >>> days = DateBins.of_width("1970-01-01", "1970-01-02", "1 day")
+    >>> ticks = count_from_1970(days, "unix-seconds")
+    >>> [ticks and ticks.encode(number) for number in (0, 86399, 86400, 172799, 172800)]
+    [0, 0, 1, 1, None]
+    """
+    match = _COUNTED.fullmatch(date_format)
+    if match is None:
+        return None
+    unit, sign, hours, minutes = match.groups()
+    ahead = (int(hours or 0) * 60 + int(minutes or 0)) * 60 * (-1 if sign == "-" else 1)
+    bounds = [*(edge.toordinal() for edge in bins.edges[:-1]), bins.edges[-1].toordinal() + 1]
+    edges = [Fraction(((day - _FIRST_DAY) * 86_400 - ahead) * _TICKS[unit]) for day in bounds]
+    return NumberBins((*edges[:-1], edges[-1] - _BEFORE_MIDNIGHT))

@@ -107,6 +107,23 @@ def find_missing_codes(texts: Sequence[str]) -> tuple[str, ...]:
     return codes if codes and len(codes) == len(numbers) and len(codes) <= MOST_WORDS and is_read else ()
 
 
+TICKS = {"unix-seconds": 1, "unix-milliseconds": 10**3, "unix-microseconds": 10**6, "unix-nanoseconds": 10**9}
+SECONDS_NAMED = 10**8, 41 * 10**8  # 1973 to 2099: numbers of a column that is named as moments are
+SECONDS_UNNAMED = 10**9, 21 * 10**8  # September 2001 to 2036, where only the numbers tell
+
+
+def find_ticks(low: Fraction, high: Fraction, *, is_named: bool) -> str | None:
+    """Tell which part of a second since 1970 numbers count, by their ends; None if they seem to count none.
+
+    >>> find_ticks(Fraction(1577836800), Fraction(1638316800), is_named=False)
+    'unix-seconds'
+    >>> find_ticks(Fraction(874724710000), Fraction(893286638000), is_named=True)
+    'unix-milliseconds'
+    """
+    least, most = SECONDS_NAMED if is_named else SECONDS_UNNAMED
+    return next((unit for unit, a_second in TICKS.items() if least <= low / a_second and high / a_second <= most), None)
+
+
 def are_mesh_codes(texts: Collection[str], digits: int) -> bool:
     """Tell whether nearly all texts are mesh codes of so many digits that lie in Japan.
 
@@ -204,3 +221,19 @@ def _place_class(folded: str) -> tuple[float, float] | None:
     if len(figures) == 1 and _ABOVE.search(folded):
         return figures[0], math.inf
     return figures[0], figures[-1]
+
+
+def find_masking(values: Collection[str], *, is_code: bool) -> str | None:
+    """Hide codes of one length from the right: postal codes, towns, classes of diseases.
+
+    >>> find_masking(["13101", "13102", "27100", "27102"], is_code=False)
+    '{ masking = "right", characters = 1 }'
+    """
+    lengths = {len(value) for value in values}
+    are_codes = all(re.fullmatch(r"[A-Z]{0,2}[0-9]+[.-]?[0-9]*", value) for value in values)
+    if len(lengths) > 1 or not are_codes or len(values) < 4:
+        return None
+    length = lengths.pop()
+    if length < 3 and not is_code:
+        return None
+    return f'{{ masking = "right", characters = {2 if length >= 6 else 1} }}'

@@ -6,22 +6,26 @@ confirmed, holds for the table it was drawn from. What fits no kind is left out,
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from fractions import Fraction
+from functools import partial
 from typing import Literal
 
 from sudare.forms.kinds import quote
+from sudare.schema import column_names as names
 from sudare.schema.column_texts import (
     LEADING_ZERO,
     LEAST_ROWS,
     MESH_CODE,
     PLAIN_INTEGER,
     SHARE_OF_CODES,
+    TICKS,
     find_grain,
+    find_masking,
+    find_ticks,
     is_in_japan,
     order_classes,
     order_words,
@@ -54,34 +58,6 @@ MARKS = (
     *("?", "NA", "N/A", "NULL", "null", "NaN", "nan", "None", "-", "…", "不明", "***"),
     *("－", "―", "—", "−", "ー", "不詳", "無回答", "#N/A", "n/a", "."),  # dashes as offices type them
 )
-
-_OF_SOMEBODY = (  # names of a person's or household's number, written in one word
-    r"^(p|pers|person|h|hh|household|case|resp|subj|subject|stud|student|user|member|patient|cust|client|emp|acct)id$"
-    r"|(^|[_ .-])account([_ .-]?(no|nr|num|number))?$"
-)
-_ID = re.compile(
-    r"(^|[_ .-])(id|no|nr|num|number|key|uuid|guid|index|idx|rownames|code)$|^(id|no|rownames)([_ .-]|$)|番号|^x$"
-    r"|^unnamed|^column 1$|Id$|ID$|^p?id_?(no|num|number)$|" + _OF_SOMEBODY
-)
-_NAMES_SOMEBODY = re.compile(r"(^|[_ .-])(id|uuid|guid|ssn)$|Id$|ID$|番号$|" + _OF_SOMEBODY)
-_NAMES_DIRECTLY = re.compile(
-    r"氏名|姓名|(ふり|フリ|カナ|かな)(がな|ガナ|氏名)|電話|メール|口座番号"
-    r"|(^|[_ .-])(e-?mail|phone|telephone|surname|(first|last|full|given|family|maiden)[_ .-]?name)([_ .-]|$)",
-    re.IGNORECASE,
-)
-_PERSON = re.compile(
-    r"patient|customer|client|user|member|student|subject|person|respondent|household|name|患者|顧客|会員|住民|氏名|利用者",
-    re.IGNORECASE,
-)
-_YEAR = re.compile(r"(^|[_ .-])(year|yr|fiscal)([_ .-]|$)|year$|年$|年度", re.IGNORECASE)
-_CODE = re.compile(
-    r"zip|postal|post_?code|郵便|コード|市区町村|自治体|icd|fips|municip|(^|[_ .-])(town|city|code)([_ .-]|$)",
-    re.IGNORECASE,
-)
-_POSTAL = re.compile(r"zip|postal|post_?code|郵便", re.IGNORECASE)
-_ADDRESS = re.compile(r"(^|[_ .-])(address|street)([_ .-]|$)|住所|所在地|番地", re.IGNORECASE)
-_DAY = re.compile(r"(^|[_ .-])(date|day)([_ .-]|$)|日$|日付", re.IGNORECASE)
-_PLACE = re.compile(r"(^|[_ .-])(lat|lon|lng|latitude|longitude)([_ .-]|$)|緯度|経度", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +124,11 @@ def guess(column: ColumnFacts) -> Guess:
         return _leave_out(text("its type {type} cannot be read", type=column.unreadable))
     marks = tuple(dict.fromkeys((*(mark for mark in MARKS if mark in (column.values or column.sample)), *column.marks)))
     column = _keep_codes(find_type(_drop_marks(column, marks)))
-    guessed = _guess_mesh(column) or _guess_identifier(column) or _guess_by_type(column)
+    guesses = (_guess_mesh, partial(_guess_moments, is_named=True), _guess_identifier, _guess_moments, _guess_by_type)
+    guessed = next(guessed for guess_kind in guesses if (guessed := guess_kind(column)))
+    if column.type == "text" and "kind" in guessed.keys and names.PLAIN_NAME.fullmatch(column.name.strip()):
+        note = text("Where these are names of people, take this attribute out.")
+        guessed = replace(guessed, comments=(*guessed.comments, note))
     if "kind" in guessed.keys and (column.has_missing or marks):
         missing = write_list(marks) if marks else "true"
         comments = (*_explain_blanks(column), *guessed.comments)
@@ -218,7 +198,7 @@ def _keep_codes(column: ColumnFacts) -> ColumnFacts:
     """Take whole numbers that are named as codes, all of one length, as texts: postal codes are no amounts."""
     texts = column.values if column.values is not None else column.sample
     is_even = len({len(text) for text in texts}) == 1 and len(texts[0]) >= 3 if texts else False
-    if column.type != "integer" or not is_even or not _CODE.search(column.name):
+    if column.type != "integer" or not is_even or not names.CODE.search(column.name):
         return column
     return replace(column, type="text")
 
@@ -255,12 +235,14 @@ def _write_mesh(digits: int, area: Sequence[str], *, has_others: bool) -> Guess:
 def _guess_identifier(column: ColumnFacts) -> Guess | None:
     if column.distinct == 0:
         return _leave_out(text("it holds nothing but missing values"))
-    if column.type == "text" and column.distinct > MOST_CODES_SEEN and _NAMES_DIRECTLY.search(column.name):
+    if column.type == "text" and column.distinct > MOST_CODES_SEEN and names.NAMES_DIRECTLY.search(column.name):
         return _leave_out(text("by its name it tells who somebody is"))
     is_long = (column.present if column.present is not None else column.rows or 0) > LEAST_ROWS
+    if column.type == "text" and not (is_long and column.is_unique) and (reason := _find_people(column)):
+        return _leave_out(reason)
     has_names = (column.type == "text" or _holds_whole_numbers(column)) and column.distinct > MOST_REPEATED_NAMES
-    is_person = bool(_PERSON.search(column.name)) and bool(_ID.search(column.name))
-    is_named = (is_person or bool(_NAMES_SOMEBODY.search(column.name))) and not _POSTAL.search(column.name)
+    is_person = bool(names.PERSON.search(column.name)) and bool(names.ID.search(column.name))
+    is_named = (is_person or bool(names.NAMES_SOMEBODY.search(column.name))) and not names.POSTAL.search(column.name)
     if has_names and is_long and column.is_unique is False and (is_named or column.is_given):
         return _leave_out(text("its values seem to name persons or things, and repeat"))
     known = column.distinct >= (column.rows or 0) if column.present is None else column.is_unique
@@ -268,8 +250,22 @@ def _guess_identifier(column: ColumnFacts) -> Guess | None:
         return None
     if column.type == "text" and (known or known is None):
         return _name_identifier(known)
-    if _holds_whole_numbers(column) and (column.is_given or _is_run(column) or _ID.search(column.name)):
+    if _holds_whole_numbers(column) and (column.is_given or _is_run(column) or names.ID.search(column.name)):
         return _name_identifier(known)
+    return None
+
+
+def _find_people(column: ColumnFacts) -> Text | None:
+    """Say why a column of names is left out: they are names of people, or may be, with few rows each.
+
+    A name that many rows share is one of a product, a shop or a town, unless it is seen to be a person's.
+    """
+    if names.NAME.search(column.name) and names.are_people(column.values or column.sample):
+        return text("its values look like names of people; where they are none, declare them as a category")
+    if not names.PLAIN_NAME.fullmatch(column.name.strip()) or column.distinct < 2:
+        return None
+    if (column.present or column.rows or 0) < ROWS_OF_A_CODE * column.distinct:
+        return text("its values may name people, with few rows each; where they do not, declare them as a category")
     return None
 
 
@@ -362,16 +358,16 @@ def _guess_amount(column: ColumnFacts, low: Fraction, high: Fraction) -> Guess:
     is_whole = multiple is not None and multiple.denominator == 1  # 2.0 too: half of a child is no bin
     least = multiple or Fraction(0)
     written = {} if column.number_format is None else {"format": quote(column.number_format)}
-    if is_whole and _YEAR.search(column.name) and low >= 1700 and high <= 2100:
+    if is_whole and names.YEAR.search(column.name) and low >= 1700 and high <= 2100:
         guessed = _guess_years(low, high)
     elif column.tail is not None and _is_long_tailed(column, low, high, least):
         guessed = _guess_long_tail(high, column.tail, is_whole=is_whole)
     else:
         guessed = _guess_number(low, high, least=least)
-    if is_whole and _DAY.search(column.name) and low >= DAYS_OF_EXCEL[0] and high <= DAYS_OF_EXCEL[1]:
+    if is_whole and names.DAY.search(column.name) and low >= DAYS_OF_EXCEL[0] and high <= DAYS_OF_EXCEL[1]:
         note = text("Looks like days that Excel counts from 1900: format the cells as dates, and draft again.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
-    if _PLACE.search(column.name):
+    if names.PLACE.search(column.name):
         note = text("Looks like a coordinate: others may know where somebody is. A mesh serves maps better.")
         guessed = replace(guessed, comments=(*guessed.comments, note))
     grain = {"grain": "0" if multiple is None else write_decimal(multiple)}
@@ -506,6 +502,28 @@ def _guess_date(low: date, high: date, *, date_format: str | None = None) -> Gue
     return Guess(keys={"kind": '"date"', "bins": bins, **written}, comments=(comment,), hierarchy=tree)
 
 
+def _guess_moments(column: ColumnFacts, *, is_named: bool = False) -> Guess | None:
+    """See seconds since 1970 or parts of them by their size: first in columns named so, then if nothing else fits."""
+    low, high = to_number(column.low), to_number(column.high)
+    if column.type not in ("integer", "number") or not isinstance(low, Fraction) or not isinstance(high, Fraction):
+        return None
+    if column.number_format is not None or column.distinct <= MOST_CODES_SEEN:
+        return None
+    is_moment = bool(names.MOMENT.search(column.name)) and not names.NAMES_SOMEBODY.search(column.name)
+    unit = find_ticks(low, high, is_named=is_named)
+    if unit is None or is_named > is_moment or (not is_named and names.is_code_name(column.name)):
+        return None
+    ends = (date(1970, 1, 1) + timedelta(seconds=int(end / TICKS[unit])) for end in (low, high))
+    guessed = _guess_date(*ends, date_format=unit)
+    note = text(
+        "Read as a time since 1970 ({format}), by days of UTC; for days of Japan write {japan}. If it is none, declare"
+        " a number.",
+        format=unit,
+        japan=f"{unit}+09:00",
+    )
+    return replace(guessed, comments=(note, *guessed.comments))
+
+
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
@@ -520,7 +538,7 @@ def _guess_text(column: ColumnFacts) -> Guess:
     if values and len(values) <= MOST_LISTED:
         return Guess(
             keys={"kind": '"category"', "values": write_list(sorted(values))},
-            hierarchy=_find_masking(column, values) or STAR,
+            hierarchy=find_masking(values, is_code=bool(names.CODE.search(column.name))) or STAR,
             questions=questions,
         )
     if _holds_sentences(column):
@@ -535,7 +553,7 @@ def _guess_text(column: ColumnFacts) -> Guess:
     return Guess(
         keys={"kind": '"category"', "outside": '"other"'},
         comments=(comment,),
-        hierarchy=_find_masking(column, values) or STAR,
+        hierarchy=find_masking(values, is_code=bool(names.CODE.search(column.name))) or STAR,
         listed=tuple(sorted(values)),
     )
 
@@ -553,19 +571,6 @@ def _can_be_listed(values: Collection[str]) -> bool:
     return all(value == value.strip(" \t\r\n\u3000") and "\n" not in value and "\r" not in value for value in values)
 
 
-def _find_masking(column: ColumnFacts, values: Collection[str]) -> str | None:
-    """Hide codes of one length from the right: postal codes, towns, classes of diseases."""
-    lengths = {len(value) for value in values}
-    is_code = all(re.fullmatch(r"[A-Z]{0,2}[0-9]+[.-]?[0-9]*", value) for value in values)
-    if len(lengths) > 1 or not is_code or len(values) < 4:
-        return None
-    length = lengths.pop()
-    characters = 2 if length >= 6 else 1
-    if length < 3 and not _CODE.search(column.name):
-        return None
-    return f'{{ masking = "right", characters = {characters} }}'
-
-
 def repeats(column: ColumnFacts) -> bool:
     """Tell whether it may name persons with several rows: many different texts or whole numbers, fewer than rows."""
     if column.present is None:
@@ -573,15 +578,15 @@ def repeats(column: ColumnFacts) -> bool:
         is_short = is_long and not _holds_sentences(column)
         return is_short and column.rows is not None and 1 < column.distinct < column.rows
     is_name = _holds_whole_numbers(column) or (column.type == "text" and not _holds_sentences(column))
-    is_name &= not _POSTAL.search(column.name) and not _ADDRESS.search(column.name)
-    is_named = bool(_ID.search(column.name))
+    is_name &= not names.POSTAL.search(column.name) and not names.ADDRESS.search(column.name)
+    is_named = bool(names.ID.search(column.name))
     is_long = column.type == "text" and (column.values is None or len(column.values) > MOST_LISTED)
     return is_name and column.is_unique is False and column.distinct > 20 and (is_named or is_long or column.is_given)
 
 
 def rank_person(column: ColumnFacts) -> int:
     """Rank how likely a column names persons: by a word for persons, by a word for identifiers, by its shape."""
-    return 2 * bool(_PERSON.search(column.name)) + bool(_ID.search(column.name) or column.is_given)
+    return 2 * bool(names.PERSON.search(column.name)) + bool(names.ID.search(column.name) or column.is_given)
 
 
 def write_list(texts: Sequence[str]) -> str:
@@ -591,8 +596,3 @@ def write_list(texts: Sequence[str]) -> str:
     '["a", "b"]'
     """
     return f"[{', '.join(map(quote, texts))}]"
-
-
-def is_code_name(name: str) -> bool:
-    """Tell whether a column is named as codes or numbers of things: what stands in it is no amount."""
-    return bool(_CODE.search(name) or _ID.search(name))

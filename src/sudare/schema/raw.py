@@ -187,7 +187,7 @@ def check_date_format(date_format: str) -> None:
     if unknown or not {"Y", "y"} & set(used):
         raise SchemaError(
             "format ({format}) must hold %Y (or %y) and may hold only %m %d %j %H %M %S %f besides; "
-            "write it like %Y年%m月%d日",
+            "write it like %Y年%m月%d日, or unix-seconds for seconds since 1970",
             format=date_format,
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -219,6 +220,8 @@ def _is_readable(attribute: Attribute, value: object) -> bool:
     match attribute.domain:
         case NumberBins():
             return to_number(attribute.read_formatted(value)) is not None
+        case DateBins() if attribute.ticks is not None and not isinstance(value, date):
+            return to_number(value) is not None
         case DateBins():
             return to_date(attribute.read_formatted(value)) is not None
         case MeshCells(level=level):

@@ -333,6 +333,8 @@ _FIELD_WIDTHS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 def encode_days(encoder: ColumnEncoder, bins: DateBins) -> SqlCode:
     """Cut the days of any column into bins."""
     family, day = encoder.column.family, partial(encoder.derived_column, "day")
+    if encoder.attribute.ticks is not None and family not in ("day", "moment"):
+        return encode_numbers(encoder, encoder.attribute.ticks)
     if family == "day":
         return _encode_binned_days(encoder, bins, {}, encoder.value)
     if family == "moment":

@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
+from sudare.schema.column_names import is_code_name
 from sudare.schema.column_texts import are_given, are_mesh_codes, find_grain, find_missing_codes, find_words
-from sudare.schema.guess import find_type, is_code_name
+from sudare.schema.guess import find_type
 from sudare.schema.mesh import MESH_TEXT
 from sudare.schema.office import find_number_format, read_japanese_day, read_number_format
 from sudare.schema.propose import MARKS, ColumnFacts, TableFacts

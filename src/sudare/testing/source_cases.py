@@ -145,8 +145,23 @@ DAYS = Case(
             date_format="%Y年%m月%d日",
             outside="other",
         ),
+        Attribute(
+            name="seconds",
+            domain=DateBins.of_width("2024-01-01", "2024-12-31", "1 month"),
+            date_format="unix-seconds",
+            outside="clamp",
+        ),
+        Attribute(
+            name="thousandths",
+            domain=DateBins.of_width("2024-01-01", "2024-01-10", "1 day"),
+            date_format="unix-milliseconds+09:00",
+            outside="other",
+            missing=True,
+        ),
     ),
     columns={
+        "seconds": [1704067199, 1704067200, 1706745599, 1706745600, 1735689599, 1735689600],
+        "thousandths": ["1704034800000", "1704034799999", "1704121199999.5", "1704898800000", "2024-01-01", ""],
         "text": ["2024-01-31", "2024/2/29", "20240301", "2024-12-31 23:59:59", "2023-02-29", "2024-13-01"],
         "typed": [date(2023, 1, 1), date(2023, 12, 31), date(2024, 1, 1), date(2024, 2, 29), None, date(2024, 12, 31)],
         "formed": ["2024年1月5日", "2024年01月31日", "2024-01-05", "2024年2月1日", "２０２４年1月5日", "2024年1月1日"],
