@@ -3,7 +3,7 @@ import fs from "node:fs";
 import { minify } from "terser";
 
 // Names that only device.js itself knows: neither entries of device files nor of its interface (device.d.ts).
-const INNER = "metresFrom|metresTo|exactSquare|roughBeta|roughUnit|roughHeight|roughWidth|canEnter|heaviest|columnsFrom|cellsFrom|squaresTo|squares|weightOf|drawByRow|rowOf|decide|propose|oneSided|exactly|isExact|isPlane|tops|integers|terms|reports|chances|isBelow|word32|word64|findAnswer|beginDay|isWithin|reaches|stepsOf|between|slope|placed|up|down|low|high|share|square|shift|words|word|bits|rate|rough|steps|margin|beta|kept|roads|ways|strict|plane|unit|height|width|shape|limits|rule|within|facts|scale|logs|needed|across|steep|shortest|pool|below|starts|ends|lengths|reached|mean|found|sampler|say|next|tall|wide|reach|weight|size|file|name";
+const INNER = "metresFrom|metresTo|exactSquare|roughBeta|roughUnit|roughHeight|roughWidth|canEnter|heaviest|columnsFrom|cellsFrom|squaresTo|squares|weightOf|drawByRow|rowOf|decide|propose|oneSided|exactly|isExact|isPlane|tops|integers|terms|reports|chances|isBelow|word32|word64|findAnswer|beginDay|isWithin|reaches|stepsOf|between|slope|placed|up|down|low|high|share|square|shift|words|word|bits|rate|rough|steps|margin|beta|kept|roads|ways|strict|plane|unit|height|width|shape|limits|rule|within|facts|scale|logs|needed|across|steep|shortest|pool|below|starts|ends|lengths|reached|mean|found|sampler|say|next|tall|wide|reach|weight|size|file|name|wait";
 const source = fs.readFileSync(new URL("device.js", import.meta.url), "utf8");
 const options = {
   module: true,

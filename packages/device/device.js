@@ -1119,7 +1119,7 @@ export class Device {
   }
 
   beginDay(day) {
-    if (!isDay(day)) throw new Error("the day must be a day of the calendar, written like 2026-11-16");
+    if (!isDay(day)) throw new Error("the day must be a day such as 2026-11-16");
     const { facts } = this;
     if (day <= facts.day) return; // a clock that was set back does not bring a budget back
     facts.drawn = { ...facts.drawn, day: 0, ...(day.slice(0, 7) > facts.day.slice(0, 7) ? { month: 0 } : {}) };
@@ -1171,6 +1171,7 @@ function isDay(day) {
 
 /** A device that keeps its state in a store, one report at a time: two tabs never draw twice. */
 export function openDevice(deviceFile, { store, caps = {}, ...options } = {}) {
+  if (!(store?.read && store.write && store.lock)) throw new Error("openDevice has no store; give browserStore(name) or a store of your own");
   const sampler = new Sampler(deviceFile, options); // the proof, once
   const cellOf = (place) => (typeof place === "number" ? place : cellAt(deviceFile, place?.latitude, place?.longitude));
   const change = (act) =>

@@ -59,6 +59,12 @@ for (const [form, sudare] of Object.entries(forms)) {
     assert.throws(() => sudare.openDevice(maps.plane, { store: memoryStore(), caps: { epsilonPerMetre: "0.0001" } }), /this app allows/);
   });
 
+  test(`${form}: a device without a whole store is refused at once`, () => {
+    for (const options of [undefined, {}, { store: null }, { store: { read() {}, write() {} } }, { store: memoryStore }]) {
+      assert.throws(() => sudare.openDevice(maps.plane, options), /^Error: openDevice has no store; give browserStore/);
+    }
+  });
+
   test(`${form}: a cap that is misspelt or no number is refused, not left out`, () => {
     for (const caps of [{ epsilon: "0.01" }, { reportsPerDay: "many" }, { reportsPerMonth: NaN }, { reportsADay: 1 }, { epsilonPerMetre: "0,01" }])
       assert.throws(() => sudare.openDevice(maps.plane, { store: memoryStore(), caps }), Error, JSON.stringify(caps));
