@@ -564,7 +564,7 @@ const ECCENTRICITY = 0.00669437999014132; // squared
 export function cellAt(deviceFile, latitude, longitude) {
   const { grid } = deviceFile;
   if (![latitude, longitude].every(Number.isFinite)) throw new Error("latitude and longitude must be numbers of degrees");
-  if (Math.abs(latitude) > 90) throw new Error("the latitude is beyond 90 degrees; is it swapped with the longitude?");
+  if (Math.abs(latitude) > 90) throw new Error("the latitude is beyond 90 degrees; swapped with the longitude?");
   const plane = grid.kind === "elastic" ? grid.grid : grid;
   if (plane.mesh) {
     const { level, row, column } = plane.mesh;
@@ -1037,7 +1037,7 @@ function sha256(text) {
 
 function checkCell(law, cell) {
   if (!Number.isInteger(cell) || cell < 0 || cell >= law.size)
-    throw new Error(`the cell is outside the map; its cells are numbered from 0 to ${law.size - 1}`);
+    throw new Error(`the cell is outside the map; its cells are 0 to ${law.size - 1}`);
   if (!law.canEnter(cell)) throw new Error("nobody can be in this cell; take the nearest cell in which people can be");
 }
 
