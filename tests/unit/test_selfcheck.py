@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sudare.noise import geometric_noise, selfcheck
+from sudare.noise import MatrixNoise, geometric_noise, selfcheck
 from sudare.noise.rng import Rng
 from sudare.noise.selfcheck import CheckResult, check_noise
 from sudare.text import languages
@@ -21,6 +21,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same checks with fewer draws, too few to tell a scale from one 2 % off."""
     monkeypatch.setattr(selfcheck, "DRAWS", 400_000)
     monkeypatch.setattr(selfcheck, "SPLIT_DRAWS", 400_000)
+    monkeypatch.setattr(selfcheck, "NORMAL_DRAWS", 400_000)
     monkeypatch.setattr(selfcheck, "CHOICE_DRAWS", 2000)
     monkeypatch.setattr(selfcheck, "SCALES", (Fraction(1, 1000), Fraction(20), Fraction(1000)))
 
@@ -64,6 +65,15 @@ def test_noise_of_a_scale_2_percent_too_small_fails(telling: None, monkeypatch: 
     monkeypatch.setattr(selfcheck, "geometric_noise", weak)
 
     assert "the noise has the stated law" in failures(check_noise())
+
+
+def test_noise_of_all_pairs_of_two_thirds_of_its_scale_fails(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = MatrixNoise.add
+    monkeypatch.setattr(MatrixNoise, "add", lambda noise, table, rng: right(noise, table, rng=rng) * 2 / 3)
+
+    failed = [check for check in check_noise() if not check.passed]
+
+    assert "noise of all pairs" in " ".join(check.detail.render("en") for check in failed)
 
 
 def test_a_spoilt_table_fails(short: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,3 +276,26 @@ class NoisyMatrix:
             self._exact[block, bits] = size * middles - middles.sum(axis=0)
         rows: NDArray[np.object_] = self._exact[block, bits][row - start]
         return rows
+
+
+# --- floats about the law, for checks and tests; no draw uses them ----------------------------------------------------
+
+
+def contrast_tail(level: float, degrees: int) -> float:
+    """Give P[Z >= level] for an orthonormal contrast of a pair's table over c: the difference of two gamma variables.
+
+    Both are sums of `degrees` waiting times. When one of them is over, j waiting times of the other are left with
+    probability C(2n-1-j, n-1) / 2^(2n-j).
+
+    >>> round(contrast_tail(0.0, 3), 12), round(contrast_tail(2.0, 3) + contrast_tail(-2.0, 3), 12)
+    (0.5, 1.0)
+    """
+    if level < 0:
+        return 1 - contrast_tail(-level, degrees)
+    chance = term = math.exp(-level)  # that j waiting times last longer than `level`, for j = 1
+    total = 0.0
+    for left in range(1, degrees + 1):
+        total += chance * (math.comb(2 * degrees - 1 - left, degrees - 1) / 2 ** (2 * degrees - left))
+        term *= level / left
+        chance += term
+    return total

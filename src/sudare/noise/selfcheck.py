@@ -23,7 +23,9 @@ import numpy as np
 from sudare.noise.exponential import Scores, exponential, exponential_law, permute_and_flip, permute_and_flip_law
 from sudare.noise.gaussian import gaussian_noise, gaussian_probability, gaussian_tail, split_variance
 from sudare.noise.geometric import DIGIT_BITS, geometric_noise, geometric_probability, geometric_tail, split_scale
-from sudare.noise.machine import Enumeration
+from sudare.noise.machine import Enumeration, table_machine
+from sudare.noise.matrix import MatrixNoise, contrast_tail
+from sudare.noise.normal import UNIT_LAW, LazyNormals
 from sudare.noise.rng import SystemRng
 from sudare.schema.arrays import Integers, Reals
 from sudare.text import Readable, Text, text
@@ -173,6 +175,10 @@ class Bins:
         """Give the probabilities of the bins under discrete Gaussian noise."""
         return self._weigh(partial(gaussian_probability, variance=variance), partial(gaussian_tail, variance=variance))
 
+    def weigh(self, tail: Callable[[int], float]) -> Reals:
+        """Give the probabilities of the bins under a law that is known by P[Z >= z]."""
+        return self._weigh(lambda z: tail(z) - tail(z + 1), tail)
+
     def _weigh(self, probability: Callable[[int], float], tail: Callable[[int], float]) -> Reals:
         groups = range(self.low, self.high + 1)
         if not self.width_bits:
@@ -221,8 +227,11 @@ SCALES = tuple(Fraction(scale) for scale in ("1/1000", "1/2", "1", "20", "64", "
 VARIANCES = tuple(Fraction(variance) for variance in ("1/1000", "1/2", "400", "12345", "1000000", "1e18"))
 DRAWS = 50_000_000  # of noise from one table: a scale off by 0.24 % is seen
 SPLIT_DRAWS = 20_000_000  # of noise from several tables, and of words
+NORMAL_DRAWS = 5_000_000  # of exact normal numbers: a deviation off by 0.6 % is seen
+MATRIX_DRAWS = 6_000  # of noise of all pairs: a scale off by a fifth is seen
 CHOICE_DRAWS = 20_000  # of each way to choose a candidate
 WRONG_SCALE = Fraction(102, 100)  # times the right one: a law the checks must reject, to show that they can fail
+WRONG_MATRIX_SCALE = Fraction(6, 5)
 EPSILON = Fraction(1)
 FITS = "{about}: {draws} draws in {bins} bins, p = {chance} (at least 1e-9 is wanted)"
 FITS_NOT = "{about}: {draws} draws in {bins} bins, p = {chance} (less than 1e-9 is wanted)"
@@ -261,6 +270,8 @@ def check_noise(progress: Progress | None = None) -> list[CheckResult]:
         partial(_check_large, Fraction(1_000_000), SPLIT_DRAWS, rng),
         partial(_check_gaussian_draws, Fraction(400), DRAWS, rng),
         partial(_check_gaussian_draws, Fraction(10**6), SPLIT_DRAWS, rng),
+        partial(_check_normal, rng),
+        partial(_check_matrix, rng),
         partial(_check_exponential, rng),
         partial(_check_permute_and_flip, rng),
     ]
@@ -341,6 +352,37 @@ def _check_large(scale: Fraction, draws: int, rng: SystemRng) -> Iterator[CheckR
         yield CheckResult(
             text("every digit of large noise has the stated law"), result.is_good, _describe_fit(FITS, result, about)
         )
+
+
+def _check_normal(rng: SystemRng) -> Iterator[CheckResult]:
+    """Normal numbers in steps of 1/64, which no other noise is made of."""
+    yield _report_tables(text("normal numbers"), [table_machine(UNIT_LAW).certify()])
+    bins = Bins(low=-256, high=256)
+    counts = bins.count(lambda size: np.floor(64 * LazyNormals(size, rng).floats()).astype(np.int64), NORMAL_DRAWS)
+
+    def weigh(deviation: float) -> Reals:
+        return bins.weigh(lambda step: math.erfc(step / 64 / deviation / math.sqrt(2)) / 2)
+
+    right, wrong = fit(counts, weigh(1.0)), fit(counts, weigh(float(WRONG_SCALE)))
+    yield from _report_fits(text("normal numbers"), right, wrong)
+
+
+def _check_matrix(rng: SystemRng) -> Iterator[CheckResult]:
+    """The one contrast of two attributes of two groups: twice a cell, which is rounded to a grid."""
+    noise = MatrixNoise(sizes=(2, 2), epsilon=EPSILON)
+    nothing, unit = np.zeros((4, 4), dtype=np.int64), float(noise.unit)
+    cells = np.array([noise.add(nothing, rng=rng)[0, 2] for _ in range(MATRIX_DRAWS)])
+    bins = Bins(low=-64, high=64, width_bits=1)
+    counts = bins.count(lambda _: np.rint(cells / unit).astype(np.int64), MATRIX_DRAWS)
+
+    def weigh(scale: float) -> Reals:
+        return bins.weigh(lambda step: contrast_tail((2 * step - 1) * unit / scale, noise.degrees))
+
+    right, wrong = fit(counts, weigh(float(noise.scale))), fit(counts, weigh(float(noise.scale * WRONG_MATRIX_SCALE)))
+    about = text("noise of all pairs, epsilon {epsilon}", epsilon=EPSILON)
+    yield CheckResult(text("the noise has the stated law"), right.is_good, _describe_fit(FITS, right, about))
+    name = text("the same noise is not taken for one of a scale 20 % larger")
+    yield CheckResult(name, not wrong.is_good, _describe_fit(FITS_NOT, wrong, about))
 
 
 def _check_exponential(rng: SystemRng) -> Iterator[CheckResult]:

@@ -22,8 +22,9 @@ from sudare.noise import SeededRng
 from sudare.noise.counting import COST_BITS, rho_of_epsilon
 from sudare.noise.rows import bound_log_exceeding
 from sudare.privacy.currency import Currency
+from sudare.verify.nuclear import bound_nuclear_norm
 
-Kind = Literal["noise", "normal", "test", "choice"]
+Kind = Literal["noise", "normal", "test", "choice", "matrix"]
 Steering = Literal["drawn", "on", "off"]
 Name = tuple[int, ...]
 
@@ -32,6 +33,7 @@ NORMAL = {"add_gaussian", "add_gaussian_few", "exceed_gaussian_few"}
 CHOICES = {"exponential", "exponential_rows", "permute_and_flip", "permute_and_flip_rows", "choose_evenly"}
 LISTS = {"exponential_rows", "permute_and_flip_rows"}  # samplers of which a call chooses from many lists
 TESTS = {"exceed_few", "exceed_gaussian_few"}
+MATRICES = {"add_matrix"}
 
 
 class Diverged(Exception):  # noqa: N818  (reads as a fact in `except Diverged`)
@@ -43,7 +45,7 @@ class Draw:
     """One watched draw: private numbers, the law, what came out.
 
     `parameter` is the scale of noise and tests, the variance of normal noise, the rate of a choice (P proportional to
-    exp(rate * score)); None for a choice among equals.
+    exp(rate * score)); None for a choice among equals. `sizes` are those of the blocks of a matrix.
     """
 
     sampler: str
@@ -51,6 +53,7 @@ class Draw:
     private: NDArray[Any]
     parameter: Fraction | None
     outcome: Any
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,20 +109,23 @@ class Tape:
             return self._see_named(sample, kind, np.asarray(private), law)
         seen = _as_numbers(private)
         parameter = _parameter(name, law)
+        sizes = tuple(law["sizes"]) if kind == "matrix" else ()
         if self._is_playing:
-            return self._repeat(name, kind, seen, parameter)
-        drawn = sample(private, **_round_law(law), rng=self._rng)
-        self._in_order.append(
-            Draw(sampler=name, kind=kind, private=seen.copy(), parameter=parameter, outcome=_copy(drawn))
+            return self._repeat(name, seen, parameter, sizes)
+        drawn = sample(private, **(law if kind == "matrix" else _round_law(law)), rng=self._rng)
+        draw = Draw(
+            sampler=name, kind=kind, private=seen.copy(), parameter=parameter, outcome=_copy(drawn), sizes=sizes
         )
+        self._in_order.append(draw)
         return drawn
 
-    def _repeat(self, name: str, kind: Kind, private: NDArray[Any], parameter: Fraction | None) -> Any:
+    def _repeat(self, name: str, private: NDArray[Any], parameter: Fraction | None, sizes: tuple[int, ...]) -> Any:
         if self._next >= len(self._in_order):
             raise Diverged(f"one more call of {name}")
         before = self._in_order[self._next]
         self._next += 1
-        if (before.sampler, before.private.shape, before.parameter) != (name, private.shape, parameter):
+        same = (before.sampler, before.private.shape, before.parameter, before.sizes)
+        if same != (name, private.shape, parameter, sizes):
             raise Diverged(f"{name} after {before.sampler}")
         self._amount += _charge(self._currency, before, private)
         return _copy(before.outcome)
@@ -231,6 +237,9 @@ def _loss(before: Draw, private: NDArray[Any], parameter: Fraction | None) -> Lo
         gaps = _gaps(before.private, private)
         spread = Fraction(max(gaps) - min(gaps)) * (parameter or 0)
         return Loss(forward=spread, backward=spread)
+    if before.kind == "matrix":
+        norm = bound_nuclear_norm(before.private - private, before.sizes) / (2 * (parameter or Fraction(1)))
+        return Loss(forward=norm, backward=norm)
     distance = Fraction(sum(abs(gap) for gap in _gaps(before.private, private))) / (parameter or Fraction(1))
     return Loss(forward=distance, backward=distance)
 
@@ -254,10 +263,11 @@ def _gaps(first: NDArray[Any], second: NDArray[Any]) -> list[Any]:
 
 
 def _round_law(law: Mapping[str, Any]) -> dict[str, Any]:
-    """Round the scale of noise to a power of two, with which the tape draws what it records.
+    """Round the scale of noise to a power of two, with which the tape draws what it records; not that of a matrix.
 
     Every outcome can happen under the law that is stated, and the loss is that of the stated law; so it does not matter
     by which law outcomes are proposed, and a few scales need few tables, which take longer to make than all the rest.
+    The noise of a matrix needs none, and its scale decides on which grid outcomes lie.
     """
     rounded = dict(law)
     if "scale" in law:
@@ -289,6 +299,8 @@ def _kind_of(sampler: str) -> Kind:
         return "choice"
     if sampler in NORMAL:
         return "normal"
+    if sampler in MATRICES:
+        return "matrix"
     if sampler == "exceed_few":
         return "test"
     raise ParameterError(
