@@ -95,7 +95,7 @@ def test_it_is_previewed_in_words_and_as_values(sudare: Callable[..., Ran]) -> N
     words = ("preview", "histogram", "--schema", "members.toml", "--epsilon", "1/2")
     lines, values = sudare(*words), json.loads(sudare(*words, "--json").out)
 
-    assert "a cell is off by 5.64215" in lines.out
+    assert "a cell is off by 5.642 " in lines.out
     assert values["expected_error"] == {"cells": 15, "cell_standard_deviation": 5.64215}
 
 

@@ -204,7 +204,7 @@ def test_the_promise_is_told_in_both_languages_and_does_not_compose() -> None:
     assert promise.max_suppressed == Fraction(1, 20)
     assert "distinct l = 3 of disease" in told["statement"]["en"]
     assert "does not compose" in told["statement"]["en"]
-    assert "合成できず" in told["statement"]["ja"]
+    assert "公開を重ねたときの約束はなく" in told["statement"]["ja"]
 
 
 def test_the_preview_counts_ways_and_names_what_stays() -> None:

@@ -355,3 +355,26 @@ def test_a_certificate_says_that_rows_beyond_the_cap_of_a_person_are_in_no_figur
     words = " ".join(str(line) for _, lines in write_chapters(certificate(unit=unit)) for line in lines)
 
     assert ("Of the rows of a person at most 4 are counted" in words) == is_told
+
+
+def test_a_spend_is_called_charged_only_where_a_ledger_was() -> None:
+    kept, alone = certificate().words("en"), certificate(ledger_head=None).words("en")
+
+    assert "- epsilon 1/2 for noise in every cell (charged 1/2)" in kept
+    assert "- ε = 1/2 for noise in every cell\n" in alone
+    assert "charged" not in alone
+
+
+def test_an_error_is_told_by_four_digits() -> None:
+    figures = {"total_standard_deviation": 113.136348, "l2_before_repair": 2828427.1, "block_standard_deviation": 6.77}
+    words = " ".join(map(str, describe_error(figures)))
+
+    assert re.findall(r"off by ([0-9.]+)", words) == ["113.1", "2828000", "6.77"]
+
+
+def test_japanese_certificates_say_what_repeated_releases_do_in_plain_words() -> None:
+    folder = Path(sd.__file__).parent / "text" / "ja"
+    texts = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.toml"))
+
+    assert "合成でき" not in texts  # reads as "cannot be synthesised"
+    assert "合成も" not in texts

@@ -172,15 +172,20 @@ def _describe_promise(certificate: Certificate) -> list[Words]:
 def _describe_spends(certificate: Certificate) -> list[Words]:
     if not certificate.spends:
         return [text("Nothing: this promise takes no epsilon from the budget of a table.")]
-    lines: list[Words] = [_describe_spend(spend) for spend in certificate.spends]
-    if certificate.ledger_head is None:
+    is_charged = certificate.ledger_head is not None
+    lines: list[Words] = [_describe_spend(spend, is_charged=is_charged) for spend in certificate.spends]
+    if not is_charged:
         return [*lines, text("No ledger was given: nobody keeps the sum of what was spent on this table.")]
     return [*lines, text("Head of the ledger after this spend: {head}", head=certificate.ledger_head)]
 
 
-def _describe_spend(spend: Mapping[str, Any]) -> Text:
-    """Tell one spend, in the currency that it was promised in."""
+def _describe_spend(spend: Mapping[str, Any], *, is_charged: bool) -> Text:
+    """Tell one spend, in the currency that it was promised in, and what a ledger was charged."""
     purpose, cost = Text(str(spend["purpose"])), spend["cost"]
+    if not is_charged:
+        currency = next(name for name in ("epsilon", "rho") if name in spend)
+        letter = {"epsilon": "ε", "rho": "ρ"}[currency]
+        return text("{letter} = {amount} for {purpose}", letter=letter, amount=spend[currency], purpose=purpose)
     if "epsilon" in spend:
         return text(
             "epsilon {epsilon} for {purpose} (charged {cost})", epsilon=spend["epsilon"], purpose=purpose, cost=cost
@@ -270,14 +275,8 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, text("The noise of a cell has scale {value}.", value=value)
             case "sigma_squared":
                 yield key, text("The noise of a cell is discrete Gaussian of variance {value}.", value=value)
-            case "cell_standard_deviation":
-                yield key, text("Before post-processing a cell is off by {value} (standard deviation).", value=value)
-            case "l2_before_repair":
-                yield key, text("Before post-processing the table is off by {value} in L2 distance.", value=value)
-            case "total_standard_deviation" if value == 0:
-                yield key, text("The number of records is exact: it is public.")
-            case "total_standard_deviation":
-                yield key, text("The number of records is off by {value} (standard deviation).", value=value)
+            case "cell_standard_deviation" | "l2_before_repair" | "total_standard_deviation":
+                yield key, _describe_size(key, value)
             case "region_standard_deviation":
                 yield key, _describe_regions(value)
             case "region_standard_deviation_by_density":
@@ -296,6 +295,18 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, _describe_tables(value)
             case "bias":
                 yield key, Text(str(value))
+
+
+def _describe_size(key: str, value: float) -> Text:
+    """Tell the error of a cell, of the table or of the number of records."""
+    error = write_error(value)
+    if key == "cell_standard_deviation":
+        return text("Before post-processing a cell is off by {value} (standard deviation).", value=error)
+    if key == "l2_before_repair":
+        return text("Before post-processing the table is off by {value} in L2 distance.", value=error)
+    if value == 0:
+        return text("The number of records is exact: it is public.")
+    return text("The number of records is off by {value} (standard deviation).", value=error)
 
 
 def _describe_regions(errors: Mapping[str, float]) -> Text:
@@ -381,7 +392,8 @@ def _describe_view(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, sentence
             case "block_standard_deviation":
                 sentence = text(
-                    "The sum of a block is off by {value} or more (standard deviation of the noise).", value=value
+                    "The sum of a block is off by {value} or more (standard deviation of the noise).",
+                    value=write_error(value),
                 )
                 yield key, sentence
 
@@ -434,6 +446,15 @@ def write_chance(value: float) -> str:
     ('15.3%', '0.002%')
     """
     return f"{value:.1%}" if value >= 0.001 or value == 0 else f"{100 * float(f'{value:.1g}'):.10f}".rstrip("0") + "%"
+
+
+def write_error(value: float) -> str:
+    """Write an error by four digits: more are not told by an error.
+
+    >>> write_error(113.136348), write_error(2828427.1), write_error(0.51234)
+    ('113.1', '2828000', '0.5123')
+    """
+    return f"{decimal.Context(prec=4).create_decimal(repr(value)).normalize():f}"
 
 
 def round_up(value: float) -> str:
