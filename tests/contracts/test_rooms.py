@@ -78,6 +78,7 @@ ENGINES = {
         "compare/*",
         "methods/location/*",
         "methods/kanon/*",
+        "methods/view/weighted.py",  # sums of weighted records, in a third of the time of NumPy
         "postprocess/linked_squares.py",
         "postprocess/threads.py",
     ),

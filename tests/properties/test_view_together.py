@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sudare.asking.answers import Estimate
 from sudare.asking.protocol import AxisWeight, Moments, ShiftedSum
 from sudare.counts import Counts
-from sudare.methods.view import OpenedView, View, open_view
+from sudare.methods.view import OpenedView, View, open_view, weighted
 from sudare.methods.view.tables import TableView
 from sudare.methods.view.weighted import WeightedRecords
 from sudare.noise import SeededRng
@@ -165,6 +165,28 @@ def test_sums_that_follow_from_others_are_those_that_are_asked_by_themselves(
     check_alike([one or other for one, other in zip(told, alone, strict=True)], alone)
 
 
+def test_what_rounding_leaves_of_numbers_less_their_mean_is_no_count(with_records: TableView) -> None:
+    """They add up to 1e-13 or to 0 as it comes; the interval of a mean was all the range of its numbers then."""
+    assert with_records.records is not None
+    top, rng = with_records.bins[0] == with_records.widths[0] - 1, np.random.default_rng(8)
+    is_high = with_records.records.bins[:, 0] == with_records.widths[0] - 1
+    changes = np.tile(np.where(is_high, -40.0, 0.0), (with_records.factors.versions, 1))
+    records = dataclasses.replace(with_records.records, changes=changes, left={}, _tables={}, _kept=[])
+    stored = dataclasses.replace(with_records, records=records)
+    mean = np.where(top, 100.0, rng.uniform(0.5, 1.0, top.size))
+    numbers = AxisWeight(mean, mean**2 + 0.01, mean - 0.2, mean + 0.2)
+    half = np.where(np.arange(stored.axes[3].size) == 1, 0.3, 1.0)
+    cut = AxisWeight(half, half, np.floor(half), np.ones(half.size))
+    summed, counted = stored.moments_of_all([[{0: numbers, 3: cut}], [{3: cut}]])
+    lowest = summed.value / counted.value
+    assert summed.value < 0 < counted.value
+    for addend in (-lowest, -lowest * (1 + 1e-15), -lowest * (1 - 1e-15)):
+        (told,) = stored.moments_of_shifts([ShiftedSum({0: numbers, 3: cut}, 0, 1.0, addend)])
+
+        assert told is not None
+        assert told.inside < 4 * (summed.inside + lowest**2 * counted.inside)
+
+
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=40, deadline=None)
 def test_records_add_up_to_their_table_weighed_cell_by_cell(with_records: TableView, seed: int) -> None:
@@ -178,6 +200,31 @@ def test_records_add_up_to_their_table_weighed_cell_by_cell(with_records: TableV
         plain = (plain * evidence[axis].reshape(shape)).sum(axis=1 + place)
 
     assert records.answer(evidence) == pytest.approx(plain)
+
+
+@given(seed=st.integers(0, 10**6), most=st.sampled_from([0, 2**15]), few=st.sampled_from([0, 24]))
+@settings(max_examples=40, deadline=None)
+def test_tables_of_some_attributes_are_the_same_by_tables_record_by_record_and_by_scipy(
+    with_records: TableView, seed: int, most: int, few: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    assert with_records.records is not None
+    records = dataclasses.replace(with_records.records, _tables={}, _kept=[])
+    axes = rng.choice(5, int(rng.integers(2, 5)), replace=False).tolist()
+    free = axes[: int(rng.integers(0, len(axes)))]
+    weighed = [axis for axis in axes if axis not in free]
+    evidence = {axis: rng.choice([0.0, 0.5, 1.0], (records.changes.shape[0], records.widths[axis])) for axis in weighed}
+    weights = records.changes.copy()
+    for axis in weighed:
+        weights *= evidence[axis][:, records.bins[:, axis]]
+    plain = np.zeros((weights.shape[0], *(records.widths[axis] for axis in free)))
+    for row, line in enumerate(records.bins[:, free].tolist()):
+        plain[(slice(None), *line)] += weights[:, row]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weighted, "MOST_JOINT_CELLS", most)
+        patch.setattr(weighted, "FEW_TABLES", few)
+
+        assert records.weigh_others(free, evidence) == pytest.approx(plain, abs=1e-9)
 
 
 @pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(size)", "AVG(size)", "AVG(age)", "STDDEV(age)"])

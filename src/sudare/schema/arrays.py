@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]  # positions in the domain of an attribute, or numbers of cells
+SmallCodes = NDArray[np.int32]  # the same where many are kept
 Integers = NDArray[np.int64]  # counts, sums, sizes
 Reals = NDArray[np.float64]
 Booleans = NDArray[np.bool_]

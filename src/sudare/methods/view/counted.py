@@ -30,6 +30,7 @@ PreparedBox = Mapping[int, PreparedAxis]
 BoxAnswers = tuple[Reals, list[dict[int, Reals]]]  # (versions, boxes); records of every bin of attributes uneven inside
 BoxKey = frozenset[tuple[int, int]]  # attributes, and the identities of their weights
 MOST_KEPT_BOXES = 2**12
+ROUNDING = 1e-9  # of a sum: what floats may leave of numbers less their mean, which add up to 0
 
 
 class KeptBox(NamedTuple):
@@ -198,9 +199,9 @@ class BoxCounter:
         """
         merged = self.view.merged
         evidence = {axis: one.evidence for axis, one in box.items()}
-        line = self.alike.find_line(evidence)
-        if line is not None:
-            return line.sum(axis=1), {}
+        known = self.alike.count(evidence)
+        if known is not None:
+            return known, {}
         uneven = [axis for axis, one in box.items() if not one.is_even]
         shared = self._find_shared(evidence, uneven)
         if not uneven:
@@ -283,8 +284,9 @@ class BoxCounter:
         boxes, is_single = [summed.box for summed, _ in rows], len(rows) == 1
         known = self.prepared.find_shifted(axis, boxes[0][axis])
         factors, addends = (shifts[0, 0].item(), shifts[1, 0].item()) if is_single else shifts
-        answers = shifts[0] * np.array([summed.answers for summed, _ in rows]).T
-        answers += shifts[1] * np.array([counted.answers for _, counted in rows]).T
+        sums = shifts[0] * np.array([summed.answers for summed, _ in rows]).T
+        added = shifts[1] * np.array([counted.answers for _, counted in rows]).T
+        answers = sums + added
         columns: dict[int, Any] = dict(boxes[0])
         if not is_single:
             columns = {other: AxisColumns.of([box[other] for box in boxes]) for other in boxes[0]}
@@ -292,7 +294,9 @@ class BoxCounter:
         judged = self._judge_shifted(axis, rows, shifts)
         starts = [least] if is_single else least.tolist()
         is_positive = [all(one.is_positive for other, one in box.items() if other != axis) for box in boxes]
-        is_count = [start >= 0 and others for start, others in zip(starts, is_positive, strict=True)]
+        is_some = np.abs(answers[0]) > ROUNDING * np.abs(sums[0])
+        is_count = [start >= 0 and others and some
+                    for start, others, some in zip(starts, is_positive, is_some.tolist(), strict=True)]  # fmt: skip
         found = self._find_errors(columns, answers, _join_inside(judged, answers, is_count))._replace(
             chance=0.0,
             restricted=[tuple([other for other, one in box.items() if one.is_restricting]) for box in boxes],

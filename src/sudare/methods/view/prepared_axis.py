@@ -124,9 +124,11 @@ class AxisColumns(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[PreparedAxis]) -> AxisColumns:
-        """Gather what errors need; a single number where all boxes weigh alike."""
-        if all(one is rows[0] for one in rows):
-            rows = rows[:1]
+        """Gather what errors need; plain numbers where all boxes weigh alike."""
+        first = rows[0]
+        if all(one is first for one in rows):
+            return cls(first.is_plain, first.spread, first.doubted, first.mass, first.mean_square, first.faint,
+                       first.faint_roots)  # fmt: skip
         numbers = np.array(
             [(*one.spread, *one.doubted, one.mass, one.mean_square, one.faint, one.faint_roots) for one in rows]
         ).T

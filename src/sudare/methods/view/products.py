@@ -127,7 +127,7 @@ def multiply_tables(first: Reals, axes: Clique, second: Reals, more: Clique, nee
     if len(more) == 1 and more[0] in axes:  # weights of one attribute: nothing is laid out anew
         place = axes.index(more[0])
         if more[0] not in needed:
-            return _sum_out(first, 1 + place, second), (*axes[:place], *axes[place + 1 :])
+            return sum_out(first, 1 + place, second), (*axes[:place], *axes[place + 1 :])
         return first * second.reshape(second.shape[0], *(1,) * place, -1, *(1,) * (len(axes) - place - 1)), axes
     if more and set(more) <= set(axes):
         laid = second.transpose(
@@ -161,7 +161,7 @@ def _weigh_rows(rows: Reals, factor: Reals) -> Reals:
     return product
 
 
-def _sum_out(table: Reals, axis: int, weights: Reals) -> Reals:
+def sum_out(table: Reals, axis: int, weights: Reals) -> Reals:
     """Weigh one axis of a table and sum over it; `weights` are (versions, values)."""
     shape = table.shape
     if axis == table.ndim - 1:
@@ -177,5 +177,5 @@ def weigh_all(table: Reals, axes: Clique, weights: Mapping[int, Reals]) -> Reals
     """Weigh attributes of a table and sum over them; the others stay."""
     for place in range(len(axes) - 1, -1, -1):
         if axes[place] in weights:
-            table = _sum_out(table, 1 + place, weights[axes[place]])
+            table = sum_out(table, 1 + place, weights[axes[place]])
     return table

@@ -82,6 +82,47 @@ WeightsKey = tuple[tuple[int, int], ...]  # attributes, and the identities of th
 FEWEST_ALIKE = 4  # boxes of the same attributes that are counted together: fewer counts are quicker one by one
 
 
+class WeighedTables:
+    """Tables of some attributes, the others weighed and summed over; kept, and those of fewer attributes from wider.
+
+    `source` is a tree, or records: both are added up alike.
+    """
+
+    def __init__(self, source: Factors | WeightedRecords) -> None:
+        self.source = source
+        self.tables: dict[tuple[Clique, WeightsKey], tuple[Reals, Mapping[int, Reals]]] = {}
+        self.lines: dict[WeightsKey, Reals] = {}  # those of one attribute
+        self.wider: dict[tuple[Clique, WeightsKey], tuple[Reals, int]] = {}  # of one attribute more, and where it is
+        self.cells = 0
+
+    def find(self, free: Clique, shared: Mapping[int, Reals]) -> Reals:
+        """The table of some attributes, in the order of the schema."""
+        key = (free, _key_of(shared))
+        if key in self.tables:
+            return self.tables[key][0]
+        table = self._make(free, shared, self.wider.get(key))
+        self.cells += table.size
+        if self.cells > MOST_KEPT_CELLS:
+            self.tables.clear()
+            self.lines.clear()
+            self.wider.clear()
+            self.cells = table.size
+        self.tables[key] = table, dict(shared)  # kept, so that their identities stay their own
+        if len(free) == 1:
+            self.lines[key[1]] = table
+        for place, axis in enumerate(free if len(free) > 1 else ()):
+            self.wider[_without(free, axis), key[1]] = table, 1 + place
+        return table
+
+    def _make(self, free: Clique, shared: Mapping[int, Reals], wider: tuple[Reals, int] | None) -> Reals:
+        if wider is not None:  # a sum over the same records has left a table of one more attribute
+            summed: Reals = wider[0].sum(axis=wider[1])
+            return summed
+        if isinstance(self.source, Factors) and len(free) == 1:
+            return self.source.profile(free[0], shared)
+        return self.source.weigh_others(free, shared)
+
+
 class AlikeBoxes:
     """Counts boxes of the same attributes together: what all of them weigh alike is added up once, to a table.
 
@@ -91,14 +132,19 @@ class AlikeBoxes:
 
     def __init__(self, factors: Factors, first: Factors, records: WeightedRecords | None) -> None:
         self.factors, self.first, self.records = factors, first, records
-        self.tables: dict[tuple[Clique, bool, WeightsKey], tuple[Reals, Mapping[int, Reals]]] = {}
-        self.lines: dict[WeightsKey, Reals] = {}  # those of one attribute
-        self.wider: dict[tuple[Clique, WeightsKey], tuple[Reals, int]] = {}  # of one attribute more, and where it is
-        self.cells = 0
+        self.tree, self.line_of_first = WeighedTables(factors), WeighedTables(first)
+        self.changes = None if records is None else WeighedTables(records)
 
-    def find_line(self, evidence: Mapping[int, Reals]) -> Reals | None:
-        """A table of one more attribute with these weights, as a sum or mean left it: all of it is their count."""
-        return self.lines.get(_key_of(evidence)) if self.lines else None
+    def count(self, evidence: Mapping[int, Reals]) -> Reals | None:
+        """The count of records with these weights, where a sum or mean left a table of one more attribute."""
+        line = self.tree.lines.get(_key_of(evidence)) if self.tree.lines else None
+        if line is None or self.records is None or self.changes is None:
+            return None if line is None else line.sum(axis=1)
+        more = self.changes.lines.get(_key_of(evidence))
+        if more is None:
+            return None
+        counted: Reals = line.sum(axis=1) + more.sum(axis=1) + self.records.weigh_left((), evidence)
+        return counted
 
     def answer(self, boxes: Sequence[Mapping[int, PreparedAxis]]) -> tuple[Reals, list[dict[int, Reals]]] | None:
         """Count boxes, (versions, boxes); and the records of every bin of attributes that are uneven inside.
@@ -115,10 +161,11 @@ class AlikeBoxes:
         uneven = [axis for axis in boxes[0] if not all(box[axis].is_even for box in boxes)]
         if len(boxes) < FEWEST_ALIKE:  # those of other attributes are quicker found one by one
             uneven = [axis for axis in uneven if free == (axis,)]
-        table = self._find(free, shared, is_first=False) if free else None
-        lines = {axis: self._find((*_without(free, axis), axis), {other: weights for other, weights in shared.items()
-                                                                 if other != axis}, is_first=True)
-                 for axis in uneven}  # fmt: skip
+        table = self._find(free, shared) if free else None
+        lines = {}
+        for axis in uneven:
+            others = {other: weights for other, weights in shared.items() if other != axis}
+            lines[axis] = self._find_first((*_without(free, axis), axis), others)
         if table is None or any(line is None for line in lines.values()):
             return None
         stacked = {axis: np.stack([box[axis].evidence for box in boxes], axis=1) for axis in free}
@@ -133,58 +180,31 @@ class AlikeBoxes:
         self, graded: PreparedAxis, free: Clique, shared: Mapping[int, Reals]
     ) -> tuple[Reals, list[dict[int, Reals]]] | None:
         """What `answer` says of one box with one attribute that is summed."""
-        table = self._find(free, shared, is_first=False)
-        line = table if graded.is_even or self.records is None else self._find(free, shared, is_first=True)
-        if table is None or line is None:
-            return None
-        answers = (table * graded.evidence).sum(axis=1, keepdims=True)
-        return answers, [{} if graded.is_even else {free[0]: line[0]}]
-
-    def _find(self, free: Clique, shared: Mapping[int, Reals], *, is_first: bool) -> Reals | None:
-        """The table of some attributes, the others weighed; of the estimate alone, without records, if `is_first`."""
-        key = (free, is_first, _key_of(shared))
-        if key in self.tables:
-            return self.tables[key][0]
-        cells = (1 if is_first else self.factors.versions) * math.prod(map(self.factors.width, free))
-        if cells > MOST_TABLE_CELLS:
-            return None
-        table: Reals | None = self._make(free, shared, is_first=is_first)
+        table = self._find(free, shared)
         if table is None:
             return None
-        self.cells += cells
-        if self.cells > MOST_KEPT_CELLS:
-            self.tables.clear()
-            self.lines.clear()
-            self.wider.clear()
-            self.cells = cells
-        self.tables[key] = table, dict(shared)  # kept, so that their identities stay their own
-        if is_first or self.records is not None:  # what pairs say beyond records differs by the pairs that are asked
-            return table
-        if len(free) == 1:
-            self.lines[key[2]] = table
-        else:
-            for place, axis in enumerate(free):
-                self.wider[_without(free, axis), key[2]] = table, 1 + place
-        return table
+        answers = (table * graded.evidence).sum(axis=1, keepdims=True)
+        return answers, [{} if graded.is_even else {free[0]: self.tree.find(free, shared)[0]}]
 
-    def _make(self, free: Clique, shared: Mapping[int, Reals], *, is_first: bool) -> Reals | None:
-        wider = None if is_first else self.wider.get((free, _key_of(shared)))
-        if wider is not None:  # a sum over the same records has left a table of one more attribute
-            summed: Reals = wider[0].sum(axis=wider[1])
-            return summed
-        if is_first and self.records is None:  # the first version of the same table, where that is known or needed too
-            ranks = tuple(sorted(free))
-            if len(free) == 1 or (ranks, False, _key_of(shared)) in self.tables:
-                whole = self._find(ranks, shared, is_first=False)
-                return None if whole is None else whole[:1].transpose([0, *(1 + ranks.index(one) for one in free)])
-        more = None if is_first or self.records is None else self.records.weigh_others(free, shared)
-        if more is None and not is_first and self.records is not None:
+    def _find(self, free: Clique, shared: Mapping[int, Reals]) -> Reals | None:
+        """The table of some attributes, the others weighed; None if it would be too large."""
+        if self.factors.versions * math.prod(map(self.factors.width, free)) > MOST_TABLE_CELLS:
             return None
-        factors, weights = self.factors, dict(shared)
-        if is_first:
-            factors, weights = self.first, {axis: lines[:1] for axis, lines in shared.items()}
-        table = factors.profile(free[0], weights) if len(free) == 1 else factors.weigh_others(free, weights)
-        return table if more is None else table + more
+        table = self.tree.find(free, shared)
+        if self.records is None or self.changes is None:
+            return table
+        return table + self.changes.find(free, shared) + self.records.weigh_left(free, shared)
+
+    def _find_first(self, free: Clique, shared: Mapping[int, Reals]) -> Reals | None:
+        """The table by the estimate alone, without records; its last attribute is the one that is looked at."""
+        if math.prod(map(self.factors.width, free)) > MOST_TABLE_CELLS:
+            return None
+        ranks = tuple(sorted(free))
+        if len(free) == 1 or (ranks, _key_of(shared)) in self.tree.tables:
+            whole = self.tree.find(ranks, shared)[:1]
+        else:
+            whole = self.line_of_first.find(ranks, {axis: lines[:1] for axis, lines in shared.items()})
+        return whole.transpose([0, *(1 + ranks.index(one) for one in free)])
 
 
 def _key_of(weights: Mapping[int, Reals]) -> WeightsKey:

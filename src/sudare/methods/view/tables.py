@@ -205,7 +205,7 @@ class TableView:
         axes = sorted(spreads)
         if len(axes) < 2:
             return 0.0, 0.0
-        if isinstance(spreads[axes[0]].mean, float):
+        if all(isinstance(spreads[axis].mean, float) for axis in axes):
             return self._doubt_one(axes, [spreads[axis] for axis in axes])
         means = [spreads[axis].mean ** 2 for axis in axes]
         moves = [spreads[axis].variance > 0 for axis in axes]
