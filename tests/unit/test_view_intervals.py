@@ -119,6 +119,48 @@ def test_rounded_numbers_may_lie_where_a_leaf_is_cut_the_less_the_finer_it_is_cu
     assert heaps.tolist() == pytest.approx([0.0, heap, 0.0])
 
 
+@pytest.mark.parametrize(("taken", "heap"), [(1, 1.0), (5, 0.5), (6, 0.5), (9, 1.0), (3, 0.0)])
+def test_whole_numbers_may_be_rounded_to_where_all_leaves_begin(taken: int, heap: float) -> None:
+    """Of ratings in leaves of ten, most of which are 30, 40, 50, `<= 50` lay 3.4 half widths outside its interval."""
+    axis = _make_leaves(0, 10, 20, 30)
+    share = taken / 10
+
+    class Cut:
+        mean = square = np.array([1.0, share, 0.0])
+        low, high = np.array([1.0, 0.0, 0.0]), np.array([1.0, 1.0, 0.0])
+
+    class Weighted(Cut):
+        square = np.array([1.0, share + 1e-12, 0.0])
+
+    for cut in (Cut(), Weighted()):
+        heaps = axis.read(cut).heaps
+
+        assert heaps is not None
+        assert heaps.tolist() == pytest.approx([0.0, heap, 0.0])
+
+
+@pytest.mark.parametrize("ends", [(0, 2, 4, 6), (3, 13, 23, 33), (0, 8, 16, 24)])
+def test_leaves_that_begin_at_other_numbers_show_what_is_rounded(ends: tuple[int, ...]) -> None:
+    """There a heap lies in some leaves and not in their neighbours, and stands out."""
+    axis = _make_leaves(*ends)
+    share = 1 / (ends[1] - ends[0])
+
+    class Cut:
+        mean = square = np.array([1.0, share, 0.0])
+        low, high = np.array([1.0, 0.0, 0.0]), np.array([1.0, 1.0, 0.0])
+
+    heaps = axis.read(Cut()).heaps
+
+    assert heaps is not None
+    assert not heaps.any()
+
+
+def _make_leaves(*ends: int) -> LeafAxis:
+    """Leaves of whole numbers between these ends."""
+    return LeafAxis(codes=np.arange(len(ends) - 1), lows=tuple(map(Fraction, ends[:-1])),
+                    highs=tuple(map(Fraction, ends[1:])), grain=Fraction(1))  # fmt: skip
+
+
 def _make_tenths(heaps: list[int]) -> tuple[LeafAxis, np.ndarray]:
     """Leaves of a tenth from 0 to 8 with a record each, some of them with a hundred."""
     ends = [Fraction(place, 10) for place in range(81)]

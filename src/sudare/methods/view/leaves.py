@@ -28,6 +28,7 @@ SUPPOSED_SHIFT = 0.25  # of the grain: numbers supposed to be whole may lie anyw
 COMMON_SHIFT = 0.1  # of the width of a leaf: how far off the means of all leaves may be together, by rounding
 LEAST_HEAP = 0.3  # of a leaf without a grain: what may lie where it is cut, if the question is finer than the numbers
 MOST_PLACES = 1000  # that the numbers of a leaf are rounded to
+ROUND_PLACES = 2  # that numbers with a grain are supposed to be rounded to in a leaf: its start and its middle
 FEW_PLACES = (0.0, 1 / 3, 1 / 2, 2 / 3, 1.0)  # of a leaf, with so few of them that a place has more than LEAST_HEAP
 STANDS_OUT = 2.0  # times as dense as both neighbours: from there on a leaf holds a heap
 ROUND = 5  # widths of a leaf, of which the start of a leaf is a multiple if it is rounder than others
@@ -266,12 +267,11 @@ class LeafAxis:
         is_count = np.array_equal(square, mean)  # the weight of a value is 0 or 1: it has steps, and no slope
         found = self._shift(mean, inside, np.zeros(self.counted) if is_count else self._slopes(mean))
         slopes = np.where(is_step, 0.0, COMMON_SHIFT * np.sqrt(12 * variance))
-        heaps = self._find_heaps(is_step, above, width) if self.grain is None else None
+        heaps = self._find_heaps(is_step, above, width)
         is_known = weights.low is not None and weights.high is not None and (is_count or not self.is_supposed)
         return LeafWeights(found.mean, found.inside, found.drift + slopes, heaps, (low, high) if is_known else None)
 
-    @staticmethod
-    def _find_heaps(is_step: Booleans, above: Reals, width: Reals) -> Reals:
+    def _find_heaps(self, is_step: Booleans, above: Reals, width: Reals) -> Reals:
         """How much of every cut leaf may lie exactly where it is cut: numbers without a grain are often rounded.
 
         People ask with numbers that occur, or rounder ones. So if numbers are rounded, where the leaf is cut is one of
@@ -280,8 +280,24 @@ class LeafAxis:
         """
         heaps = np.zeros(is_step.size)
         for leaf in np.flatnonzero(is_step).tolist():
-            heaps[leaf] = _find_heap(float(above[leaf] / width[leaf]))
+            heaps[leaf] = self._find_heap(leaf, float(above[leaf] / width[leaf]))
         return heaps
+
+    def _find_heap(self, leaf: int, share: float) -> float:
+        """How much of a leaf may lie where a share of it is cut off, if its numbers are rounder than their grain.
+
+        Numbers with a grain are rounded in all leaves alike only if all begin at round ones, such as `[50, 60)`: there
+        half of all ratings may be exactly 50, and the neighbours are as dense. Else heaps stand out of their leaves.
+        """
+        if self.grain is None:
+            return _find_heap(share)
+        round_step = ROUND * self.grain
+        if leaf >= self.counted or self.lows[leaf] % round_step or (self.highs[leaf] - self.lows[leaf]) % round_step:
+            return 0.0
+        points = int((self.highs[leaf] - self.lows[leaf]) / self.grain)
+        taken = round(share * points)
+        places = (Fraction(place, points) for place in (taken, taken - 1, points - taken, points - taken - 1))
+        return max((1 / place.denominator for place in places if place.denominator <= ROUND_PLACES), default=0.0)
 
     def _read_count(self, mean: Reals, low: Reals, high: Reals) -> LeafWeights:
         """Weights of 0 and 1, as `read` takes them: only the few leaves that are cut hide anything."""
@@ -295,7 +311,7 @@ class LeafAxis:
             is_step = WHOLE < above < 1 - WHOLE and above * (1 - above) - variance < STEP_BEND
             inside[leaf] = ALL_ON_ONE_SIDE if is_step else variance
             drift[leaf] = 0.0 if is_step else COMMON_SHIFT * math.sqrt(12 * variance)
-            heaps[leaf] = _find_heap(above) if is_step and self.grain is None else 0.0
+            heaps[leaf] = self._find_heap(leaf, above) if is_step else 0.0
         return LeafWeights(mean, inside, drift, heaps, (low, high), cut)
 
     @cached_property
