@@ -23,7 +23,14 @@ from sudare.methods.view import View, open_view
 from sudare.methods.view import budget as budget_module
 from sudare.methods.view import residual as residual_module
 from sudare.methods.view import weighted as weighted_module
-from sudare.methods.view.budget import by_size, has_signal_for_all_pairs, plan, split_budget, split_epsilon
+from sudare.methods.view.budget import (
+    SPLIT_WHEN_ALL_PAIRS_MAY_PAY,
+    by_size,
+    choose_split_for_all_pairs,
+    plan,
+    split_budget,
+    split_epsilon,
+)
 from sudare.methods.view.coarse import sibling_bins
 from sudare.methods.view.exam import WEIGHT, ClassSteps, Ladder, class_of, judge, widen_model
 from sudare.methods.view.fit import (
@@ -49,7 +56,6 @@ from sudare.methods.view.residual import (
     add_groups,
     does_pay,
     draw_pair_grids,
-    group_bins,
     passes_gate,
     probe,
     rake,
@@ -260,25 +266,8 @@ def test_no_probe_is_paid_where_extra_pairs_are_all_that_remain_or_noise_would_h
 def test_few_attributes_keep_the_shares_of_pairs_however_many_records_there_are() -> None:
     budget = plan(Guarantee(epsilon=Fraction(1), neighbours="add-remove", unit=Unit()))
 
-    assert not has_signal_for_all_pairs(budget, Fraction(1), 1e9, 4)
-    assert has_signal_for_all_pairs(budget, Fraction(1), 1e9, 5)
-
-
-@pytest.mark.parametrize(("signal", "groups"), [(1.0, 3), (400.0, 7), (1e6, 24)])
-def test_fewer_groups_are_measured_the_larger_the_noise(signal: float, groups: int) -> None:
-    found = group_bins(
-        [np.ones(40), np.ones(40), np.ones(2)], [True, False, True], signal, is_last_apart=[False, False, False]
-    )
-
-    assert [int(group.max()) + 1 for group in found] == [groups, min(40, 2 * groups), 2]
-    assert all(np.all(np.diff(group) >= 0) for group in found)
-
-
-def test_records_without_a_value_share_no_group() -> None:
-    apart, others = group_bins([np.ones(40), np.ones(40)], [True, True], 1.0, is_last_apart=[True, False])
-
-    assert np.count_nonzero(apart == apart[-1]) == 1 < np.count_nonzero(others == others[-1])
-    assert np.unique(apart).tolist() == list(range(4))
+    assert choose_split_for_all_pairs(budget, Fraction(1), 1e9, 4) is None
+    assert choose_split_for_all_pairs(budget, Fraction(1), 1e9, 5) == SPLIT_WHEN_ALL_PAIRS_MAY_PAY
 
 
 @pytest.mark.parametrize(("is_listed", "is_last_apart"), [(True, False), (False, False), (False, True)])
@@ -639,7 +628,7 @@ def test_the_nearest_table_keeps_its_margins_and_lies_nearer_than_any_other() ->
 def test_more_extra_pairs_are_chosen_where_the_noise_of_all_would_be_small() -> None:
     usual, clear = (
         split_epsilon("model", Fraction(10), records=20_000.0, sizes=[10] * 11, all_pairs=all_pairs)
-        for all_pairs in (False, True)
+        for all_pairs in (None, SPLIT_WHEN_ALL_PAIRS_MAY_PAY)
     )
 
     assert (usual.more, clear.more) == (10, 15)

@@ -10,9 +10,12 @@ from typing import Literal, TypeVar
 
 from sudare.noise import CountNoise, Rng, exponential, permute_and_flip
 from sudare.noise.counting import choose_noise
+from sudare.noise.matrix import MatrixNoise
 from sudare.privacy import DifferentialPrivacy
 from sudare.privacy.currency import EPSILON, Currency
 from sudare.schema.arrays import Integers
+
+Split = tuple[int, int, int, int]  # one-way tables, choices, forest, extra pairs, in ten-thousandths
 
 TOTAL = "noise in the number of records"
 TABLES = "choice and noise of the tables of the view"
@@ -30,13 +33,24 @@ LEAST_PAIR_SHARE = 180  # of a measured pair
 PAIR_SIGNAL = 80  # that a pair needs to tell anything
 MOST_PAIR_SHARE = 500  # pairs that need more are not measured
 TEN_THOUSAND = 10_000
-SPLIT_WHEN_PAIRS_BEGIN_TO_PAY = (6000, 800, 1800, 1400)  # one-way tables, choices, forest, extra pairs
-SPLIT_WHEN_PAIRS_PAY = (3900, 1200, 2400, 2400)
-SPLIT_FOR_MANY_ATTRIBUTES = (5500, 1000, 1750, 1750)  # so that every attribute is still known by itself
-SPLIT_WHEN_ALL_PAIRS_MAY_PAY = (5000, 600, 2200, 2200)  # choices are clear; extra pairs no longer tell of single values
+SPLIT_WHEN_PAIRS_BEGIN_TO_PAY: Split = (6000, 800, 1800, 1400)
+SPLIT_WHEN_PAIRS_PAY: Split = (3900, 1200, 2400, 2400)
+SPLIT_FOR_MANY_ATTRIBUTES: Split = (5500, 1000, 1750, 1750)  # so that every attribute is still known by itself
+SPLIT_WHEN_ALL_PAIRS_MAY_PAY: Split = (
+    5000,
+    600,
+    2200,
+    2200,
+)  # choices are clear; extra pairs no longer tell of single values
+SPLIT_WHEN_ALL_PAIRS_AT_ONCE: Split = (5400, 800, 2000, 1800)  # one matrix needs less than a table for every pair
 MANY_ATTRIBUTES = 16  # with more than these
 ALL_PAIRS_SHARE = Fraction(1, 4)  # about what all pairs beyond the forest share
 LEAST_SIGNAL_BEYOND = 800  # records over the noise of a cell of theirs, from which on choices take less
+# For all pairs measured at once as one matrix. Chosen, as the shares for all pairs, on the made-up tables TUNED of
+# benchmarks/view_pairs.py and the sets of papers/kato_view.
+FEWEST_GROUPS = 3  # of the bins of an attribute
+LEAST_SIGNAL_AT_ONCE = 40  # records over the noise of a cell
+LEAST_ATTRIBUTES_AT_ONCE = 9  # with fewer, extra pairs are most of them
 EXTRAS_IF_CLEAR = Fraction(3, 2)  # of the forest's pairs: where groups of attributes depend on each other, more are off
 MOST_PAIRS_BEYOND = 5_000
 LEAST_STRENGTH = Fraction(1, 10**6)
@@ -245,7 +259,7 @@ def split_budget(
     that D tables divide keeps the weight that pure epsilon gave each of them.
     """
     left = budget.amount - (budget.total_part or 0) - reserved
-    all_pairs = has_signal_for_all_pairs(budget, left, records, count_usual(sizes))
+    all_pairs = choose_split_for_all_pairs(budget, left, records, count_usual(sizes))
     if not budget.is_concentrated:
         return split_epsilon(method, left, records=records, sizes=sizes, all_pairs=all_pairs)
     strength = Fraction(budget.strength(count_tables(method, len(sizes)))).limit_denominator(10**6)
@@ -258,15 +272,22 @@ def split_budget(
     return replace(pure, ones=ones, choices=choices, forest=forest, extras=extras)
 
 
-def has_signal_for_all_pairs(budget: ViewBudget, amount: Fraction, records: float, attributes: int) -> bool:
-    """Tell from public numbers whether all pairs beyond a forest could be measured well with ALL_PAIRS_SHARE.
+def choose_split_for_all_pairs(budget: ViewBudget, amount: Fraction, records: float, attributes: int) -> Split | None:
+    """The shares, if all pairs beyond a forest could be measured well with ALL_PAIRS_SHARE, by public numbers.
 
-    With up to four attributes the extra pairs are all there are, so nothing is left for such a round.
+    With up to four attributes the extra pairs are all there are, so nothing is left for such a round. Under pure
+    epsilon the pairs of many attributes may be measured at once, as one matrix: here with FEWEST_GROUPS groups each.
     """
     pairs = (attributes - 1) * (attributes - 2) // 2
     if not attributes - 1 < pairs <= MOST_PAIRS_BEYOND or amount <= 0:
-        return False
-    return records / budget.deviation(amount * ALL_PAIRS_SHARE, pairs) >= LEAST_SIGNAL_BEYOND
+        return None
+    part = amount * ALL_PAIRS_SHARE
+    if attributes >= LEAST_ATTRIBUTES_AT_ONCE and not budget.is_concentrated:
+        noise = MatrixNoise(sizes=(FEWEST_GROUPS,) * attributes, epsilon=part)
+        if records >= LEAST_SIGNAL_AT_ONCE * math.sqrt(noise.variance):
+            return SPLIT_WHEN_ALL_PAIRS_AT_ONCE
+    has_signal = records / budget.deviation(part, pairs) >= LEAST_SIGNAL_BEYOND
+    return SPLIT_WHEN_ALL_PAIRS_MAY_PAY if has_signal else None
 
 
 def share_joint(part: Fraction, budget: ViewBudget, *, pairs: int, records: float) -> Fraction:
@@ -276,12 +297,12 @@ def share_joint(part: Fraction, budget: ViewBudget, *, pairs: int, records: floa
 
 
 def split_epsilon(
-    method: str, epsilon: Fraction, *, records: float, sizes: Sequence[int], all_pairs: bool = False
+    method: str, epsilon: Fraction, *, records: float, sizes: Sequence[int], all_pairs: Split | None = None
 ) -> BudgetSplit:
     """Split what is left after the number of records, by how well the one-way tables can be known.
 
     The signal, records times epsilon, decides: per attribute, and over the noise of all one-way tables. `all_pairs`
-    tells whether all of them could be measured.
+    is the split if all of them could be measured.
 
     >>> split_epsilon("model", Fraction(1), records=5_000.0, sizes=[50] * 15).picks
     3
@@ -295,7 +316,7 @@ def split_epsilon(
     if signal_per_attribute < LEAST_SIGNAL_PER_ATTRIBUTE or signal < least:
         return _split_for_few_pairs(epsilon, d, records * float(epsilon), is_small=usual <= FEW_ATTRIBUTES)
     full = SPLIT_WHEN_PAIRS_PAY if usual <= MANY_ATTRIBUTES else SPLIT_FOR_MANY_ATTRIBUTES
-    full = SPLIT_WHEN_ALL_PAIRS_MAY_PAY if all_pairs else full
+    full = all_pairs or full
     part = Fraction(int(4 * min(1.0, (signal - least) / SIGNAL_TO_FULL_SPLIT)), 4)
     one_way, choice, forest, extra = (
         low + part * (high - low) for low, high in zip(SPLIT_WHEN_PAIRS_BEGIN_TO_PAY, full, strict=True)

@@ -31,6 +31,7 @@ from sudare.methods.view.coarse import (
     set_missing_apart,
     value_order,
 )
+from sudare.methods.view.design import GroupedMargin, PairDesign, design_pairs, design_tables
 from sudare.methods.view.exam import plan_exam
 from sudare.methods.view.fit import (
     GroupSums,
@@ -56,14 +57,16 @@ from sudare.methods.view.junction_tree import MOST_CELLS, CliqueTree, Factors
 from sudare.methods.view.residual import (
     PROBE_SHARE,
     RakedPairs,
-    Waves,
+    add_groups,
+    are_few,
+    centre,
     does_pay,
     draw_pair_grids,
-    group_bins,
     passes_gate,
     probe,
 )
 from sudare.noise import Rng
+from sudare.noise.matrix import MatrixNoise
 from sudare.noise.uniform import draw_below
 from sudare.postprocess import find_nearest_point
 from sudare.schema import Schema, Values
@@ -308,9 +311,9 @@ def _add_pairs(
     earlier = growth.factors if shares.more else earlier
     beyond = _look_beyond(growth, table, shares, each, budget, rng)
     shares, raked = replace(shares, extras=shares.extras - beyond.spent), None
-    if beyond.pays:
-        raked = _measure_rest(growth, beyond, shares.extras + each * shares.more, budget, rng)
-    for _ in range(2 if shares.more and not beyond.pays else 0):
+    if beyond.design is not None:
+        raked = _measure_rest(growth, beyond.design, shares.extras + each * shares.more, budget, rng)
+    for _ in range(2 if shares.more and raked is None else 0):
         picks = math.ceil(shares.more / 2)
         sigma = budget.deviation(shares.extras, shares.more)
         growth.choose(picks, budget.choice(each * shares.more / 2 / picks), sigma, growth.closing, rng)
@@ -327,12 +330,10 @@ def _add_pairs(
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """Whether all remaining pairs are worth measuring, over which groups of bins, and what finding out has cost."""
+    """How all remaining pairs would be measured, if that pays, and what finding out has cost."""
 
-    pays: bool
+    design: PairDesign | None = None
     spent: Fraction = Fraction(0)
-    groups: tuple[Codes, ...] = ()
-    waves: tuple[Waves, ...] = ()
 
 
 def _look_beyond(
@@ -343,35 +344,73 @@ def _look_beyond(
     part = budget.amount * PROBE_SHARE
     whole = shares.extras - part + each * shares.more
     if not shares.more or not growth.measured.pairs or whole <= 0:
-        return Beyond(pays=False)
-    deviation = budget.deviation(whole, max(1, len(rest)))
-    signal = float(growth.factors.totals[0]) / deviation
+        return Beyond()
+    margins = [
+        GroupedMargin(
+            mass=growth.factors.of([place])[0],
+            is_ordered=not isinstance(one.attribute.domain, Values),
+            is_last_apart=is_missing_apart(one.attribute, bins),
+        )
+        for place, (one, bins) in enumerate(zip(table.cells, growth.measured.bins, strict=True))
+    ]
+    records = float(growth.factors.totals[0])
     extras = min(shares.more, shares.picks)
-    if not passes_gate(signal, pairs=len(rest), extras=extras):
-        return Beyond(pays=False)
-    margins = [growth.factors.of([place])[0] for place in range(len(growth.binned.widths))]
-    ordered = [not isinstance(one.attribute.domain, Values) for one in table.cells]
-    apart = [is_missing_apart(one.attribute, bins) for one, bins in zip(table.cells, growth.measured.bins, strict=True)]
-    groups = group_bins(margins, ordered, signal, is_last_apart=apart)
-    grids = draw_pair_grids(rest, margins, rng=rng)
-    units = probe(grids, growth.binned.table, growth.factors, groups, deviation, part=part, budget=budget, rng=rng)
-    pays = does_pay(units, signal, pairs=len(rest), extras=extras)
-    waves = tuple(
-        Waves.of(int(group[-1]) + 1, is_listed=isinstance(one.attribute.domain, Values), is_last_apart=is_apart)
-        for one, group, is_apart in zip(table.cells, groups, apart, strict=True)
+    choose_design = design_tables if are_few(len(rest), extras) else design_pairs
+    design = choose_design(margins, whole, budget, pairs=len(rest), records=records)
+    signal, at_once = records / design.deviation, design.matrix is not None
+    if not passes_gate(signal, pairs=len(rest), extras=extras, at_once=at_once):
+        return Beyond()
+    grids = draw_pair_grids(rest, [margin.mass for margin in margins], rng=rng)
+    units = probe(
+        grids, growth.binned.table, growth.factors, design.groups, design.deviation, part=part, budget=budget, rng=rng
     )
-    return Beyond(pays=pays, spent=part, groups=groups, waves=waves)
+    if not does_pay(units, signal, pairs=len(rest), extras=extras, at_once=at_once):
+        return Beyond(spent=part)
+    return Beyond(design=design, spent=part)
 
 
-def _measure_rest(growth: _Growth, beyond: Beyond, part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
-    """Measure all pairs that no measured table holds, over groups of bins."""
-    groups = beyond.groups
-    pairs = measure_pairs(growth.binned.regroup(groups), growth.unmeasured(), part, budget, rng=rng)
-    seen = {end for pair in pairs for end in pair.ends}
-    sums = tuple(GroupSums.of(place, group, pairs) for place, group in enumerate(groups) if place in seen)
-    growth.measured = replace(growth.measured, sums=sums)
-    growth.factors = fit(growth.measured, growth.tree)
-    return RakedPairs.of(growth.factors, growth.measured.pairs, pairs, groups, beyond.waves, rng=rng)
+def _measure_rest(growth: _Growth, design: PairDesign, part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
+    """Measure all pairs that no measured table holds, over groups of bins: at once, or table by table."""
+    groups = design.groups
+    if design.matrix is not None:
+        pairs = measure_at_once(growth, design, part, rng)
+    else:
+        pairs = measure_pairs(growth.binned.regroup(groups), growth.unmeasured(), part, budget, rng=rng)
+        seen = {end for pair in pairs for end in pair.ends}
+        sums = tuple(GroupSums.of(place, group, pairs) for place, group in enumerate(groups) if place in seen)
+        growth.measured = replace(growth.measured, sums=sums)
+        growth.factors = fit(growth.measured, growth.tree)
+    return RakedPairs.of(growth.factors, growth.measured.pairs, pairs, groups, design.waves, rng=rng)
+
+
+def measure_at_once(growth: _Growth, design: PairDesign, part: Fraction, rng: Rng) -> list[Pair]:
+    """Measure all pairs as one matrix: what each of them differs from its margins, which the model knows already.
+
+    Guarantee: the part, pure epsilon: a record adds the product of one vector with itself. Proof: proofs/matrix.md
+    """
+    noise = MatrixNoise(sizes=design.sizes, epsilon=part)
+    noisy = noise.add(add_products(growth.binned, design), rng=rng)
+    starts, pairs = design.starts, []
+    for ends in growth.unmeasured():
+        rows, columns = (slice(starts[end], starts[end + 1]) for end in ends)
+        model = add_groups(growth.factors.joint(ends)[0], *(design.groups[end] for end in ends))
+        values = noisy[rows, columns] + model - centre(model)
+        pairs.append(Pair(first=ends[0], second=ends[1], values=values, variance=noise.variance))
+    return pairs
+
+
+def add_products(binned: Binned, design: PairDesign) -> Integers:
+    """The true tables of all pairs of attributes over their groups as one matrix, histograms on its diagonal."""
+    starts = design.starts
+    products = np.zeros((starts[-1], starts[-1]), dtype=np.int64)
+    for place, (column, group) in enumerate(zip(binned.columns, design.groups, strict=True)):
+        own = np.arange(starts[place], starts[place + 1])
+        products[own, own] = histogram(group[column], binned.values, own.size)
+    for first, second in itertools.combinations(range(len(design.groups)), 2):
+        rows, columns = (slice(starts[end], starts[end + 1]) for end in (first, second))
+        table = add_groups(binned.table((first, second)), design.groups[first], design.groups[second])
+        products[rows, columns], products[columns, rows] = table, table.T
+    return products
 
 
 MOST_CANDIDATES = 20_000  # pairs that are looked at: each costs a pass over the table

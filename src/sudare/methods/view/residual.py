@@ -13,10 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
-from sudare.methods.view.budget import MOST_PAIRS_BEYOND, ViewBudget
+from sudare.methods.view.budget import LEAST_SIGNAL_AT_ONCE, MOST_PAIRS_BEYOND, ViewBudget
 from sudare.methods.view.fit import Pair
 from sudare.methods.view.junction_tree import Factors
 from sudare.methods.view.mixture import HiddenClasses, PairSheet, fit_classes, start_classes
@@ -33,6 +34,7 @@ LEAST_SIGNAL = 100  # records over the noise of a cell: below, extra pairs are c
 LEAST_SIGNAL_FEW_ATTRIBUTES = 150  # below, hardly a probe says that it pays, and extra pairs need what a probe costs
 MOST_UNITS = 4  # units of the noise of a pair's table: the probe takes no pair for farther off
 PAYS, PAYS_BESIDE_EXTRAS = 1.4, 3.2  # units; and for the part of the pairs that extra ones would be
+PAYS_AT_ONCE, PAYS_AT_ONCE_BESIDE_EXTRAS = 0.8, 2.0  # where one matrix measures all pairs
 MANY_EXTRAS = 0.3  # of the pairs: with so many, a few attributes
 PAYS_FEW_ATTRIBUTES, PAYS_FEW_NOISY = 2.5, 3.3  # units; with less than CLEAR_SIGNAL the latter
 CLEAR_SIGNAL = 600  # records over the noise of a cell of one of the pairs
@@ -44,8 +46,6 @@ ROUNDS = 150  # of the hidden classes
 TREE_SWEEPS, LATE_TREE_SWEEPS = 4, 2
 TREE_SHARE = 0.9  # of the records: their chance is taken out of answers, that of the classes' records is not
 LAST_SWEEPS, LATE_LAST_SWEEPS = 15, 8  # over single attributes alone, which are known best
-FEWEST_GROUPS, MOST_GROUPS = 3, 24  # of the bins of an attribute
-GROUPS_PER_ROOT = 0.35  # of the records over the noise of a cell
 FULL_STEP, LATE_STEP = 0.8, 0.4  # of the logarithm of a ratio: tables that contradict each other are averaged
 MOST_RATIO = 5.0  # by which a step changes a weight at most, up or down
 LIKE_WAVES = 2  # of a block: what all waves of a table tell about how far one is off. Of 0 and 2, on survey-20
@@ -56,16 +56,22 @@ LEAST_OF_MODEL = 1e-3  # of what the forest says: no cell is made empty by noise
 # --- whether it pays --------------------------------------------------------------------------------------------------
 
 
-def passes_gate(signal: float, *, pairs: int, extras: int) -> bool:
+def are_few(pairs: int, extras: int) -> bool:
+    """Tell whether extra pairs would be a large part of those that remain, as with a few attributes."""
+    return extras > MANY_EXTRAS * pairs
+
+
+def passes_gate(signal: float, *, pairs: int, extras: int, at_once: bool = False) -> bool:
     """Tell from public numbers, the records over the noise of a cell, whether all remaining pairs could be measured.
 
-    Where `extras` pairs, which are chosen otherwise, are all that remain, there is nothing to ask.
+    Where `extras` pairs, which are chosen otherwise, are all that remain, there is nothing to ask. `at_once` tells that
+    one matrix would measure them.
 
     >>> passes_gate(500.0, pairs=15, extras=6), passes_gate(500.0, pairs=3, extras=3)
     (True, False)
     """
-    least = LEAST_SIGNAL_FEW_ATTRIBUTES if extras > MANY_EXTRAS * pairs else LEAST_SIGNAL
-    return extras < pairs <= MOST_PAIRS_BEYOND and signal >= least
+    least = LEAST_SIGNAL_FEW_ATTRIBUTES if are_few(pairs, extras) else LEAST_SIGNAL
+    return extras < pairs <= MOST_PAIRS_BEYOND and signal >= (LEAST_SIGNAL_AT_ONCE if at_once else least)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,11 +135,11 @@ def probe(
     return MOST_UNITS * found / most
 
 
-def does_pay(units: float, signal: float, *, pairs: int, extras: int) -> bool:
+def does_pay(units: float, signal: float, *, pairs: int, extras: int, at_once: bool = False) -> bool:
     """Tell whether the remaining pairs are far enough off, apart from the strongest, which extra pairs would catch."""
     caught = extras / pairs
-    least = PAYS + PAYS_BESIDE_EXTRAS * caught
-    if caught > MANY_EXTRAS:
+    least = PAYS_AT_ONCE + PAYS_AT_ONCE_BESIDE_EXTRAS * caught if at_once else PAYS + PAYS_BESIDE_EXTRAS * caught
+    if are_few(pairs, extras):
         least = PAYS_FEW_ATTRIBUTES if signal >= CLEAR_SIGNAL else PAYS_FEW_NOISY
     return caught < 1 and (units - MOST_UNITS * caught) / (1 - caught) >= least
 
@@ -232,31 +238,20 @@ def rake(weights: Reals, targets: Sequence[Target], total: float, *, sweeps: int
     return weights
 
 
-def group_bins(
-    margins: Sequence[Reals], is_ordered: Sequence[bool], signal: float, *, is_last_apart: Sequence[bool]
-) -> tuple[Codes, ...]:
-    """The group of every coarse bin, attribute by attribute: neighbours of about equal mass share one.
-
-    The fewer records there are over the noise of a cell, the fewer groups; twice as many for values without order,
-    whose neighbours are not alike. A last bin that stands apart, of records without a value, shares none. From public
-    numbers alone.
-    """
-    wanted = min(MOST_GROUPS, max(FEWEST_GROUPS, round(GROUPS_PER_ROOT * math.sqrt(signal))))
-    groups = []
-    for mass, ordered, is_apart in zip(margins, is_ordered, is_last_apart, strict=True):
-        parts = wanted if ordered else 2 * wanted
-        middle = (np.cumsum(mass) - mass / 2) / max(float(mass.sum()), 1e-9)
-        part = np.arange(mass.size) if mass.size <= parts else np.minimum((parts * middle).astype(np.int64), parts - 1)
-        part = np.append(part[:-1], parts) if is_apart else part
-        groups.append(np.unique(part, return_inverse=True)[1].astype(np.int64))
-    return tuple(groups)
+Table = TypeVar("Table", Reals, Integers)
 
 
-def add_groups(table: Reals, first: Codes, second: Codes) -> Reals:
+def add_groups(table: Table, first: Codes, second: Codes) -> Table:
     """Add a table of bins up to its groups, which are runs of bins."""
     rows = np.add.reduceat(table, np.searchsorted(first, np.arange(first[-1] + 1)), axis=0)
-    added: Reals = np.add.reduceat(rows, np.searchsorted(second, np.arange(second[-1] + 1)), axis=1)
+    added: Table = np.add.reduceat(rows, np.searchsorted(second, np.arange(second[-1] + 1)), axis=1)
     return added
+
+
+def centre(table: Reals) -> Reals:
+    """What a table differs from its margins, in sums: rows and columns have the mean 0."""
+    centred: Reals = table - table.mean(axis=0) - table.mean(axis=1)[:, None] + table.mean()
+    return centred
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
