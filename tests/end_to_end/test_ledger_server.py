@@ -64,7 +64,7 @@ def spend(ledger: Ledger, promise: object = None) -> tuple:
 def test_a_ledger_on_a_server_adds_up_refuses_and_verifies(address: str) -> None:
     with Ledger.create(address, epsilon=1, name="people") as ledger:
         first = spend(ledger, pure("1/4", "add-remove"))
-        with pytest.raises(BudgetExceeded, match=r"asks for epsilon = 3/4, but 1/2 of 1 is left$"):
+        with pytest.raises(BudgetExceeded, match=r"asks for epsilon = 3/4, but 1/2 of 1 is left; ask for less"):
             spend(ledger, pure("3/4"))
         ledger.bind(first[0].release, HASH)
     with Ledger.open(address) as again:

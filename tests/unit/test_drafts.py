@@ -19,6 +19,7 @@ import sudare.sources as sources
 from sudare.cli.schema import edit
 from sudare.schema import Schema
 from sudare.schema.propose import answer_question, find_questions, mark_confirmed
+from sudare.sources import facts
 
 ROWS = 25_000  # more than the sample of the first rows, so that the rest of a column must be read too
 
@@ -576,3 +577,13 @@ def test_times_counted_from_1970_are_drafted_as_days(suffix: str) -> None:
     assert found["when"]["bins"] == {"start": "2020-01-01", "stop": "2020-08-31", "width": "1 month"}
     assert found["total"]["kind"] == "number"
     assert "customer_id" not in found
+
+
+def test_a_table_that_the_sample_holds_is_not_read_again_for_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns: dict[str, Callable[[int], object]] = {f"c{column}": lambda row: row % 4 for column in range(60)}
+    counted: list[int] = []
+    monkeypatch.setattr(facts, "_count_values", lambda _, sketches: counted.append(len(sketches)))
+    found = draft(write_table(columns, 40))
+
+    assert counted == []
+    assert all(keys["values"] == ["0", "1", "2", "3"] for keys in found.values())

@@ -105,7 +105,11 @@ def test_too_much_is_refused_with_what_is_left(ledger):
     with pytest.raises(BudgetExceeded) as caught:
         spend(ledger)
 
-    assert str(caught.value) == "noise in every cell asks for epsilon = 1/2, but 1/5 of 1 is left"
+    assert (
+        str(caught.value)
+        == "noise in every cell asks for epsilon = 1/2, but 1/5 of 1 is left; ask for less, since nothing spent comes"
+        " back"
+    )
 
 
 def test_the_least_bit_too_much_is_refused(ledger):
@@ -128,7 +132,7 @@ def test_a_refused_conversion_says_why_it_costs_twice(ledger):
 
     assert str(caught.value) == (
         "noise in every cell asks for epsilon = 3/2, which is what epsilon = 3/4 between neighbours add-remove costs"
-        " in this ledger, but 1 of 1 is left"
+        " in this ledger, but 1 of 1 is left; ask for less, since nothing spent comes back"
     )
 
 

@@ -93,7 +93,9 @@ def test_too_much_rho_is_refused_in_the_words_of_rho(path):
         spend(ledger, concentrated())
 
     assert str(caught.value) == (
-        "noise in every cell asks for rho = 1/10 (epsilon = 2.71549 at delta = 1e-9), but 1/20 of 1/20 is left"
+        "noise in every cell asks for rho = 1/10 (epsilon = 2.71549 at delta = 1e-9), "
+        "but 1/20 of 1/20 is left;"
+        " ask for less, since nothing spent comes back"
     )
 
 

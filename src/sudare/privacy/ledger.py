@@ -476,10 +476,14 @@ class Ledger:
             "budget": write_exact(self.budget),
         }
         if guarantee.currency is self.currency and cost == guarantee.amount:
-            raise BudgetExceeded("{purpose} asks for {cost}, but {left} of {budget} is left", **values)
+            raise BudgetExceeded(
+                "{purpose} asks for {cost}, but {left} of {budget} is left; ask for less, since nothing spent comes"
+                " back",
+                **values,
+            )
         raise BudgetExceeded(
             "{purpose} asks for {cost}, which is what {promised} between neighbours {neighbours} costs in this ledger,"
-            " but {left} of {budget} is left",
+            " but {left} of {budget} is left; ask for less, since nothing spent comes back",
             promised=guarantee.currency.describe(guarantee.amount, delta=guarantee.delta),
             neighbours=guarantee.neighbours,
             **values,

@@ -122,7 +122,7 @@ def describe_table(engine: Engine) -> TableFacts:
         sketch.formats = _find_formats(sketch)
         sketch.grain = _find_grain(sketch)
     rows = _measure(engine, sketches)
-    few = [sketch for sketch in sketches if sketch.is_few]
+    few = [sketch for sketch in sketches if sketch.is_few and not _count_sample(sketch, rows)]
     for start in range(0, len(few), _MOST_SETS):
         _count_values(engine, few[start : start + _MOST_SETS])
     facts = [_conclude(engine, sketch, rows) for sketch in sketches]
@@ -259,6 +259,14 @@ def _measure_range(name: str, value: Expression) -> dict[str, Expression]:
 
 
 # --- all rows, pass two: the values of columns that have few ----------------------------------------------------------
+
+
+def _count_sample(sketch: ColumnSketch, rows: int) -> bool:
+    """Count the values in the sample where it holds all rows: a table of 10,000 columns is not read 400 times more."""
+    if len(sketch.sample) < rows:
+        return False
+    sketch.counts = dict(Counter(sketch.sample))
+    return True
 
 
 def _count_values(engine: Engine, sketches: Sequence[ColumnSketch]) -> None:

@@ -208,7 +208,7 @@ def find_encoding(path: Path, encoding: str | None = None) -> str:
             file=path,
         )
     raise SourceError(
-        "line {line} of {file} cannot be read as {tried}; name the encoding of the file, such as euc-jp",
+        "line {line} of {file} cannot be read as {tried}; name the encoding of the file, such as latin-1 or euc-jp",
         line=max(fault.line for fault in faults.values()),
         file=path,
         tried=join(faults, text(" or ")),

@@ -102,7 +102,7 @@ def _find_codec(heads: Mapping[StoredFile, bytes], encoding: str | None) -> str:
             return name
     unread = [file for file, head in heads.items() if not any(_fits(head, name) for name in choices)]
     raise SourceError(
-        "{file} cannot be read as {tried}; name the encoding of the file, such as euc-jp",
+        "{file} cannot be read as {tried}; name the encoding of the file, such as latin-1 or euc-jp",
         file=(unread or list(heads))[0].name,
         tried=join(choices, text(" or ")),
     )
