@@ -283,8 +283,11 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
                 yield key, _describe_densities(value)
                 if "thin_map" in value:
                     yield key, _describe_thin_map(value)
-                if "few" in value:
-                    yield key, _describe_few(value)
+                for name in ("few", "fewest"):
+                    if name in value:
+                        yield key, _describe_few(value[f"{name}_below"], value[name])
+                if "few_crowded" in value:
+                    yield key, _describe_few_crowded(value["few_below"], value["few_crowded"])
             case "levels" if any("sigma_squared" in level for level in value):
                 yield key, _describe_gaussian_levels(value)
             case "levels" if len(value) == 1:
@@ -355,11 +358,19 @@ def _describe_thin_map(errors: Mapping[str, Any]) -> Text:
     )
 
 
-def _describe_few(errors: Mapping[str, Any]) -> Text:
+def _describe_few(bound: int, errors: Mapping[str, float]) -> Text:
     return text(
         "If the whole map holds fewer than {bound} records, nearly all was spent on large squares; then: {errors}.",
-        bound=errors["few_below"],
-        errors=", ".join(f"{cells}: {error:.1f}" for cells, error in errors["few"].items()),
+        bound=bound,
+        errors=", ".join(f"{cells}: {error:.1f}" for cells, error in errors.items()),
+    )
+
+
+def _describe_few_crowded(bound: int, errors: Mapping[str, float]) -> Text:
+    return text(
+        "If the whole map holds fewer than {bound} records, and many of them stand in few cells: {errors}.",
+        bound=bound,
+        errors=", ".join(f"{cells}: {error:.1f}" for cells, error in errors.items()),
     )
 
 

@@ -184,7 +184,8 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable |
     expected = [np.zeros(1, dtype=np.int64), *(np.flatnonzero(cells > 0) for cells in layout.possible_cells)]
     expected += [np.arange(len(groups.keys)) for groups in own]
     rule = method.rule_of(plan.facts, plan.steps)
-    has_crowded = rule is not None and rule.crowded_noise is not None
+    total = sum(noisy[levels == 0].tolist())  # one number, or the frame is refused below
+    has_crowded = rule is not None and rule.choose_crowd(total, layout.possible_cells[rule.level]) is not None
     expected += [np.zeros(1, dtype=np.int64)] * has_crowded
     order, starts = _sort_nodes(levels, nodes, expected)
     values = [np.zeros(size, dtype=np.int64) for size in layout.sizes]
@@ -195,7 +196,7 @@ def read_measurements(certificate: Certificate, frame: Frame) -> MeasuredTable |
         layout=layout,
         noises=method.noises_of(plan.facts, plan.steps),
         noisy=tuple(values),
-        total=int(noisy[order[0]]),
+        total=total,
         total_variance=0.0 if total_noise is None else total_noise.variance,
         rule=rule,
         crowded=int(noisy[order[-1]]) if has_crowded else 0,

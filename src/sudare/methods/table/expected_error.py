@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from sudare.methods.tree.possible import KeySet
 from sudare.noise import CountNoise, Rng, SeededRng
 from sudare.noise.uniform import draw_below
 from sudare.schema import Schema
-from sudare.schema.arrays import Reals
+from sudare.schema.arrays import Codes, Reals
 from sudare.text import Text, text
 
 BIAS = "empty cells are published too high and large ones too low, since no count is below 0"
@@ -144,6 +145,7 @@ def _widths(schema: Schema, size: int) -> list[int]:
 
 MOST_BLOCK = 4**12
 MOST_SIDE_POWER = 8  # of the squares of a map that are looked at: 256 cells
+FEW_KINDS = ("fewest", "few", "few_crowded")  # by the bounds of few records, then those in few cells
 BAD_SHARE = 0.5  # of the published cells: from here on advice is given
 
 
@@ -152,7 +154,8 @@ class DensityErrors:
     """Errors of regions, as in a preview, where squares are thin and where they are dense; by records in a cell.
 
     `thin_map` are those of the thinnest squares of a map that holds less than `thin_map_below` on the whole, `few`
-    those of a map of fewer than `few_below` records.
+    those of a map of fewer than `few_below` records, `fewest` those of fewer still, and `few_crowded` those
+    of a map of fewer than `few_below` that stand in few cells.
     """
 
     thin_below: float
@@ -163,14 +166,27 @@ class DensityErrors:
     thin_map: tuple[tuple[int, float], ...] = ()
     few_below: int = 0
     few: tuple[tuple[int, float], ...] = ()
+    fewest_below: int = 0
+    fewest: tuple[tuple[int, float], ...] = ()
+    few_crowded: tuple[tuple[int, float], ...] = ()
 
     def lines(self) -> list[Text]:
-        """Tell it in two lines, a third where the whole map may be thin, and a fourth where it may have few records."""
-        few = text(
-            "on a map of fewer than {bound} records, where large squares are measured well: {errors} (standard"
-            " deviation by number of cells)",
+        """Tell it in two lines, a third where the whole map may be thin, and more where it may have few records."""
+        few = [
+            text(
+                "on a map of fewer than {bound} records, where large squares are measured well: {errors} (standard"
+                " deviation by number of cells)",
+                bound=bound,
+                errors=_list_errors(errors),
+            )
+            for bound, errors in ((self.few_below, self.few), (self.fewest_below, self.fewest))
+            if errors
+        ]
+        crowded = text(
+            "on a map of fewer than {bound} records, many of them in few cells: {errors} (standard deviation by number"
+            " of cells)",
             bound=self.few_below,
-            errors=_list_errors(self.few),
+            errors=_list_errors(self.few_crowded),
         )
         thin_map = text(
             "on a map of less than {bound} records a cell on the whole, where cells are hardly measured: {errors}"
@@ -190,7 +206,8 @@ class DensityErrors:
                 errors=_list_errors(self.dense),
             ),
             *([thin_map] if self.thin_map else []),
-            *([few] if self.few else []),
+            *few,
+            *([crowded] if self.few_crowded else []),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -204,9 +221,11 @@ class DensityErrors:
         if self.thin_map:
             told["thin_map_below"] = self.thin_map_below
             told["thin_map"] = {str(size): round(error, 3) for size, error in self.thin_map}
-        if self.few:
-            told["few_below"] = self.few_below
-            told["few"] = {str(size): round(error, 3) for size, error in self.few}
+        for name in FEW_KINDS:
+            if errors := getattr(self, name):
+                bound = getattr(self, f"{name}_below", 0)
+                told |= {f"{name}_below": bound} if bound else {}
+                told[name] = {str(size): round(error, 3) for size, error in errors}
         return told
 
 
@@ -310,6 +329,18 @@ def foresee_large(schema: Schema, budget: CountBudget) -> TablePreview:
     )
 
 
+def _foresee_few(
+    rule: DensityRule, cells: Codes, errors_of: Callable[[tuple[CountNoise, ...]], tuple[tuple[int, float], ...]]
+) -> dict[str, Any]:
+    """The errors of maps with few records; releases of an earlier version have one kind of them."""
+    bounds = [math.ceil(bound * int((cells > 0).sum())) for bound in rule.few_bounds]
+    errors = [errors_of(own) for own in rule.few_noises]
+    if len(errors) < len(FEW_KINDS):
+        return dict(zip(("few_below", "few"), (*bounds, *errors), strict=False))
+    told = {f"{name}_below": bound for name, bound in zip(FEW_KINDS, bounds, strict=False)}
+    return {**told, **dict(zip(FEW_KINDS, errors, strict=True))}
+
+
 @lru_cache(maxsize=16)
 def foresee_levels(
     layout: LeafLayout, noises: tuple[CountNoise, ...], budget: CountBudget, rule: DensityRule | None = None
@@ -340,9 +371,8 @@ def foresee_levels(
             dense=dense,
             thin_map_below=rule.thin_map,
             thin_map=errors_of((*above, *rule.noises[classes])) if rule.thin_bounds else (),
-            few_below=math.ceil(rule.few_records * int((held[rule.level] > 0).sum())),
-            few=errors_of(rule.few_noises) if rule.few_noises else (),
         )
+        by_density = dataclasses.replace(by_density, **_foresee_few(rule, held[rule.level], errors_of))
     return TablePreview(
         cells=layout.schema.possible_size,
         regions=errors_of(noises),

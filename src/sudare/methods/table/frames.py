@@ -103,7 +103,7 @@ def list_measurements(measured: MeasuredTable) -> Frame:
         parts.append((held, noisy[held]))
     if isinstance(measured, LinkedTable):  # levels behind the cells: further tables, by group
         parts += [(np.arange(len(sums.noisy)), sums.noisy) for sums in measured.sums]
-    if measured.rule is not None and measured.rule.crowded_noise is not None:  # or the crowded records
+    if measured.has_crowded:  # or the crowded records
         parts.append((np.zeros(1, dtype=np.int64), np.array([measured.crowded])))
     levels = np.concatenate([np.full(nodes.size, level) for level, (nodes, _) in enumerate(parts)])
     return Frame(

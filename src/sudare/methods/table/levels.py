@@ -7,7 +7,8 @@ together (`tree.py`). Both number the cells as leaves of a tree, which is all th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import lcm
@@ -19,7 +20,6 @@ from sudare.errors import ParameterError
 from sudare.methods.budget import CountBudget, plan
 from sudare.methods.table.squares import (
     FEW_CELLS_SHARE,
-    FEW_SHARE,
     LARGE_MAP_THIN,
     LEAST_SHARE,
     MIDDLE,
@@ -61,9 +61,18 @@ MOST_THIN_EPSILON, MOST_THIN_RHO = Fraction(1, 4), Fraction(1, 32)
 CROWDED_SHARE, CROWD, LEAST_CROWDED = Fraction(1, 100), 3.0, 6
 THIN_MAP_OF_POINTS = 0.2
 MOST_POINTS_EPSILON, MOST_POINTS_RHO = Fraction(1), Fraction(1, 2)
-# A thin map has few records if the squares that decide hold less than this on average, in deviations of plain noise.
-# Chosen with `squares.FEW_SHARE`.
-FEW_RECORDS = 4.0
+# A map has few records if the squares that decide hold less than the last of these on average, in deviations of plain
+# noise. Below the first it is measured by larger squares, else by those that decide, if its records are not in few
+# cells: that is told by the number of crowded records as above, but measured with a twentieth, of those beyond so many
+# of one cell (in deviations of plain noise, and at least four). It is asked only where there are so many records as six
+# deviations of its noise. A map whose records are in few cells has the classes of thin maps below the first bound, of
+# others above. Releases of an earlier version have one set of shares and one bound. Chosen at epsilon 1/10, on 160 x
+# 160 cells of a mesh and 256 x 256 in x and y, on samples of 200 to 24,000 places of France, Italy, Spain, Romania,
+# Poland, Germany and the US (0 to 0.13 crowded) and of people of Romania, Hungary, Finland and Greece (0.2 to 0.85).
+FEW_BOUNDS: dict[int, tuple[float, ...]] = {0: (), 1: (4.0,), 2: (1.8, 4.0)}  # by the number of sets of shares
+FEW_CROWDED_SHARE, FEW_CROWD, LEAST_FEW_CROWD = Fraction(1, 20), 0.15, 4
+LEAST_FEW_CROWDED, LEAST_FEW_TOTAL = 4, 6.0
+FEW_CROWDED = 2  # the place behind those of the bounds: records in few cells
 FAINT = 20  # a level with less than one part in so many of what a larger one has is as good as not measured
 BETWEEN_CLASSES, BEFORE_FEW = "|", ":"
 
@@ -205,12 +214,13 @@ class LevelShares:
     """The shares of all levels in pure epsilon: the same everywhere, or those of thin, middle and dense squares.
 
     Where they are divided by density, the classes share their first levels, the last of which decides. `has_crowded`
-    tells that the first is that of the number of crowded records. `few` are those of a map with few records.
+    tells that the first is that of the number of crowded records. `few` are those of maps with few records: with the
+    fewest, then with more; or one set for all of these.
     """
 
     by_class: tuple[tuple[Fraction, ...], ...]
     has_crowded: bool = False
-    few: tuple[Fraction, ...] = ()
+    few: tuple[tuple[Fraction, ...], ...] = ()
 
     @property
     def middle(self) -> tuple[Fraction, ...]:
@@ -226,15 +236,15 @@ class LevelShares:
     def write(self) -> tuple[str, ...]:
         """Write the share of every level; those of thin, middle and dense squares with strokes between.
 
-        That of a map with few records stands behind a colon.
+        Those of maps with few records stand behind colons.
 
         >>> half = (Fraction(1, 2), Fraction(1, 2))
-        >>> LevelShares(by_class=(half,)).write(), LevelShares(by_class=(half,), few=half).write()
+        >>> LevelShares(by_class=(half,)).write(), LevelShares(by_class=(half,), few=(half,)).write()
         (('1/2', '1/2'), ('1/2:1/2', '1/2:1/2'))
         """
         levels = zip(*self.by_class, strict=True)
         written = [BETWEEN_CLASSES.join(map(str, shares if len(set(shares)) > 1 else shares[:1])) for shares in levels]
-        return tuple(map(BEFORE_FEW.join, zip(written, map(str, self.few), strict=True)) if self.few else written)
+        return tuple(map(BEFORE_FEW.join, zip(written, *(map(str, own) for own in self.few), strict=True)))
 
 
 def read_shares(written: tuple[str, ...], layout: LeafLayout) -> LevelShares:
@@ -243,7 +253,7 @@ def read_shares(written: tuple[str, ...], layout: LeafLayout) -> LevelShares:
     split = [level.split(BEFORE_FEW) for level in written]
     try:
         parts = [tuple(Fraction(part) for part in level[0].split(BETWEEN_CLASSES)) for level in split]
-        few = tuple(Fraction(part) for level in split for part in level[1:])
+        few = tuple(zip(*(map(Fraction, level[1:]) for level in split), strict=True))
     except (ValueError, ZeroDivisionError):
         parts, few = [], ()
     known = {1, *DENSITY_BOUNDS} if isinstance(layout, SquareLayout) else {1}
@@ -251,8 +261,8 @@ def read_shares(written: tuple[str, ...], layout: LeafLayout) -> LevelShares:
     is_fit = len(parts) == levels and sizes <= known and len(sizes - {1}) <= 1
     number = max(sizes, default=1)
     by_class = tuple(tuple(part[place % len(part)] for part in parts) for place in range(number)) if is_fit else ()
-    is_fit &= all(sum(shares) == 1 and min(shares) > 0 for shares in (*by_class, *([few] if few else [])))
-    is_fit &= not few or (number in THIN_CLASSES and [len(level) for level in split] == [2] * levels)
+    is_fit &= all(sum(shares) == 1 and min(shares) > 0 for shares in (*by_class, *few))
+    is_fit &= not few or (number in THIN_CLASSES and len(few) in FEW_BOUNDS)
     if not is_fit or (number > 1 and len(parts[0]) > 1):
         raise ParameterError(
             "shares ({written}) must be {levels} positive numbers that add up to 1, from the largest sums to the cells;"
@@ -289,16 +299,14 @@ def _divide_thin_maps(layout: SquareLayout) -> LevelShares:
     spread = tuple(spread_shares(own, usual.sides, layout.sides, deciding) for own in divided)
     thin = zip(spread, THIN_SIDES[deciding], strict=True)
     by_class = (*spread, *(own if side is None else _lead(layout, own, side) for own, side in thin))
-    return LevelShares(by_class=by_class, few=_lead_few(layout))
+    if 2 * deciding not in layout.map_sides:
+        return LevelShares(by_class=by_class)
+    return LevelShares(by_class=by_class, few=tuple(_lead_few(layout, side) for side in (2 * deciding, deciding)))
 
 
-def _lead_few(layout: SquareLayout) -> tuple[Fraction, ...]:
-    """Give the deciding squares and those of twice their side nearly all; () where there are no such larger squares."""
-    side = layout.deciding_side
-    if 2 * side not in layout.map_sides:
-        return ()
-    own = {side: FEW_SHARE, 1: FEW_CELLS_SHARE}
-    own[2 * side] = 1 - sum(own.values()) - LEAST_SHARE * (len(layout.map_sides) - 3)
+def _lead_few(layout: SquareLayout, side: int) -> tuple[Fraction, ...]:
+    """Give squares of one side nearly all, cells a little, other squares the least; other attributes keep their own."""
+    own = {1: FEW_CELLS_SHARE, side: 1 - FEW_CELLS_SHARE - LEAST_SHARE * (len(layout.map_sides) - 2)}
     others = layout.weights[len(layout.map_sides) :]
     given = [own.get(side, LEAST_SHARE) * (1 - sum(others)) for side in layout.map_sides]
     return (*given, *others)
@@ -330,8 +338,12 @@ class DensityRule:
     classes cost the same, so that the promise does not depend on what is decided. A map with less than `thin_map`
     records a cell on the whole, which its total tells, has classes of its own, by `thin_bounds`, after the others. Of
     class c, levels are as good as not measured from the `faint[c]`-th below `level` on. With a `crowded_noise` the
-    records beyond `crowd` of one cell of the map are counted first, and must be few in a thin map. A thin map with less
-    than `few_records` in a square of the level on average has `few_noises` for all its levels, wherever people are.
+    records beyond `crowd` of one cell of the map are counted first, and must be few in a thin map.
+
+    A map with less than `few_bounds[i]` in a square of the level on average has `few_noises[i]` for all its levels,
+    wherever people are; from level `few_faint[i]` on squares are as good as not measured. There the records beyond
+    `few_crowd` are counted instead, with `few_crowded_noise`. Where these are not few the map has the last of
+    `few_noises`, and those of `few_classes` below the level: as `noises`, but for that count.
     """
 
     level: int
@@ -342,21 +354,59 @@ class DensityRule:
     thin_bounds: tuple[float, ...] = ()
     crowded_noise: CountNoise | None = None
     crowd: int = 0
-    few_records: float = 0.0
-    few_noises: tuple[CountNoise, ...] = ()
-    few_faint: int = 0
+    few_bounds: tuple[float, ...] = ()
+    few_noises: tuple[tuple[CountNoise, ...], ...] = ()
+    few_faint: tuple[int, ...] = ()
+    few_classes: tuple[tuple[CountNoise, ...], ...] = ()
+    few_crowded_noise: CountNoise | None = None
+    few_crowd: int = 0
 
-    def is_few(self, total: int, cells: Codes, crowded: int) -> bool:
-        """Tell whether a map has few records, by the same numbers as `is_thin`."""
-        bound = self.few_records * int((cells > 0).sum())
-        return bool(self.few_noises) and total < bound and self.is_thin(total, cells, crowded)
+    @property
+    def every_noise(self) -> tuple[CountNoise, ...]:
+        """The noises of all classes and of maps with few records."""
+        return tuple(noise for own in (*self.noises, *self.few_noises, *self.few_classes) for noise in own)
+
+    def _below(self, total: int, cells: Codes) -> int:
+        """The first bound of few records that a map is below; as many as there are where it is below none."""
+        if not max(total, 0) < self.thin_map * int(cells.sum()):
+            return len(self.few_bounds)
+        squares = int((cells > 0).sum())
+        return next(
+            (place for place, bound in enumerate(self.few_bounds) if total < bound * squares), len(self.few_bounds)
+        )
+
+    def choose_crowd(self, total: int, cells: Codes) -> tuple[CountNoise, int] | None:
+        """Choose the noise of the number of crowded records and from which one of a cell on they are; None: not told.
+
+        The total is public or noisy, and `cells` are the possible ones of every square.
+        """
+        if self.few_crowded_noise is not None and self._below(total, cells) < len(self.few_bounds):
+            return self.few_crowded_noise, self.few_crowd
+        return None if self.crowded_noise is None else (self.crowded_noise, self.crowd)
+
+    def find_few(self, total: int, cells: Codes, crowded: int) -> int | None:
+        """Find the place in `few_noises` of a map with few records, by the same numbers as `is_thin`; else None."""
+        below = self._below(total, cells)
+        if below == len(self.few_bounds):
+            return None
+        if self._is_spread(total, cells, crowded):
+            return below
+        return FEW_CROWDED if self.few_classes else None
+
+    def _is_spread(self, total: int, cells: Codes, crowded: int) -> bool:
+        chosen = self.choose_crowd(total, cells)
+        if chosen is None or self.few_crowded_noise is None or chosen[0] is not self.few_crowded_noise:
+            return chosen is None or LEAST_CROWDED * crowded < total
+        is_noise = total < LEAST_FEW_TOTAL * math.sqrt(self.few_crowded_noise.variance)
+        return is_noise or LEAST_FEW_CROWDED * crowded < total
 
     def is_thin(self, total: int, cells: Codes, crowded: int) -> bool:
         """Tell whether a map is thin, by its total, which is public or noisy, the possible cells of its squares, and
         the noisy number of crowded records.
         """
-        is_spread = self.crowded_noise is None or LEAST_CROWDED * crowded < total
-        return bool(self.thin_bounds) and max(total, 0) < self.thin_map * int(cells.sum()) and is_spread
+        is_low = bool(self.thin_bounds) and max(total, 0) < self.thin_map * int(cells.sum())
+        is_fewest = bool(self.few_classes) and self._below(total, cells) == 0
+        return is_low and (is_fewest or self._is_spread(total, cells, crowded))
 
     def classify(self, noisy: Integers, cells: Codes, *, total: int, crowded: int = 0) -> Codes:
         """Tell the class of every square of the level by its noisy sum and its possible cells, and by the whole map."""
@@ -413,9 +463,7 @@ def find_density_rule(shares: LevelShares, budget: CountBudget) -> DensityRule |
         else tuple(rest * part for part in currency.reshare(whole_weights(own[level + 1 :])))
         for place, own in enumerate(by_class)
     ]
-    few, levels = shares.few, sum((first, *every)[-len(shares.few) :], Fraction(0))
-    few_parts = [levels * part for part in currency.reshare(whole_weights(few))] if few else []
-    return DensityRule(
+    rule = DensityRule(
         level=level,
         bounds=bounds,
         noises=tuple(tuple(map(budget.noise, own)) for own in divided),
@@ -424,9 +472,37 @@ def find_density_rule(shares: LevelShares, budget: CountBudget) -> DensityRule |
         thin_bounds=thin_bounds if is_divided else (),
         crowded_noise=choose_noise(first, currency, cells=1, rows=budget.rows) if shares.has_crowded else None,
         crowd=max(1, round(CROWD * plain)),
-        few_records=float(f"{FEW_RECORDS * plain:.2g}") if few else 0.0,
-        few_noises=tuple(map(budget.noise, few_parts)),
-        few_faint=_find_faint(few),
+    )
+    return _add_few(rule, shares, budget, divided) if shares.few else rule
+
+
+def _add_few(
+    rule: DensityRule, shares: LevelShares, budget: CountBudget, divided: Sequence[tuple[Fraction, ...]]
+) -> DensityRule:
+    """Add the noise of maps with few records: what all levels and the number of crowded records have together.
+
+    With one set of shares, of an earlier version, that number keeps its own part. `divided` are the parts of classes.
+    """
+    currency, every = budget.guarantee.currency, level_parts_of(shares.middle, budget)
+    plain = math.sqrt(budget.noise(budget.guarantee.amount).variance)
+    bounds, parts = FEW_BOUNDS[len(shares.few)], every[-len(shares.few[0]) :]
+    is_earlier, levels = len(bounds) == 1, sum(parts, Fraction(0))
+    whole = levels + (every[0] if shares.has_crowded and not is_earlier else 0)
+    crowded, rest = currency.reshare(whole_weights((FEW_CROWDED_SHARE, 1 - FEW_CROWDED_SHARE)))
+    left = levels if is_earlier else whole * rest
+
+    def noises_of(own: Iterable[Fraction], part: Fraction) -> tuple[CountNoise, ...]:
+        return tuple(budget.noise(share * part) for share in own)
+
+    noises = [noises_of(currency.reshare(whole_weights(own)), left) for own in shares.few]
+    return replace(
+        rule,
+        few_bounds=tuple(float(f"{bound * plain:.2g}") for bound in bounds),
+        few_noises=tuple(noises) if is_earlier else (*noises, noises_of(parts, left / levels)),
+        few_faint=tuple(map(_find_faint, shares.few)),
+        few_classes=() if is_earlier else tuple(noises_of(own, left / levels) for own in divided),
+        few_crowded_noise=None if is_earlier else choose_noise(whole * crowded, currency, cells=1, rows=budget.rows),
+        few_crowd=max(LEAST_FEW_CROWD, round(FEW_CROWD * plain)),
     )
 
 

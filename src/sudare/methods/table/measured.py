@@ -18,7 +18,7 @@ import numpy as np
 
 from sudare.counts import Counts
 from sudare.methods.budget import LARGEST_TOTAL
-from sudare.methods.table.levels import DensityRule, LeafLayout
+from sudare.methods.table.levels import FEW_CROWDED, DensityRule, LeafLayout
 from sudare.methods.table.margins import Margins, find_margin
 from sudare.methods.table.squares import SquareLayout
 from sudare.noise import CountNoise, GaussianNoise, Rng
@@ -61,7 +61,7 @@ class MeasuredTable:
 
         The noise of many sums is nearly normal; that of a single cell keeps the tails of its own law.
         """
-        noise = self.noises_by_class(len(self.noises) - 1)[0] if self.is_few else self.noises[-1]
+        noise = self.noises[-1] if self.few is None else self.noises_by_class(len(self.noises) - 1)[0]
         heavy = 0.0 if isinstance(noise, GaussianNoise) else LAPLACE_FACTOR - NORMAL_FACTOR
         return NORMAL_FACTOR + heavy / max(1, cells)
 
@@ -95,25 +95,37 @@ class MeasuredTable:
         rule, cells = self.rule, self.layout.possible_cells
         return rule is not None and rule.is_thin(self.total, cells[rule.level], self.crowded)
 
-    @cached_property
+    @property
     def is_few(self) -> bool:
         """Tell whether the map has so few records that only its large squares are measured well."""
+        return self.few is not None and self.few != FEW_CROWDED
+
+    @cached_property
+    def few(self) -> int | None:
+        """The place in the rule of what a map with few records has; None for other maps."""
         rule, cells = self.rule, self.layout.possible_cells
-        return rule is not None and rule.is_few(self.total, cells[rule.level], self.crowded)
+        return None if rule is None else rule.find_few(self.total, cells[rule.level], self.crowded)
+
+    @property
+    def has_crowded(self) -> bool:
+        """Tell whether the number of crowded records is measured."""
+        rule, cells = self.rule, self.layout.possible_cells
+        return rule is not None and rule.choose_crowd(self.total, cells[rule.level]) is not None
 
     def is_faint(self, level: int, number: int) -> bool:
         """Tell whether squares of a level are as good as not measured in a class."""
-        if self.rule is not None and self.is_few:
-            return level >= self.rule.few_faint
+        if self.rule is not None and self.few is not None and self.is_few:
+            return level >= self.rule.few_faint[self.few]
         return self.rule is not None and self.rule.is_faint(level, number)
 
     def noises_by_class(self, level: int) -> tuple[CountNoise, ...]:
         """The noises of a level, one for every class."""
-        if self.rule is not None and self.is_few:
-            return (self.rule.few_noises[level],)
-        if self.rule is None or level <= self.rule.level:
+        if self.rule is None or (self.few is None and level <= self.rule.level):
             return (self.noises[level],)
-        return tuple(noises[level - self.rule.level - 1] for noises in self.rule.noises)
+        if self.few is not None and (self.is_few or level <= self.rule.level):
+            return (self.rule.few_noises[self.few][level],)
+        classes = self.rule.noises if self.few is None else self.rule.few_classes
+        return tuple(noises[level - self.rule.level - 1] for noises in classes)
 
     def classes_of(self, level: int, nodes: Codes | None = None) -> Codes:
         """The place in `noises_by_class` of every node of a level, or of some of them."""
@@ -177,7 +189,7 @@ def measure_levels(
         total=total,
         total_variance=total_variance,
         rule=rule,
-        crowded=_measure_crowded(layout, sums[::-1], rule, rng=rng),
+        crowded=_measure_crowded(layout, sums[::-1], rule, total, rng=rng),
     )
     for level, values in enumerate(sums[::-1]):
         classes, measured = found.classes_of(level), np.zeros(values.size, dtype=np.int64)
@@ -190,13 +202,17 @@ def measure_levels(
     return found
 
 
-def _measure_crowded(layout: LeafLayout, sums: list[Integers], rule: DensityRule | None, *, rng: Rng) -> int:
+def _measure_crowded(
+    layout: LeafLayout, sums: list[Integers], rule: DensityRule | None, total: int, *, rng: Rng
+) -> int:
     """Add noise to the number of records beyond the first few of their cell of the map, where a rule asks for it.
 
     A row changes it by 1 at most, and so does a replaced one: what one cell loses another may get. So a unit of r rows
     changes it by r at most.
     """
-    if rule is None or rule.crowded_noise is None or not isinstance(layout, SquareLayout):
+    chosen = None if rule is None else rule.choose_crowd(total, layout.possible_cells[rule.level])
+    if chosen is None or not isinstance(layout, SquareLayout):
         return 0
-    crowded = np.maximum(sums[layout.sides.index(1)] - rule.crowd, 0).sum()
-    return int(rule.crowded_noise.add(np.array([crowded], dtype=np.int64), rng=rng)[0])
+    noise, crowd = chosen
+    crowded = np.maximum(sums[layout.sides.index(1)] - crowd, 0).sum()
+    return int(noise.add(np.array([crowded], dtype=np.int64), rng=rng)[0])

@@ -9,6 +9,7 @@ from sudare.methods.table.area_files import draw_areas, find_mesh_areas, is_draw
 from sudare.methods.table.area_frames import AREAS, TABLE
 from sudare.methods.table.compare import RegionComparison
 from sudare.methods.table.estimates import read_measurements
+from sudare.methods.table.expected_error import FEW_KINDS
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Frame, Release
@@ -79,8 +80,8 @@ def _choose_expected(release: Release) -> tuple[Text, Mapping[str, float]]:
     densities = told.get("region_standard_deviation_by_density", {})
     if densities and MEASUREMENTS in release.frames:
         measured = read_measurements(release.certificate, release.frames[MEASUREMENTS])
-        if isinstance(measured, MeasuredTable) and measured.is_few and "few" in densities:
-            return usual, densities["few"]
+        if isinstance(measured, MeasuredTable) and measured.few is not None and "few" in densities:
+            return usual, densities[FEW_KINDS[measured.few] if "fewest" in densities else "few"]
         if isinstance(measured, MeasuredTable) and measured.is_thin and "thin_map" in densities:
             return text("expected where squares are thinnest"), densities["thin_map"]
     return usual, told.get("region_standard_deviation", {})

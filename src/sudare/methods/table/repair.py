@@ -26,7 +26,7 @@ from sudare.noise import CountNoise, GaussianNoise, Rng
 from sudare.noise.uniform import draw_words
 from sudare.postprocess.least_squares import LeastSquares
 from sudare.postprocess.linked_squares import LinkedSquares
-from sudare.postprocess.shrinkage import estimate_spread
+from sudare.postprocess.shrinkage import estimate_faint_spread, estimate_spread
 from sudare.postprocess.surroundings import (
     MapGrid,
     Posterior,
@@ -120,8 +120,17 @@ def _leave_out_between(measured: MeasuredTable, layout: SquareLayout, usual: Squ
     rule = measured.rule
     if rule is not None:
         kept = [level - rule.level - 1 for level in levels if level > rule.level]
-        noises = tuple(tuple(own[place] for place in kept) for own in rule.noises)
-        rule = dataclasses.replace(rule, level=levels.index(rule.level), noises=noises, faint=())
+        noises, classes = (
+            tuple(tuple(own[place] for place in kept) for own in given) for given in (rule.noises, rule.few_classes)
+        )
+        rule = dataclasses.replace(
+            rule,
+            level=levels.index(rule.level),
+            noises=noises,
+            faint=(),
+            few_noises=tuple(tuple(own[level] for level in levels) for own in rule.few_noises),
+            few_classes=classes,
+        )
     return MeasuredTable(
         layout=usual,
         noises=tuple(measured.noises[level] for level in levels),
@@ -225,7 +234,7 @@ class _Descent:
             return self._estimate_in_cells(rows)
         usual = self.layout.usual_sides or self.layout.sides
         is_pulled = self.layout.sides[rows.level] >= usual[0] or self.measured.is_few
-        consistent = _pull_to_even(self.layout, rows) if is_pulled else rows.consistent()
+        consistent = _pull_to_even(self.layout, rows, is_few=self.measured.is_few) if is_pulled else rows.consistent()
         point = project_in_metric(consistent, rows.weights, rows.totals)
         faint = _find_faint(self.measured, rows)
         if faint.size:
@@ -261,16 +270,17 @@ class _Descent:
         return point
 
 
-def _pull_to_even(layout: SquareLayout, rows: _Rows) -> Reals:
-    """Pull squares to even shares where most of what tells them apart is noise; else leave them."""
+def _pull_to_even(layout: SquareLayout, rows: _Rows, *, is_few: bool) -> Reals:
+    """Pull squares to even shares where most of what tells them apart is noise, or records are few; else leave them."""
     consistent, is_open = rows.consistent(), rows.weights > 0
     cells = layout.possible_cells[rows.level].reshape(rows.above, -1)[rows.nodes]
     even = rows.totals[:, None] * cells / np.maximum(cells.sum(axis=1, keepdims=True), 1)
     variance = rows.weights * (1 - rows.weights / np.maximum(rows.weights.sum(axis=1, keepdims=True), 1e-300))
     spread = np.zeros_like(consistent)
-    spread[is_open] = estimate_spread(even[is_open], (consistent - even)[is_open] ** 2, variance[is_open])
+    estimate = estimate_faint_spread if is_few else estimate_spread
+    spread[is_open] = estimate(even[is_open], (consistent - even)[is_open] ** 2, variance[is_open])
     known = np.divide(spread, spread + variance, out=np.ones_like(spread), where=spread + variance > 0)
-    return np.where(known < MOSTLY_NOISE, even + known * (consistent - even), consistent)
+    return np.where(is_few | (known < MOSTLY_NOISE), even + known * (consistent - even), consistent)
 
 
 def _settle_squares(rows: _Rows, consistent: Reals, expected: Reals, noise: CountNoise) -> Reals:

@@ -56,12 +56,11 @@ LARGE_MAP_THIN = (Fraction(3, 4), Fraction(3, 5), Fraction(9, 20), Fraction(3, 1
 # Cells keep a little, so that each has an unbiased figure. On other maps the sides in between have the least share.
 # Chosen on places of Europe and Asia and on US postal codes at epsilon 1/10, of large maps on places of Mexico and Asia
 # in 512 and 320 cells (`benchmarks.table_real`).
-# Squares of twice the deciding side are for maps with few records (`levels.FEW_RECORDS`), which have nearly all in
-# these two sides: smaller squares would hold less than their noise. Their shares, and those of cells, are the best of
-# seven for 200 to 8,000 places of France, Italy, Spain, Romania, Poland and the US (samples, epsilon 1/10, 160 x 160
-# cells of a mesh and 256 x 256 in x and y).
+# Maps with few records (`levels.FEW_BOUNDS`) have nearly all in squares of the deciding side, and those with the fewest
+# in squares of twice that side: smaller squares would hold less than their noise, and two sizes would share what one
+# can have.
 SIDES_BETWEEN = {64: (128, 8), 32: (64, 16, 4), 20: (40, 10)}
-FEW_SHARE, FEW_CELLS_SHARE = Fraction(37, 100), Fraction(1, 100)  # of the deciding side and of cells; twice it has most
+FEW_CELLS_SHARE = Fraction(1, 100)  # of cells, so that each has an unbiased figure
 THIN_SIDES: dict[int, tuple[int | None, ...]] = {
     64: (16, 16, 8, 4, None, None),
     32: (16, 16, 8, 4, None, None),

@@ -562,8 +562,8 @@ class Table(CurrencyMethod):
 
     def _all_noises(self, schema: Schema, budget: CountBudget) -> tuple[CountNoise, ...]:
         rule = self.rule_of(schema, budget)
-        dense = [noise for own in ((*rule.noises, rule.few_noises) if rule else ()) for noise in own]
-        return (*self.table_noises_of(schema, budget), *self.noises_of(schema, budget), *dense)
+        by_rule = () if rule is None else rule.every_noise
+        return (*self.table_noises_of(schema, budget), *self.noises_of(schema, budget), *by_rule)
 
     def _chosen(self, schema: Schema) -> Schema:
         chosen = self.select(schema)
