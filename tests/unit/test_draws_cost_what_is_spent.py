@@ -59,6 +59,9 @@ def watch(run: Callable[[Rng], object]) -> list[Draw]:
 
 def cost(draw: Draw, *, cells: int, rows: int) -> Fraction:
     """What a draw of counts costs, where a unit changes some cells by some rows each: epsilon, or rho of a Gaussian."""
+    if draw.sampler == "add_matrix":  # a record is a vector of one length, whichever it is
+        length = sum((1 - Fraction(1, size) for size in draw.law["sizes"]), Fraction(0))
+        return cells * rows * length / (2 * draw.law["scale"])
     if draw.sampler == "add_gaussian":
         return cells * rows**2 / (2 * draw.law["variance"])
     return cells * rows / draw.law["scale"]
@@ -230,6 +233,21 @@ def test_the_probe_of_a_view_and_the_pairs_that_follow_cost_its_promise(
     assert isinstance(found[0], FittedModel)
     assert (len(choices) > 5, found[0].raked is None) == ((True, True) if neighbours == "replace" else (False, False))
     assert spent == amount if is_pure else 0.999999 * amount < spent <= amount
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_all_pairs_of_a_view_measured_at_once_cost_what_tables_of_them_would(neighbours: Neighbours) -> None:
+    """Ten attributes that depend on each other: one matrix takes what extra pairs would, and a probe of 36 pairs."""
+    method, counts = View(epsilon=10, neighbours=neighbours), dense(10, 20_000)
+    found: list[Any] = []
+    draws = watch(lambda rng: found.append(method.draw(counts, rng=rng)))
+    *others, probe, matrix = draws
+    choices = [draw for draw in others if draw.sampler == "permute_and_flip"]
+    spent = found[0].exam + sum(cost(draw, cells=1, rows=1) for draw in (*others, matrix) if draw not in choices)
+    spent += sum(draw.law["epsilon"] for draw in choices) + cost(probe, cells=1, rows=36)
+
+    assert (probe.size, matrix.sampler, matrix.law["sizes"]) == (1, "add_matrix", (4,) * 10)
+    assert spent == method.guarantee().amount / (2 if neighbours == "replace" else 1)
 
 
 @pytest.mark.parametrize("rows", [5_000, 100_000])

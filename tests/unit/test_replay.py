@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,7 +22,7 @@ from sudare.methods.table import Table, haar
 from sudare.methods.view import View, mondrian
 from sudare.methods.view import budget as view_budget
 from sudare.methods.view import model as view_model
-from sudare.noise import SeededRng, counting, geometric, permute_and_flip
+from sudare.noise import MatrixNoise, SeededRng, counting, geometric, permute_and_flip
 from sudare.noise.gaussian import add_gaussian
 from sudare.noise.rows import choose_evenly, exceed_few, geometric_few, permute_and_flip_rows
 from sudare.noise.witness import WatchedRng
@@ -117,9 +118,37 @@ def test_every_unit_relation_and_choice_is_tried() -> None:
 @pytest.mark.parametrize("currency", ["epsilon", "rho"])
 def test_verify_cuts_bins_of_views_and_finds_halved_noise_there(monkeypatch: pytest.MonkeyPatch, currency: str) -> None:
     monkeypatch.setattr(view_model, "grow_leaves", twice_the_part(view_model.grow_leaves))
-    results = [result for result in replay_kind(View, pairs=1) if result.choices["algorithm"] == "model"]
+    results = (result for result in replay_kind(View, pairs=1) if result.choices["algorithm"] == "model")
 
-    assert any(result.worst > 1 for result in results if result.currency == currency)
+    assert any(result.worst > 1 for result in results if result.currency == currency)  # no further than to the first
+
+
+def replay_first_form() -> dict[tuple[str, int], ReplayResult]:
+    """What `sudare verify --promise view` shows about a view without choices under pure epsilon."""
+    results = itertools.islice(replay_kind(View, pairs=1), 2 * len(neighbours.UNITS))
+    return {(result.neighbours, result.unit.max_rows): result for result in results}
+
+
+AT_ONCE = [("replace", 1), ("replace", 2), ("add-remove", 1), ("add-remove", 5)]
+
+
+def test_verify_replays_views_that_measure_all_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both relations, rows and persons; a unit without a value in common with the other loses as much as it can."""
+    taken, measure = [], view_model.measure_at_once
+    monkeypatch.setattr(view_model, "measure_at_once", lambda *given: taken.append(1) or measure(*given))
+    found = replay_first_form()
+
+    assert len(taken) == 2 * len(AT_ONCE)
+    assert all(result.holds for result in found.values())
+
+
+def test_verify_finds_half_the_noise_of_pairs_measured_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = MatrixNoise.scale.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(MatrixNoise, "scale", property(lambda noise: right(noise) / 2))
+    found = replay_first_form()
+
+    assert [place for place, result in found.items() if not result.holds] == AT_ONCE
+    assert all(found[place].worst > 1.1 for place in AT_ONCE)
 
 
 # --- planted faults ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ that differs has up to its most rows, all in one cell or anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
@@ -24,6 +24,7 @@ Item = TypeVar("Item")
 # (cells that are filled, of which some coincide; the most records of one of them)
 SHAPES = ((0, 1), (0, 1), (1, 1), (1, 10**5), (3, 40), (3, 10**4), (30, 1), (30, 1000), (300, 1), (300, 4), (300, 40))
 CROWDED = ((300, 1000),)  # so many people in most bins that they stand out of all noise
+FEW_HEAVY = ((12, 40_000),)  # so few kinds of people that all attributes depend on all others, not on a neighbour alone
 MOST_TRIES = 1000  # cells that are proposed until one is possible
 UNITS = (Unit(), *(Unit(kind="person", column="person", max_rows=rows) for rows in (2, 5)))
 
@@ -114,6 +115,25 @@ def make_fine_schema(unit: Unit) -> Schema:
     return Schema(name="replayed", unit=unit, attributes=attributes)
 
 
+def make_wide_schema(unit: Unit) -> Schema:
+    """Make a schema of nine attributes: so many that a view may measure all of their pairs at once."""
+    attributes = tuple(Attribute(name=f"a{at}", domain=NumberBins.of_width(0, 3, 1)) for at in range(9))
+    return Schema(name="replayed", unit=unit, attributes=attributes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowd:
+    """Crowded tables over a schema of their own, on which methods take steps that they seldom take on others."""
+
+    make_schema: Callable[[Unit], Schema]
+    shapes: Sequence[tuple[int, int]]
+    is_far: bool = False
+
+
+FINE = Crowd(make_schema=make_fine_schema, shapes=CROWDED)
+WIDE = Crowd(make_schema=make_wide_schema, shapes=FEW_HEAVY, is_far=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TablePair:
     """Two neighbouring tables."""
@@ -127,11 +147,20 @@ class TablePair:
 
 
 def make_pair(
-    dice: Dice, schema: Schema, relation: Neighbours, *, shapes: Sequence[tuple[int, int]] = SHAPES
+    dice: Dice,
+    schema: Schema,
+    relation: Neighbours,
+    *,
+    shapes: Sequence[tuple[int, int]] = SHAPES,
+    is_far: bool = False,
 ) -> TablePair:
-    """Draw a table of one of the shapes and a neighbour of it."""
+    """Draw a table of one of the shapes and a neighbour of it.
+
+    `is_far`: the unit that differs has all its rows in one cell, and if replaced in one that has no value with it in
+    common. Then every measurement of a pair or an attribute loses as much as it can.
+    """
     base = _make_base(dice, schema, dice.choose(shapes))
-    one, other = _make_unit(dice, schema, base), _make_unit(dice, schema, base)
+    one, other = _make_far(dice, schema) if is_far else [_make_unit(dice, schema, base) for _ in range(2)]
     if relation == "replace":
         sides = [_with_rows(base, one), _with_rows(base, other)]
     else:
@@ -160,6 +189,13 @@ def _make_unit(dice: Dice, schema: Schema, base: dict[tuple[int, ...], int]) -> 
     if dice.number(2):
         return [_make_cell(dice, schema)] * rows
     return [_make_cell(dice, schema) for _ in range(rows)]
+
+
+def _make_far(dice: Dice, schema: Schema) -> list[list[tuple[int, ...]]]:
+    """The rows of a unit and of another: all in one cell, and all in one that differs in every attribute."""
+    rows = schema.unit.max_rows if schema.unit.kind == "person" else 1
+    cell = _make_cell(dice, schema)
+    return [[cell] * rows, [tuple((code + 1) % size for code, size in zip(cell, schema.sizes, strict=True))] * rows]
 
 
 def _make_cell(dice: Dice, schema: Schema) -> tuple[int, ...]:

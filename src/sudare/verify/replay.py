@@ -12,7 +12,7 @@ statistical audit and the tests of fit are for that), and tables that were not t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, get_args
@@ -28,13 +28,14 @@ from sudare.privacy.currency import EPSILON
 from sudare.schema import Schema, Unit
 from sudare.text import Text, text
 from sudare.verify.neighbours import (
-    CROWDED,
+    FINE,
     SHAPES,
     UNITS,
+    WIDE,
+    Crowd,
     Dice,
     TablePair,
     make_area_schema,
-    make_fine_schema,
     make_huge_schema,
     make_map_schema,
     make_pair,
@@ -50,7 +51,6 @@ HUGE_PAIRS = (
     1  # of huge ones, which take longer: the relations in turn from currency to currency, the units from form to form
 )
 MAP_PAIRS = 2  # of maps, likewise; the second with areas
-FINE_PAIRS = 1  # of crowded tables of rows with long bins, at the largest amount: there views cut bins
 SEED = 14
 
 
@@ -120,7 +120,8 @@ def replay_kind(
                     return kind(**{currency: amount}, **choices)
 
                 trial = _Trial(make, AMOUNTS[currency], relation, unit, schema, choices, currency)
-                yield trial.run(pairs, seed, huge=huge, fine=_count_fine(schema, unit))
+                wide = (UNITS[0], UNITS[1 + turn]) if form == 0 and currency == EPSILON.name else ()
+                yield trial.run(pairs, seed, huge=huge, crowds=_list_crowds(schema, unit, wide=wide))
 
 
 def replay_method(
@@ -132,11 +133,16 @@ def replay_method(
             continue
         for unit in UNITS if schema is None else (schema.unit,):
             trial = _Trial(lambda _: method, ("",), relation, unit, schema, {}, "")
-            yield trial.run(pairs, seed, huge=HUGE_PAIRS * (schema is None), fine=_count_fine(schema, unit))
+            yield trial.run(pairs, seed, huge=HUGE_PAIRS * (schema is None), crowds=_list_crowds(schema, unit))
 
 
-def _count_fine(schema: Schema | None, unit: Unit) -> int:
-    return FINE_PAIRS * (schema is None and unit == UNITS[0])
+def _list_crowds(schema: Schema | None, unit: Unit, *, wide: Sequence[Unit] = ()) -> list[Crowd]:
+    """Choose crowded tables, of which a pair each is tried at the largest amount: those for views take seconds.
+
+    Rows with long bins, which views cut; and for the units of `wide` nine attributes, of which views measure all pairs
+    at once.
+    """
+    return [] if schema is not None else [FINE] * (unit == UNITS[0]) + [WIDE] * (unit in wide)
 
 
 def list_choices(kind: type[Method], *, given: Mapping[str, Any] | None = None) -> Iterator[dict[str, str]]:
@@ -186,22 +192,22 @@ class _Trial:
     choices: Mapping[str, str]
     currency: str
 
-    def run(self, pairs: int, seed: int, *, huge: int = 0, fine: int = 0) -> ReplayResult:
+    def run(self, pairs: int, seed: int, *, huge: int = 0, crowds: Sequence[Crowd] = ()) -> ReplayResult:
         """Try pairs until one breaks the promise."""
         dice = Dice(seed)
         worst, tried, currency, name = Fraction(0), 0, self.currency, ""
         problem: Text | None = None
         others = pairs + huge + (MAP_PAIRS if huge else 0)
-        for number in range(others + fine):
-            is_fine = number >= others
-            method = self.make(self.amounts[-1] if is_fine else dice.choose(self.amounts))
+        for number in range(others + len(crowds)):
+            crowd = crowds[number - others] if number >= others else None
+            method = self.make(self.amounts[-1] if crowd else dice.choose(self.amounts))
             name = method.name
-            schema = make_fine_schema(self.unit) if is_fine else self._schema(dice, number - pairs)
+            schema = crowd.make_schema(self.unit) if crowd else self._schema(dice, number - pairs)
             plan = plan_run(method, schema, self.relation)
             if plan is None:
                 continue
-            shapes = CROWDED if is_fine else SHAPES
-            pair = make_pair(dice, plan.finer or plan.facts, self.relation, shapes=shapes)
+            shapes, is_far = (crowd.shapes, crowd.is_far) if crowd else (SHAPES, False)
+            pair = make_pair(dice, plan.finer or plan.facts, self.relation, shapes=shapes, is_far=is_far)
             loss, problem = replay_tables(method, plan, pair, dice)
             tried, currency = tried + 1, plan.promise.currency.name
             worst = max(worst, loss)
