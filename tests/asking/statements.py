@@ -44,6 +44,7 @@ class Writer:
                 lambda: f"CASE WHEN {self.condition(1)} THEN {inner()} ELSE {inner()} END",
                 lambda: f"COALESCE({inner()}, 0)",
                 lambda: f"GREATEST({inner()}, {inner()})",
+                lambda: f"{self.pick('LEAST', 'GREATEST', 'NULLIF')}({inner()}, {self.pick('0', '7', '12', '99')})",
                 lambda: f"CAST({inner()} AS INTEGER)",
                 lambda: "EXTRACT(day FROM day)",
                 lambda: "LENGTH(sex)",

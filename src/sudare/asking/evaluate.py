@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeGuard
 
 import numpy as np
 
@@ -38,6 +40,7 @@ from sudare.text import text
 
 MOST_POINTS = 2**18  # of one expression over several attributes
 MOST_STEPS = 20_000  # of one rounding function over an attribute
+EXTREMES = ("GREATEST", "LEAST")
 POWERS = ("POW", "POWER")
 SINGULAR = ("SQRT", "LN", "LOG", "LOG10", "LOG2", *POWERS)
 MOST_LOOKED_AT = 4096  # expressions whose attributes are kept: conditions come back, and are looked at several times
@@ -289,6 +292,14 @@ def demand(node: Expression, axes: Axes, *, is_summed: bool = False, is_listed: 
     elif isinstance(node, Membership):
         for value in node.values:
             _demand_comparison("=", node.operand, value, axes)
+    elif _is_nullif(node):
+        _demand_value(node.arguments[0], node.arguments[1], axes)
+        demand(node.arguments[0], axes, is_summed=is_summed, is_listed=is_listed)
+    elif isinstance(node, Call) and node.name in EXTREMES and all(linear(one) for one in node.arguments):
+        for first, second in itertools.combinations(node.arguments, 2):
+            _demand_comparison("<", first, second, axes)  # where another is the largest
+        for child in children(node):
+            demand(child, axes, is_summed=is_summed, is_listed=is_listed)
     elif _has_steps(node):
         _demand_steps(node, axes)
     elif (singular := _find_singular(node)) is not None:
@@ -308,6 +319,22 @@ def demand(node: Expression, axes: Axes, *, is_summed: bool = False, is_listed: 
         logical = isinstance(node, Operation) and node.sign in ("AND", "OR", "NOT", "IS_NULL", "IS_TRUE", "IS_FALSE")
         for child in children(node):
             demand(child, axes, is_summed=is_summed and not logical, is_listed=is_listed and not logical)
+
+
+def _is_nullif(node: Expression) -> TypeGuard[Call]:
+    """Tell whether a node is NULLIF of something and a value that is written out."""
+    return isinstance(node, Call) and node.name == "NULLIF" and isinstance(node.arguments[-1], Literal)
+
+
+def _demand_value(node: Expression, value: Expression, axes: Axes) -> None:
+    """Make a value a point of its own, where there may be one: what has no grain must not have it."""
+    form, mark = linear(node), linear(value)
+    if form is not None and mark is not None and form.attribute is not None and form.slope != 0:
+        cells, own = axes.answerer.cells(form.attribute), (mark.shift - form.shift) / form.slope
+        if cells.step is None and cells.edges and cells.edges[0] <= own <= cells.edges[-1]:
+            _demand_comparison("=", node, value, axes)
+    for sign in ("<", "<="):
+        _demand_comparison(sign, node, value, axes)
 
 
 def _has_steps(node: Expression) -> bool:
@@ -343,7 +370,7 @@ def _is_natural(node: Expression) -> bool:
 
 def _demand_zero(node: Expression, axes: Axes, *, is_root: bool) -> None:
     """Make 0 a point of its own where an expression can be 0, so that it is seen there; a root may be of 0."""
-    form = linear(node)
+    form = linear(node.arguments[0] if _is_nullif(node) else node)
     if form is not None and form.attribute is not None and form.slope != 0:
         cells, zero = axes.answerer.cells(form.attribute), -form.shift / form.slope
         if cells.step is not None:

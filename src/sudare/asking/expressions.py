@@ -30,6 +30,7 @@ from sudare.asking.syntax import (
     Token,
     WindowFrame,
     refuse,
+    refuse_sign,
 )
 from sudare.errors import ParameterError
 from sudare.text import text
@@ -368,6 +369,8 @@ class ExpressionParser(TokenReader):
         if word in ("EXISTS", "ARRAY", "ROW", "STRUCT", "MAP", "LAMBDA") and after.value in ("(", "["):
             raise refuse(word, EXISTS_INSTEAD if word == "EXISTS" else None)
         if after.kind == "sign" and after.value == "(" and (word in ("LEFT", "RIGHT") or word not in RESERVED):
+            if not token.value.isascii() and self.source[after.start] != "(":
+                raise refuse_sign(self.source, after.start)  # no function is called so
             return self.nested(self.call)
         if word == "CURRENT_DATE":
             raise refuse(word, text("the answer would change from day to day; write the day"))

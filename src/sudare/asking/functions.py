@@ -118,7 +118,7 @@ def _coalesce(arguments: Sequence[Vector]) -> Vector:
 
 
 def _nullif(arguments: Sequence[Vector]) -> Vector:
-    first, second = arguments
+    first, second = read_labels_beside_numbers(arguments)
     equal = compare("=", first, second)
     shape = np.broadcast_shapes(first.null.shape, equal.data.shape)
     null = np.broadcast_to(first.null, shape) | (equal.data & ~equal.null)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,13 +14,16 @@ from sudare.asking.syntax import (
     Expression,
     GroupBy,
     Literal,
+    Name,
     Query,
+    ScalarQuery,
     Select,
     SelectItem,
     Star,
     TableJoin,
     TableName,
     Token,
+    children,
     refuse,
     split_words,
 )
@@ -80,6 +84,17 @@ def split_statements(file: str) -> list[str]:
         else:
             part.append(token)
     return found
+
+
+def _find_row(items: Sequence[SelectItem]) -> tuple[DerivedTable, tuple[TableJoin, ...]] | None:
+    """What stands for FROM in `SELECT (SELECT ...) - (SELECT ...)`: one of these queries, since it has one row."""
+    nodes = [item.expression for item in items]
+    for node in nodes:
+        nodes += children(node)
+    if any(isinstance(node, Name | Star) for node in nodes):
+        return None
+    queries = [node.query for node in nodes if isinstance(node, ScalarQuery)]
+    return (DerivedTable(queries[0], ""), ()) if queries else None
 
 
 class StatementParser(ExpressionParser):
@@ -191,6 +206,8 @@ class StatementParser(ExpressionParser):
         if self.token.word == "TOP" and self.peek().kind == "number":
             raise refuse("TOP", text("write LIMIT and the number at the end of the statement"))
         items = self.list_of(self.item)
+        if early is None:
+            early = None if self.token.word == "FROM" else _find_row(items)
         if early is None:
             self.expect("FROM")
             early = self.tables()

@@ -24,7 +24,7 @@ from sudare.asking.grouped import GroupedRecords
 from sudare.asking.parser import ParsedStatement
 from sudare.asking.protocol import Answerer
 from sudare.asking.slots import GroupTable
-from sudare.asking.syntax import Expression, Literal, Operation, Query, Select, TableName, rebuild
+from sudare.asking.syntax import Expression, Literal, Operation, Query, Select, TableName, fold_width, rebuild
 from sudare.schema import Schema
 from sudare.schema.arrays import Booleans
 
@@ -139,7 +139,7 @@ def take_apart(statement: str) -> tuple[StatementPart, list[StatementPart]] | No
     """
     if len(statement) > LONGEST or any(mark in statement for mark in (_NUMBER, _STRING, _WHERE)):
         return None
-    scan = _Scan(statement)
+    scan = _Scan(fold_width(statement))
     if scan.selects != 1 or scan.is_foreign or scan.depth:
         return None
     if scan.where < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from sudare.asking.syntax import DEEPEST, Token, refuse, split_words
+from sudare.asking.syntax import DEEPEST, Token, refuse, refuse_sign, split_words
 from sudare.errors import ParameterError
 from sudare.text import text
 
@@ -81,6 +81,8 @@ class TokenReader:
         if token.kind == "end":
             return ParameterError("the statement ends too early; {wanted} is missing", wanted=wanted or "SELECT")
         shown = self.source[token.start : token.stop][:40]
+        if token.kind == "sign" and shown != token.value:  # a full-width sign, perhaps of a name
+            return refuse_sign(self.source, token.start)
         if wanted:
             return ParameterError(
                 "{shown} (character {place}) stands where {wanted} was expected, or is no part of the SQL that is"

@@ -26,7 +26,24 @@ _TOKENS = re.compile(
 )
 
 
-SIGNS = {  # that other engines know, and what to write instead
+# Signs as Japanese keyboards write them, each read as the one beside it, and words of SQL that were typed that way.
+WIDE_SIGNS = str.maketrans("　（）＋－＊／％＝＜＞！｜，、．；。：", " ()+-*/%=<>!|,,.;;:")
+WIDE_WORDS = frozenset([
+    "SELECT", "FROM", "WHERE", "GROUP", "BY", "HAVING", "ORDER", "LIMIT", "AND", "OR", "NOT", "IN", "IS", "NULL",
+    "BETWEEN", "LIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "DISTINCT", "ASC", "DESC", "COUNT", "SUM", "AVG",
+    "MIN", "MAX", "MEDIAN",
+])  # fmt: skip
+_WIDE = re.compile(
+    r"""(?P<kept>'[^']*'|"[^"]*"|--[^\n]*|/\*(?:(?!\*/|/\*).)*\*/)"""
+    r"|(?<!\w)(?P<word>[Ａ-Ｚａ-ｚ]{2,8})(?!\w)|[　（）＋－＊／％＝＜＞！｜，、．；。：]",
+    re.DOTALL,
+)
+QUOTES = text("values stand in '...' and names in double quotes, as half-width keys write them")
+SIGNS = {  # that other engines or keyboards know, and what to write instead
+    **dict.fromkeys("‘’“”„「」『』＇＂〝〟′″", QUOTES),
+    **dict.fromkeys("≧≥", text("write {sign}", sign=">=")),
+    **dict.fromkeys("≦≤", text("write {sign}", sign="<=")),
+    "≠": text("write {sign}", sign="<>"),
     "`": text("names stand in double quotes, not in backticks"),
     "[": text(
         "there are no lists, and names stand in double quotes; write one quantile for a column, and SUBSTR(x, 1, 7)"
@@ -49,6 +66,26 @@ class Token(NamedTuple):
     word: str = ""
 
 
+def fold_width(statement: str) -> str:
+    """Read full-width signs and words of SQL as half-width ones; what stands in quotes, names and comments stays.
+
+    Every sign stays in its place.
+
+    >>> fold_width("SELECT 性別、ＣＯＵＮＴ（＊） FROM t WHERE a ＝ '（株）'")
+    "SELECT 性別,COUNT(*) FROM t WHERE a = '（株）'"
+    """
+    return statement if statement.isascii() else _WIDE.sub(_fold_match, statement)
+
+
+def _fold_match(match: re.Match[str]) -> str:
+    if match["kept"]:
+        return match["kept"]
+    if not match["word"]:
+        return match[0].translate(WIDE_SIGNS)
+    word = "".join(chr(ord(sign) - 0xFEE0) for sign in match["word"])
+    return word if word.upper() in WIDE_WORDS else match[0]
+
+
 def split_words(statement: str) -> list[Token]:
     """Cut a statement into tokens; comments and blanks are left out.
 
@@ -57,7 +94,7 @@ def split_words(statement: str) -> list[Token]:
     """
     if len(statement) > MOST_CHARACTERS:
         raise ParameterError("a question must be at most {most} characters long", most=MOST_CHARACTERS)
-    tokens, place = [], 0
+    tokens, place, statement = [], 0, fold_width(statement)
     while place < len(statement):
         match = _TOKENS.match(statement, place)
         if match is None and statement[place] in "'\"":
@@ -65,7 +102,7 @@ def split_words(statement: str) -> list[Token]:
                 "what begins with {sign} (character {place}) has no end", sign=statement[place], place=place + 1
             )
         if match is None:
-            raise _refuse_sign(statement, place)
+            raise refuse_sign(statement, place)
         kind = match.lastgroup
         if kind is not None:
             value = match.group(kind)
@@ -79,7 +116,7 @@ def split_words(statement: str) -> list[Token]:
     return tokens
 
 
-def _refuse_sign(statement: str, place: int) -> ParameterError:
+def refuse_sign(statement: str, place: int) -> ParameterError:
     """The refusal of a sign that is no SQL; inside or at the end of a name it is told how to write the name."""
     what = text("the sign {sign}", sign=_show(statement[place]))
     if statement[place] in SIGNS:

@@ -103,7 +103,9 @@ class OpenedTable:
     def sql(self, statement: str, *, level: float = LEVEL) -> AnswerTable:
         """Answer one SELECT from `cells`, `areas`, `levels`, or a level by its name."""
         from sudare.asking.statement import ask_statement
+        from sudare.asking.syntax import fold_width
 
+        statement = fold_width(statement)
         try:
             counted = self._count_records(statement)
             answer = ask_statement(counted, self._find_sources(statement), level=level)
