@@ -16,6 +16,7 @@ from sudare.errors import ParameterError
 from sudare.methods.table import Table
 from sudare.methods.table import levels as levels_module
 from sudare.methods.table import table as table_module
+from sudare.methods.table.asked import open_table
 from sudare.methods.table.frames import list_measurements
 from sudare.methods.table.measured import MeasuredTable
 from sudare.methods.table.page import describe_page
@@ -671,3 +672,30 @@ def test_no_size_of_squares_has_more_noise_than_the_wavelet_of_the_paper(longest
             wavelets = of_halves / 3 * (1 - 4.0 ** -(halves - 2 * math.log2(side)))
 
             assert ours <= wavelets, (side, number)
+
+
+# --- the largest squares ----------------------------------------------------------------------------------------------
+
+
+def test_the_largest_squares_of_a_thin_map_are_picked_by_the_published_counts() -> None:
+    """By the unbiased figures, which have the errors of the whole map, they would be anywhere."""
+    release = Table(epsilon="1/10").publish(Tabled(few_records(128)), rng=SeededRng(4))
+    published = release.frames["cells"].decode()
+    by_column = {x: int(published["count"][published["x"] == x].sum()) for x in published["x"]}
+    answer = open_table(release).sql("SELECT x, SUM(count) FROM cells GROUP BY x ORDER BY 2 DESC LIMIT 5")
+    rising = open_table(release).sql("SELECT x, SUM(count) FROM cells GROUP BY x ORDER BY 2 LIMIT 5")
+
+    assert [by_column[f"[{row[0]},{int(str(row[0])) + 1})"] for row in answer.rows] == sorted(
+        by_column.values(), reverse=True
+    )[:5]
+    assert any("published counts" in str(note) for note in answer.notes)
+    assert not any("published counts" in str(note) for note in rising.notes)
+
+
+def test_the_largest_groups_that_stand_out_are_in_the_order_of_their_figures() -> None:
+    release = Table(epsilon=1).publish(Tabled(three_densities()), rng=SeededRng(5))
+    answer = open_table(release).sql("SELECT x, SUM(count) FROM cells GROUP BY x ORDER BY 2 DESC LIMIT 5")
+    figures = [row[1].value for row in answer.rows]
+
+    assert figures == sorted(figures, reverse=True)
+    assert not any("published counts" in str(note) for note in answer.notes)

@@ -92,7 +92,8 @@ class Moments:
     """An estimated sum over the records, and the variances of its three errors: noise, model, inside of cells.
 
     `replicates`: how many draws of a normal law the variance of the noise comes from; None if it is known. `below` and
-    `above`: how far from the value what lies inside cells can lead at most, all of it being on one side.
+    `above`: how far from the value what lies inside cells can lead at most, all of it being on one side. `published` is
+    the figure that stands beside it in the files, biased and the better guess; None where there is none.
     """
 
     value: float
@@ -102,6 +103,7 @@ class Moments:
     replicates: float | None = None
     below: float = math.inf
     above: float = math.inf
+    published: float | None = None
 
     @property
     def variance(self) -> float:

@@ -86,6 +86,18 @@ def total(functional: Functional, *, least: float = 0.0, most: float = math.inf)
     return Quantity(value=functional.moments.value, parts={functional: 1.0}, least=least, most=most)
 
 
+def find_published(quantity: Quantity) -> float | None:
+    """Give the figure of a linear combination of sums that stands in the files; None where there is none."""
+    figures = [functional.moments.published for functional in quantity.parts]
+    if not quantity.is_linear or not figures or any(figure is None for figure in figures):
+        return None
+    moved = (
+        by * (float(figure or 0.0) - functional.moments.value)
+        for (functional, by), figure in zip(quantity.parts.items(), figures, strict=True)
+    )
+    return quantity.value + sum(moved)
+
+
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 

@@ -350,6 +350,25 @@ def sort_rows(
     return places
 
 
+def rank_by_published(
+    keys: Sequence[Sequence[Cell]], order: Sequence[Ordering], shown: Sequence[int], level: float
+) -> tuple[list[list[Cell]], list[Ordering]] | None:
+    """Give other keys where the largest numbers are asked and some of those that would be shown may be 0.
+
+    Where little is known of each row the largest are those with the largest noise. The figures that were published
+    beside are nearer to the truth there. None where there are none, or where all that would be shown stand out.
+    """
+    first = [row[0] for row in keys] if order and order[0].descending else []
+    numbers = [cell for cell in first if isinstance(cell, Quantity)]
+    published = [quantities.find_published(number) for number in numbers]
+    if len(numbers) < len(keys) or any(figure is None for figure in published):
+        return None
+    if not any(quantities.estimate(numbers[place], level).low <= 0 for place in shown):
+        return None
+    figures = [quantities.plain(round(float(figure or 0.0), 6)) for figure in published]
+    return [[figure, *row] for figure, row in zip(figures, keys, strict=True)], [order[0], *order]
+
+
 def _turn(known: Sequence[int], values: Mapping[int, Any]) -> list[int]:
     """Largest first; equals stay in their order."""
     groups = [list(members) for _, members in itertools.groupby(known, key=values.__getitem__)]

@@ -32,6 +32,7 @@ from sudare.asking.rows import (
     is_null_cell,
     number_cell,
     pick_rows,
+    rank_by_published,
     same_value,
     sort_rows,
     sort_value,
@@ -221,9 +222,9 @@ class Session:
         return picked, None if spare is None else others
 
     def _cut(self, table: GroupTable, rows: list[GroupRow], keys: list[list[Cell]]) -> list[GroupRow]:
-        if table.order:
-            rows = [rows[place] for place in sort_rows(rows, keys, table.order, self.decisions)]
         stop = None if table.limit is None else table.offset + table.limit
+        if table.order:
+            rows = [rows[place] for place in self._order(table, rows, keys, stop)]
         shown = rows[table.offset : stop]
         if self.decisions.were_made and len(shown) < len(rows):
             self.notes.append(
@@ -235,6 +236,22 @@ class Session:
                 )
             )
         return shown
+
+    def _order(self, table: GroupTable, rows: list[GroupRow], keys: list[list[Cell]], stop: int | None) -> list[int]:
+        """The places of rows in their order; some of the largest, by the published counts where noise would lead."""
+        places = sort_rows(rows, keys, table.order, self.decisions)
+        other = None
+        if stop is not None and stop < len(rows):
+            other = rank_by_published(keys, table.order, places[table.offset : stop], self.level)
+        if other is None:
+            return places
+        self.notes.append(
+            text(
+                "some of the largest numbers may be 0, so rows are picked and ordered by the published counts, which"
+                " are nearer to the truth there; the numbers shown are the unbiased ones"
+            )
+        )
+        return sort_rows(rows, *other, self.decisions)
 
     def _united(self, tables: Sequence[GroupTable], unions: Sequence[bool]) -> list[GroupRow]:
         rows = self.run(tables[0])

@@ -190,8 +190,11 @@ class OpenedTable:
             if isinstance(self.figures, LargeFigures)
             else np.maximum(self.figures.published[leaves], 1)
         )
-        inside = float((people**2.0 * varying).sum())
-        return Moments(value=figure.estimate, noise=deviation**2, model=0.0, inside=inside + self._judge_bins(boxes))
+        inside = float((people**2.0 * varying).sum()) + self._judge_bins(boxes)
+        published = None
+        if isinstance(self.figures, TableFigures):
+            published = float((self.figures.published[leaves] * weights).sum())
+        return Moments(value=figure.estimate, noise=deviation**2, model=0.0, inside=inside, published=published)
 
     def _judge_bins(self, boxes: Sequence[WeightBox]) -> float:
         """The variance for what lies inside bins, by the published counts."""
