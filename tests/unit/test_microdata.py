@@ -243,3 +243,16 @@ def test_smooth_noise_foresees_what_its_steps_add_up_to() -> None:
     found = _smooth(values, level, scale)
 
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "is_warned"), [("1/2", True), ("10", False)])
+def test_the_page_of_a_table_of_far_more_cells_than_records_says_that_it_shows_noise(
+    epsilon: str, is_warned: bool
+) -> None:
+    wide = Schema(
+        name="wide", unit=Unit(), attributes=(Attribute(name="n", domain=NumberBins.of_width(0, 100, 1)), SEX)
+    )
+    release = Microdata(epsilon=epsilon).publish(Tabled(Counts.from_columns(wide, [[1, 0]] * 20)), rng=SeededRng(1))
+    page = Microdata.page(release)
+
+    assert [str(line)[:44] for line in page.warnings] == ["There are 200 possible cells for 20 records,"] * is_warned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from fractions import Fraction
 
@@ -20,11 +21,12 @@ from sudare.demo.cards import (
     find_land,
     render_overview,
 )
+from sudare.methods.table.expected_error import warn_of_noise
 from sudare.releases.certificate import describe_error
 from sudare.report.maps import draw_page_map, draw_page_scale
 from sudare.report.page import render_listing
 from sudare.report.shapes import Listing, Marginal
-from sudare.report.svg import draw_columns, draw_heat_map
+from sudare.report.svg import draw_columns, draw_heat_map, draw_lines
 from sudare.schema import MeshCells
 from sudare.text import Text
 from tests.unit.test_report import Tags
@@ -165,3 +167,20 @@ def test_the_names_under_columns_do_not_run_into_each_other() -> None:
 
     assert len(names) == 3  # each is shown whole where the pointer rests
     assert sum(6.6 * len(name) for name in names) < 420 - 46
+
+
+def test_powers_along_an_axis_do_not_touch_one_another() -> None:
+    drawn = draw_lines({"error": [(1.0, 10.0), (1.6e7, 400.0)]}, across="cells", up="error")
+    places = [float(x) for x in re.findall(r'<text x="([0-9.]+)" y="223(?:\.0)?"', drawn)]
+
+    assert len(places) >= 4
+    assert min(high - low for low, high in itertools.pairwise(places)) > 60
+    assert "10^8" in drawn
+
+
+def test_a_page_of_far_more_cells_than_records_says_that_it_shows_noise() -> None:
+    cells = {"region_standard_deviation": {"1": 11.3, "16777216": 396.0}}
+    map_of_many = {"region_standard_deviation": {"1": 4.7, "4096": 75.8}}
+
+    assert "most figures are noise" in str(warn_of_noise(cells, 1_000.0)[0])
+    assert warn_of_noise(map_of_many, 40_000.0) == []

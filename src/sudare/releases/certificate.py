@@ -11,6 +11,7 @@ from typing import Any
 from sudare.errors import ReleaseError
 from sudare.forms.jsontext import read_json
 from sudare.schema import Unit
+from sudare.schema.raw import write_size
 from sudare.text import StoredText, Text, Words, current_language, join, text, use_language
 from sudare.text.cards import card
 
@@ -270,7 +271,7 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
     for key, value in figures.items():
         match key:
             case "cells":
-                yield key, text("The complete table has {value} cells.", value=value)
+                yield key, text("The complete table has {value} cells.", value=write_size(value))
             case "scale":
                 yield key, text("The noise of a cell has scale {value}.", value=value)
             case "sigma_squared":
@@ -297,7 +298,7 @@ def _describe_noise(figures: Mapping[str, Any]) -> Iterator[tuple[str, Text]]:
             case "tables":
                 yield key, _describe_tables(value)
             case "bias":
-                yield key, Text(str(value))
+                yield key, text("{sentence}.", sentence=Text(str(value)))
 
 
 def _describe_size(key: str, value: float) -> Text:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sudare.schema.arrays import Codes, Integers, Reals
+from sudare.schema.raw import write_size
 from sudare.text import Words, text
 
 MOST_BARS = 60  # values of an ordered attribute in a picture; beyond, neighbours are added up
@@ -117,12 +118,17 @@ class ReportPage:
     warnings: Sequence[Words] = ()
 
 
+LARGEST_WRITTEN = 10**15  # beyond it nobody reads digits
+
+
 def write_number(value: float) -> str:
     """Write a number for people: whole ones with separators, others with what matters.
 
     >>> write_number(12345.0), write_number(0.123456), write_number(31.56)
     ('12,345', '0.1235', '31.6')
     """
+    if abs(value) >= LARGEST_WRITTEN:
+        return write_size(int(value))
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.4g}"

@@ -123,6 +123,9 @@ def draw_columns(marginal: Marginal) -> str:
     return wrap_svg(WIDTH, tall + under + 8, marginal.name, "".join(parts))
 
 
+MOST_POWERS = 6  # of ten that are named along an axis; more would touch one another
+
+
 def draw_lines(series: Mapping[Words, Sequence[tuple[float, float]]], *, across: Words, up: Words) -> str:
     """Draw curves over logarithmic axes, the first in the colour of what is published, the second of the truth."""
     points = [point for curve in series.values() for point in curve if point[0] > 0 and point[1] > 0]
@@ -141,7 +144,7 @@ def draw_lines(series: Mapping[Words, Sequence[tuple[float, float]]], *, across:
         _, y = place((10.0**x0, 10.0**power))
         parts.append(f'<path d="M{left} {y:.1f}H{WIDTH - right}" class="rule"/>')
         parts.append(write_text(left - 6, y + 4, _write_power(power), anchor="end", kind="quiet"))
-    for power in range(x0, x1 + 1):
+    for power in range(x0, x1 + 1, math.ceil((x1 - x0) / MOST_POWERS)):
         x, _ = place((10.0**power, 10.0**y0))
         parts.append(write_text(x, tall + 43, _write_power(power), anchor="middle", kind="quiet"))
     for kind, (name, curve) in zip(("line", "line second"), series.items(), strict=False):
@@ -197,7 +200,7 @@ def _decades(values: Sequence[float]) -> tuple[int, int]:
 
 
 def _write_power(power: int) -> str:
-    return f"{10**power:,}" if 0 <= power <= 6 else f"{10.0**power:g}"
+    return f"{10**power:,}" if 0 <= power <= 6 else f"10^{power}" if power > 0 else f"{10.0**power:g}"
 
 
 # Maps of a matrix of numbers: cells by colour, blank where there is no number.

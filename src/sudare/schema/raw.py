@@ -77,6 +77,7 @@ DATE_TEXT = (
 
 _NUMBER = re.compile(NUMBER_TEXT)
 _DATE = re.compile(DATE_TEXT)
+_MOST_COUNTED = 10**15  # cells whose digits are written; nobody reads more
 _LONGEST_NUMBER = 400  # characters; longer texts are no measurements
 _DIRECTIVES = frozenset("YymdjHMSf%")  # numeric only: names of months depend on the machine's language
 BLANKS = " \t\r\n\u3000"
@@ -190,6 +191,18 @@ def check_date_format(date_format: str) -> None:
             "write it like %Y年%m月%d日, or unix-seconds for seconds since 1970",
             format=date_format,
         )
+
+
+def write_size(count: int) -> str:
+    """Write how many cells there are: all digits where people read them, else the power of ten.
+
+    >>> write_size(14168), write_size(10248714640906377548571706240827337557934080000000)
+    ('14168', '1.02 × 10^49')
+    """
+    if count < _MOST_COUNTED:
+        return str(count)
+    mantissa, _, power = f"{Decimal(count):.2e}".lower().partition("e+")
+    return f"{mantissa} × 10^{power}"
 
 
 def write_decimal(value: Fraction) -> str:

@@ -18,7 +18,7 @@ from sudare.methods.differential import CurrencyMethod, check_facts
 from sudare.methods.figures import as_estimates, write_figure
 from sudare.methods.microdata import sparse_tree as wide
 from sudare.methods.microdata import tree
-from sudare.methods.microdata.expected_error import MicrodataPreview, foresee
+from sudare.methods.microdata.expected_error import THIN, MicrodataPreview, foresee
 from sudare.methods.microdata.measured import MOST_MEASURED, OpenedRecords, frame_measurements, open_records
 from sudare.methods.microdata.projection import DENSE_CELLS, check_share, project_noisy, project_sparse
 from sudare.methods.microdata.sparse_tree import sparse_tree_fits, sparse_tree_wins
@@ -33,6 +33,7 @@ from sudare.releases.frame import check_names
 from sudare.releases.release import MEASUREMENTS
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema
+from sudare.schema.raw import write_size
 from sudare.text import Text, Words, join_clauses, text
 
 
@@ -140,7 +141,6 @@ def make_table(
 # --- the method ------------------------------------------------------------------------------------------------------
 
 
-THIN = 5  # cells a record; on Adult at epsilon 1 the tables of one to six attributes were better in a view from 7 on
 HALF = 0.5  # of the mean count of a cell: noise beyond that is not small
 CROWDED = 10  # cells a record: beyond, a usual table is not computed through, since it is known to be bad
 NAMES: dict[MicrodataAlgorithm, str] = {"tree": "tree", "wide": "tree", "projection": "projection"}  # as asked for
@@ -288,7 +288,7 @@ class Microdata(CurrencyMethod):
             "with {cells} possible cells for {records} records, combinations of attributes are mostly noise."
             " `sudare preview microdata --schema SCHEMA {amount} --rows {records}` tells more; records"
             " drawn from a view keep more",
-            cells=cells,
+            cells=write_size(cells),
             records=records,
             amount=self.amount_flags,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -28,6 +28,7 @@ from sudare.noise import CountNoise, Rng, SeededRng
 from sudare.noise.uniform import draw_below
 from sudare.schema import Schema
 from sudare.schema.arrays import Codes, Reals
+from sudare.schema.raw import write_size
 from sudare.text import Text, text
 
 BIAS = "empty cells are published too high and large ones too low, since no count is below 0"
@@ -38,6 +39,7 @@ BIAS_BESIDE = (
 
 DrawTable = Callable[[Counts, Rng], Counts]
 
+MOSTLY_NOISE = 0.2  # of all records, which the largest sum that is told must be off by; set by eye on four tables
 MOST_ROWS = 10**12
 CELLS = 20_000  # filled cells of the made-up table, at most
 CENTRES = 50  # places around which the filled cells of the made-up table lie
@@ -255,7 +257,7 @@ class TablePreview(ShownPreview):
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
         found = [
-            text("possible cells: {cells}", cells=self.cells),
+            text("possible cells: {cells}", cells=write_size(self.cells)),
             text("number of records: standard deviation {deviation}", deviation=f"{self.total_standard_deviation:.2f}"),
         ]
         for cells, deviation in self.regions:
@@ -419,3 +421,20 @@ def _wavelet_error(cells: int, levels: tuple[tuple[int, CountNoise], ...], block
         return 0.0
     halved = len(levels) - block.bit_length() + 1
     return float(levels[-1][1].scale) * math.sqrt(2 / 3 * max(0.0, 1 - 4.0**-halved))
+
+
+def warn_of_noise(error: Mapping[str, Any], records: float) -> list[Text]:
+    """Say that most figures are noise, where the largest region that is told is off by a good part of all records."""
+    regions = error.get("region_standard_deviation") or {}
+    cells, deviation = max(((int(cells), off) for cells, off in regions.items()), default=(0, 0.0))
+    if deviation <= MOSTLY_NOISE * records:
+        return []
+    return [
+        text(
+            "A sum over {cells} cells is off by {deviation} (standard deviation), of {records} records: most figures"
+            " are noise. Fewer attributes, coarser bins or a view keep more.",
+            cells=write_size(cells),
+            deviation=f"{deviation:.0f}",
+            records=f"{records:.0f}",
+        )
+    ]

@@ -9,7 +9,7 @@ from sudare.methods.table.area_files import draw_areas, find_mesh_areas, is_draw
 from sudare.methods.table.area_frames import AREAS, TABLE
 from sudare.methods.table.compare import RegionComparison
 from sudare.methods.table.estimates import read_measurements
-from sudare.methods.table.expected_error import FEW_KINDS
+from sudare.methods.table.expected_error import FEW_KINDS, warn_of_noise
 from sudare.methods.table.margins import COUNT, MARGIN, UNBIASED
 from sudare.methods.table.measured import MeasuredTable
 from sudare.releases import Frame, Release
@@ -36,6 +36,7 @@ def describe_page(release: Release, *, title: Text, truth: TruthComparison | Non
             *describe_schema_size(schema),
         ],
         sections=_describe_sections(release, schema, truth),
+        warnings=warn_of_noise(release.certificate.expected_error, records),
     )
 
 

@@ -53,6 +53,7 @@ from sudare.releases.claims import CheckedClaim
 from sudare.releases.frame import check_names
 from sudare.report.shapes import Listing, ReportPage, TruthComparison
 from sudare.schema import Schema
+from sudare.schema.raw import write_size
 from sudare.text import Text, Words, join_clauses, text
 
 MOST_ROWS = 10**15
@@ -78,7 +79,7 @@ class ViewPreview(ShownPreview):
 
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
-        found = [text("possible cells: {cells}", cells=self.cells)]
+        found = [text("possible cells: {cells}", cells=write_size(self.cells))]
         if self.block_standard_deviation is not None:
             block = f"{self.block_standard_deviation:.2f}"
             found.append(text("noise of a block: standard deviation of at least {deviation}", deviation=block))
