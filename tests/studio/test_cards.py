@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import SchemaError
-from sudare.schema import Schema
+from sudare.schema import Attribute, Schema, Unit, Values
 from sudare.sources import propose_schema
+from sudare.studio.ask_page import build_statement
 from sudare.studio.cards import (
     Cards,
     ColumnCard,
@@ -21,6 +22,7 @@ from sudare.studio.cards import (
     read_draft,
     save_schema,
 )
+from sudare.studio.sizes import find_sizes
 
 TABLE = "id,age,sex,day,fee\n" + "".join(
     f"p{row % 50},{20 + row % 60},{'FM'[row % 2]},2024-{1 + row % 12:02d}-05,{row * 1.5}\n" for row in range(400)
@@ -130,3 +132,32 @@ def test_an_edited_hierarchy_is_kept_as_a_file(drafted: tuple[Cards, Path]) -> N
 def test_a_cap_that_is_none_is_refused(drafted: tuple[Cards, Path], cap: str) -> None:
     with pytest.raises(SchemaError, match="max_rows"):
         change_unit(drafted[0], {"unit": "person", "column": "id", "max_rows": cap})
+
+
+def test_a_missing_value_has_a_name_and_its_hierarchy_can_be_edited(drafted: tuple[Cards, Path]) -> None:
+    cards, file = drafted
+    sex = next(card for card in cards.cards if card.name == "sex")
+    form = {"kind": "category", "values": "F\nM", "missing": "1", "role": "quasi", "hierarchy_edited": "1"}
+
+    change_card(sex, {**form, "hierarchy_csv": "F;known;*\nM;known;*\n(missing);unknown;*"}, file.parent)
+    attribute = save_schema(cards, file).attribute("sex")
+    change_card(sex, {**form, "hierarchy_csv": "\n".join(";".join(row) for row in list_levels(attribute))}, file.parent)
+    again = save_schema(cards, file).attribute("sex")
+
+    assert list_levels(again) == list_levels(attribute)
+    assert list_levels(again)[-1] == ["(missing)", "unknown", "*"]
+
+
+def test_a_missing_value_is_asked_as_sql_writes_it(drafted: tuple[Cards, Path]) -> None:
+    schema = Schema.read(drafted[1])
+    form = {"where1": "sex", "sign1": "=", "value1": "(missing)", "where2": "day", "sign2": "<>", "value2": "(missing)"}
+
+    assert build_statement(schema, form, "t").endswith(' WHERE "sex" IS NULL AND "day" IS NOT NULL')
+
+
+def test_a_missing_value_has_a_name_beside_the_sizes_of_answers() -> None:
+    sex = Attribute(name="sex", domain=Values(("F", "M")), missing=True)
+    sizes = find_sizes(Schema(name="t", unit=Unit(), attributes=(sex,)), [], rows=300, share=0.1, wish="")
+
+    assert sizes is not None
+    assert [size.label for size in sizes.sizes] == ["F", "M", "(missing)"]

@@ -19,6 +19,7 @@ from sudare.methods.registry import find_method
 from sudare.methods.view.questions import open_asked
 from sudare.releases import Release
 from sudare.releases.office import guard_formula
+from sudare.report.frames import show_label
 from sudare.schema import NumberBins, Schema
 from sudare.studio.ask_map import draw_tiles
 from sudare.studio.project import ReleaseFolder
@@ -127,7 +128,7 @@ def _write_same(directory: str, statement: str, asked_as: str) -> dict[str, str]
 def _describe(schema: Schema, name: str) -> dict[str, Any]:
     attribute = schema.attribute(name)
     count = min(attribute.size, MOST_VALUES)
-    labels = [str(label) for label in attribute.labels(np.arange(count))]
+    labels = [str(show_label(label)) for label in attribute.labels(np.arange(count))]
     return {"name": name, "labels": labels, "is_number": isinstance(attribute.domain, NumberBins)}
 
 
@@ -146,11 +147,18 @@ def build_statement(schema: Schema, form: Any, asked_as: str) -> str:
     for number in ("1", "2"):
         column, sign, value = (form.get(f"{part}{number}", "") for part in ("where", "sign", "value"))
         if column in names and value.strip() and sign in ("=", "<", ">=", "<>"):
-            conditions.append(f"{quote_name(column)} {sign} {quote_value(value.strip())}")
+            conditions.append(_write_condition(column, sign, value.strip()))
     statement = f"SELECT {', '.join([*columns, chosen])} FROM {asked_as}"
     if conditions:
         statement += " WHERE " + " AND ".join(conditions)
     return statement + (f" GROUP BY {', '.join(columns)}" if columns else "")
+
+
+def _write_condition(column: str, sign: str, value: str) -> str:
+    """Write a condition; (missing), as the page lists it, is what SQL calls NULL."""
+    if value == str(show_label(None)) and sign in ("=", "<>"):
+        return f"{quote_name(column)} IS {'' if sign == '=' else 'NOT '}NULL"
+    return f"{quote_name(column)} {sign} {quote_value(value)}"
 
 
 def quote_name(name: str) -> str:

@@ -22,6 +22,7 @@ from sudare.errors import SchemaError
 from sudare.forms.kinds import quote
 from sudare.schema import Attribute, Schema
 from sudare.schema.propose import OpenQuestion, answer_question, find_questions
+from sudare.schema.raw import MISSING_LABEL
 
 ROLES = ("quasi", "sensitive", "plain", "identifier")
 KINDS = ("category", "ordered", "number", "date", "mesh")
@@ -324,4 +325,5 @@ def list_levels(attribute: Attribute) -> list[list[str]]:
     columns = [attribute.labels(codes)]
     if (hierarchy := attribute.hierarchy) is not None:
         columns += [hierarchy.labels(hierarchy.lift(codes, level), level) for level in range(1, attribute.height + 1)]
-    return [[str(column[at]) for column in columns] for at in range(len(codes))]
+    rows = ([column[at] for column in columns] for at in range(len(codes)))
+    return [[MISSING_LABEL if label is None else str(label) for label in row] for row in rows]

@@ -15,6 +15,7 @@ from sudare.asking.answers import Estimate
 from sudare.errors import SudareError
 from sudare.methods.view.questions import open_asked
 from sudare.releases import Release
+from sudare.report.frames import show_label
 from sudare.schema import Attribute, Schema
 from sudare.studio.ask_page import find_asked_name, quote_name
 from sudare.studio.project import Project, StoredRelease, StudioTable
@@ -79,7 +80,7 @@ def find_sizes(
     counted = None if chosen is None else _ask_sizes(chosen, attribute)
     if counted is None:
         chosen = None
-        labels = [str(label) for label in attribute.labels(np.arange(min(attribute.size, MOST_SIZES)))]
+        labels = [str(show_label(label)) for label in attribute.labels(np.arange(min(attribute.size, MOST_SIZES)))]
         counted = [(label, rows / attribute.size) for label in labels]
     scale = max((size + error for _, size in counted), default=1.0) or 1.0
     return AnswerSizes(
