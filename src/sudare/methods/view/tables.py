@@ -262,7 +262,7 @@ class TableView:
         if ends not in self._within:
             table = self.first.joint(list(ends))[0]
             if self.records is not None:
-                table = np.maximum(table + self.records.only(0).table(list(ends))[0], 0.0)
+                table = np.maximum(table + self.records.table(ends)[0], 0.0)
             expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / max(float(table.sum()), 1.0)
             is_some = expected > 0
             squares = float(((table - expected)[is_some] ** 2 / expected[is_some]).sum())
