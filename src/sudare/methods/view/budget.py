@@ -50,6 +50,7 @@ LEAST_SIGNAL_BEYOND = 800  # records over the noise of a cell of theirs, from wh
 # benchmarks/view_pairs.py and the sets of papers/kato_view.
 FEWEST_GROUPS = 3  # of the bins of an attribute
 LEAST_SIGNAL_AT_ONCE = 40  # records over the noise of a cell
+LEAST_SIGNAL_TO_SPLIT_AT_ONCE = 60  # the same, from which on shares are made for it: lists have more groups than these
 LEAST_ATTRIBUTES_AT_ONCE = 9  # with fewer, extra pairs are most of them
 EXTRAS_IF_CLEAR = Fraction(3, 2)  # of the forest's pairs: where groups of attributes depend on each other, more are off
 MOST_PAIRS_BEYOND = 5_000
@@ -284,7 +285,7 @@ def choose_split_for_all_pairs(budget: ViewBudget, amount: Fraction, records: fl
     part = amount * ALL_PAIRS_SHARE
     if attributes >= LEAST_ATTRIBUTES_AT_ONCE and not budget.is_concentrated:
         noise = MatrixNoise(sizes=(FEWEST_GROUPS,) * attributes, epsilon=part)
-        if records >= LEAST_SIGNAL_AT_ONCE * math.sqrt(noise.variance):
+        if records >= LEAST_SIGNAL_TO_SPLIT_AT_ONCE * math.sqrt(noise.variance):
             return SPLIT_WHEN_ALL_PAIRS_AT_ONCE
     has_signal = records / budget.deviation(part, pairs) >= LEAST_SIGNAL_BEYOND
     return SPLIT_WHEN_ALL_PAIRS_MAY_PAY if has_signal else None

@@ -68,6 +68,21 @@ class PairDesign:
         """Where the groups of every attribute begin if those of all stand in one line."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 
+    def multiply(self, records: float) -> Reals:
+        """The tables of all pairs if attributes were independent, as one matrix."""
+        sums = [np.bincount(group, margin.mass) for group, margin in zip(self.groups, self.margins, strict=True)]
+        line = np.concatenate(sums)
+        product: Reals = np.outer(line, line) / max(records, 1e-9)
+        return product
+
+    def centre_blocks(self, matrix: Reals) -> Reals:
+        """What the table of every pair differs from its margins, in sums."""
+        sizes = np.array(self.sizes)
+        spread = np.repeat(1 / sizes, sizes)
+        rows = matrix - np.repeat(np.add.reduceat(matrix, self.starts[:-1], axis=0), sizes, axis=0) * spread[:, None]
+        centred: Reals = rows - np.repeat(np.add.reduceat(rows, self.starts[:-1], axis=1), sizes, axis=1) * spread
+        return centred
+
     @property
     def waves(self) -> tuple[Waves, ...]:
         """The contrasts of the groups of every attribute."""

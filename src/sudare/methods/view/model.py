@@ -56,6 +56,7 @@ from sudare.methods.view.grow import (
 from sudare.methods.view.junction_tree import MOST_CELLS, CliqueTree, Factors
 from sudare.methods.view.residual import (
     PROBE_SHARE,
+    PROBE_SHARE_AT_ONCE,
     RakedPairs,
     add_groups,
     are_few,
@@ -65,6 +66,7 @@ from sudare.methods.view.residual import (
     passes_gate,
     probe,
 )
+from sudare.methods.view.spectrum import keep_directions
 from sudare.noise import Rng
 from sudare.noise.matrix import MatrixNoise
 from sudare.noise.uniform import draw_below
@@ -341,7 +343,9 @@ def _look_beyond(
 ) -> Beyond:
     """Ask the public gate, then the probe, whether pairs beyond the tree pay."""
     rest = growth.unmeasured()
-    part = budget.amount * PROBE_SHARE
+    extras = min(shares.more, shares.picks)
+    is_few = are_few(len(rest), extras)
+    part = budget.amount * (PROBE_SHARE if is_few or budget.is_concentrated else PROBE_SHARE_AT_ONCE)
     whole = shares.extras - part + each * shares.more
     if not shares.more or not growth.measured.pairs or whole <= 0:
         return Beyond()
@@ -354,8 +358,7 @@ def _look_beyond(
         for place, (one, bins) in enumerate(zip(table.cells, growth.measured.bins, strict=True))
     ]
     records = float(growth.factors.totals[0])
-    extras = min(shares.more, shares.picks)
-    choose_design = design_tables if are_few(len(rest), extras) else design_pairs
+    choose_design = design_tables if is_few else design_pairs
     design = choose_design(margins, whole, budget, pairs=len(rest), records=records)
     signal, at_once = records / design.deviation, design.matrix is not None
     if not passes_gate(signal, pairs=len(rest), extras=extras, at_once=at_once):
@@ -371,32 +374,36 @@ def _look_beyond(
 
 def _measure_rest(growth: _Growth, design: PairDesign, part: Fraction, budget: ViewBudget, rng: Rng) -> RakedPairs:
     """Measure all pairs that no measured table holds, over groups of bins: at once, or table by table."""
-    groups = design.groups
+    groups, shared = design.groups, list[Reals]()
     if design.matrix is not None:
-        pairs = measure_at_once(growth, design, part, rng)
+        pairs, shared = measure_at_once(growth, design, part, rng)
     else:
         pairs = measure_pairs(growth.binned.regroup(groups), growth.unmeasured(), part, budget, rng=rng)
         seen = {end for pair in pairs for end in pair.ends}
         sums = tuple(GroupSums.of(place, group, pairs) for place, group in enumerate(groups) if place in seen)
         growth.measured = replace(growth.measured, sums=sums)
         growth.factors = fit(growth.measured, growth.tree)
-    return RakedPairs.of(growth.factors, growth.measured.pairs, pairs, groups, design.waves, rng=rng)
+    return RakedPairs.of(growth.factors, growth.measured.pairs, pairs, groups, design.waves, shared=shared, rng=rng)
 
 
-def measure_at_once(growth: _Growth, design: PairDesign, part: Fraction, rng: Rng) -> list[Pair]:
+def measure_at_once(growth: _Growth, design: PairDesign, part: Fraction, rng: Rng) -> tuple[list[Pair], list[Reals]]:
     """Measure all pairs as one matrix: what each of them differs from its margins, which the model knows already.
 
+    Beside every table stands what all of them together say about it.
     Guarantee: the part, pure epsilon: a record adds the product of one vector with itself. Proof: proofs/matrix.md
     """
     noise = MatrixNoise(sizes=design.sizes, epsilon=part)
     noisy = noise.add(add_products(growth.binned, design), rng=rng)
-    starts, pairs = design.starts, []
+    independent = design.multiply(float(growth.factors.totals[0]))
+    standing_out = keep_directions(noisy - design.centre_blocks(independent), noise.variance, design.sizes)
+    starts, pairs, shared = design.starts, list[Pair](), list[Reals]()
     for ends in growth.unmeasured():
-        rows, columns = (slice(starts[end], starts[end + 1]) for end in ends)
+        block = tuple(slice(starts[end], starts[end + 1]) for end in ends)
         model = add_groups(growth.factors.joint(ends)[0], *(design.groups[end] for end in ends))
-        values = noisy[rows, columns] + model - centre(model)
+        values = noisy[block] + model - centre(model)
         pairs.append(Pair(first=ends[0], second=ends[1], values=values, variance=noise.variance))
-    return pairs
+        shared.append(independent[block] + standing_out[block])
+    return pairs, shared
 
 
 def add_products(binned: Binned, design: PairDesign) -> Integers:

@@ -34,12 +34,13 @@ LEAST_SIGNAL = 100  # records over the noise of a cell: below, extra pairs are c
 LEAST_SIGNAL_FEW_ATTRIBUTES = 150  # below, hardly a probe says that it pays, and extra pairs need what a probe costs
 MOST_UNITS = 4  # units of the noise of a pair's table: the probe takes no pair for farther off
 PAYS, PAYS_BESIDE_EXTRAS = 1.4, 3.2  # units; and for the part of the pairs that extra ones would be
-PAYS_AT_ONCE, PAYS_AT_ONCE_BESIDE_EXTRAS = 0.5, 2.0  # where one matrix measures all pairs
+PAYS_AT_ONCE, PAYS_AT_ONCE_BESIDE_EXTRAS = 0.3, 2.0  # where one matrix measures all pairs
 MANY_EXTRAS = 0.3  # of the pairs: with so many, a few attributes
 PAYS_FEW_ATTRIBUTES, PAYS_FEW_NOISY = 2.5, 3.3  # units; with less than CLEAR_SIGNAL the latter
 CLEAR_SIGNAL = 600  # records over the noise of a cell of one of the pairs
 PROBED_PAIRS = 50
 PROBE_SHARE = Fraction(1, 200)  # of the amount
+PROBE_SHARE_AT_ONCE = Fraction(1, 100)  # where one matrix may measure all pairs: it pays where records are fewer
 RECORDS = 60_000  # drawn from the forest and weighted
 SWEEPS, LATE_SWEEPS = 12, 5  # of the estimate, and of a replicate, which starts from it
 ROUNDS = 150  # of the hidden classes
@@ -288,6 +289,7 @@ class RakedPairs:
     bins: Codes
     drawn: int
     widths: tuple[int, ...]
+    shared: tuple[Reals, ...] = ()  # what all pairs together say about each, where they were measured at once
     _places: dict[Ends, Codes] = field(default_factory=dict, repr=False)  # see `_cells`
 
     @classmethod
@@ -299,6 +301,7 @@ class RakedPairs:
         groups: Sequence[Codes],
         waves: Sequence[Waves],
         *,
+        shared: Sequence[Reals] = (),
         rng: Rng,
     ) -> RakedPairs:
         """Fit the hidden classes, and draw the records that will be weighted."""
@@ -317,6 +320,7 @@ class RakedPairs:
             bins=np.concatenate([own, classes.draw(RECORDS - size, rng=rng)]),
             drawn=len(own),
             widths=widths,
+            shared=tuple(shared),
         )
 
     def fit(self, factors: Factors, *, start: RakedFit | None = None, noisy: Sequence[Reals] | None = None) -> RakedFit:
@@ -336,7 +340,7 @@ class RakedPairs:
         plain[: self.drawn] = rake(begun, own[: len(ones)], total, sweeps=last, step=1.0)
         trees = [self._add_groups(pair, factors) for pair in self.pairs]
         tables = start.tables if start is not None else tuple(
-            self._expect(pair, tree, total) for pair, tree in zip(self.pairs, trees, strict=True)
+            self._expect(place, tree, total) for place, tree in enumerate(trees)
         )  # fmt: skip
         expected = noisy if noisy is not None else [one.table for one in tables]
         targets = [(self._cells(pair.ends), table.ravel()) for pair, table in zip(self.pairs, expected, strict=True)]
@@ -378,11 +382,13 @@ class RakedPairs:
             spread[min(pair.ends), max(pair.ends)] = bins if pair.first < pair.second else bins.T
         return spread
 
-    def _expect(self, pair: Pair, tree: Reals, total: float) -> Shrunk:
-        """The table of a pair, pulled from what was measured towards the classes or the tree, whichever is nearer."""
+    def _expect(self, place: int, tree: Reals, total: float) -> Shrunk:
+        """The table of a pair, pulled from what was measured towards what is nearest: tree, classes, all pairs."""
+        pair = self.pairs[place]
         hidden = total * add_groups(self.classes.table(pair.ends), *(self.groups[end] for end in pair.ends))
-        nearer = min((tree, hidden), key=lambda table: float(((pair.values - table) ** 2).sum()))
-        return shrink(pair, nearer, (self.waves[pair.first], self.waves[pair.second]))
+        models = (tree, hidden, *self.shared[place : place + 1])
+        nearest = min(models, key=lambda table: float(((pair.values - table) ** 2).sum()))
+        return shrink(pair, nearest, (self.waves[pair.first], self.waves[pair.second]))
 
     def _fine_cells(self, ends: Ends) -> Codes:
         cells: Codes = self.bins[:, ends[0]] * self.widths[ends[1]] + self.bins[:, ends[1]]
