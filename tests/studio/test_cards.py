@@ -161,3 +161,12 @@ def test_a_missing_value_has_a_name_beside_the_sizes_of_answers() -> None:
 
     assert sizes is not None
     assert [size.label for size in sizes.sizes] == ["F", "M", "(missing)"]
+
+
+def test_a_column_without_a_card_is_named_with_the_reason(tmp_path: Path) -> None:
+    rows = "".join(f"{['Anna', 'Ben', 'Chidi', 'Eva'][row % 4]} Smith,{row % 3}\n" for row in range(300))
+    (tmp_path / "people.csv").write_text(f"name,visits\n{rows}")
+    cards = read_draft(propose_schema(str(tmp_path / "people.csv"), name="people").toml)
+
+    assert [card.name for card in cards.cards] == ["visits"]
+    assert [note[:21] for note in cards.notes] == ["name is left out, and"]

@@ -168,7 +168,7 @@ def read_draft(toml: str) -> Cards:
         unit=read.get("unit", {"kind": "row"}),
         cards=cards,
         impossible=read.get("impossible", []),
-        notes=[line.removeprefix("# ") for line in head if line.startswith("# ")][2:],
+        notes=[*[line.removeprefix("# ") for line in head if line.startswith("# ")][2:], *_find_left_out(toml)],
         questions=questions,
         is_unit_confirmed=is_confirmed,
     )
@@ -184,6 +184,17 @@ def _find_comments(toml: str) -> list[list[str]]:
                 first -= 1
             found.append([line.removeprefix("# ") for line in lines[first:at]])
     return found
+
+
+def _find_left_out(toml: str) -> list[str]:
+    """Find the comments that stand alone below the head: which columns have no card, and why.
+
+    >>> _find_left_out('[sudare]\\n\\n# name is left out\\n\\n# rounded\\n[[attribute]]\\n')
+    ['name is left out']
+    """
+    lines = toml.partition("[sudare]")[2].splitlines()
+    alone = (line for before, line, after in zip(lines, lines[1:], lines[2:], strict=False) if not before + after)
+    return [line.removeprefix("# ") for line in alone if line.startswith("# ") and not line.startswith("# ?")]
 
 
 def _find_subject(toml: str, question: OpenQuestion, names: Sequence[str]) -> str:
