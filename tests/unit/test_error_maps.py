@@ -153,3 +153,11 @@ def test_a_map_is_shown_whole_where_no_cell_or_cells_all_over_exceed_their_error
     shapes = [images(draw(people, [30.0] * 64))[0].shape for people in ([4] * 64, [500] * 64)]
 
     assert shapes == [(8, 8, 3), (8, 8, 3)]
+
+
+def test_the_lightest_of_few_classes_is_seen_beside_the_ground() -> None:
+    """Of points nearly all cells hold 1 or 2 people: the first colour of the ramp is as light as the ground."""
+    one, two, many = (ClassColours.choose(np.array(values), RAMP).colours[0] for values in ([2], [1, 2], [1, 10**6]))
+
+    assert int(one.sum()) < int(many.sum()) - 150
+    assert int(two.sum()) < int(many.sum()) - 100

@@ -33,6 +33,7 @@ ERROR_RAMP = ((254, 240, 217), (253, 204, 138), (252, 141, 89), (215, 48, 31), (
 PER_CENTS = (0, 5, 10, 25, 50, 100)  # classes of the error
 LEAST_SHOWN = 1e-9  # an error of 0 has the first colour; where 0 is published there is no share of it
 MOST_CLASSES = 7  # colours that a reader still tells apart
+SPANS = {1: (0.55, 0.55), 2: (0.35, 0.75), 3: (0.2, 0.9)}  # of the ramp, where classes are few: the first is seen too
 SWATCH = 46  # units of a colour in the legend, where its labels are short
 DIGIT = 6.5  # units that a digit of the legend takes, in the widest of the usual fonts
 MOST_NAMES = 200  # areas that a name is tried on; more have no room in a picture of this size
@@ -107,7 +108,8 @@ class ClassColours:
 
     def __init__(self, bounds: Sequence[float], ramp: Sequence[tuple[int, int, int]]) -> None:
         self.bounds = tuple(bounds)
-        place = np.linspace(0, len(ramp) - 1, max(2, len(self.bounds)))
+        first, last = SPANS.get(len(self.bounds), (0.0, 1.0))
+        place = np.linspace(first, last, max(2, len(self.bounds))) * (len(ramp) - 1)
         table = np.array(ramp, dtype=np.float64)
         low = np.minimum(place.astype(np.int64), len(ramp) - 2)
         part = (place - low)[:, None]

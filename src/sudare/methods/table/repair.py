@@ -429,12 +429,19 @@ def _find_group(measured: MeasuredTable, layout: SquareLayout, level: int) -> in
 def _round_to_few(point: Reals, totals: Reals, ties: Reals, is_open: Booleans, *, group: int) -> Integers:
     """Round cells that were not measured to groups of people, so that fewer are published; the rest joins the largest.
 
-    >>> even, ties = np.full((1, 4), 1.75), np.array([[0.1, 0.4, 0.3, 0.2]])
+    Which cells get a group is drawn, by what they should hold (Efraimidis, Spirakis 2006): the largest of squares would
+    lie on a lattice, since the densities between squares fall the same way in neighbouring ones. `ties` are uniform in
+    [0.5, 1.5).
+
+    >>> even, ties = np.full((1, 4), 1.75), np.array([[0.6, 0.9, 0.8, 0.7]])
     >>> _round_to_few(even, np.array([7.0]), ties, np.ones((1, 4), dtype=bool), group=3).tolist()
     [[0, 4, 3, 0]]
     """
     groups = np.floor(totals / group)
-    whole = round_rows(point * (groups / np.maximum(totals, 1.0))[:, None], groups, ties, is_open) * group
+    wanted = point * (groups / np.maximum(totals, 1.0))[:, None]
+    sure = np.floor(wanted + 1e-9)
+    drawn = np.maximum(ties - 0.5, 1e-12) ** (1 / np.clip(wanted - sure, 1e-9, 1.0))
+    whole = round_rows(sure + 0.999 * drawn, groups, ties, is_open) * group
     largest = np.where(is_open, whole + ties, -1.0).argmax(axis=1)
     whole[np.arange(len(whole)), largest] += (totals - groups * group).astype(np.int64)
     return whole
