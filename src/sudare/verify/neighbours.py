@@ -122,7 +122,7 @@ def make_wide_schema(unit: Unit) -> Schema:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crowd:
+class CrowdedTables:
     """Crowded tables over a schema of their own, on which methods take steps that they seldom take on others."""
 
     make_schema: Callable[[Unit], Schema]
@@ -130,8 +130,8 @@ class Crowd:
     is_far: bool = False
 
 
-FINE = Crowd(make_schema=make_fine_schema, shapes=CROWDED)
-WIDE = Crowd(make_schema=make_wide_schema, shapes=FEW_HEAVY, is_far=True)
+FINE = CrowdedTables(make_schema=make_fine_schema, shapes=CROWDED)
+WIDE = CrowdedTables(make_schema=make_wide_schema, shapes=FEW_HEAVY, is_far=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ from sudare.verify.neighbours import (
     SHAPES,
     UNITS,
     WIDE,
-    Crowd,
+    CrowdedTables,
     Dice,
     TablePair,
     make_area_schema,
@@ -136,7 +136,7 @@ def replay_method(
             yield trial.run(pairs, seed, huge=HUGE_PAIRS * (schema is None), crowds=_list_crowds(schema, unit))
 
 
-def _list_crowds(schema: Schema | None, unit: Unit, *, wide: Sequence[Unit] = ()) -> list[Crowd]:
+def _list_crowds(schema: Schema | None, unit: Unit, *, wide: Sequence[Unit] = ()) -> list[CrowdedTables]:
     """Choose crowded tables, of which a pair each is tried at the largest amount: those for views take seconds.
 
     Rows with long bins, which views cut; and for the units of `wide` nine attributes, of which views measure all pairs
@@ -192,7 +192,7 @@ class _Trial:
     choices: Mapping[str, str]
     currency: str
 
-    def run(self, pairs: int, seed: int, *, huge: int = 0, crowds: Sequence[Crowd] = ()) -> ReplayResult:
+    def run(self, pairs: int, seed: int, *, huge: int = 0, crowds: Sequence[CrowdedTables] = ()) -> ReplayResult:
         """Try pairs until one breaks the promise."""
         dice = Dice(seed)
         worst, tried, currency, name = Fraction(0), 0, self.currency, ""
