@@ -15,10 +15,11 @@ from sudare.methods.kanon.lattice_picture import DrawnNode, draw_nodes
 from sudare.releases import Coded
 from sudare.releases.columns import read_codes, read_numbers
 from sudare.report.chart import draw_chart, write_chart
+from sudare.report.frames import describe_schema_size
 from sudare.report.page import render_page
 from sudare.report.shapes import Listing, Marginal, Section
 from sudare.report.svg import draw_bars, draw_columns, draw_heat_map, draw_lines
-from sudare.schema import Attribute, NumberBins, TableHierarchy, Values
+from sudare.schema import Attribute, NumberBins, Schema, TableHierarchy, Unit, Values
 from sudare.text import languages
 from tests.unit.kanon_tables import halving
 
@@ -183,3 +184,11 @@ def test_one_interval_that_may_be_anything_does_not_make_the_others_of_a_chart_t
     assert lines[-1] == "▸ the interval goes on beyond the scale"
     assert "goes on beyond" in drawn
     assert "▸" not in "".join(write_chart(AnswerTable(("name", "income"), rows[:2], 0.95, ())))
+
+
+def test_a_page_tells_how_many_cells_there_are_however_many() -> None:
+    columns = tuple(Attribute(name=f"c{number}", domain=NumberBins.of_width(0, 100, 1)) for number in range(200))
+
+    facts = describe_schema_size(Schema(name="t", unit=Unit(), attributes=columns))
+
+    assert [str(value) for _, value in facts] == ["200", "1.00 × 10^400"]

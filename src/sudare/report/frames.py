@@ -16,6 +16,7 @@ from sudare.report.shapes import Listing, Marginal, Picture, Section, TruthCompa
 from sudare.report.svg import draw_marginal, escape, write_legend
 from sudare.schema import Attribute, MeshCells, Schema
 from sudare.schema.arrays import Codes, Integers, Reals
+from sudare.schema.raw import write_size
 from sudare.text import Words, text
 
 NamedMap = tuple[Words, Codes, Integers]
@@ -55,7 +56,7 @@ def describe_schema_size(schema: Schema) -> list[tuple[Words, Words]]:
     """Tell the number of attributes and of cells, for the top of a page."""
     return [
         (text("attributes"), str(len(schema.names))),
-        (text("cells of the complete table"), f"{schema.size:,}" if schema.size < 10**12 else f"{schema.size:.2e}"),
+        (text("cells of the complete table"), f"{schema.size:,}" if schema.size < 10**12 else write_size(schema.size)),
     ]
 
 
