@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from sudare.asking.protocol import AxisWeight, ShiftedSum
 from sudare.counts import Counts
 from sudare.methods.view import View, open_view
 from sudare.methods.view.exam import widen_model
+from sudare.methods.view.fit import Pair
 from sudare.methods.view.leaves import LEAST_HEAP, LeafAxis, LeafWeights
 from sudare.methods.view.prepared_axis import TREND, prepare_rows
 from sudare.methods.view.tables import TableView
+from sudare.methods.view.uncertainty import ERROR_WITHOUT_PAIRS, SAMPLING_VARIANCE, model_error
 from sudare.noise import SeededRng
 from sudare.schema import Attribute, NumberBins, Schema, Values
 from sudare.testing import Tabled
@@ -345,3 +348,28 @@ def test_no_exam_narrows_what_chance_alone_makes_of_a_pair_that_was_not_measured
     assert widen_model(4.0, 100.0, 0.5, 60.0) == pytest.approx(60.0)
     assert widen_model(4.0, 100.0, 2.0, 60.0) == widen_model(4.0, 100.0, 2.0)
     assert widen_model(4.0, 100.0, 0.5, 400.0) == pytest.approx(100.0)  # nor are intervals widened by it
+
+
+def _look_at_pairs(number: int, deviation: float, *, is_blind: bool = False) -> float:
+    """`model_error` of so many 4 x 4 tables of 10,000 records each, which are off by noise alone."""
+    generator = np.random.default_rng(4)
+    expected = np.full((4, 4), 625.0)
+    pairs = tuple(
+        Pair(first=place, second=place + 1, values=expected + generator.normal(0, 0.9 * deviation, (4, 4)),
+             variance=deviation**2, last=True) for place in range(number)
+    )  # fmt: skip
+    earlier = SimpleNamespace(totals=np.array([10_000.0]), joint=lambda _: expected[None])
+    drawn = SimpleNamespace(measured=SimpleNamespace(pairs=pairs), earlier=earlier, knows_all_pairs=False,
+                            is_blind=is_blind)  # fmt: skip
+    return model_error(drawn, rng=SeededRng(3))  # type: ignore[arg-type]
+
+
+def test_pairs_whose_noise_hides_how_far_they_are_off_tell_no_independence() -> None:
+    """Their mean was below 0, and chance alone was supposed: 80 to 87 of 100 intervals of such a view held."""
+    chance, blind = SAMPLING_VARIANCE * 10_000, (ERROR_WITHOUT_PAIRS * 10_000) ** 2
+
+    assert 10 * chance < _look_at_pairs(12, 150.0) < blind
+    assert _look_at_pairs(12, 2_000.0) == blind  # more is not supposed where nothing is told
+    assert _look_at_pairs(12, 1.0) == chance  # told: independent
+    assert _look_at_pairs(1, 150.0) == chance
+    assert _look_at_pairs(12, 150.0, is_blind=True) == blind

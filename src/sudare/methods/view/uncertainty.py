@@ -245,8 +245,9 @@ def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
     Its root over the records is how strongly attributes are correlated beyond what the model knows. For random
     rectangles of the extra pairs: how far their noisy count was from what the forest said before it knew them, less the
     noise. Those pairs were chosen because the model explained them worst, so UNJUDGED_PAIRS of it is taken. It is at
-    least SAMPLING_VARIANCE times the number of records. Where hardly a pair was looked at, nothing private tells how
-    dependent attributes are, and at least ERROR_WITHOUT_PAIRS is supposed.
+    least SAMPLING_VARIANCE times the number of records. A mean below its own standard error is not told apart from
+    none, and may be that large; that attributes depend on each other more than ERROR_WITHOUT_PAIRS is not supposed for
+    it. Where hardly a pair was looked at, nothing private tells how dependent they are, and at least that is supposed.
     """
     if drawn.knows_all_pairs:  # what is left the exam tells
         return SAMPLING_VARIANCE * float(drawn.factors.totals[0])
@@ -255,10 +256,19 @@ def model_error(drawn: FittedModel, *, rng: Rng, rectangles: int = 60) -> float:
     excesses = []
     for pair in judged:
         expected = drawn.earlier.joint(pair.ends)[0]
-        excesses += [_excess(pair, expected, total, rng) for _ in range(rectangles)]
-    kept = [excess for excess in excesses if excess is not None]
-    least = (ERROR_WITHOUT_PAIRS * total) ** 2 if drawn.is_blind else SAMPLING_VARIANCE * total
-    return max(least, UNJUDGED_PAIRS * float(np.mean(kept))) if kept else least
+        every = [_excess(pair, expected, total, rng) for _ in range(rectangles)]
+        excesses.append([excess for excess in every if excess is not None])
+    blind = (ERROR_WITHOUT_PAIRS * total) ** 2
+    least = blind if drawn.is_blind else SAMPLING_VARIANCE * total
+    kept = [excess for each in excesses for excess in each]
+    unsure = min(blind, UNJUDGED_PAIRS * _find_standard_error([each for each in excesses if each]))
+    return max(least, unsure, UNJUDGED_PAIRS * float(np.mean(kept))) if kept else least
+
+
+def _find_standard_error(excesses: list[list[float]]) -> float:
+    """Of the mean over pairs, whose rectangles share their noise; 0 for a single pair, which tells none."""
+    means = [float(np.mean(each)) for each in excesses]
+    return float(np.std(means, ddof=1)) / math.sqrt(len(means)) if len(means) > 1 else 0.0
 
 
 def faint_noise(drawn: FittedModel, place: int, share: Reals) -> Reals:
