@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sudare.asking.protocol import AxisWeight, ShiftedSum
+from sudare.asking.protocol import AxisWeight, Moments, ShiftedSum
 from sudare.counts import Counts
 from sudare.methods.view import View, open_view
 from sudare.methods.view.exam import widen_model
@@ -262,6 +262,11 @@ def test_sums_of_numbers_allow_for_trends_that_boxes_see_in_part(stored: TableVi
     assert box.doubted == box.spread
 
 
+def _list_numbers(moments: Moments) -> list[float]:
+    """All figures of an estimate, without one that has no figure beside it in the files."""
+    return [number for number in dataclasses.astuple(moments) if number is not None]
+
+
 def test_numbers_less_their_mean_have_the_errors_that_they_would_have_by_themselves(stored: TableView) -> None:
     axis, group = stored.axes[0], AxisWeight.exactly(np.array([1.0, 0.0]))
     middle, width = np.zeros(axis.size), np.zeros(axis.size)
@@ -278,7 +283,7 @@ def test_numbers_less_their_mean_have_the_errors_that_they_would_have_by_themsel
         (slow,) = stored.moments_of_all([[{0: plain, 1: group}]])
         assert quick is not None
 
-        assert dataclasses.astuple(quick) == pytest.approx(dataclasses.astuple(slow), rel=1e-9, abs=1e-9)
+        assert _list_numbers(quick) == pytest.approx(_list_numbers(slow), rel=1e-9, abs=1e-9)
         assert quick.noise + quick.inside < summed.noise + summed.inside
 
 
@@ -291,7 +296,7 @@ def test_a_count_is_the_same_after_a_sum_over_the_same_records_as_before_it(stor
     again.moments([{0: numbers, 1: group}])
     after = again.moments([{1: group}])
 
-    assert dataclasses.astuple(after) == pytest.approx(dataclasses.astuple(before), rel=1e-9)
+    assert _list_numbers(after) == pytest.approx(_list_numbers(before), rel=1e-9)
 
 
 def test_a_share_of_few_records_lies_between_nothing_and_all_and_a_shifted_one_need_not() -> None:
