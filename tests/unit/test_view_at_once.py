@@ -126,10 +126,10 @@ def test_a_matrix_pays_with_fewer_records_than_tables() -> None:
 
 
 def test_shares_for_all_pairs_are_taken_where_one_matrix_would_do() -> None:
-    assert choose_split_for_all_pairs(PURE, Fraction(1), 20_000.0, 15) == SPLIT_WHEN_ALL_PAIRS_AT_ONCE
-    assert choose_split_for_all_pairs(PURE, Fraction(1), 2_000.0, 15) is None
-    assert choose_split_for_all_pairs(PURE, Fraction(1), 20_000.0, 8) is None
-    assert choose_split_for_all_pairs(RHO, Fraction(1), 1e9, 15) == SPLIT_WHEN_ALL_PAIRS_MAY_PAY
+    assert choose_split_for_all_pairs(PURE, Fraction(1), 20_000.0, [20] * 15) == SPLIT_WHEN_ALL_PAIRS_AT_ONCE
+    assert choose_split_for_all_pairs(PURE, Fraction(1), 2_000.0, [20] * 15) is None
+    assert choose_split_for_all_pairs(PURE, Fraction(1), 20_000.0, [20] * 8) is None
+    assert choose_split_for_all_pairs(RHO, Fraction(1), 1e9, [20] * 15) == SPLIT_WHEN_ALL_PAIRS_MAY_PAY
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------

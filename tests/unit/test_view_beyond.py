@@ -266,8 +266,8 @@ def test_no_probe_is_paid_where_extra_pairs_are_all_that_remain_or_noise_would_h
 def test_few_attributes_keep_the_shares_of_pairs_however_many_records_there_are() -> None:
     budget = plan(Guarantee(epsilon=Fraction(1), neighbours="add-remove", unit=Unit()))
 
-    assert choose_split_for_all_pairs(budget, Fraction(1), 1e9, 4) is None
-    assert choose_split_for_all_pairs(budget, Fraction(1), 1e9, 5) == SPLIT_WHEN_ALL_PAIRS_MAY_PAY
+    assert choose_split_for_all_pairs(budget, Fraction(1), 1e9, [20] * 4) is None
+    assert choose_split_for_all_pairs(budget, Fraction(1), 1e9, [20] * 5) == SPLIT_WHEN_ALL_PAIRS_MAY_PAY
 
 
 @pytest.mark.parametrize(("is_listed", "is_last_apart"), [(True, False), (False, False), (False, True)])

@@ -50,7 +50,6 @@ LEAST_SIGNAL_BEYOND = 800  # records over the noise of a cell of theirs, from wh
 # benchmarks/view_pairs.py and the sets of papers/kato_view.
 FEWEST_GROUPS = 3  # of the bins of an attribute
 LEAST_SIGNAL_AT_ONCE = 40  # records over the noise of a cell
-LEAST_SIGNAL_TO_SPLIT_AT_ONCE = 60  # the same, from which on shares are made for it: lists have more groups than these
 LEAST_ATTRIBUTES_AT_ONCE = 9  # with fewer, extra pairs are most of them
 EXTRAS_IF_CLEAR = Fraction(3, 2)  # of the forest's pairs: where groups of attributes depend on each other, more are off
 MOST_PAIRS_BEYOND = 5_000
@@ -260,7 +259,7 @@ def split_budget(
     that D tables divide keeps the weight that pure epsilon gave each of them.
     """
     left = budget.amount - (budget.total_part or 0) - reserved
-    all_pairs = choose_split_for_all_pairs(budget, left, records, count_usual(sizes))
+    all_pairs = choose_split_for_all_pairs(budget, left, records, sizes)
     if not budget.is_concentrated:
         return split_epsilon(method, left, records=records, sizes=sizes, all_pairs=all_pairs)
     strength = Fraction(budget.strength(count_tables(method, len(sizes)))).limit_denominator(10**6)
@@ -273,19 +272,23 @@ def split_budget(
     return replace(pure, ones=ones, choices=choices, forest=forest, extras=extras)
 
 
-def choose_split_for_all_pairs(budget: ViewBudget, amount: Fraction, records: float, attributes: int) -> Split | None:
+def choose_split_for_all_pairs(
+    budget: ViewBudget, amount: Fraction, records: float, sizes: Sequence[int]
+) -> Split | None:
     """The shares, if all pairs beyond a forest could be measured well with ALL_PAIRS_SHARE, by public numbers.
 
     With up to four attributes the extra pairs are all there are, so nothing is left for such a round. Under pure
-    epsilon the pairs of many attributes may be measured at once, as one matrix: here with FEWEST_GROUPS groups each.
+    epsilon the pairs of many attributes may be measured at once, as one matrix: here with as many groups as values
+    without order would have at least, so that shares are made for it only if it can be measured whatever they are.
     """
+    attributes = count_usual(sizes)
     pairs = (attributes - 1) * (attributes - 2) // 2
     if not attributes - 1 < pairs <= MOST_PAIRS_BEYOND or amount <= 0:
         return None
     part = amount * ALL_PAIRS_SHARE
     if attributes >= LEAST_ATTRIBUTES_AT_ONCE and not budget.is_concentrated:
-        noise = MatrixNoise(sizes=(FEWEST_GROUPS,) * attributes, epsilon=part)
-        if records >= LEAST_SIGNAL_TO_SPLIT_AT_ONCE * math.sqrt(noise.variance):
+        noise = MatrixNoise(sizes=tuple(min(size, 2 * FEWEST_GROUPS) for size in sizes), epsilon=part)
+        if records >= LEAST_SIGNAL_AT_ONCE * math.sqrt(noise.variance):
             return SPLIT_WHEN_ALL_PAIRS_AT_ONCE
     has_signal = records / budget.deviation(part, pairs) >= LEAST_SIGNAL_BEYOND
     return SPLIT_WHEN_ALL_PAIRS_MAY_PAY if has_signal else None

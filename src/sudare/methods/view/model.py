@@ -352,7 +352,7 @@ def _look_beyond(
     margins = [
         GroupedMargin(
             mass=growth.factors.of([place])[0],
-            is_ordered=not isinstance(one.attribute.domain, Values),
+            is_ordered=one.attribute.is_ordered or not isinstance(one.attribute.domain, Values),
             is_last_apart=is_missing_apart(one.attribute, bins),
         )
         for place, (one, bins) in enumerate(zip(table.cells, growth.measured.bins, strict=True))
