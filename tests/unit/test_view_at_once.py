@@ -15,14 +15,16 @@ from sudare.counts import Counts
 from sudare.methods.view import View, open_view
 from sudare.methods.view import design as design_module
 from sudare.methods.view.budget import (
+    LEAST_SIGNAL_AT_ONCE,
     SPLIT_WHEN_ALL_PAIRS_AT_ONCE,
     SPLIT_WHEN_ALL_PAIRS_MAY_PAY,
     choose_split_for_all_pairs,
     plan,
+    split_epsilon,
 )
 from sudare.methods.view.design import GroupedMargin, design_matrix, design_pairs, design_tables
 from sudare.methods.view.model import Binned, FittedModel, add_products
-from sudare.methods.view.residual import centre, does_pay, passes_gate
+from sudare.methods.view.residual import PROBE_SHARE_AT_ONCE, centre, does_pay, passes_gate
 from sudare.noise import SeededRng
 from sudare.testing import Tabled
 from sudare.testing.subject import schema_of
@@ -130,6 +132,24 @@ def test_shares_for_all_pairs_are_taken_where_one_matrix_would_do() -> None:
     assert choose_split_for_all_pairs(PURE, Fraction(1), 2_000.0, [20] * 15) is None
     assert choose_split_for_all_pairs(PURE, Fraction(1), 20_000.0, [20] * 8) is None
     assert choose_split_for_all_pairs(RHO, Fraction(1), 1e9, [20] * 15) == SPLIT_WHEN_ALL_PAIRS_MAY_PAY
+
+
+@pytest.mark.parametrize("size", [2, 4, 20])
+@pytest.mark.parametrize("attributes", [9, 15, 40])
+def test_where_shares_are_made_for_a_matrix_the_gate_lets_it_pass(attributes: int, size: int) -> None:
+    """Made and then refused, they would leave the forest and its extra pairs with too little."""
+    records = 10.0
+    while choose_split_for_all_pairs(PURE, Fraction(1), records, [size] * attributes) is None:
+        records *= 1.02
+    shares = split_epsilon(
+        "model", Fraction(1), records=1e9, sizes=[size] * attributes, all_pairs=SPLIT_WHEN_ALL_PAIRS_AT_ONCE
+    )
+    part = shares.extras + shares.choices * shares.more / (shares.picks + shares.more) - PROBE_SHARE_AT_ONCE
+    margin = GroupedMargin(mass=np.ones(size), is_ordered=False, is_last_apart=False)
+    design = design_matrix([margin] * attributes, part, records=records)
+
+    assert design is not None
+    assert records / design.deviation >= LEAST_SIGNAL_AT_ONCE
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ SPLIT_WHEN_ALL_PAIRS_MAY_PAY: Split = (
 SPLIT_WHEN_ALL_PAIRS_AT_ONCE: Split = (5400, 800, 2000, 1800)  # one matrix needs less than a table for every pair
 MANY_ATTRIBUTES = 16  # with more than these
 ALL_PAIRS_SHARE = Fraction(1, 4)  # about what all pairs beyond the forest share
+LEAST_SHARE_AT_ONCE = Fraction(1, 5)  # the same with SPLIT_WHEN_ALL_PAIRS_AT_ONCE, at least
 LEAST_SIGNAL_BEYOND = 800  # records over the noise of a cell of theirs, from which on choices take less
 # For all pairs measured at once as one matrix. Chosen, as the shares for all pairs, on the made-up tables TUNED of
 # benchmarks/view_pairs.py and the sets of papers/kato_view.
@@ -287,7 +288,8 @@ def choose_split_for_all_pairs(
         return None
     part = amount * ALL_PAIRS_SHARE
     if attributes >= LEAST_ATTRIBUTES_AT_ONCE and not budget.is_concentrated:
-        noise = MatrixNoise(sizes=tuple(min(size, 2 * FEWEST_GROUPS) for size in sizes), epsilon=part)
+        groups = tuple(min(size, 2 * FEWEST_GROUPS) for size in sizes)
+        noise = MatrixNoise(sizes=groups, epsilon=amount * LEAST_SHARE_AT_ONCE)
         if records >= LEAST_SIGNAL_AT_ONCE * math.sqrt(noise.variance):
             return SPLIT_WHEN_ALL_PAIRS_AT_ONCE
     has_signal = records / budget.deviation(part, pairs) >= LEAST_SIGNAL_BEYOND
