@@ -232,3 +232,10 @@ def _miss(counts: Counts, seed: int) -> float:
     true = np.array([counts.values[rows].sum() for rows in held])
     release = View(epsilon=1, neighbours="add-remove").publish(Tabled(counts), rng=SeededRng(seed))
     return float(np.sqrt(np.mean((open_view(release).ranges(lows, highs) - true) ** 2)))
+
+
+@pytest.mark.parametrize(("rows", "told"), [(2_000, False), (20_000, True)])
+def test_the_preview_says_where_all_pairs_may_be_measured(rows: int, told: bool) -> None:
+    preview = View(epsilon=1, neighbours="add-remove").preview(dense(12, 10).schema, rows=rows)
+
+    assert any("all of them are measured" in str(line) for line in preview.lines()) == told

@@ -76,6 +76,7 @@ class ViewPreview(ShownPreview):
     measures_pairs: bool | None = None
     bins: int | None = None
     pairs: int | None = None  # that can be measured at most, unless attributes turn out to depend densely
+    may_measure_all: bool = False  # if they do
 
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
@@ -105,15 +106,15 @@ class ViewPreview(ShownPreview):
         possible = math.comb(self.attributes, 2)
         if self.pairs is None or self.pairs >= possible:
             return []
-        return [
-            text(
-                "about {pairs} of the {possible} pairs of attributes can be measured at this budget, those that stand"
-                " out most; what is said about the others follows from chains of measured pairs or, without any, from"
-                " independence, and answers say so",
-                pairs=self.pairs,
-                possible=possible,
-            )
-        ]
+        found = text(
+            "about {pairs} of the {possible} pairs of attributes can be measured at this budget, those that stand"
+            " out most; what is said about the others follows from chains of measured pairs or, without any, from"
+            " independence, and answers say so",
+            pairs=self.pairs,
+            possible=possible,
+        )
+        more = text("where most pairs turn out to depend on each other, all of them are measured instead")
+        return [found, more] if self.may_measure_all else [found]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for a certificate or a program."""
@@ -157,6 +158,7 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
         measures_pairs=bool(shares.forest),
         bins=bins_wanted(float(rows), budget.strength(count_tables(algorithm, len(varying))), len(varying)),
         pairs=shares.picks + shares.more,
+        may_measure_all=shares.more > 0,
     )
 
 
