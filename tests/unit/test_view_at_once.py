@@ -131,6 +131,8 @@ def test_shares_for_all_pairs_are_taken_where_one_matrix_would_do() -> None:
     assert choose_split_for_all_pairs(PURE, Fraction(1), 20_000.0, [20] * 15) == SPLIT_WHEN_ALL_PAIRS_AT_ONCE
     assert choose_split_for_all_pairs(PURE, Fraction(1), 2_000.0, [20] * 15) is None
     assert choose_split_for_all_pairs(PURE, Fraction(1), 20_000.0, [20] * 8) is None
+    assert choose_split_for_all_pairs(PURE, Fraction(1), 1e6, [4] * 90) == SPLIT_WHEN_ALL_PAIRS_AT_ONCE
+    assert choose_split_for_all_pairs(PURE, Fraction(1), 1e6, [20] * 90) is None  # too many groups for one matrix
     assert choose_split_for_all_pairs(RHO, Fraction(1), 1e9, [20] * 15) == SPLIT_WHEN_ALL_PAIRS_MAY_PAY
 
 

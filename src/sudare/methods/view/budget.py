@@ -36,12 +36,8 @@ TEN_THOUSAND = 10_000
 SPLIT_WHEN_PAIRS_BEGIN_TO_PAY: Split = (6000, 800, 1800, 1400)
 SPLIT_WHEN_PAIRS_PAY: Split = (3900, 1200, 2400, 2400)
 SPLIT_FOR_MANY_ATTRIBUTES: Split = (5500, 1000, 1750, 1750)  # so that every attribute is still known by itself
-SPLIT_WHEN_ALL_PAIRS_MAY_PAY: Split = (
-    5000,
-    600,
-    2200,
-    2200,
-)  # choices are clear; extra pairs no longer tell of single values
+# Where all pairs may pay choices are clear, and extra pairs no longer tell of single values.
+SPLIT_WHEN_ALL_PAIRS_MAY_PAY: Split = (5000, 600, 2200, 2200)
 SPLIT_WHEN_ALL_PAIRS_AT_ONCE: Split = (5400, 800, 2000, 1800)  # one matrix needs less than a table for every pair
 MANY_ATTRIBUTES = 16  # with more than these
 ALL_PAIRS_SHARE = Fraction(1, 4)  # about what all pairs beyond the forest share
@@ -50,6 +46,7 @@ LEAST_SIGNAL_BEYOND = 800  # records over the noise of a cell of theirs, from wh
 # For all pairs measured at once as one matrix. Chosen, as the shares for all pairs, on the made-up tables TUNED of
 # benchmarks/view_pairs.py and the sets of papers/kato_view.
 FEWEST_GROUPS = 3  # of the bins of an attribute
+MOST_CONTRASTS = 400  # of all attributes together: the time of the noise grows with the cube
 LEAST_SIGNAL_AT_ONCE = 40  # records over the noise of a cell
 LEAST_ATTRIBUTES_AT_ONCE = 9  # with fewer, extra pairs are most of them
 EXTRAS_IF_CLEAR = Fraction(3, 2)  # of the forest's pairs: where groups of attributes depend on each other, more are off
@@ -290,7 +287,7 @@ def choose_split_for_all_pairs(
     if attributes >= LEAST_ATTRIBUTES_AT_ONCE and not budget.is_concentrated:
         groups = tuple(min(size, 2 * FEWEST_GROUPS) for size in sizes)
         noise = MatrixNoise(sizes=groups, epsilon=amount * LEAST_SHARE_AT_ONCE)
-        if records >= LEAST_SIGNAL_AT_ONCE * math.sqrt(noise.variance):
+        if noise.dimension <= MOST_CONTRASTS and records >= LEAST_SIGNAL_AT_ONCE * math.sqrt(noise.variance):
             return SPLIT_WHEN_ALL_PAIRS_AT_ONCE
     has_signal = records / budget.deviation(part, pairs) >= LEAST_SIGNAL_BEYOND
     return SPLIT_WHEN_ALL_PAIRS_MAY_PAY if has_signal else None

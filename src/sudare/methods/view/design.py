@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sudare.methods.view.budget import FEWEST_GROUPS, ViewBudget
+from sudare.methods.view.budget import FEWEST_GROUPS, MOST_CONTRASTS, ViewBudget
 from sudare.methods.view.residual import Waves
 from sudare.noise.matrix import MatrixNoise
 from sudare.schema.arrays import Codes, Reals
@@ -23,7 +23,6 @@ from sudare.schema.arrays import Codes, Reals
 MOST_GROUPS = 24  # of the bins of an attribute
 GROUPS_PER_ROOT = 0.35  # of the records over the noise of a cell
 FEWEST_ATTRIBUTES = 2  # that differ at all
-MOST_CONTRASTS = 400  # of all attributes together: the time of the noise grows with the cube
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
