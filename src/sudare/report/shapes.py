@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -126,8 +127,10 @@ def write_number(value: float) -> str:
 
     >>> write_number(12345.0), write_number(0.123456), write_number(31.56)
     ('12,345', '0.1235', '31.6')
+    >>> write_number(10**400), write_number(float("inf"))
+    ('1.00 × 10^400', 'inf')
     """
-    if abs(value) >= LARGEST_WRITTEN:
+    if LARGEST_WRITTEN <= abs(value) < math.inf:
         return write_size(int(value))
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:,.0f}"
