@@ -236,8 +236,12 @@ def _miss(counts: Counts, seed: int) -> float:
     return float(np.sqrt(np.mean((open_view(release).ranges(lows, highs) - true) ** 2)))
 
 
-@pytest.mark.parametrize(("rows", "told"), [(2_000, False), (20_000, True)])
-def test_the_preview_says_where_all_pairs_may_be_measured(rows: int, told: bool) -> None:
-    preview = View(epsilon=1, neighbours="add-remove").preview(dense(12, 10).schema, rows=rows)
+@pytest.mark.parametrize(
+    ("attributes", "rows", "told"), [(12, 2_000, False), (12, 6_000, False), (12, 20_000, True), (120, 10**7, False)]
+)
+def test_the_preview_says_where_all_pairs_may_be_measured(attributes: int, rows: int, told: bool) -> None:
+    """Not where extra pairs are chosen, but records are too few for all pairs, or attributes too many."""
+    preview = View(epsilon=1, neighbours="add-remove").preview(schema_of(*[6] * attributes), rows=rows)
 
+    assert preview.measures_pairs
     assert any("all of them are measured" in str(line) for line in preview.lines()) == told

@@ -21,6 +21,8 @@ from sudare.methods.parameters import parameter
 from sudare.methods.registry import summary_of
 from sudare.methods.view.blocks import BlockView
 from sudare.methods.view.budget import (
+    MOST_PAIRS_BEYOND,
+    BudgetSplit,
     ViewBudget,
     bins_wanted,
     by_size,
@@ -31,11 +33,13 @@ from sudare.methods.view.budget import (
     split_budget,
     split_epsilon,
 )
+from sudare.methods.view.design import GroupedMargin, design_pairs, design_tables
 from sudare.methods.view.exam import CLASSES, exam_noise, examine, plan_exam
 from sudare.methods.view.leaves import cut_schema
 from sudare.methods.view.model import FittedModel, draw_model
 from sudare.methods.view.mondrian import costs, draw_blocks, find_stop
 from sudare.methods.view.published import frames_of, tell_pairs
+from sudare.methods.view.residual import are_few, passes_gate
 from sudare.methods.view.tables import TableView
 from sudare.methods.view.uncertainty import (
     faint_noise,
@@ -76,7 +80,7 @@ class ViewPreview(ShownPreview):
     measures_pairs: bool | None = None
     bins: int | None = None
     pairs: int | None = None  # that can be measured at most, unless attributes turn out to depend densely
-    may_measure_all: bool = False  # if they do
+    may_measure_all: bool = False  # if they do, and records are as many as estimated
 
     def lines(self) -> list[Text]:
         """Tell it in a few lines."""
@@ -158,8 +162,25 @@ def foresee(schema: Schema, budget: ViewBudget, algorithm: str, *, rows: int | N
         measures_pairs=bool(shares.forest),
         bins=bins_wanted(float(rows), budget.strength(count_tables(algorithm, len(varying))), len(varying)),
         pairs=shares.picks + shares.more,
-        may_measure_all=shares.more > 0,
+        may_measure_all=_may_measure_all(schema, budget, shares, float(rows)),
     )
+
+
+def _may_measure_all(schema: Schema, budget: ViewBudget, shares: BudgetSplit, records: float) -> bool:
+    """Tell whether so many records, evenly spread, would let a probe ask whether all pairs are measured."""
+    varying = [one for one in schema.attributes if one.size > 1]
+    pairs, extras = math.comb(len(varying), 2) - shares.picks, min(shares.more, shares.picks)
+    if not extras or not extras < pairs <= MOST_PAIRS_BEYOND:
+        return False
+    bins = bins_wanted(records, budget.strength(count_tables("model", len(varying))), len(varying))
+    margins = [
+        GroupedMargin(mass=np.ones(min(one.size, bins)), is_ordered=one.is_ordered, is_last_apart=False)
+        for one in varying
+    ]
+    part = shares.extras + shares.choices * shares.more / (shares.picks + shares.more)
+    choose_design = design_tables if are_few(pairs, extras) else design_pairs
+    design = choose_design(margins, part, budget, pairs=pairs, records=records)
+    return passes_gate(records / design.deviation, pairs=pairs, extras=extras, at_once=design.matrix is not None)
 
 
 def check_noise(budget: ViewBudget, algorithm: str, schema: Schema) -> None:
