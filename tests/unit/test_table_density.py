@@ -389,12 +389,18 @@ def test_the_number_of_crowded_records_is_published_and_read_back(tmp_path: Path
     assert listed["level"][-1] == len(drawn.layout.sizes) + 1
 
 
-def test_halved_noise_of_the_number_of_crowded_records_is_found_by_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables of the replay have a few records: all of them count as crowded here."""
+@pytest.mark.parametrize("few", [True, False])
+def test_halved_noise_of_the_number_of_crowded_records_is_found_by_the_replay(
+    few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables of the replay have a few records: all of them count as crowded here, on maps of either kind."""
     whole, parts = table_module.find_density_rule, [1]
 
     def changed(shares: Any, budget: Any) -> Any:
         rule = whole(shares, budget)
+        if not few:
+            crowded = GeometricNoise(scale=rule.crowded_noise.scale / parts[-1])
+            return dataclasses.replace(rule, crowd=0, crowded_noise=crowded, few_bounds=(), few_classes=())
         crowded = GeometricNoise(scale=rule.few_crowded_noise.scale / parts[-1])
         return dataclasses.replace(rule, few_crowd=0, few_crowded_noise=crowded)
 

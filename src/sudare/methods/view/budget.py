@@ -44,7 +44,7 @@ ALL_PAIRS_SHARE = Fraction(1, 4)  # about what all pairs beyond the forest share
 LEAST_SHARE_AT_ONCE = Fraction(1, 5)  # the same with SPLIT_WHEN_ALL_PAIRS_AT_ONCE, at least
 LEAST_SIGNAL_BEYOND = 800  # records over the noise of a cell of theirs, from which on choices take less
 # For all pairs measured at once as one matrix. Chosen, as the shares for all pairs, on the made-up tables TUNED of
-# benchmarks/view_pairs.py and the sets of papers/kato_view.
+# benchmarks/view_pairs.py and the sets of papers/kato_view, and on three tables of docs/measurements/view.md.
 FEWEST_GROUPS = 3  # of the bins of an attribute
 MOST_CONTRASTS = 400  # of all attributes together: the time of the noise grows with the cube
 LEAST_SIGNAL_AT_ONCE = 40  # records over the noise of a cell
